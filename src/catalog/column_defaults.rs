@@ -71,7 +71,7 @@ pub fn all() -> Vec<(ColumnDefault, Name)> {
     found
 }
 
-/// Visits each default that depends on the type. What `visit` pallocs is freed afterwards.
+/// Visits each default that depends on the type. Memory that `visit` pallocs is freed afterwards.
 fn each(type_oid: pg_sys::Oid, mut visit: impl FnMut(Stored)) {
     let table = Table::read(ATTRDEF).or_raise();
     let mut scratch = PgMemoryContexts::new("hilo column defaults");
@@ -149,13 +149,13 @@ pub fn drop_default(default: &ColumnDefault) {
 }
 
 /// Makes the default use the sequence `new` wherever it used `old`. Waits for all sessions that
-/// write to the table: a statement that is running continues with the expression that it started
-/// with, and would no longer find the old name.
+/// write to the table. A statement that is running continues with the expression that it started
+/// with, and would not find the old name.
 pub fn rename_in(default: &ColumnDefault, old: &[u8], new: &[u8]) {
     let type_oid = name_type().or_raise();
     let mut scratch = PgMemoryContexts::new("hilo column default");
     // SAFETY: the lock, which conflicts with itself, keeps other sessions from changing the default
-    // until the transaction ends. What is allocated meanwhile is in the scratch context, which
+    // until the transaction ends. All that is allocated meanwhile is in the scratch context, which
     // outlives its use.
     unsafe {
         pg_sys::LockRelationOid(default.relid, pg_sys::ShareRowExclusiveLock as _);

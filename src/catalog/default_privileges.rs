@@ -155,7 +155,7 @@ pub fn forget(role: pg_sys::Oid) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// What of the default privileges keeps a role from being dropped.
+/// The default privileges that keep a role from being dropped, as messages name them.
 pub fn mentioning(role: pg_sys::Oid) -> Result<Vec<String>, HiloError> {
     let (mut owns, mut gets) = (false, false);
     let ids = catalog_oids()?;

@@ -1,4 +1,4 @@
-//! What depends on an object, by core's record.
+//! The objects that depend on another one, by core's record.
 
 use pgrx::pg_sys;
 

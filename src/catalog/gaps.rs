@@ -126,8 +126,8 @@ pub(super) fn record_each(
 /// the table. The caller holds the lock of the position, or is the only one who records on this
 /// node.
 ///
-/// Together with those recorded before, they are few rows: see [`hilo_core::gaps`]. What another
-/// node has recorded is left alone, since that node may change its rows and replicate the change.
+/// Together with those recorded before, they are few rows: see [`hilo_core::gaps`]. Rows of another
+/// node are left alone, since that node may change its rows and replicate the change.
 pub fn add(
     ids: &CatalogOids,
     sequence: SequenceId,

@@ -1,5 +1,5 @@
-//! A lease that its caller has named: the same call again finds it. Whoever takes it has the lock
-//! of its name until the row is there, and whoever comes later waits for the transaction that has
+//! A lease that its caller has named: the same call again finds it. A caller that takes it has the
+//! lock of its name until the row is there. A later caller waits for the transaction that has
 //! written the row. So two calls at once get one lease, and no lock is kept for each of thousands.
 
 use pgrx::pg_sys;

@@ -31,8 +31,8 @@ impl fmt::Display for Name {
     }
 }
 
-/// Text of the database as a Rust string, if the bytes mean the same in both: they are ASCII, or
-/// valid UTF-8 in a database whose encoding is UTF8 or SQL_ASCII.
+/// Text of the database as a Rust string, if the bytes mean the same in both. They do if they are
+/// ASCII, or valid UTF-8 in a database whose encoding is UTF8 or SQL_ASCII.
 pub fn utf8(bytes: &[u8]) -> Option<&str> {
     // SAFETY: reads a static that is set when the backend connects to its database.
     let encoding = unsafe { pg_sys::GetDatabaseEncoding() } as u32;

@@ -91,7 +91,8 @@ impl Here {
     }
 
     /// Whether this server may serve a sequence. Any node of Citus may be asked to, so the values
-    /// of each must be its own: by its id, which is its group, or by the bounds of the sequence.
+    /// of each must be its own. They are by its id, which is its group, or by the bounds of the
+    /// sequence.
     ///
     /// # Errors
     /// `NotTheGroup`
@@ -108,7 +109,7 @@ impl Here {
 /// Who this server is, if it may serve a sequence.
 ///
 /// # Errors
-/// Those of [`Here::read`] and [`Here::check`].
+/// The errors of [`Here::read`] and [`Here::check`].
 pub fn serves(sequence: &Sequence) -> Result<Here, HiloError> {
     let here = Here::read()?;
     here.check(&sequence.definition)?;
@@ -128,7 +129,7 @@ pub fn group_by_bounds(definition: &Definition) -> Option<i32> {
     of.filter(|_| of == group(definition.max_value))
 }
 
-/// What this node of Citus knows of its cluster.
+/// This node's knowledge of its cluster of Citus.
 struct Cluster {
     group: Option<i32>,
     groups: Vec<i32>,
@@ -157,7 +158,7 @@ impl Cluster {
     }
 }
 
-/// Refuses to take a node's place while Citus lists a clone of that node: this server may be the
+/// Refuses to take a node's place while Citus lists a clone of that node. This server may be the
 /// clone, which has the group of its original until Citus has promoted it, and the original runs.
 ///
 /// # Errors
@@ -188,7 +189,7 @@ fn attribute(table: pg_sys::Oid, name: &CStr) -> i16 {
     unsafe { pg_sys::get_attnum(table, name.as_ptr()) }
 }
 
-/// What a table of Citus has in its column `groupid`.
+/// The values in column `groupid` of a table of Citus.
 fn groups(table: pg_sys::Oid) -> Result<Vec<i32>, HiloError> {
     let column = attribute(table, c"groupid");
     if column <= 0 {

@@ -30,7 +30,7 @@ impl Privileges {
     /// The right to insert into the table of the column that owns the sequence. It is not granted
     /// here, and allows drawing only.
     pub const INSERT: Privileges = Privileges(8);
-    /// What allows drawing; a caller needs one of them.
+    /// The privileges that allow drawing; a caller needs one of them.
     pub const DRAW: Privileges = Self::USAGE.or(Self::UPDATE).or(Self::INSERT);
 
     pub const fn or(self, other: Privileges) -> Privileges {
@@ -135,7 +135,7 @@ pub fn acts_as(user: pg_sys::Oid, role: pg_sys::Oid) -> bool {
     unsafe { pg_sys::has_privs_of_role(user, role) }
 }
 
-/// What core's predefined roles allow `user` to do with every sequence.
+/// The privileges that core's predefined roles give `user` on every sequence.
 fn of_all(user: pg_sys::Oid) -> Privileges {
     let has = |role: u32, privilege| match acts_as(user, pg_sys::Oid::from_u32(role)) {
         true => privilege,
@@ -145,7 +145,7 @@ fn of_all(user: pg_sys::Oid) -> Privileges {
         .or(has(pg_sys::ROLE_PG_WRITE_ALL_DATA, Privileges::UPDATE))
 }
 
-/// What `user` may do with every sequence, and with one of which this was granted to whom.
+/// The privileges of `user` on every sequence, and on one that was granted like this.
 fn by_grants(
     user: pg_sys::Oid,
     granted: impl Iterator<Item = (pg_sys::Oid, Privileges)>,
@@ -155,10 +155,10 @@ fn by_grants(
         .fold(of_all(user), |held, (_, set)| held.or(set))
 }
 
-/// What a user may do with a sequence, and why.
+/// The privileges of a user on a sequence, with the grants behind them.
 pub struct Held {
     pub privileges: Privileges,
-    /// What was granted to whom; `None`: it was not read, because the user owns the sequence.
+    /// The grants, by grantee. `None`: they were not read, because the user owns the sequence.
     pub granted: Option<Vec<(pg_sys::Oid, Privileges)>>,
 }
 
@@ -190,7 +190,7 @@ impl Held {
     }
 }
 
-/// What `user` may do with `sequence`.
+/// The privileges of `user` on `sequence`.
 pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloError> {
     Ok(Held::read(sequence, user)?.privileges)
 }
@@ -218,7 +218,7 @@ pub fn reads_all(user: pg_sys::Oid) -> bool {
     of_all(user) != Privileges::NONE || acts_as(user, stats)
 }
 
-/// What was granted on a sequence, by grantee.
+/// The privileges that were granted on a sequence, by grantee.
 pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, HiloError> {
     let ids = catalog_oids()?;
     let mut granted: Vec<(pg_sys::Oid, Privileges)> = Vec::new();
@@ -270,8 +270,8 @@ pub fn revoke(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Res
 }
 
 /// Adapts the privileges of a sequence to its new owner. The rows of the new owner are deleted,
-/// because an owner needs none; so are those of the old owner, which were part of its ownership.
-/// What the old owner granted to others counts as granted by the new one.
+/// because an owner needs none. So are those of the old owner, which were part of its ownership.
+/// Grants of the old owner to others count as the new one's.
 pub fn change_owner(
     sequence: SequenceId,
     old: pg_sys::Oid,
@@ -309,24 +309,12 @@ pub fn may_create() -> Result<(), HiloError> {
 /// here the schema that the extension lives in.
 pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
     let schema = version::schema(catalog_oids()?.extension)?;
-    // SAFETY: these look up the system catalogs, inside a transaction. Each name is null, which is
-    // checked, or a C string in the current memory context.
-    unsafe {
-        #[cfg(feature = "pg15")]
-        let result = pg_sys::pg_namespace_aclcheck(schema, user, pg_sys::ACL_CREATE as _);
-        #[cfg(not(feature = "pg15"))]
-        let result = pg_sys::object_aclcheck(
-            pg_sys::NamespaceRelationId,
-            schema,
-            user,
-            pg_sys::ACL_CREATE as _,
-        );
-        if result == pg_sys::AclResult::ACLCHECK_OK {
-            return Ok(());
-        }
-        let schema = relations::owned(pg_sys::get_namespace_name(schema));
-        let [schema, user] = [schema.as_deref().map(quoted), roles::identifier(user)]
-            .map(|name| name.unwrap_or_default().to_string_lossy().into_owned());
-        Err(HiloError::NoCreate { schema, user })
+    if roles::is_allowed(user, pg_sys::NamespaceRelationId, schema, pg_sys::ACL_CREATE) {
+        return Ok(());
     }
+    // SAFETY: a look-up in a system cache, inside a transaction. The result is null or a C string.
+    let schema = unsafe { relations::owned(pg_sys::get_namespace_name(schema)) };
+    let [schema, user] = [schema.as_deref().map(quoted), roles::identifier(user)]
+        .map(|name| name.unwrap_or_default().to_string_lossy().into_owned());
+    Err(HiloError::NoCreate { schema, user })
 }

@@ -1,9 +1,9 @@
 //! Which roles the catalog mentions, and how the cluster knows of it.
 //!
-//! All databases share the roles, but hilo's rows belong to one database. So for each role that a
-//! row mentions as owner or grantee there is a row in core's `pg_shdepend`, as if the access
-//! control list of type `hilo.role` contained the role. Because of that row core refuses DROP ROLE
-//! in every database, and no new role can get the OID of an owner.
+//! All databases share the roles, but hilo's rows belong to one database. So each role that a row
+//! mentions as owner or grantee has a row in core's `pg_shdepend`. It says that the access control
+//! list of type `hilo.role` contains the role. Because of that row core refuses DROP ROLE in every
+//! database, and no new role can get the OID of an owner.
 //!
 //! The row is added with the first mention and stays until DROP OWNED or DROP ROLE removes it. A
 //! session that adds a mention takes AccessShareLock on the role, and one that removes the row
@@ -58,6 +58,21 @@ pub fn exists(role: pg_sys::Oid) -> bool {
 /// The name of a role, or its number if the role does not exist.
 pub fn name_of(role: pg_sys::Oid) -> String {
     name(role).map_or(role.to_u32().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Whether a role has a privilege on a function or a schema.
+pub fn is_allowed(role: pg_sys::Oid, class: pg_sys::Oid, object: pg_sys::Oid, right: u32) -> bool {
+    // SAFETY: look-ups in system caches, inside a transaction.
+    let result = unsafe {
+        #[cfg(feature = "pg15")]
+        match class {
+            pg_sys::ProcedureRelationId => pg_sys::pg_proc_aclcheck(object, role, right as _),
+            _ => pg_sys::pg_namespace_aclcheck(object, role, right as _),
+        }
+        #[cfg(not(feature = "pg15"))]
+        pg_sys::object_aclcheck(class, object, role, right as _)
+    };
+    result == pg_sys::AclResult::ACLCHECK_OK
 }
 
 /// Whether a role cannot be dropped, and so needs no row in `pg_shdepend`.

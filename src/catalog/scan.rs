@@ -17,7 +17,7 @@ pub enum Index {
     None,
     /// One of core's, whose OID is fixed.
     Core(pg_sys::Oid),
-    /// The index of this name in the table's schema. No process remembers its OID: REINDEX
+    /// The index of this name in the table's schema. No process remembers its OID. REINDEX
     /// CONCURRENTLY puts another index in its place, and drops it as soon as no transaction has a
     /// lock on the table.
     Named(&'static CStr),
@@ -44,8 +44,8 @@ impl Index {
     }
 }
 
-/// What a key column must be: equal to the value, except that the last columns may be greater or
-/// less.
+/// The condition on a key column: equal to the value, except that the last columns may be greater
+/// or less.
 #[derive(Clone, Copy)]
 pub enum Match<'a> {
     Int8(i64),
@@ -115,7 +115,7 @@ pub enum Snapshot {
     Any,
 }
 
-/// What a scan is given, and what its tuples are then compared with.
+/// The snapshot that a scan is given, and the one that its tuples are then compared with.
 ///
 /// Core takes predicate locks for every snapshot that is MVCC. In a serializable transaction, a
 /// scan with `SnapshotAny` finds all versions, and those that the catalog snapshot sees are picked
@@ -136,7 +136,7 @@ impl Sight {
         if let Some(given) = fixed {
             return Sight { given, registered: std::ptr::null_mut() };
         }
-        // SAFETY: inside a transaction. What is registered is released by `drop`, or by the
+        // SAFETY: inside a transaction. A registered snapshot is released by `drop`, or by the
         // transaction's abort.
         unsafe {
             let registered = pg_sys::RegisterSnapshot(pg_sys::GetCatalogSnapshot(table.id()));
@@ -259,7 +259,7 @@ impl Table {
         found
     }
 
-    /// What `of` makes of the rows whose columns match `keys`, which are freed.
+    /// The values that `of` makes of the rows whose columns match `keys`, which are freed.
     ///
     /// # Errors
     /// `OutOfMemory`

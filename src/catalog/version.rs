@@ -61,8 +61,8 @@ pub fn check(extension: pg_sys::Oid) -> Result<(), HiloError> {
 }
 
 /// Called when an extension has been created or updated, before its script runs; returns whether it
-/// is ours. Refuses ours if it would become newer than the library, and warns if it becomes what
-/// the library serves and the server has not preloaded the library.
+/// is ours. Refuses ours if it would become newer than the library. Warns if it becomes the version
+/// that the library serves and the server has not preloaded the library.
 pub fn changed(extension: pg_sys::Oid) -> Result<bool, HiloError> {
     let row = row(extension, Snapshot::OwnWrites)?;
     // SAFETY: the column is of type name and never null. Its value is part of the tuple, which

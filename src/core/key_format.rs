@@ -178,9 +178,9 @@ impl KeyFormat {
     /// Let R be the text between the prefix s and the value v. If `s R v = s' R v'` with v ≠ v',
     /// one number is a part of the other. If neither has a sign, R has only digits (its last other
     /// character would have two places), and the longer prefix ends with a digit. If one has a
-    /// sign, R has only digits and dashes, and the longer prefix ends with one of them: with a dash
-    /// if R has only dashes. Where the prefix follows the value, a sign cannot be mistaken: R has
-    /// only digits, and the longer prefix begins with one.
+    /// sign, R has only digits and dashes, and the longer prefix ends with one of them. That is a
+    /// dash if R has only dashes. Where the prefix follows the value, a sign cannot be mistaken: R
+    /// has only digits, and the longer prefix begins with one.
     pub fn check_prefix(
         &self,
         name: &[u8],
@@ -305,7 +305,7 @@ fn value_width(inside: &str) -> Result<u8, KeyFormatError> {
 }
 
 /// The text between the value and the server's prefix, as a set of bytes in any order, walking from
-/// the value; None if there is no prefix in that direction.
+/// the value. None: there is no prefix in that direction.
 fn gap<'a>(parts: impl Iterator<Item = &'a Part>, name: &'a [u8]) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     for part in parts {

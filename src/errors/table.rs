@@ -65,6 +65,19 @@ errors! {
         { format!("permission denied for hilo sequence \"{}\"", denied.name) }
         => detail { denied.detail() }
         => hint { denied.hint() };
+    NotCreated { name: String, detail: String, lacked: bool } = INSUFFICIENT_PRIVILEGE,
+        "hilo sequence \"{name}\" does not exist and is not created, skipping"
+        => detail { detail.clone() }
+        => hint { lacked.then_some(CREATE_BEYOND) };
+    NoKeys { column: String, others: i64, name: String } = WARNING,
+        "column {column} holds {others} values that are no keys of hilo sequence \"{name}\" in \
+         the default format"
+        => hint "If the sequence made them, give it their key_format with hilo_alter, and move it \
+                 behind them with hilo_setval.";
+    GeneratedAlways { column: String, message: String } = GENERATED_ALWAYS, { message }
+        => detail "Column \"{column}\" takes its values from a hilo sequence only, by \
+                   hilo_nextval_always."
+        => hint "Use OVERRIDING SYSTEM VALUE to insert a value of your own.";
     NotMember(role: String) = INSUFFICIENT_PRIVILEGE,
         "permission denied to change the privileges on hilo sequences of role \"{role}\""
         => detail "Only role \"{role}\" and the roles that have its privileges may do so.";
@@ -126,8 +139,7 @@ errors! {
         => hint { error.hint() };
     AnswerType = DATATYPE_MISMATCH,
         "the source must return two columns of type bigint, which are not null"
-        => detail "They are the first and the last value of each range that it brings."
-        => hint "Cast them: SELECT first::bigint, last::bigint.";
+        => hint "Return the first and the last of each range: SELECT first::bigint, last::bigint.";
     HasSource(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" has a source, which says which values come"
         => detail "Others use the values between those that it has brought."
@@ -136,11 +148,9 @@ errors! {
     SourceNodes { name: String, nodes: i32 } = FEATURE_NOT_SUPPORTED,
         "hilo sequence \"{name}\" cannot have a source while several nodes share it"
         => detail "hilo.node_count is {nodes}, or was when the sequence was numbered."
-        => hint "Let each server have the sequence for itself, with the same source: set \
-                 hilo.node_count = 1.";
+        => hint "Let each server have the sequence for itself: set hilo.node_count = 1.";
     SourceUsed(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" has received values from its source"
-        => detail "It is not known which values the others use that the source serves."
         => hint "Say where its own numbers begin: hilo_detach(name, start).";
     DetachedBefore { name: String, start: i64, last: i64 } = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "cannot detach hilo sequence \"{name}\" with {start}: it may have served values up to \
@@ -148,8 +158,7 @@ errors! {
         => hint "Specify a start beyond that, and beyond all values of the source's other users.";
     SourceUncommitted(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "cannot draw from hilo sequence \"{name}\" in the transaction that has given it a source"
-        => detail "The source is asked by another process, which does not see the sequence yet."
-        => hint "Commit first.";
+        => hint "Commit first: another process asks the source.";
     NoSource(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" has no source";
     SourceLate(limit: i64) = LOCK_NOT_AVAILABLE,

@@ -16,7 +16,7 @@ use crate::session::{gapless, invalidation, lease_pending, levels};
 
 type Callback = fn(pg_sys::XactEvent::Type);
 
-/// What comes before all of these, as it may define something.
+/// The function that comes before all of these, as it may define something.
 static FIRST: Global<Cell<Option<Callback>>> = Global::new(Cell::new(None));
 
 /// Has a function above this one called first, from now on.

@@ -18,7 +18,8 @@ use crate::shared::nameplate::Nameplate;
 /// Creates the sequence, unless another one has the name. Returns whether it has.
 ///
 /// # Errors
-/// Those of writing to the catalog: another transaction may be creating a sequence of this name.
+/// The errors of writing to the catalog: another transaction may be creating a sequence of this
+/// name.
 pub fn create(here: &Here, id: SequenceId, wish: &Nameplate) -> Result<bool, HiloError> {
     if definitions::by_name(wish.name())?.is_some() {
         return Ok(false);

@@ -38,8 +38,8 @@ pub struct Worker {
     shared: &'static Shared,
     database: pg_sys::Oid,
     place: Place,
-    /// Which node this server is; `None`: Citus does not say it now. What is reserved does not
-    /// depend on it: see [`reserve`].
+    /// Which node this server is; `None`: Citus does not say it now. Reservations do not depend on
+    /// it: see [`reserve`].
     node: Option<i32>,
     retries: refill::Retries,
     first_uses: read_ahead::FirstUses,
@@ -191,7 +191,7 @@ impl Worker {
             if self.leave() {
                 return;
             }
-            // What was done since may have taken a wake-up for its own.
+            // The work since then may have taken a wake-up for its own.
             if !worked && self.due_slots().is_empty() {
                 self.sleep();
             }
@@ -201,7 +201,7 @@ impl Worker {
     /// Does what sessions have asked for. Returns whether they had asked for anything.
     fn work(&mut self) -> bool {
         self.adopt_leftovers(transaction::BRIEFLY);
-        // What has come back is served before a new block. The first look at the leases holds up no
+        // Returned ranges are served before a new block. The first look at the leases holds up no
         // caller.
         let worked = match self.leases.is_known() {
             true => {

@@ -176,12 +176,9 @@ impl Returned for () {
 /// Lets Postgres call these functions, each under its name with the suffix `_wrapper`.
 macro_rules! sql_functions {
     ($($name:ident),+ $(,)?) => { $(
-        const _: () = {
-            #[unsafe(export_name = concat!("pg_finfo_", stringify!($name), "_wrapper"))]
-            extern "C" fn finfo() -> &'static pgrx::pg_sys::Pg_finfo_record {
-                &pgrx::pg_sys::Pg_finfo_record { api_version: 1 }
-            }
+        $crate::sql::call::raw_function::finfo!($name "_wrapper");
 
+        const _: () = {
             #[pgrx::pg_guard]
             #[unsafe(export_name = concat!(stringify!($name), "_wrapper"))]
             unsafe extern "C-unwind" fn call(

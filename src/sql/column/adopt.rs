@@ -117,7 +117,7 @@ fn core_source(relid: pg_sys::Oid, column_name: &CStr) -> Moved {
     }
 }
 
-/// All columns that a sequence feeds. Those that inherit go along with their parents.
+/// All columns that a sequence feeds. Columns that inherit go along with their parents.
 fn fed_by(sequence: pg_sys::Oid) -> Moved {
     let name = CoreSequence::read(sequence).qualified;
     let all = core_sequence::feeds(sequence);
@@ -231,7 +231,7 @@ fn create(moved: &Moved, old: &CoreSequence, olds: &[CoreSequence], name: Name) 
     let held = moved.columns.iter().filter_map(|column| column.furthest(direction, old.last()));
     let mut next = old.next_beyond(held.reduce(|a, b| direction.further(a, b)));
     for other in olds.iter().filter(|other| other.oid != old.oid) {
-        // What the other one serves next is free; what lies before that may be taken.
+        // The next value of the other one is free; those before it may be taken.
         if let (Some(mine), Some(theirs)) = (next, other.next)
             && direction.is_beyond(theirs, mine)
         {
@@ -317,7 +317,7 @@ fn grant(sequence: &Sequence, old: &CoreSequence) -> Vec<String> {
     names
 }
 
-/// What becomes of an old sequence.
+/// The fate of an old sequence.
 enum OldSequence {
     /// The identity column has dropped it.
     Gone,

@@ -43,7 +43,7 @@ pub enum Identity {
     ByDefault,
 }
 
-/// What is to be done with a column.
+/// The purpose that a column is looked up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// It gets another sequence: the table must be one that the current user owns, and no
@@ -191,7 +191,8 @@ impl Column {
         }
     }
 
-    /// What feeds this column of a table: the column's own, or one that inherits from it.
+    /// The source that feeds this column of a table: the column's own, or one that inherits from
+    /// it.
     pub fn source(&self, table: pg_sys::Oid) -> Source {
         let (id, name) = (table.to_u32(), spi::literal(&self.name));
         let sql = format!(
@@ -234,7 +235,7 @@ impl Column {
         self.values().furthest(direction, bound).or_raise()
     }
 
-    /// Those values of the column that lie within spans, each from its lowest to its highest value;
+    /// The values of the column that lie within spans, each from its lowest to its highest value;
     /// sorted. However many spans there are, this reads each row once at most.
     ///
     /// # Errors
@@ -294,12 +295,12 @@ impl Column {
 /// The functions of the extension that draw a value for a column.
 const DRAWING: [&CStr; 2] = [c"hilo_nextval", generated_always::FUNCTION];
 
-/// What a stored default expression draws from: `nextval` of a sequence that is known now, or
-/// `hilo_nextval` of a constant, both possibly within a cast.
+/// The source that a stored default expression draws from: `nextval` of a known sequence, or
+/// `hilo_nextval` of a constant, perhaps in a cast.
 fn source_of(tree: &CStr) -> Source {
     const NEXTVAL: u32 = 1574;
-    // SAFETY: what Postgres has stored is a valid tree, in which the tag of a node tells its type,
-    // and the arguments of a function are nodes. It is parsed into the current memory context.
+    // SAFETY: what Postgres has stored is a valid tree. The tag of a node tells its type, and the
+    // arguments of a function are nodes. It is parsed into the current memory context.
     unsafe {
         let mut node: *mut pg_sys::Node = pg_sys::stringToNode(tree.as_ptr()).cast();
         loop {

@@ -1,8 +1,8 @@
 //! Columns that do not take values of the caller's: those whose default calls
 //! `hilo_nextval_always`. For them, an INSERT or UPDATE is checked as core checks one for identity
-//! columns that are GENERATED ALWAYS (rewriteTargetListIU), and as there, COPY is not. Core checks
-//! what a view or a rule makes of a statement; this sees the statement as it was written, and so
-//! does not check what comes through a view, a rule, or the body of a function in the new SQL
+//! columns that are GENERATED ALWAYS (rewriteTargetListIU). As there, COPY is not checked. Core
+//! checks what a view or a rule makes of a statement. This sees the statement as it was written. So
+//! it does not check what comes through a view, a rule, or the body of a function in the new SQL
 //! syntax.
 
 use std::ffi::CStr;
@@ -12,6 +12,7 @@ use pgrx::prelude::*;
 use crate::catalog::catalog_oids;
 use crate::catalog::name::escape_for_message;
 use crate::catalog::version;
+use crate::errors::HiloError;
 use crate::process::ffi;
 
 use pg_sys::OverridingKind::{OVERRIDING_SYSTEM_VALUE, OVERRIDING_USER_VALUE};
@@ -167,7 +168,7 @@ impl Check<'_> {
 
     /// Whether an expression is DEFAULT, in every row of a VALUES list.
     unsafe fn is_default(&self, expression: *mut pg_sys::Node) -> bool {
-        // SAFETY: the tag of a node tells its type; a variable names an entry of the range table,
+        // SAFETY: the tag of a node tells its type. A variable names an entry of the range table,
         // and a column that each row of a VALUES list has.
         unsafe {
             if expression.is_null() {
@@ -202,18 +203,7 @@ impl Check<'_> {
             let name = pg_sys::get_attname(self.relid, (*target).resno, false);
             escape_for_message(CStr::from_ptr(name).to_bytes())
         };
-        let report = pg_sys::panic::ErrorReport::new(
-            PgSqlErrorCode::ERRCODE_GENERATED_ALWAYS,
-            message(&column),
-            "hilo",
-        );
-        report
-            .set_detail(format!(
-                "Column \"{column}\" takes its values from a hilo sequence only, \
-                                 by hilo_nextval_always."
-            ))
-            .set_hint("Use OVERRIDING SYSTEM VALUE to insert a value of your own.".to_owned())
-            .report(PgLogLevel::ERROR);
+        HiloError::GeneratedAlways { message: message(&column), column }.raise();
     }
 }
 

@@ -1,5 +1,5 @@
-//! The locks of a move from one kind of sequence to the other: those of core's ALTER TABLE, ACCESS
-//! EXCLUSIVE, on the tables and on the sequences.
+//! The locks of a move from one kind of sequence to the other. They are those of core's ALTER
+//! TABLE, ACCESS EXCLUSIVE, on the tables and on the sequences.
 //!
 //! Whoever comes to a table while such a lock is waited for waits behind it, even to read. So an
 //! attempt to get all of the locks gives up soon, releases what it has, and rests before the next

@@ -102,10 +102,10 @@ fn drop_sequences(ids: Vec<SequenceId>, dependents: Dependents) {
     }
 }
 
-/// The column that a sequence goes over to when the one that owns it is dropped: of a table that
-/// replaces the old one in this transaction, as Citus does it to distribute a table in another way.
-/// The new table's shards and partitions use the sequence too. It does not go with one of these,
-/// which are no partitions yet: Citus attaches them afterwards.
+/// The column that a sequence goes over to when the one that owns it is dropped. It is of a table
+/// that replaces the old one in this transaction, as Citus does it to distribute a table in another
+/// way. The new table's shards and partitions use the sequence too. It does not go with one of
+/// these, which are no partitions yet: Citus attaches them afterwards.
 fn heir(sequence: &Sequence) -> Option<ColumnRef> {
     let users = column_defaults::using(&sequence.name);
     let inherits = |relid| {
@@ -156,7 +156,7 @@ fn at_transaction(event: pg_sys::XactEvent::Type) {
     }
 }
 
-/// What a statement that drops something does with what depends on it.
+/// The way in which a statement that drops something treats dependents.
 ///
 /// # Safety
 /// `node` must be a statement.

@@ -24,7 +24,7 @@ use crate::sql::define::{ddl_checks, ended, renumber};
 
 sql_functions!(hilo_release);
 
-/// What the column becomes.
+/// The new kind of the column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     IdentityAlways,
@@ -168,7 +168,7 @@ fn identity_sequence(column: &Column) -> pg_sys::Oid {
 }
 
 /// As for a serial column: a sequence in the table's schema, named after the table and the column
-/// unless that name is taken, which belongs to the column if the sequence of hilo's did.
+/// unless that name is taken. It belongs to the column if the sequence of hilo's did.
 fn serial(column: &Column, sequence: &Sequence, options: &str) -> pg_sys::Oid {
     let schema = relations::schema(column.relid).unwrap_or_default();
     let chosen = free_name(column);

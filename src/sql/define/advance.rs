@@ -54,10 +54,10 @@ fn starts_beyond(sequence: &Sequence, lease: &Lease, at_least: i64) -> bool {
 }
 
 /// The next value, if nothing up to `at_least` is yet to be served, nor could come back from a
-/// lease; `Some(None)`: none is left at all.
+/// lease. `Some(None)`: none is left at all.
 fn is_beyond(sequence: &Sequence, at_least: i64) -> Option<Option<i64>> {
     slice_table::return_slices(|entry| entry.id == sequence.id);
-    // What comes back from a lease meanwhile was open before, and what leaves memory for one is
+    // A lease that comes back meanwhile was open before. One for which a range leaves memory is
     // open afterwards.
     let all_leased_beyond = || {
         let open = open_leases::of(sequence).or_raise();

@@ -95,7 +95,7 @@ pub fn check_key_format(definition: &Definition, name: &Name) -> Result<(), Hilo
     crate::sql::draw::keys::check(definition, name)
 }
 
-/// What to do if the name of a new sequence is taken.
+/// The way to proceed if the name of a new sequence is taken.
 #[derive(Clone, Copy)]
 pub enum Duplicate {
     /// Raise an error.
@@ -238,7 +238,7 @@ fn hilo_rename(args: Args) {
             column_defaults::rename_in(&default, name, &new_name);
         }
     };
-    // The tables are locked before the sequence: a session that holds a table's lock may be waiting
+    // The tables are locked before the sequence. A session that holds a table's lock may be waiting
     // for the worker, and the worker for the sequence's row.
     rename_defaults();
     let locked = lock_owned(name);

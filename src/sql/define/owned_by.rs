@@ -18,7 +18,7 @@ use crate::shared;
 const OWNERS: [u8; 3] =
     [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_PARTITIONED_TABLE, pg_sys::RELKIND_FOREIGN_TABLE];
 
-/// What is done with the table that owns a sequence.
+/// The purpose that the table which owns a sequence is looked up for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Its name is looked up.

@@ -1,5 +1,5 @@
-//! What happens to sequences and privileges in `hilo_set_owner`, DROP OWNED, REASSIGN OWNED and
-//! DROP ROLE: the same as to core's own sequences.
+//! The effects on sequences and privileges of `hilo_set_owner`, DROP OWNED, REASSIGN OWNED and DROP
+//! ROLE: the same as to core's own sequences.
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -75,7 +75,7 @@ fn lock_owned_by(role: pg_sys::Oid, found: &[Sequence]) -> Result<Vec<LockedSequ
     Ok(locked)
 }
 
-/// What a statement that drops a sequence does with the column defaults that use it.
+/// The way in which a statement that drops a sequence treats the column defaults that use it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Dependents {
@@ -85,7 +85,8 @@ pub enum Dependents {
     Drop,
 }
 
-/// What DROP OWNED or REASSIGN OWNED is about to do, in the memory context of its statement.
+/// The work that DROP OWNED or REASSIGN OWNED is about to do, in the memory context of its
+/// statement.
 pub struct Belongings {
     roles: *mut pg_sys::List,
     /// The role after TO in REASSIGN OWNED.
@@ -127,7 +128,7 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongin
     }
     let roles = belongings.roles();
     // A user who may not do this must not get as far as a lock, nor may a standby or a read-only
-    // transaction; core will refuse the statement. SAFETY: reads a static of xact.c, which is true
+    // transaction. Core will refuse the statement. SAFETY: reads a static of xact.c, which is true
     // in recovery too.
     let read_only = unsafe { pg_sys::XactReadOnly };
     let allowed = roles.iter().all(|role| privileges::acts_as(ffi::current_user(), *role));
@@ -262,8 +263,8 @@ pub fn role_dropped(role: pg_sys::Oid) {
     }
 }
 
-/// Trigger that records the roles of rows that were copied into the catalog, as by a restore. Those
-/// of SQL objects of an older version are recorded by the first worker after their update.
+/// Trigger that records the roles of rows that were copied into the catalog, as by a restore. The
+/// first worker after an update of the SQL objects records those of an older version.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_note_roles(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {

@@ -41,7 +41,8 @@ impl Source {
     }
 }
 
-/// Why a part cannot be read. What ends the session's statement or transaction ends the report too.
+/// Why a part cannot be read. An error that ends the session's statement or transaction ends the
+/// report too.
 fn unreadable(error: CaughtError) -> String {
     match &error {
         _ if subtransaction::is_final(&error) => error.rethrow(),
@@ -100,8 +101,8 @@ fn converted(bytes: &[u8]) -> Option<String> {
     let mut into = memory::with_capacity::<u8>(size).or_raise();
     into.resize(size, 0);
     // SAFETY: the first two read a static and a catalog. The conversion reads as many bytes as
-    // there are, writes at most as many as there is room for, with a zero behind them, and raises
-    // no error for text that it cannot convert.
+    // there are, and writes at most as many as there is room for, with a zero behind them. It
+    // raises no error for text that it cannot convert.
     let read = unsafe {
         let encoding = pg_sys::GetDatabaseEncoding();
         let conversion = pg_sys::FindDefaultConversionProc(encoding, UTF8);

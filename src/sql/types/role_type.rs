@@ -1,10 +1,10 @@
 //! The type `hilo.role`: the role that owns or may use a sequence, in the catalog's rows.
 //!
 //! It stores a role's OID and prints the role's name. So a dump contains names, as in GRANT and
-//! OWNER TO, and a database restored into another cluster gives its sequences to the roles of the
-//! same names. A name that no role has raises a warning and becomes [`NOBODY`]; two triggers handle
-//! such a row (sql/catalog.sql). A role's name is always printed quoted as in SQL, so neither
-//! `public` nor `-` can be mistaken for one.
+//! OWNER TO. A database restored into another cluster gives its sequences to the roles of the same
+//! names. A name that no role has raises a warning and becomes [`NOBODY`]; two triggers handle such
+//! a row (sql/catalog.sql). A role's name is always printed quoted as in SQL, so neither `public`
+//! nor `-` can be mistaken for one.
 
 use std::ffi::{CStr, CString};
 
