@@ -176,13 +176,8 @@ CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.source
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
 ALTER TABLE _hilo.source ENABLE REPLICA TRIGGER replicated;
 
-CREATE FUNCTION hilo.restored_source() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    NEW.request := NULL;
-    NEW.database := 0;
-    RETURN NEW;
-END
-$$;
+CREATE FUNCTION hilo.restored_source() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_source';
 COMMENT ON FUNCTION hilo.restored_source() IS
     'Forgets the request of a restored row, which the dumped server may still make';
 REVOKE ALL ON FUNCTION hilo.restored_source() FROM PUBLIC;
