@@ -400,7 +400,8 @@ pub fn write_off(
     gaps::record_each(ids, position, &position.mapping(definition), &lost, reason)
 }
 
-/// Deletes the free ranges, the gaps, the leases, the requests and the privileges of a dropped sequence.
+/// Deletes the free ranges, the gaps, the leases, the requests and the privileges of a dropped
+/// sequence.
 pub fn forget(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
     leases::forget(ids, sequence)?;
     for (table, index) in [

@@ -17,7 +17,8 @@ error_table! {
             = "the source has brought {value}, which is not a value of the sequence"
             => detail "It lies beyond the bounds, or between two values.";
         Held { first: i64, last: i64 }
-            = "the source has brought {first} to {last}, of which the sequence holds a part already";
+            = "the source has brought {first} to {last}, of which the sequence holds a part \
+               already";
         Own { first: i64, last: i64 }
             = "the source has brought {first} to {last}, but the sequence may have served a part \
                before it had this source";

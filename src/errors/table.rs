@@ -139,35 +139,33 @@ errors! {
         => hint { error.hint() };
     AnswerType = DATATYPE_MISMATCH,
         "the source must return two columns of type bigint, which are not null"
-        => detail "They are the first and the last value of each range that it brings."
-        => hint "Cast them: SELECT first::bigint, last::bigint.";
+        => hint "Return the first and the last of each range: SELECT first::bigint, last::bigint.";
     HasSource(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" has a source, which says which values come"
         => detail "Others use the values between those that it has brought."
-        => hint "Move the numbers at the source, or begin with numbers of its own: hilo_detach(name, \
-                 start).";
+        => hint "Move the numbers at the source, or begin with numbers of its own: \
+                 hilo_detach(name, start).";
     SourceNodes { name: String, nodes: i32 } = FEATURE_NOT_SUPPORTED,
         "hilo sequence \"{name}\" cannot have a source while several nodes share it"
         => detail "hilo.node_count is {nodes}, or was when the sequence was numbered."
-        => hint "Let each server have the sequence for itself, with the same source: set \
-                 hilo.node_count = 1.";
+        => hint "Let each server have the sequence for itself: set hilo.node_count = 1.";
     SourceUsed(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" has received values from its source"
-        => detail "It is not known which values the others use that the source serves."
         => hint "Say where its own numbers begin: hilo_detach(name, start).";
     DetachedBefore { name: String, start: i64, last: i64 } = OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "cannot detach hilo sequence \"{name}\" with {start}: it may have served values up to {last}"
+        "cannot detach hilo sequence \"{name}\" with {start}: it may have served values up to \
+         {last}"
         => hint "Specify a start beyond that, and beyond all values of the source's other users.";
     SourceUncommitted(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "cannot draw from hilo sequence \"{name}\" in the transaction that has given it a source"
-        => detail "The source is asked by another process, which does not see the sequence yet."
-        => hint "Commit first.";
+        => hint "Commit first: another process asks the source.";
     NoSource(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" has no source";
     SourceLate(limit: i64) = LOCK_NOT_AVAILABLE,
         "the source has not answered within {limit} ms"
         => hint "hilo.source_timeout says how long it may take.";
-    SourceChanged = T_R_SERIALIZATION_FAILURE, "the sequence was altered while its source was asked";
+    SourceChanged = T_R_SERIALIZATION_FAILURE,
+        "the sequence was altered while its source was asked";
     Name(error: NameError) = INVALID_PARAMETER_VALUE, { error }
         => detail { error.detail() }
         => hint { error.hint() };

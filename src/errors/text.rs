@@ -54,8 +54,8 @@ impl Cause {
                  synchronous replication, a reservation waits for the standby."
             }
             Cause::Source => {
-                "See hilo_stat_sources, and in pg_stat_activity what the process \"hilo source\" is \
-                 waiting for. reserve_ahead says how long an outage of the source may last."
+                "See hilo_stat_sources, and in pg_stat_activity what the process \"hilo source\" \
+                 is waiting for. reserve_ahead says how long an outage of the source may last."
             }
             Cause::OtherLibrary { .. } => {
                 "Restart the server with the version that is to be used: the shared memory lasts \

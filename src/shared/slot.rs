@@ -467,8 +467,8 @@ impl Locked {
         self.freed != self.reloaded
     }
 
-    /// Whether the source has been asked and there is nothing to lend before it answers. It is looked
-    /// at again after a while: the process that asks may have ended.
+    /// Whether the source has been asked and there is nothing to lend before it answers. It is
+    /// looked at again after a while: the process that asks may have ended.
     pub fn awaits_source(&self, now: Timestamp) -> bool {
         const LOOK_AGAIN: Micros = Micros(1_000_000);
         self.asked_at.0 != 0 && now.since(self.asked_at) < LOOK_AGAIN && !self.is_to_reload()

@@ -203,10 +203,8 @@ impl Worker {
         let reloads = locked.is_to_reload() || locked.is_bare();
         let content = available >= threshold.max(need) && !(at_end && waited_for) && !reloads;
         let calm = known && !crowded && !frozen && locked.leaving.is_empty();
-        if calm && (content || locked.awaits_source(now)) {
-            return None;
-        }
-        if !locked.pool.has_room() && available > 0 && !frozen {
+        let full = !locked.pool.has_room() && available > 0 && !frozen;
+        if full || (calm && (content || locked.awaits_source(now))) {
             return None;
         }
         if at_end && waited_for && !frozen {

@@ -81,7 +81,7 @@ pub enum Outcome {
     /// Nobody waits for it, and this server has not served it, or not since it was promoted or
     /// restored.
     NotOurs,
-    Reserved(Reserved),
+    Reserved(Box<Reserved>),
 }
 
 pub struct Reserved {
@@ -167,7 +167,7 @@ pub fn reserve(
     owned::own(ids, shared.life(), &sequence, &locked, |owned| {
         take(ids, shared, plan, &sequence, owned)
     })
-    .map(Outcome::Reserved)
+    .map(|reserved| Outcome::Reserved(Box::new(reserved)))
 }
 
 /// Takes a block at the position, and free ranges below it, for a slot; puts into the catalog what

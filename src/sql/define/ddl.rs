@@ -24,10 +24,10 @@ use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{self, Origin};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{
-    By, begin_write, find_owned, lock_named, lock_owned, remove, required, required_name,
+    By, begin_write, check_source_nodes, find_owned, lock_named, lock_owned, remove, required,
+    required_name,
 };
 use crate::sql::define::owned_by::{self, Purpose};
-use crate::sql::define::source;
 
 sql_functions!(hilo_create, hilo_rename, hilo_drop);
 
@@ -158,7 +158,7 @@ pub fn begin(
     if definition.gapless && nodes > 1 {
         HiloError::GaplessNodes { name: name.to_string(), nodes }.raise();
     }
-    source::check_nodes(&sequence, nodes).or_raise();
+    check_source_nodes(&sequence, nodes).or_raise();
     if definitions::by_name(name).or_raise().is_some() {
         return None;
     }

@@ -8,30 +8,17 @@ use crate::catalog::positions::{self, Position};
 use crate::catalog::sources::{self, Supply, hull};
 use crate::catalog::{catalog_oids, node, numbering};
 use crate::errors::{HiloError, OrRaise};
-use crate::gucs;
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::ddl_checks::{begin_write, lock_owned, required, required_name};
+use crate::sql::define::ddl_checks::{
+    begin_write, check_source_nodes, lock_owned, required, required_name,
+};
 use crate::sql::define::ended::{self, Restart, refuse_source, stated};
-use crate::sql::define::renumber::redefined;
+use crate::sql::define::redefine::redefined;
 
 sql_functions!(hilo_detach);
 
-/// Refuses a source for a sequence that several nodes share.
-///
-/// # Errors
-/// `SourceNodes`
-pub fn check_nodes(sequence: &Sequence, nodes: i32) -> Result<(), HiloError> {
-    let nodes = nodes.max(gucs::node_count());
-    match sequence.definition.source {
-        Some(_) if nodes > 1 => {
-            Err(HiloError::SourceNodes { name: sequence.name.to_string(), nodes })
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Changes a locked sequence whose definition, `new` from now on, begins or ceases to have a source.
-/// Returns whether it is one.
+/// Changes a locked sequence that begins or ceases to have a source, as its new definition says.
+/// Returns whether it does.
 pub fn alter(
     owned: &LockedSequence,
     new: &Definition,
@@ -69,7 +56,7 @@ fn begin(owned: &LockedSequence, options: &Options, owned_by: Option<ColumnRef>)
     let position = *ended.position();
     let definition = redefined(owned, options, owned_by, &position, None);
     let new = Sequence { definition, ..old.clone() };
-    check_nodes(&new, position.nodes).or_raise();
+    check_source_nodes(&new, position.nodes).or_raise();
     let mut supply = supply(&position);
     let last = position.last_value(&old.definition);
     let own = last.map(|last| (last.min(position.base), last.max(position.base)));
