@@ -1,33 +1,5 @@
 -- Branches: sequences that get their values from the hilo of another server, through dblink.
 
-CREATE TABLE _hilo.branch (
-    sequence bigint NOT NULL,
-    remote_schema name NOT NULL,
-    remote_name text COLLATE "C" NOT NULL,
-    numbering text COLLATE "C" NOT NULL,
-    CONSTRAINT branch_pkey PRIMARY KEY (sequence)
-);
-COMMENT ON TABLE _hilo.branch IS 'What the sequences of other servers are that sequences here get their values from';
-COMMENT ON COLUMN _hilo.branch.sequence IS '_hilo.sequence.id';
-COMMENT ON COLUMN _hilo.branch.remote_schema IS 'Schema of the extension there';
-COMMENT ON COLUMN _hilo.branch.remote_name IS 'Name of the sequence there';
-COMMENT ON COLUMN _hilo.branch.numbering IS 'Its numbering when it was attached, as in hilo_sequences there';
-REVOKE ALL ON _hilo.branch FROM PUBLIC;
-GRANT SELECT ON _hilo.branch TO pg_database_owner;
-SELECT pg_catalog.pg_extension_config_dump('_hilo.branch', '');
-CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.branch
-    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
-ALTER TABLE _hilo.branch ENABLE ALWAYS TRIGGER refuse_truncate;
-
--- Owners of sequences write through this view; nobody else has USAGE on its schema.
-CREATE VIEW hilo.branch WITH (security_barrier, check_option = cascaded) AS
-    SELECT b.sequence, b.remote_schema, b.remote_name, b.numbering
-      FROM _hilo.branch b
-     WHERE EXISTS (SELECT FROM _hilo.sequence s
-                    WHERE s.id = b.sequence AND pg_catalog.pg_has_role(s.owner::oid, 'USAGE'));
-COMMENT ON VIEW hilo.branch IS 'What the sequences of the current user get their values from';
-GRANT SELECT, INSERT, UPDATE, DELETE ON hilo.branch TO PUBLIC;
-
 -- The connection stays open for the next query of this process. A query is sent and then looked after, because a call
 -- that waits inside libpq hears no cancel and no shutdown.
 CREATE FUNCTION hilo.remote(server name, query text, refused_is_null boolean DEFAULT false) RETURNS jsonb
@@ -143,78 +115,94 @@ CREATE FUNCTION hilo.receiver(sequence bigint) RETURNS text
                                 sequence);
 COMMENT ON FUNCTION hilo.receiver(bigint) IS 'Returns the name by which a centre knows a sequence of this server';
 
-CREATE FUNCTION hilo_ask_server(server name, name text, n bigint, request uuid) RETURNS TABLE (first bigint, last bigint)
+CREATE FUNCTION hilo_ask_server(
+    server name, name text, n bigint, request uuid,
+    remote_schema name, remote_name text, numbering text
+) RETURNS TABLE (first bigint, last bigint)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1
 BEGIN ATOMIC
-    SELECT (a.answer ->> 'first')::bigint, (a.answer ->> 'last')::bigint
+    SELECT (a.answer ->> 'first'::text)::bigint, (a.answer ->> 'last'::text)::bigint
       FROM (SELECT pg_catalog.format(
-                       -- The function is called for the row that the condition finds, so not after a renumbering.
+                       -- The function is called for the row that the condition finds, so not
+                       -- after a renumbering.
                        'SELECT pg_catalog.to_jsonb(t) FROM %1$I.hilo_sequences q, '
-                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, %3$L::pg_catalog.text, '
-                       '''?''::pg_catalog.uuid) t WHERE q.name = %4$L AND q.numbering = %5$L AND t.numbering = %5$L',
-                       b.remote_schema, $3, hilo.receiver(b.sequence), b.remote_name, b.numbering) AS query,
-                   coalesce(s.requested, 0::bigint) AS asked
+                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, '
+                       '%3$L::pg_catalog.text, ''?''::pg_catalog.uuid) t '
+                       'WHERE q.name = %4$L AND q.numbering = %5$L AND t.numbering = %5$L',
+                       $5, $3,
+                       hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint), $6, $7
+                   ) AS query,
+                   COALESCE(s.requested, 0::bigint) AS asked
               FROM hilo_sequences q
               LEFT JOIN hilo_stat_sources s ON s.name = q.name
-              JOIN hilo.branch b ON b.sequence = pg_catalog.split_part(q.numbering, '.', 1)::bigint
              WHERE q.name = $2) r
      CROSS JOIN LATERAL (
-           SELECT coalesce(
-               -- One that was revoked meanwhile is refused, and so is each that comes before a later one.
-               hilo.remote($1, pg_catalog.replace(r.query, '?', hilo.remote_request(r.asked, 0, $4)::text), true),
-               hilo.remote($1, pg_catalog.replace(r.query, '?', hilo.remote_request(r.asked, 1, $4)::text), true),
-               hilo.refuse(pg_catalog.format('hilo sequence "%s" must be attached to server "%s" again', $2, $1),
-                           'It has been renumbered there, dropped, or is not granted any more. Call hilo_attach_server.')
+           SELECT COALESCE(
+               -- One that was revoked meanwhile is refused, and so is each that comes before a
+               -- later one.
+               hilo.remote($1, pg_catalog.replace(
+                   r.query, '?', hilo.remote_request(r.asked, 0, $4)::text), true),
+               hilo.remote($1, pg_catalog.replace(
+                   r.query, '?', hilo.remote_request(r.asked, 1, $4)::text), true),
+               hilo.refuse(
+                   pg_catalog.format(
+                       'hilo sequence "%s" must be attached to server "%s" again', $2, $1),
+                   'It has been renumbered there, dropped, or is not granted any more. '
+                   'Call hilo_attach_server.')
            ) AS answer) a;
 END;
-COMMENT ON FUNCTION hilo_ask_server(name, text, bigint, uuid) IS
-    'The source of a sequence that hilo_attach_server has attached: takes values by hilo_transfer from a foreign server';
+COMMENT ON FUNCTION hilo_ask_server(name, text, bigint, uuid, name, text, text) IS
+    'The source of a sequence that hilo_attach_server has attached: takes values by hilo_transfer '
+    'from a foreign server. remote_schema: the schema of the extension there. remote_name, '
+    'numbering: the sequence there, as in hilo_sequences when it was attached. Errors: 55000 if '
+    'its numbering is another by now, or without dblink; those of dblink and hilo_transfer.';
 
 -- What is held here stays: it was given away for good, whatever numbering has followed there.
-CREATE FUNCTION hilo_attach_server(name hilo_sequence, server name, remote_name hilo_sequence DEFAULT NULL) RETURNS hilo_sequence
+CREATE FUNCTION hilo_attach_server(
+    name hilo_sequence, server name, remote_name hilo_sequence DEFAULT NULL
+) RETURNS hilo_sequence
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-    SELECT hilo_create($1, data_type => (r.there ->> 'data_type')::regtype, increment => (r.there ->> 'increment')::bigint)
-      FROM hilo.remote_sequence($2, coalesce($3, $1)::text) AS r (there)
+    SELECT hilo_create($1, data_type => (r.there ->> 'data_type'::text)::regtype,
+                       increment => (r.there ->> 'increment'::text)::bigint)
+      FROM hilo.remote_sequence($2, COALESCE($3, $1)::text) AS r (there)
      WHERE NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = $1::text);
-    SELECT hilo_alter($1,
-                      start_value => (r.there ->> 'start_value')::bigint, increment => (r.there ->> 'increment')::bigint,
-                      min_value => (r.there ->> 'min_value')::bigint, max_value => (r.there ->> 'max_value')::bigint,
-                      data_type => (r.there ->> 'data_type')::regtype,
-                      block_size => coalesce((r.there ->> 'block_size')::bigint, 0::bigint),
-                      key_format => r.there ->> 'key_format',
-                      source => pg_catalog.format('SELECT v.first, v.last FROM %I.hilo_ask_server(%L, $1, $2, $3) AS v',
-                                                  (SELECT n.nspname FROM pg_catalog.pg_extension e
-                                                     JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
-                                                    WHERE e.extname = 'hilo'::name), $2))
-      FROM hilo.remote_sequence($2, coalesce($3, $1)::text) AS r (there);
-    INSERT INTO hilo.branch
-    SELECT pg_catalog.split_part(q.numbering, '.', 1)::bigint, (r.there ->> 'schema')::name, r.there ->> 'name',
-           r.there ->> 'numbering'
-      FROM hilo_sequences q, hilo.remote_sequence($2, coalesce($3, $1)::text) AS r (there)
-     WHERE q.name = $1::text
-        ON CONFLICT (sequence) DO UPDATE SET remote_schema = excluded.remote_schema, remote_name = excluded.remote_name,
-                                             numbering = excluded.numbering;
+    SELECT hilo_alter(
+               $1,
+               start_value => (r.there ->> 'start_value'::text)::bigint,
+               increment => (r.there ->> 'increment'::text)::bigint,
+               min_value => (r.there ->> 'min_value'::text)::bigint,
+               max_value => (r.there ->> 'max_value'::text)::bigint,
+               data_type => (r.there ->> 'data_type'::text)::regtype,
+               block_size => COALESCE((r.there ->> 'block_size'::text)::bigint, 0::bigint),
+               key_format => r.there ->> 'key_format'::text,
+               source => pg_catalog.format(
+                   'SELECT v.first, v.last '
+                   'FROM %I.hilo_ask_server(%L, $1, $2, $3, %L, %L, %L) AS v',
+                   (SELECT n.nspname FROM pg_catalog.pg_extension e
+                      JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+                     WHERE e.extname = 'hilo'::name),
+                   $2, r.there ->> 'schema'::text, r.there ->> 'name'::text,
+                   r.there ->> 'numbering'::text))
+      FROM hilo.remote_sequence($2, COALESCE($3, $1)::text) AS r (there);
     SELECT $1;
 END;
 COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
-    'Makes a sequence a branch of one on another server, its centre, and returns its name. It is created if it does not '
-    'exist, and has the type, increment, bounds, start value, block size and key format of the one there, which is called '
-    'remote_name; null: the same name. From then on its values come from there, by hilo_transfer, through dblink, the '
-    'foreign server and the user mapping of the owner of the sequence. After a renumbering there it serves what it holds and '
-    'gets no more, until it is attached again. Requires ownership of the sequence, and USAGE on the foreign server. Errors: '
-    'as for hilo_create and hilo_alter, 55000 without dblink, or if the sequence there does not exist, cycles, is ordered or '
-    'gapless; those of dblink.';
+    'Makes a sequence a branch of one on another server, its centre, and returns its name. It is '
+    'created if it does not exist, and has the type, increment, bounds, start value, block size '
+    'and key format of the one there, which is called remote_name; null: the same name. From then '
+    'on its values come from there, by hilo_transfer, through dblink, the foreign server and the '
+    'user mapping of the owner of the sequence. After a renumbering there it serves what it holds '
+    'and gets no more, until it is attached again. Requires ownership of the sequence, and USAGE '
+    'on the foreign server. Errors: as for hilo_create and hilo_alter, 55000 without dblink, or if '
+    'the sequence there does not exist, cycles, is ordered or gapless; those of dblink.';
 
 CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
-BEGIN ATOMIC
-    DELETE FROM hilo.branch b USING hilo_sequences q
-     WHERE q.name = $1::text AND b.sequence = pg_catalog.split_part(q.numbering, '.', 1)::bigint;
-    SELECT hilo.detach($1, $2);
-END;
+    RETURN hilo.detach($1, $2);
 COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
-    'Takes the source of a sequence away, and returns start, the first value that it then serves: its numbers are its own. '
-    'It must lie where nobody else serves values. What it holds and has not served becomes a gap. Requires '
-    'ownership of the sequence. Errors: those of hilo_alter, 22023 if start is null or not beyond what the sequence has '
-    'served, 55000 if it has no source.';
+    'Takes the source of a sequence away: its numbers are its own from now on. Returns start, the '
+    'first value that it then serves, which must lie where nobody else serves values. What it '
+    'holds and has not served becomes a gap. Requires ownership of the sequence. Errors: those of '
+    'hilo_alter, 22023 if start is null, 55000 if start is not beyond what the sequence may have '
+    'served, or if it has no source.';

@@ -4,6 +4,7 @@ mod citus;
 mod clones;
 mod decoding;
 mod dump_restore;
+mod fleet;
 mod multi_node;
 mod nodes;
 mod owner_dumps;

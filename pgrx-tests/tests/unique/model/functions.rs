@@ -93,6 +93,19 @@ pub const IDLE: &[(&str, &[&str])] = &[
     ),
     ("calls hilo_lease and its kin for each row", &["hilo_refill", "hilo_transfer"]),
     ("needs a source, which the model has none of: see durable/sources.rs", &["detach"]),
+    (
+        "needs another server: see servers/fleet.rs",
+        &[
+            "hilo_attach_server",
+            "hilo_ask_server",
+            "hilo_detach",
+            "remote",
+            "remote_sequence",
+            "remote_request",
+            "receiver",
+            "refuse",
+        ],
+    ),
     ("needs Citus: calls hilo_apply on each node", &["hilo_create_on_all_nodes"]),
     (
         "a trigger that only a subscriber or a restore runs, or that keeps rows out of it",

@@ -1,0 +1,145 @@
+//! A centre and its branches, as in docs/fleet.md: several servers draw from one sequence.
+
+use std::thread;
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, assert_unique, signal, wait_until};
+use nix::sys::signal::Signal;
+
+fn centre() -> Cluster {
+    let centre = Cluster::builder().config("max_worker_processes", "20").start_with_hilo();
+    centre.connect("postgres").run("SELECT hilo_create('orders', start_value => 100)");
+    centre
+}
+
+fn branch_of(centre: &Cluster) -> Cluster {
+    let branch = Cluster::builder()
+        .own_identity()
+        .config("max_worker_processes", "20")
+        .config("hilo.source_timeout", "2s")
+        .start_with_hilo();
+    let at = centre.socket_directory().display();
+    branch.connect("postgres").run(&format!(
+        "CREATE EXTENSION dblink;
+         CREATE SERVER centre FOREIGN DATA WRAPPER dblink_fdw
+             OPTIONS (host '{at}', dbname 'postgres', connect_timeout '3');
+         CREATE USER MAPPING FOR postgres SERVER centre OPTIONS (user 'postgres');
+         SELECT hilo_attach_server('orders', 'centre')"
+    ));
+    branch
+}
+
+/// Draws on all these servers at the same time.
+fn draw_on(servers: &[&Cluster], count: usize) -> Vec<i64> {
+    let draw = |server: &&Cluster| server.connect("postgres").draw("orders", count);
+    thread::scope(|scope| {
+        let threads: Vec<_> =
+            servers.iter().map(|server| scope.spawn(move || draw(server))).collect();
+        threads.into_iter().flat_map(|one| one.join().expect("a server failed")).collect()
+    })
+}
+
+/// Two branches and the centre draw while each of them is killed or stopped. A copy of a branch
+/// draws beside it.
+#[test]
+fn a_centre_and_its_branches_serve_no_value_twice() {
+    let centre = centre();
+    let (one, two) = (branch_of(&centre), branch_of(&centre));
+    let mut seen = draw_on(&[&centre, &one, &two], 5_000);
+    centre.kill9_postmaster();
+    seen.extend(draw_on(&[&one, &two], 50));
+    centre.start();
+    seen.extend(draw_on(&[&centre, &one, &two], 5_000));
+    one.kill9_postmaster();
+    one.start();
+    two.restart();
+    seen.extend(draw_on(&[&centre, &one, &two], 5_000));
+    let copy = one.clone_by_base_backup();
+    one.wait_for_replay(&copy);
+    copy.promote();
+    seen.extend(draw_on(&[&centre, &one, &two, &copy], 5_000));
+    assert_unique("orders", &seen);
+    let kept = "SELECT count(*) FROM hilo_gaps WHERE reason <> 'crash'";
+    assert_eq!(two.connect("postgres").one::<i64>(kept), 0);
+}
+
+/// The centre's standby lacks what was given out last: it skips that, and the branch goes on there.
+#[test]
+fn a_promoted_centre_gives_nothing_out_twice() {
+    let centre = centre();
+    let branch = branch_of(&centre);
+    let mut seen = draw_on(&[&branch], 100);
+    let standby = centre.clone_by_base_backup();
+    standby.stop(Mode::Fast);
+    seen.extend(draw_on(&[&centre, &branch], 3_000));
+    centre.stop(Mode::Immediate);
+    standby.start();
+    standby.promote();
+    let at = standby.socket_directory().display();
+    let moved = format!("ALTER SERVER centre OPTIONS (SET host '{at}')");
+    branch.connect("postgres").run(&moved);
+    seen.extend(draw_on(&[&standby, &branch], 50_000));
+    assert_unique("orders", &seen);
+}
+
+fn draw_until_refused(client: &mut Client) -> String {
+    let draw = "SELECT count(hilo_nextval('orders')) FROM generate_series(1, 10000000)";
+    client.refusal(draw).report().message().to_owned()
+}
+
+/// After a renumbering at the centre a branch says so, and follows when it is attached again.
+#[test]
+fn a_renumbered_centre_stops_its_branches_until_they_are_attached_again() {
+    let centre = centre();
+    let branch = branch_of(&centre);
+    let mut client = branch.connect("postgres");
+    client.draw("orders", 10);
+    centre.connect("postgres").run("SELECT hilo_setval('orders', 50000000)");
+    let refused = draw_until_refused(&mut client);
+    assert!(refused.contains("must be attached to server \"centre\" again"), "{refused}");
+    client.run("SELECT hilo_attach_server('orders', 'centre')");
+    assert!(client.one::<i64>("SELECT hilo_nextval('orders')") > 50_000_000);
+    client.refusal("SELECT hilo_detach('orders')").is("22023").helps();
+    client.refusal("SELECT hilo_detach('orders', 50000000)").is("55000").helps();
+    assert_eq!(client.one::<i64>("SELECT hilo_detach('orders', 90000000)"), 90_000_000);
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('orders')"), 90_000_000);
+    for (name, says) in
+        [("none", "there is no hilo sequence \"none\""), ("g", "cannot have branches")]
+    {
+        centre
+            .connect("postgres")
+            .run("SELECT hilo_create('g', gapless => true, if_not_exists => true)");
+        let attach = format!("SELECT hilo_attach_server('{name}', 'centre')");
+        client.refusal(&attach).is("55000").says(says).helps();
+    }
+}
+
+/// A centre that is frozen holds up neither other sequences nor a stop, and what was asked of it
+/// comes when it goes on.
+#[test]
+fn a_frozen_centre_holds_up_its_branches_only_when_they_have_nothing_left() {
+    let centre = centre();
+    let branch = branch_of(&centre);
+    let mut client = branch.connect("postgres");
+    client.run("SELECT hilo_create('other')");
+    let mut seen = client.draw("orders", 10);
+    let mut pids: Vec<i32> = centre.connect("postgres").all("SELECT pid FROM pg_stat_activity");
+    pids.retain(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists());
+    pids.push(centre.postmaster_pid());
+    let all = |what| pids.iter().for_each(|pid| signal(*pid, what));
+    all(Signal::SIGSTOP);
+    client.run("SET hilo.reserve_timeout = '20s'");
+    let draw = "SELECT hilo_nextval('orders')";
+    let mut held = Vec::new();
+    while let Ok(row) = client.query_one(draw, &[]) {
+        held.push(row.get::<_, i64>(0));
+    }
+    seen.extend(held);
+    client.draw("other", 1_000);
+    branch.stop(Mode::Fast);
+    all(Signal::SIGCONT);
+    branch.start();
+    let mut client = branch.connect("postgres");
+    wait_until("the centre answers", LONG, || client.query_one(draw, &[]).is_ok());
+    seen.extend(client.draw("orders", 5_000));
+    assert_unique("orders", &seen);
+}
