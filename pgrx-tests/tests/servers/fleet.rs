@@ -2,8 +2,9 @@
 
 use std::thread;
 
-use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, assert_unique, signal, wait_until};
-use nix::sys::signal::Signal;
+use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, assert_unique, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 fn centre() -> Cluster {
     let centre = Cluster::builder().config("max_worker_processes", "20").start_with_hilo();
@@ -125,7 +126,11 @@ fn a_frozen_centre_holds_up_its_branches_only_when_they_have_nothing_left() {
     let mut pids: Vec<i32> = centre.connect("postgres").all("SELECT pid FROM pg_stat_activity");
     pids.retain(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists());
     pids.push(centre.postmaster_pid());
-    let all = |what| pids.iter().for_each(|pid| signal(*pid, what));
+    let all = |what| {
+        pids.iter().for_each(|pid| {
+            kill(Pid::from_raw(*pid), what).expect("cannot signal");
+        })
+    };
     all(Signal::SIGSTOP);
     client.run("SET hilo.reserve_timeout = '20s'");
     let draw = "SELECT hilo_nextval('orders')";
