@@ -39,7 +39,7 @@ const FUNCTIONS: [(&str, &str, Answer); 51] = [
     (
         "hilo_ask_server",
         "'centre', 'orders', 1, gen_random_uuid(), 'public', 'orders', '1.2.3'",
-        READ_ONLY,
+        UNDRAWN,
     ),
     ("hilo_detach", "'orders', 10", READ_ONLY),
     ("hilo_create", "'new'", READ_ONLY),
