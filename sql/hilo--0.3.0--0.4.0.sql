@@ -1604,29 +1604,29 @@ COMMENT ON FUNCTION hilo_transfer(hilo_sequence, bigint, text, uuid) IS
 -- B - 1. The mapper reads one number for it, and computes the rest.
 
 CREATE FUNCTION hilo.mappers()
-    RETURNS TABLE (client text, makes text, origin bigint, value text, step text)
+    RETURNS TABLE (client text, makes text, origin bigint, value text, step text, first text)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 20
 BEGIN ATOMIC
-    SELECT m.client, m.makes, m.origin, m.value, m.step
+    SELECT m.client, m.makes, m.origin, m.value, m.step, m.first
       FROM (VALUES
-          ('core', 'nextval', NULL::bigint, NULL, NULL),
-          ('efcore', 'nextval', NULL, 'first', 'size'),
-          ('doctrine', 'nextval', NULL, 'first', 'size'),
-          ('hibernate', 'nextval', NULL, 'first + size - 1', 'size'),
-          ('hibernate-pooled-lo', 'nextval', NULL, 'first', 'size'),
-          ('hibernate-pooled-old', 'nextval', NULL, 'first + size', 'size'),
-          ('hibernate-hilo', 'nextval', 1, '(first - 1) / size + 1', '1'),
-          ('hibernate-legacy-hilo', 'hibernate_unique_key', 0, 'first / size', '1'),
+          ('core', 'nextval', NULL::bigint, NULL, NULL, 'value'),
+          ('efcore', 'nextval', NULL, 'first', 'size', 'value'),
+          ('doctrine', 'nextval', NULL, 'first', 'size', 'value'),
+          ('hibernate', 'nextval', NULL, 'first + size - 1', 'size', 'value - size + 1'),
+          ('hibernate-pooled-lo', 'nextval', NULL, 'first', 'size', 'value'),
+          ('hibernate-pooled-old', 'nextval', NULL, 'first + size', 'size', 'value - size'),
+          ('hibernate-hilo', 'nextval', 1, '(first - 1) / size + 1', '1', '(value - 1) * size + 1'),
+          ('hibernate-legacy-hilo', 'hibernate_unique_key', 0, 'first / size', '1', 'value * size'),
           -- Hibernate since 5.3 stores the number before the one that it uses.
-          ('hibernate-table', 'hibernate_sequences', NULL, 'first + size - 2', 'size'),
-          ('hibernate-table-pooled-lo', 'hibernate_sequences', NULL, 'first - 1', 'size'),
-          ('hibernate-table-hilo', 'hibernate_sequences', 1, '(first - 1) / size', '1'),
-          ('hibernate-table-old', 'hibernate_sequences', NULL, 'first + size', 'size'),
-          ('nhibernate', 'hibernate_unique_key', 0, 'first / size', '1'),
-          ('nhibernate-pooled', 'nextval', NULL, 'first + size', 'size'),
-          ('nhibernate-table', 'hibernate_sequences', NULL, 'first + size', 'size'),
-          ('marten', 'mt_hilo', 1, '(first - 1) / size', '1')
-      ) AS m (client, makes, origin, value, step);
+          ('hibernate-table', 'hibernate_sequences', NULL, 'first + size - 2', 'size', 'value - size + 2'),
+          ('hibernate-table-pooled-lo', 'hibernate_sequences', NULL, 'first - 1', 'size', 'value + 1'),
+          ('hibernate-table-hilo', 'hibernate_sequences', 1, '(first - 1) / size', '1', 'value * size + 1'),
+          ('hibernate-table-old', 'hibernate_sequences', NULL, 'first + size', 'size', 'value - size'),
+          ('nhibernate', 'hibernate_unique_key', 0, 'first / size', '1', 'value * size'),
+          ('nhibernate-pooled', 'nextval', NULL, 'first + size', 'size', 'value - size'),
+          ('nhibernate-table', 'hibernate_sequences', NULL, 'first + size', 'size', 'value - size'),
+          ('marten', 'mt_hilo', 1, '(first - 1) / size', '1', 'value * size + 1')
+      ) AS m (client, makes, origin, value, step, first);
 END;
 COMMENT ON FUNCTION hilo.mappers() IS
     'Returns the Hi/Lo mappers: what a facade makes, what the mapper reads for a block, and what '
@@ -1838,3 +1838,60 @@ COMMENT ON FUNCTION hilo_facade(name, text) IS
     'What it makes belongs to the caller; DROP removes it. Requires CREATE on the schema. Errors: '
     '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not exist, '
     '42501, 42723 or 42P07 if one of the names is taken.';
+
+-- The query that takes whole blocks from a mapper's own counter, as the mapper does. $2 is how many
+-- values are wanted. A block below the minimum of the counter is cut there.
+CREATE FUNCTION hilo.source_of(relation regclass, client text, entity text, size bigint)
+    RETURNS text
+    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $source$
+DECLARE
+    of_core CONSTANT text := 'SELECT min(b.value), max(b.value) FROM (SELECT v.value, v.value - @size@::bigint '
+        '* row_number() OVER (ORDER BY v.value) AS island FROM (SELECT nextval(@relation@) AS value '
+        'FROM generate_series(1::bigint, $2)) v) b GROUP BY b.island';
+    of_sequence CONSTANT text := 'SELECT r.first, r.last FROM (SELECT GREATEST(@first@, @low@::bigint) AS first, '
+        '(@first@) + size - 1 AS last FROM (SELECT nextval(@relation@) AS value, @size@::bigint AS size '
+        'FROM generate_series(1::bigint, ($2 + @size@ - 1) / @size@ + 1)) b) r WHERE r.last >= r.first';
+    of_table CONSTANT text := 'WITH b AS (@write@ RETURNING @read@ AS value, @size@::bigint AS size) '
+        'SELECT @first@, (@first@) + ($2 + size - 1) / size * size - 1 FROM b';
+    blocks CONSTANT text := '($2 + @size@ - 1) / @size@';
+    mapper record;
+    q record;
+    query text;
+BEGIN
+    SELECT m.* INTO mapper FROM hilo.mappers() m WHERE m.client = source_of.client;
+    SELECT c.relkind, o.seqincrement AS increment, o.seqmin AS low INTO q
+      FROM pg_class c LEFT JOIN pg_sequence o ON o.seqrelid = c.oid WHERE c.oid = relation;
+    IF mapper.client IS NULL OR (q.relkind = 'S') <> (mapper.makes IN ('nextval', 'hibernate_unique_key'))
+       AND NOT (q.relkind = 'r' AND mapper.makes = 'hibernate_unique_key')
+    THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('%s is no counter of the mapper "%s"', relation, client),
+            HINT = 'docs/mappers.md has the names of the mappers.';
+    ELSIF q.relkind = 'S' AND mapper.origin IS NULL THEN
+        size := q.increment;
+    ELSIF q.increment <> 1 OR size IS NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = 'the size of the mapper''s blocks is not known',
+            HINT = 'Let INCREMENT BY of its sequence be 1, and block_size of hilo''s the size.';
+    END IF;
+    query := CASE
+        WHEN client = 'core' THEN of_core
+        WHEN q.relkind = 'S' THEN of_sequence
+        WHEN mapper.makes = 'hibernate_sequences' THEN replace(replace(of_table,
+            '@write@', 'UPDATE @table@ SET next_val = next_val + @blocks@ * @step@ WHERE sequence_name = @entity@'),
+            '@read@', 'next_val - @blocks@ * @step@')
+        WHEN mapper.makes = 'hibernate_unique_key' THEN replace(replace(of_table,
+            '@write@', 'UPDATE @table@ SET next_hi = next_hi + @blocks@'), '@read@', 'next_hi - @blocks@')
+        ELSE replace(replace(of_table,
+            '@write@', 'INSERT INTO @table@ AS t (entity_name, hi_value) VALUES (@entity@, @blocks@ - 1) '
+                       'ON CONFLICT (entity_name) DO UPDATE SET hi_value = t.hi_value + @blocks@'),
+            '@read@', 't.hi_value - @blocks@ + 1') END;
+    RETURN replace(replace(replace(replace(replace(replace(replace(replace(query, '@blocks@', blocks),
+        '@step@', CASE mapper.step WHEN 'size' THEN size ELSE 1 END::text), '@first@', mapper.first),
+        '@low@', COALESCE(q.low, 1)::text), '@size@', size::text), '@entity@', quote_nullable(entity)),
+        '@relation@', quote_literal(relation::text) || '::regclass'), '@table@', relation::text);
+END;
+$source$;
+COMMENT ON FUNCTION hilo.source_of(regclass, text, text, bigint) IS
+    'Returns the query that takes blocks from the counter of a mapper: $2 is how many values are wanted';
