@@ -432,13 +432,8 @@ CREATE TRIGGER restored BEFORE INSERT ON _hilo.free_range
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.lease
     FOR EACH ROW EXECUTE FUNCTION hilo.restored_lease();
 
-CREATE FUNCTION hilo.restored_source() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    NEW.request := NULL;
-    NEW.database := 0;
-    RETURN NEW;
-END
-$$;
+CREATE FUNCTION hilo.restored_source() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_source';
 COMMENT ON FUNCTION hilo.restored_source() IS
     'Forgets the request of a restored row, which the dumped server may still make';
 REVOKE ALL ON FUNCTION hilo.restored_source() FROM PUBLIC;

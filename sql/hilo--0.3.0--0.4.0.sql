@@ -176,13 +176,8 @@ CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.source
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
 ALTER TABLE _hilo.source ENABLE REPLICA TRIGGER replicated;
 
-CREATE FUNCTION hilo.restored_source() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    NEW.request := NULL;
-    NEW.database := 0;
-    RETURN NEW;
-END
-$$;
+CREATE FUNCTION hilo.restored_source() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_source';
 COMMENT ON FUNCTION hilo.restored_source() IS
     'Forgets the request of a restored row, which the dumped server may still make';
 REVOKE ALL ON FUNCTION hilo.restored_source() FROM PUBLIC;
@@ -1140,9 +1135,9 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                   ('missing_owner', 'A', '{sequence}'),
                   ('missing_role', 'A', '{default_privilege}'),
                   ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
-                  ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, privilege, default_privilege}'),
-                  ('replicated', 'R', '{sequence, position, free_range, lease, privilege, default_privilege}'),
-                  ('restored', 'O', '{position, free_range, lease}')) AS v (name, fires, relations)) w
+                  ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, source, privilege, default_privilege}'),
+                  ('replicated', 'R', '{sequence, position, free_range, lease, source, privilege, default_privilege}'),
+                  ('restored', 'O', '{position, free_range, lease, source}')) AS v (name, fires, relations)) w
       JOIN pg_catalog.pg_class c
         ON c.relname = w.relation AND c.relnamespace = '_hilo'::pg_catalog.regnamespace::oid
       LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid AND t.tgname = w.name

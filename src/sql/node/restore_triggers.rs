@@ -11,7 +11,7 @@ use std::ffi::CStr;
 
 use pgrx::{pg_guard, pg_sys};
 
-use crate::catalog::columns::{free_range, lease, position, sequence};
+use crate::catalog::columns::{free_range, lease, position, sequence, source};
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
 use crate::catalog::relation_named;
 use crate::catalog::scan::{Index, Match, Snapshot};
@@ -59,6 +59,7 @@ trigger_functions!(
     hilo_restored_position,
     hilo_restored_free_range,
     hilo_restored_lease,
+    hilo_restored_source,
     hilo_role_own_row,
     hilo_role_skip_row,
     hilo_role_skip_default,
@@ -74,10 +75,10 @@ fn restored(fired: Fired) -> pg_sys::Datum {
         // ALTER … OWNER failed in a restore.
         // Nothing that it says runs with that role's rights: its source is one that fails.
         b"sequence" => {
-            let source = row.text(sequence::SOURCE).map(|_| text_datum(NO_OWNER));
+            let query = row.text(sequence::SOURCE).map(|_| text_datum(NO_OWNER));
             let owner = Some(ffi::current_user().into());
-            match source {
-                Some(source) => vec![(sequence::OWNER, owner), (sequence::SOURCE, Some(source))],
+            match query {
+                Some(query) => vec![(sequence::OWNER, owner), (sequence::SOURCE, Some(query))],
                 None => vec![(sequence::OWNER, owner)],
             }
         }
@@ -100,6 +101,8 @@ fn restored(fired: Fired) -> pg_sys::Datum {
             refuse_in_use(&fired, row.int8(free_range::SEQUENCE), row.int4(free_range::NODE));
             return fired.accept();
         }
+        // The dumped server may make its request again.
+        b"source" => vec![(source::REQUEST, None), (source::DATABASE, Some(0_i64.into()))],
         // Another server may have taken it back since the dump, and served its rest.
         b"lease" => {
             refuse_in_use(&fired, row.int8(lease::SEQUENCE), row.int4(lease::NODE));
