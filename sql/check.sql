@@ -181,11 +181,12 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     ), idle AS (
         -- A sequence whose owner column is gone need not have been used. A block that was read ahead is no use.
         SELECT s.name, pg_catalog.count(*) OVER () AS count
-          FROM readable s
-          LEFT JOIN slot t ON t.sequence = s.id
+          -- OFFSET: the planner would look through all slots for each sequence else.
+          FROM (SELECT q.id, q.name, q.owned_by, COALESCE(t.ready, 0::bigint) AS ready
+                  FROM readable q LEFT JOIN slot t ON t.sequence = q.id OFFSET 0::bigint) s
          WHERE CASE WHEN s.owned_by IS NULL
                     THEN EXISTS (SELECT FROM _hilo.position p
-                                  WHERE p.sequence = s.id AND (p.next_index > COALESCE(t.ready, 0::bigint) OR p.epoch > 1))
+                                  WHERE p.sequence = s.id AND (p.next_index > s.ready OR p.epoch > 1))
                     ELSE s.owned_by::text = '-' END
            AND NOT EXISTS (SELECT FROM named d WHERE d.name = s.name)
          ORDER BY s.name LIMIT 10

@@ -288,10 +288,26 @@ COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
     'Requires ownership of the sequence; without a name, superuser rights. Errors: 42704 if the sequence '
     'does not exist, 42501.';
 
--- How much each sequence has served is kept with its position, and shown in hilo_sequences too.
-ALTER TABLE _hilo.position ADD COLUMN served bigint NOT NULL DEFAULT 0;
+-- What is counted of each sequence is kept with its position, and shown in hilo_sequences too.
+ALTER TABLE _hilo.position ADD COLUMN served bigint NOT NULL DEFAULT 0,
+    ADD COLUMN slices bigint NOT NULL DEFAULT 0,
+    ADD COLUMN blocks_reserved bigint NOT NULL DEFAULT 0,
+    ADD COLUMN blocks_prefetched bigint NOT NULL DEFAULT 0,
+    ADD COLUMN waits bigint NOT NULL DEFAULT 0,
+    ADD COLUMN wait_time bigint NOT NULL DEFAULT 0,
+    ADD COLUMN recycled bigint NOT NULL DEFAULT 0,
+    ADD COLUMN lost bigint NOT NULL DEFAULT 0,
+    ADD COLUMN errors bigint NOT NULL DEFAULT 0;
 COMMENT ON COLUMN _hilo.position.served IS
     'Number of values that the node had served when the row was written';
+COMMENT ON COLUMN _hilo.position.slices IS 'As served: slices that sessions had taken';
+COMMENT ON COLUMN _hilo.position.blocks_reserved IS 'As served: blocks that had been reserved';
+COMMENT ON COLUMN _hilo.position.blocks_prefetched IS 'As served: blocks that no caller had waited for';
+COMMENT ON COLUMN _hilo.position.waits IS 'As served: calls that had waited for a block';
+COMMENT ON COLUMN _hilo.position.wait_time IS 'As served: how long they had waited, in microseconds';
+COMMENT ON COLUMN _hilo.position.recycled IS 'As served: values that one session had returned and another taken';
+COMMENT ON COLUMN _hilo.position.lost IS 'As served: values that had left memory without being served';
+COMMENT ON COLUMN _hilo.position.errors IS 'As served: reservations that had failed';
 CREATE OR REPLACE VIEW hilo.reserved AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
@@ -304,7 +320,8 @@ CREATE OR REPLACE VIEW hilo.reserved AS
                 ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
            END AS used_fraction,
            COALESCE(l.leased, 0::bigint) AS leased,
-           CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served
+           CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served,
+           p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled, p.lost, p.errors
       FROM hilo.readable s
      CROSS JOIN (SELECT hilo.node_id() AS node_id) n
       LEFT JOIN _hilo.position p ON p.sequence = s.id AND p.node = n.node_id
@@ -333,7 +350,15 @@ CREATE OR REPLACE VIEW hilo_sequences WITH (security_barrier) AS
            pg_catalog.floor(s.used_fraction * 10000::double precision + 1e-6::double precision)
                / 10000::double precision AS used_fraction,
            s.leased,
-           s.served AS total_served
+           s.served AS total_served,
+           COALESCE(s.slices, 0::bigint) AS total_slices,
+           COALESCE(s.blocks_reserved, 0::bigint) AS total_blocks_reserved,
+           COALESCE(s.blocks_prefetched, 0::bigint) AS total_blocks_prefetched,
+           COALESCE(s.waits, 0::bigint) AS total_waits,
+           COALESCE(s.wait_time, 0::bigint)::double precision / 1000::double precision AS total_wait_time,
+           COALESCE(s.recycled, 0::bigint) AS total_recycled,
+           COALESCE(s.lost, 0::bigint) AS total_lost,
+           COALESCE(s.errors, 0::bigint) AS total_errors
       FROM hilo.reserved s;
 COMMENT ON COLUMN hilo_sequences.used_fraction IS
     'Fraction of the way from one bound to the other that this server has reserved: 0 to 1, in steps of 0.0001; null: it has '
@@ -341,6 +366,14 @@ COMMENT ON COLUMN hilo_sequences.used_fraction IS
 COMMENT ON COLUMN hilo_sequences.total_served IS
     'Values served to callers, and used of leases that have ended, when the catalog was last written. While the sequence is '
     'active, hilo_stat_sequences.served has those since. Null for a gapless sequence, which is not counted';
+COMMENT ON COLUMN hilo_sequences.total_slices IS 'As total_served, of hilo_stat_sequences.slices';
+COMMENT ON COLUMN hilo_sequences.total_blocks_reserved IS 'As total_served, of hilo_stat_sequences.blocks_reserved';
+COMMENT ON COLUMN hilo_sequences.total_blocks_prefetched IS 'As total_served, of hilo_stat_sequences.blocks_prefetched';
+COMMENT ON COLUMN hilo_sequences.total_waits IS 'As total_served, of hilo_stat_sequences.waits';
+COMMENT ON COLUMN hilo_sequences.total_wait_time IS 'As total_served, of hilo_stat_sequences.wait_time_total, in milliseconds';
+COMMENT ON COLUMN hilo_sequences.total_recycled IS 'As total_served, of hilo_stat_sequences.recycled';
+COMMENT ON COLUMN hilo_sequences.total_lost IS 'As total_served, of hilo_stat_sequences.lost';
+COMMENT ON COLUMN hilo_sequences.total_errors IS 'As total_served, of hilo_stat_sequences.errors';
 CREATE OR REPLACE VIEW hilo_stat_sequences WITH (security_barrier) AS
     SELECT s.name,
            st.served, st.slices, st.blocks_reserved, st.blocks_prefetched, st.refill_wanted,
@@ -379,11 +412,12 @@ CREATE OR REPLACE VIEW hilo_stat_sequences WITH (security_barrier) AS
      ) l;
 COMMENT ON VIEW hilo_stat_sequences IS
     'Shows for each active sequence the values that this server holds, and the work that it has '
-    'done. Counters begin when the server starts, hilo_stat_reset is called, or the sequence '
-    'becomes active again. served begins anew only with hilo_stat_reset';
+    'done. Counters begin when the sequence is created or hilo_stat_reset is called. They are '
+    'written with each block, and when the server stops: a crash may lose what came after that';
 COMMENT ON COLUMN hilo_stat_sequences.served IS
-    'Values served to callers, and used of leases that have ended. A crash may lose what was counted since the last block '
-    'was reserved';
+    'Values served to callers, and used of leases that have ended';
+COMMENT ON COLUMN hilo_stat_sequences.wait_time_max IS
+    'Longest wait, in milliseconds, since the sequence has become active';
 COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS
     'Fraction of the way from one bound to the other that is reserved: 0 to 1, in steps of 0.0001';
 COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS
@@ -691,11 +725,12 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     ), idle AS (
         -- A sequence whose owner column is gone need not have been used. A block that was read ahead is no use.
         SELECT s.name, pg_catalog.count(*) OVER () AS count
-          FROM readable s
-          LEFT JOIN slot t ON t.sequence = s.id
+          -- OFFSET: the planner would look through all slots for each sequence else.
+          FROM (SELECT q.id, q.name, q.owned_by, COALESCE(t.ready, 0::bigint) AS ready
+                  FROM readable q LEFT JOIN slot t ON t.sequence = q.id OFFSET 0::bigint) s
          WHERE CASE WHEN s.owned_by IS NULL
                     THEN EXISTS (SELECT FROM _hilo.position p
-                                  WHERE p.sequence = s.id AND (p.next_index > COALESCE(t.ready, 0::bigint) OR p.epoch > 1))
+                                  WHERE p.sequence = s.id AND (p.next_index > s.ready OR p.epoch > 1))
                     ELSE s.owned_by::text = '-' END
            AND NOT EXISTS (SELECT FROM named d WHERE d.name = s.name)
          ORDER BY s.name LIMIT 10

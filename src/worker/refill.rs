@@ -228,7 +228,7 @@ impl Worker {
             available,
             need,
             demand: locked.rate.refill(now, taken, window),
-            served: locked.served(),
+            counted: locked.counted(),
             block: locked.block,
             room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
             from: locked.terms().map_or(from, |(terms, _)| from.max(terms.mapping.indexes().start)),
@@ -407,7 +407,7 @@ impl Worker {
                 locked.blocks_prefetched += u64::from(!waited);
             }
             locked.reserved_to = Some(reserved.next_index);
-            locked.served_before.get_or_insert(reserved.served);
+            locked.counted_before.get_or_insert(reserved.totals);
             locked.catalog_stale = true;
             (locked.free_end, locked.reloaded) = (reserved.free_end, plan.freed);
             locked.more_free = reserved.free.len() == plan.room;

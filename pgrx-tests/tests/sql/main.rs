@@ -10,3 +10,4 @@ mod parity;
 mod report;
 mod sql_surface;
 mod statistics;
+mod totals;
