@@ -474,6 +474,63 @@ COMMENT ON FUNCTION hilo_refill(uuid[], bigint[], uuid[], text[], bigint[], uuid
     'are null, contain null, or are not of one length; 25006; the commit may fail as for the '
     'functions of each row.';
 
+-- PL/pgSQL, because an error has to name the request. What is read after hilo_lease is the newest that there is, so a
+-- request that comes late finds the one that came after it.
+CREATE FUNCTION hilo_transfer(
+    name hilo_sequence, n bigint, receiver text, request uuid,
+    OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
+    OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint, OUT numbering text
+)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $transfer$
+DECLARE
+    known record;
+    refusal text;
+BEGIN
+    IF receiver IS NULL OR request IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'receiver and request must not be null',
+            HINT = 'Name the server that gets the values, and give each of its requests a uuid of its own.';
+    ELSIF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE feature_not_supported USING MESSAGE = 'cannot transfer values in a transaction that is not READ COMMITTED',
+            HINT = 'Such a transaction cannot see which requests others have made. Call it in a transaction of its own.';
+    END IF;
+    SELECT l.* INTO known FROM @extschema@.hilo_leases l WHERE l.lease = request;
+    SELECT l.* INTO lease, first, last, increment, count, expires_at, key_format, server_prefix, suggested
+      FROM @extschema@.hilo_lease(name, greatest(n, known.count), receiver, NULL::interval, request) AS l;
+    SELECT l.* INTO STRICT known FROM @extschema@.hilo_leases l WHERE l.lease = request;
+    numbering := known.numbering;
+    IF known.holder <> receiver OR known.holder IS NULL THEN
+        refusal := 'Another receiver has made it.';
+    END IF;
+    FOR known IN
+        SELECT l.* FROM @extschema@.hilo_leases l
+         WHERE l.holder = receiver AND l.name = known.name AND l.lease <> request AND l.usename = current_user
+    LOOP
+        IF pg_catalog.substr(request::text, 15, 1) = '7' AND pg_catalog.substr(known.lease::text, 15, 1) = '7'
+           AND request < known.lease
+        THEN
+            refusal := 'The receiver has made another one since, so its range counts as used.';
+        ELSE
+            PERFORM @extschema@.hilo_lease_return(known.lease, 
+                known.last + pg_catalog.split_part(known.numbering, '.', 3)::bigint);
+        END IF;
+    END LOOP;
+    IF refusal IS NOT NULL THEN
+        RAISE duplicate_object USING MESSAGE = pg_catalog.format('request %s has been made before', request),
+            DETAIL = refusal, HINT = 'Make a new request, with another uuid.';
+    END IF;
+END;
+$transfer$;
+COMMENT ON FUNCTION hilo_transfer(hilo_sequence, bigint, text, uuid) IS
+    'Gives up to n values away for good, to another server, which serves them and accounts for them. Returns what '
+    'hilo_lease returns of a lease that does not expire, and numbering, as in hilo_sequences. receiver: a name that only '
+    'this server has. The same request again returns the same values, until the receiver makes the next request: '
+    'then they count as used, and are no lease any more. A receiver makes one request at a time, and repeats it until '
+    'it has the answer. Requests that rise, as uuids of version 7 do, are refused if they come after a later one. '
+    'Requires UPDATE. Errors: as for hilo_lease, 42710 for a request that another receiver or role has made, or that '
+    'has ended: the receiver needs a new uuid then; 22023 for NULL, 0A000 unless the transaction is READ COMMITTED, '
+    '42704 at the commit if the receiver makes two requests at once.';
+
 -- Until 0.2.0 this was hilo_nextvals. Views and functions that were made then refer to it by its OID, and a dump
 -- of them by this name.
 CREATE FUNCTION hilo.nextvals(name hilo_sequence, n integer) RETURNS SETOF bigint

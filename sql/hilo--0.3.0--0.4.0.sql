@@ -321,7 +321,9 @@ CREATE OR REPLACE VIEW hilo.reserved AS
            END AS used_fraction,
            COALESCE(l.leased, 0::bigint) AS leased,
            CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served,
-           p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled, p.lost, p.errors
+           p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled, p.lost, p.errors,
+           -- The restarts (Epoch::restarted); a change of the increment is no restart.
+           pg_catalog.concat_ws('.', s.id, COALESCE(p.epoch, 0::bigint) >> 24, s.increment) AS numbering
       FROM hilo.readable s
      CROSS JOIN (SELECT hilo.node_id() AS node_id) n
       LEFT JOIN _hilo.position p ON p.sequence = s.id AND p.node = n.node_id
@@ -358,7 +360,8 @@ CREATE OR REPLACE VIEW hilo_sequences WITH (security_barrier) AS
            COALESCE(s.wait_time, 0::bigint)::double precision / 1000::double precision AS total_wait_time,
            COALESCE(s.recycled, 0::bigint) AS total_recycled,
            COALESCE(s.lost, 0::bigint) AS total_lost,
-           COALESCE(s.errors, 0::bigint) AS total_errors
+           COALESCE(s.errors, 0::bigint) AS total_errors,
+           s.numbering
       FROM hilo.reserved s;
 COMMENT ON COLUMN hilo_sequences.used_fraction IS
     'Fraction of the way from one bound to the other that this server has reserved: 0 to 1, in steps of 0.0001; null: it has '
@@ -374,6 +377,8 @@ COMMENT ON COLUMN hilo_sequences.total_wait_time IS 'As total_served, of hilo_st
 COMMENT ON COLUMN hilo_sequences.total_recycled IS 'As total_served, of hilo_stat_sequences.recycled';
 COMMENT ON COLUMN hilo_sequences.total_lost IS 'As total_served, of hilo_stat_sequences.lost';
 COMMENT ON COLUMN hilo_sequences.total_errors IS 'As total_served, of hilo_stat_sequences.errors';
+COMMENT ON COLUMN hilo_sequences.numbering IS
+    'Which numbering this is: another one after hilo_setval, a restart, or a change of the increment, but not after hilo_advance';
 CREATE OR REPLACE VIEW hilo_stat_sequences WITH (security_barrier) AS
     SELECT s.name,
            st.served, st.slices, st.blocks_reserved, st.blocks_prefetched, st.refill_wanted,
@@ -1536,3 +1541,80 @@ COMMENT ON FUNCTION hilo_adopt_all(name, boolean) IS
     'old sequence, as hilo_adopt_sequence lists it. dry_run: changes and locks nothing, and returns the same rows, as '
     'far as that can be told without locks. Requires ownership of each table: the others are refused. Errors: 3F000 if the '
     'schema does not exist.';
+
+-- Branches.
+CREATE OR REPLACE VIEW hilo_leases WITH (security_barrier) AS
+    SELECT CASE WHEN e.may_end THEN l.lease END AS lease,
+           s.name,
+           l.holder,
+           pg_catalog.pg_get_userbyid(l.role::oid) AS usename,
+           CASE WHEN e.may_end THEN l.client_addr END AS client_addr,
+           l.first_value AS first, l.last_value AS last,
+           l.end_index - l.first_index AS count,
+           l.leased_at, l.expires_at, l.node AS node_id,
+           pg_catalog.concat_ws('.', s.id, l.epoch >> 24, l.increment) AS numbering
+      FROM _hilo.lease l
+      JOIN hilo.readable s ON s.id = l.sequence
+     CROSS JOIN LATERAL (
+         SELECT pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
+             OR l.role <> '-'::hilo.role AND pg_catalog.pg_has_role(l.role::oid, 'USAGE') AS may_end
+     ) e
+     WHERE l.ended IS NULL AND (l.expires_at IS NULL OR l.expires_at > pg_catalog.clock_timestamp());
+COMMENT ON COLUMN hilo_leases.numbering IS 'Numbering of the sequence that the values belong to, as in hilo_sequences';
+
+-- PL/pgSQL, because an error has to name the request. What is read after hilo_lease is the newest that there is, so a
+-- request that comes late finds the one that came after it.
+CREATE FUNCTION hilo_transfer(
+    name hilo_sequence, n bigint, receiver text, request uuid,
+    OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
+    OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint, OUT numbering text
+)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $transfer$
+DECLARE
+    known record;
+    refusal text;
+BEGIN
+    IF receiver IS NULL OR request IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'receiver and request must not be null',
+            HINT = 'Name the server that gets the values, and give each of its requests a uuid of its own.';
+    ELSIF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE feature_not_supported USING MESSAGE = 'cannot transfer values in a transaction that is not READ COMMITTED',
+            HINT = 'Such a transaction cannot see which requests others have made. Call it in a transaction of its own.';
+    END IF;
+    SELECT l.* INTO known FROM @extschema@.hilo_leases l WHERE l.lease = request;
+    SELECT l.* INTO lease, first, last, increment, count, expires_at, key_format, server_prefix, suggested
+      FROM @extschema@.hilo_lease(name, greatest(n, known.count), receiver, NULL::interval, request) AS l;
+    SELECT l.* INTO STRICT known FROM @extschema@.hilo_leases l WHERE l.lease = request;
+    numbering := known.numbering;
+    IF known.holder <> receiver OR known.holder IS NULL THEN
+        refusal := 'Another receiver has made it.';
+    END IF;
+    FOR known IN
+        SELECT l.* FROM @extschema@.hilo_leases l
+         WHERE l.holder = receiver AND l.name = known.name AND l.lease <> request AND l.usename = current_user
+    LOOP
+        IF pg_catalog.substr(request::text, 15, 1) = '7' AND pg_catalog.substr(known.lease::text, 15, 1) = '7'
+           AND request < known.lease
+        THEN
+            refusal := 'The receiver has made another one since, so its range counts as used.';
+        ELSE
+            PERFORM @extschema@.hilo_lease_return(known.lease, 
+                known.last + pg_catalog.split_part(known.numbering, '.', 3)::bigint);
+        END IF;
+    END LOOP;
+    IF refusal IS NOT NULL THEN
+        RAISE duplicate_object USING MESSAGE = pg_catalog.format('request %s has been made before', request),
+            DETAIL = refusal, HINT = 'Make a new request, with another uuid.';
+    END IF;
+END;
+$transfer$;
+COMMENT ON FUNCTION hilo_transfer(hilo_sequence, bigint, text, uuid) IS
+    'Gives up to n values away for good, to another server, which serves them and accounts for them. Returns what '
+    'hilo_lease returns of a lease that does not expire, and numbering, as in hilo_sequences. receiver: a name that only '
+    'this server has. The same request again returns the same values, until the receiver makes the next request: '
+    'then they count as used, and are no lease any more. A receiver makes one request at a time, and repeats it until '
+    'it has the answer. Requests that rise, as uuids of version 7 do, are refused if they come after a later one. '
+    'Requires UPDATE. Errors: as for hilo_lease, 42710 for a request that another receiver or role has made, or that '
+    'has ended: the receiver needs a new uuid then; 22023 for NULL, 0A000 unless the transaction is READ COMMITTED, '
+    '42704 at the commit if the receiver makes two requests at once.';

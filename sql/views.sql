@@ -37,7 +37,9 @@ CREATE VIEW hilo.reserved AS
            END AS used_fraction,
            COALESCE(l.leased, 0::bigint) AS leased,
            CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served,
-           p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled, p.lost, p.errors
+           p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled, p.lost, p.errors,
+           -- The restarts (Epoch::restarted); a change of the increment is no restart.
+           pg_catalog.concat_ws('.', s.id, COALESCE(p.epoch, 0::bigint) >> 24, s.increment) AS numbering
       FROM hilo.readable s
      CROSS JOIN (SELECT hilo.node_id() AS node_id) n
       LEFT JOIN _hilo.position p ON p.sequence = s.id AND p.node = n.node_id
@@ -80,7 +82,8 @@ CREATE VIEW hilo_sequences WITH (security_barrier) AS
            COALESCE(s.wait_time, 0::bigint)::double precision / 1000::double precision AS total_wait_time,
            COALESCE(s.recycled, 0::bigint) AS total_recycled,
            COALESCE(s.lost, 0::bigint) AS total_lost,
-           COALESCE(s.errors, 0::bigint) AS total_errors
+           COALESCE(s.errors, 0::bigint) AS total_errors,
+           s.numbering
       FROM hilo.reserved s;
 COMMENT ON VIEW hilo_sequences IS 'Sequences of this database that the current user may read';
 COMMENT ON COLUMN hilo_sequences.name IS 'Name';
@@ -120,6 +123,8 @@ COMMENT ON COLUMN hilo_sequences.total_wait_time IS 'As total_served, of hilo_st
 COMMENT ON COLUMN hilo_sequences.total_recycled IS 'As total_served, of hilo_stat_sequences.recycled';
 COMMENT ON COLUMN hilo_sequences.total_lost IS 'As total_served, of hilo_stat_sequences.lost';
 COMMENT ON COLUMN hilo_sequences.total_errors IS 'As total_served, of hilo_stat_sequences.errors';
+COMMENT ON COLUMN hilo_sequences.numbering IS
+    'Which numbering this is: another one after hilo_setval, a restart, or a change of the increment, but not after hilo_advance';
 
 CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
     SELECT s.name,
@@ -278,7 +283,8 @@ CREATE VIEW hilo_leases WITH (security_barrier) AS
            CASE WHEN e.may_end THEN l.client_addr END AS client_addr,
            l.first_value AS first, l.last_value AS last,
            l.end_index - l.first_index AS count,
-           l.leased_at, l.expires_at, l.node AS node_id
+           l.leased_at, l.expires_at, l.node AS node_id,
+           pg_catalog.concat_ws('.', s.id, l.epoch >> 24, l.increment) AS numbering
       FROM _hilo.lease l
       JOIN hilo.readable s ON s.id = l.sequence
      CROSS JOIN LATERAL (
@@ -301,6 +307,7 @@ COMMENT ON COLUMN hilo_leases.count IS 'Number of values, in steps of the increm
 COMMENT ON COLUMN hilo_leases.leased_at IS 'When the lease was taken';
 COMMENT ON COLUMN hilo_leases.expires_at IS 'When the lease expires; null: never';
 COMMENT ON COLUMN hilo_leases.node_id IS 'hilo.node_id of the server that leased the values out';
+COMMENT ON COLUMN hilo_leases.numbering IS 'Numbering of the sequence that the values belong to, as in hilo_sequences';
 
 -- All roles may see the privileges on the sequences that they may read, and the default privileges that concern
 -- them.

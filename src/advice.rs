@@ -1,4 +1,4 @@
-//! What to do about a sequence that several nodes share, as errors and `hilo_check` advise it.
+//! How to deal with a sequence that several nodes share, as errors and `hilo_check` advise it.
 //! Whoever follows this on one node only must get an error, and not values that another node serves
 //! too.
 

@@ -1,5 +1,5 @@
-//! What every part of hilo shares in this process: its statics, and a counter that tells when all
-//! it remembers of names is out of date.
+//! The statics of this process, and a counter that every part of hilo shares. It tells when all
+//! that the process remembers of names is out of date.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -24,8 +24,8 @@ impl<T> Deref for Global<T> {
     }
 }
 
-/// Raised when a memo of this backend may be wrong for a reason that no slot shows: a change of
-/// roles, the end of a transaction that has defined something, DROP EXTENSION.
+/// Raised when a memo of this backend may be wrong for a reason that no slot shows. That is a
+/// change of roles, the end of a transaction that has defined something, or DROP EXTENSION.
 static NAMES_VERSION: Global<Cell<u64>> = Global::new(Cell::new(1));
 
 /// Changes whenever [`forget_names`] is called.

@@ -2,17 +2,17 @@
 //!
 //! pgrx's guard turns an error of core's into a panic, and at the end of our function into an error
 //! again. Both times it copies the report into the current memory context. If that context is full,
-//! the copy fails with an error of its own, which the guard copies in the same way: Postgres ends
+//! the copy fails with an error of its own, which the guard copies in the same way. Postgres ends
 //! such a recursion with a PANIC of the server. An error while the report is raised again unwinds
 //! into core's frames, and the process aborts.
 //!
 //! The copies are therefore made in memory that is set aside when the library is loaded. The
-//! linker's option `--wrap` (see `build.rs`) puts [`copy`] and [`start`] in the place of the two
-//! functions of core's that pgrx calls at these points, in this library alone. That is one place
-//! for every call of core's, present and future, for errors of every kind. It costs nothing until
-//! there is an error. An entry on core's `error_context_stack` that frees a reserve would have to
-//! be pushed wherever core calls us, would see errors only while the reserve is there, and would
-//! depend on what the system's allocator does with freed memory.
+//! linker's option `--wrap` (see `build.rs`) puts [`copy`] and [`start`] in the place of two
+//! functions of core's. These are what pgrx calls at these points, in this library alone. That is
+//! one place for every call of core's, present and future, for errors of every kind. It costs
+//! nothing until there is an error. An entry on core's `error_context_stack` that frees a reserve
+//! would have to be pushed wherever core calls us. It would see errors only while the reserve is
+//! there, and would depend on the system's allocator.
 //!
 //! Rust's part of a report comes from the reserve in `process/memory.rs`. Where a collection cannot
 //! grow and nobody has foreseen it, the standard library aborts the process, and all sessions of
@@ -62,7 +62,7 @@ mod raw {
     }
 }
 
-/// Sets the memory aside. Called once, from `_PG_init`, before anything that may fail in Rust: when
+/// Sets the memory aside. Called once, from `_PG_init`, before anything that may fail in Rust. When
 /// a session loads the library, libc and the standard library make memory of their own for the
 /// thread, or abort.
 pub fn init() {
@@ -178,7 +178,7 @@ unsafe extern "C-unwind" fn start(level: c_int, domain: *const c_char) -> bool {
 }
 
 /// In the place of `abort`. A FATAL error runs no destructor and returns to no frame, so it is as
-/// safe as an abort, and core's clean-up at exit releases what other processes wait for.
+/// safe as an abort. Core's clean-up at exit releases what other processes wait for.
 ///
 /// # Safety
 /// As for `abort`.

@@ -148,7 +148,7 @@ pub fn loaded_by_server() -> bool {
     PRELOADED.load(Relaxed)
 }
 
-/// What session_preload_libraries was for this session when it began, or is since the files were
+/// The value of session_preload_libraries for this session when it began, or since the files were
 /// read again.
 pub struct SessionLibraries {
     pub has_hilo: bool,
@@ -165,8 +165,8 @@ pub fn session_libraries() -> Option<SessionLibraries> {
 #[cfg(not(any(feature = "pg15", feature = "pg16")))]
 pub fn session_libraries() -> Option<SessionLibraries> {
     let name = c"session_preload_libraries".as_ptr();
-    // SAFETY: the setting exists, and is a string, which stays as it is while this reads it. What
-    // SET has made of it since is in another place than what is read here.
+    // SAFETY: the setting exists, and is a string, which stays as it is while this reads it. A
+    // value that SET has given it since is in another place.
     unsafe {
         let option = pg_sys::find_option(name, false, true, 0);
         if option.is_null() {

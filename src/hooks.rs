@@ -5,7 +5,7 @@
 //! reset query of a connection pooler discards no number. For DROP OWNED, REASSIGN OWNED and DROP
 //! ROLE, see `sql/define/owners.rs`; for tables and columns that own a sequence,
 //! `sql/column/owned_by_statements.rs`. CREATE and ALTER EXTENSION to a version that the library
-//! does not know are refused before the script runs; to its own version they warn if the server has
+//! does not know are refused before the script runs. To its own version they warn if the server has
 //! not preloaded the library. For DROP EXTENSION, see `session/invalidation.rs`; for COPY FROM,
 //! `sql/draw/copy_defaults.rs`; for the planner, `sql/draw/memoize.rs`.
 
@@ -72,10 +72,9 @@ mod raw {
     }
 }
 
-/// Neither this function nor the hook that it calls is run under pgrx's guard: a guard would raise
-/// each error of every utility statement on the server again, without its constraint's name, its
-/// position and its context. An error may therefore jump over this frame: nothing in it needs to be
-/// dropped.
+/// Neither this function nor the hook that it calls is run under pgrx's guard. A guard would raise
+/// each error of every utility statement again, without its constraint's name, its position and its
+/// context. An error may therefore jump over this frame: nothing in it needs to be dropped.
 #[allow(clippy::too_many_arguments)]
 unsafe extern "C-unwind" fn process_utility(
     statement: *mut pg_sys::PlannedStmt,

@@ -5,7 +5,8 @@ use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
-use crate::catalog::name::escape_for_message;
+use crate::catalog::name::{escape_for_message, quoted};
+use crate::catalog::relations;
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,27 +38,18 @@ impl ColumnRef {
 
     /// The names of its schema, its table and itself; `None` if it does not exist.
     pub fn names(self) -> Option<[CString; 3]> {
-        // SAFETY: look-ups in system caches, inside a transaction. Each result is null, which is
-        // checked, or a copy in the current memory context.
-        unsafe {
-            let of = |name: *mut std::ffi::c_char| {
-                (!name.is_null()).then(|| CStr::from_ptr(name).to_owned())
-            };
-            let table = of(pg_sys::get_rel_name(self.relid))?;
-            // A column that was dropped still has a name, by which it is not found.
-            let column = of(pg_sys::get_attname(self.relid, self.attnum, true))
-                .filter(|name| ColumnRef::named(self.relid, name) == Some(self))?;
-            let schema = of(pg_sys::get_namespace_name(pg_sys::get_rel_namespace(self.relid)))?;
-            Some([schema, table, column])
-        }
+        // SAFETY: a look-up in a system cache, inside a transaction. The result is null or a C
+        // string.
+        let column =
+            unsafe { relations::owned(pg_sys::get_attname(self.relid, self.attnum, true)) };
+        // A column that was dropped still has a name, by which it is not found.
+        let column = column.filter(|name| ColumnRef::named(self.relid, name) == Some(self))?;
+        Some([relations::schema(self.relid)?, relations::name(self.relid)?, column])
     }
 
     /// `schema.table.column`, each quoted if necessary; `None` if it does not exist.
     pub fn text(self) -> Option<CString> {
-        let parts = self.names()?.map(|name| {
-            // SAFETY: the result is the name itself or a copy in the current memory context.
-            unsafe { CStr::from_ptr(pg_sys::quote_identifier(name.as_ptr())) }.to_bytes().to_vec()
-        });
+        let parts = self.names()?.map(|name| quoted(&name).into_bytes());
         CString::new(parts.join(&b'.')).ok()
     }
 

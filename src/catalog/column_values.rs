@@ -32,8 +32,9 @@ pub enum Verdict {
 
 /// Searches the values of a column from `bound` on, against the `direction` of the numbers, for the
 /// first one that `judge` wants. In a table with partitions, the result is the furthest of the
-/// values found in each. A table yields nothing if another session holds a conflicting lock on it,
-/// if it has no index that fits, or if too many entries at the end of its index are dead.
+/// values found in each. A table yields nothing if another session holds a conflicting lock on it
+/// or if it has no index that fits. Nor does it if too many entries at the end of its index are
+/// dead.
 pub fn search(
     table: pg_sys::Oid,
     column: i16,

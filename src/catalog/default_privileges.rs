@@ -48,16 +48,7 @@ pub fn grant(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), 
     roles::depend_on(grantee)?;
     let table = lock(&ids)?;
     for name in set.names() {
-        let known =
-            table.find(ids.default_privilege_pkey, &keys(which, grantee, name), Snapshot::Catalog);
-        if known.is_none() {
-            table.insert(&mut [
-                Some(which.owner.into()),
-                Some(text_datum(which.pattern)),
-                Some(grantee.into()),
-                Some(text_datum(name.as_bytes())),
-            ]);
-        }
+        table.ensure(ids.default_privilege_pkey, &keys(which, grantee, name), &[]);
     }
     next_command();
     Ok(())
@@ -68,10 +59,7 @@ pub fn revoke(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(),
     let ids = catalog_oids()?;
     let table = lock(&ids)?;
     for name in set.names() {
-        let keys = keys(which, grantee, name);
-        if let Some(row) = table.find(ids.default_privilege_pkey, &keys, Snapshot::Catalog) {
-            table.delete(&row);
-        }
+        table.delete_all(ids.default_privilege_pkey, &keys(which, grantee, name));
     }
     next_command();
     Ok(())
@@ -167,7 +155,7 @@ pub fn forget(role: pg_sys::Oid) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// What of the default privileges keeps a role from being dropped.
+/// The default privileges that keep a role from being dropped, as messages name them.
 pub fn mentioning(role: pg_sys::Oid) -> Result<Vec<String>, HiloError> {
     let (mut owns, mut gets) = (false, false);
     let ids = catalog_oids()?;

@@ -14,6 +14,7 @@ use crate::catalog::{CatalogOids, catalog_oids, relation_named, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
+use crate::shared::random_id;
 
 /// A row of `_hilo.sequence`.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +32,19 @@ pub struct Sequence {
 }
 
 impl Sequence {
+    /// A new one.
+    pub fn new(name: Name, owner: pg_sys::Oid, definition: Definition) -> Sequence {
+        Sequence {
+            id: SequenceId(random_id()),
+            name,
+            owner,
+            created_at: ffi::now(),
+            owned_by: None,
+            highest_node: None,
+            definition,
+        }
+    }
+
     pub fn from_row(row: &Row) -> Sequence {
         let definition = Definition {
             data_type: data_type(row.oid(column::DATA_TYPE)),
@@ -59,7 +73,7 @@ impl Sequence {
         }
     }
 
-    fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
+    pub fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
         let def = &self.definition;
         [
             Some(self.id.0.into()),
@@ -206,11 +220,6 @@ pub(super) fn insert(sequence: &Sequence) -> Result<(), HiloError> {
     roles::depend_on(sequence.owner)?;
     Table::write(catalog_oids()?.sequence)?.insert(&mut sequence.values());
     Ok(())
-}
-
-/// The `created_at` of a new row.
-pub fn now() -> Timestamp {
-    ffi::now()
 }
 
 /// A sequence whose row is locked, as defined by the newest version of the row.

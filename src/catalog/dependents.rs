@@ -1,11 +1,10 @@
-//! What depends on an object, by core's record.
+//! The objects that depend on another one, by core's record.
 
 use pgrx::pg_sys;
 
-use crate::catalog::scan::{Index, Match, Snapshot};
-use crate::catalog::table::Table;
+use crate::catalog::scan::{Index, Match};
+use crate::catalog::table::{Row, Table};
 use crate::errors::HiloError;
-use crate::process::memory::TryGrow;
 
 // Fixed by core's initial catalog; pgrx has no names for them.
 const DEPEND: pg_sys::Oid = pg_sys::Oid::from_u32(2608);
@@ -27,16 +26,9 @@ pub fn of(
 ) -> Result<Vec<pg_sys::Oid>, HiloError> {
     let keys =
         [(column::REF_CLASS, Match::Oid(ref_class)), (column::REF_OBJECT, Match::Oid(object))];
-    let (mut found, mut result) = (Vec::new(), Ok(()));
-    Table::read(DEPEND)?.scan(Index::Core(BY_REFERENCE), &keys, Snapshot::Catalog, |row| {
-        if row.oid(column::CLASS) == class {
-            result = found.try_push(row.oid(column::OBJECT));
-        }
-        row.free();
-        result.is_ok()
-    });
-    result?;
-    found.sort_unstable_by_key(|oid: &pg_sys::Oid| oid.to_u32());
+    let object = |row: &Row| (row.oid(column::CLASS) == class).then(|| row.oid(column::OBJECT));
+    let mut found = Table::read(DEPEND)?.collect(Index::Core(BY_REFERENCE), &keys, object)?;
+    found.sort_unstable_by_key(|oid| oid.to_u32());
     found.dedup();
     Ok(found)
 }

@@ -1,6 +1,6 @@
 //! The position of a gapless sequence is exactly what has been committed. The transaction that
-//! counts on from it has locked the row from its first draw to its end, as one that updates a
-//! counter table would, and writes the row once, before it commits.
+//! counts on from it locks the row from its first draw to its end, as one that updates a counter
+//! table would. It writes the row once, before it commits.
 //!
 //! The row is found without a predicate lock, and locked in its newest version whatever the
 //! transaction's snapshot. So transactions of any isolation level follow each other on it, and none
@@ -30,7 +30,7 @@ pub struct Counter {
     pub own: bool,
 }
 
-/// What [`lock`] has locked.
+/// A position that [`lock`] has locked.
 pub struct Locked {
     pub counter: Counter,
     /// The definition, unless the position has the epoch that the caller knows.
@@ -44,7 +44,7 @@ pub struct Locked {
 /// `None`: there is no such position, or the sequence is not gapless.
 ///
 /// Whoever changes what the numbers mean writes the row under another epoch. So the definition that
-/// was read before a version of the row is locked is the one that the version belongs to, and the
+/// was read before a version of the row is locked is the one that the version belongs to. The
 /// position of an ordinary sequence, which its worker needs, is never locked here.
 pub fn lock(
     ids: &CatalogOids,

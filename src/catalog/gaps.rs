@@ -50,25 +50,15 @@ pub fn of_node(
     sequence: SequenceId,
     node: i32,
 ) -> Result<Vec<GapRow>, HiloError> {
-    let mut gaps = Vec::new();
-    Table::read(ids.gap)?.scan(
-        ids.gap_sequence_idx,
-        &[(column::SEQUENCE, Match::Int8(sequence.0))],
-        Snapshot::Catalog,
-        |row| {
-            if row.int4(column::NODE) == node {
-                let reason = row.text(column::REASON).unwrap_or_default();
-                let (first, last, count) = (
-                    row.int8(column::FIRST_VALUE),
-                    row.int8(column::LAST_VALUE),
-                    row.int8(column::COUNT),
-                );
-                gaps.try_push(GapRow { first, last, count, reason }).or_raise();
-            }
-            true
-        },
-    );
-    Ok(gaps)
+    let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
+    Table::read(ids.gap)?.collect(ids.gap_sequence_idx, &key, |row| {
+        (row.int4(column::NODE) == node).then(|| GapRow {
+            first: row.int8(column::FIRST_VALUE),
+            last: row.int8(column::LAST_VALUE),
+            count: row.int8(column::COUNT),
+            reason: row.text(column::REASON).unwrap_or_default(),
+        })
+    })
 }
 
 /// How many rows a sequence has on a node at most, and how many are left if there would be more.
@@ -136,8 +126,8 @@ pub(super) fn record_each(
 /// the table. The caller holds the lock of the position, or is the only one who records on this
 /// node.
 ///
-/// Together with those recorded before, they are few rows: see [`hilo_core::gaps`]. What another
-/// node has recorded is left alone, since that node may change its rows and replicate the change.
+/// Together with those recorded before, they are few rows: see [`hilo_core::gaps`]. Rows of another
+/// node are left alone, since that node may change its rows and replicate the change.
 pub fn add(
     ids: &CatalogOids,
     sequence: SequenceId,
@@ -259,15 +249,15 @@ fn move_all(
     let keys = [(column::SEQUENCE, Match::Int8(from.0))];
     table.scan(ids.gap_sequence_idx, &keys, Snapshot::Catalog, |row| {
         if let Some((name, column)) = to_columns(&row) {
-            let mut values = [None; column::WIDTH];
-            for column in column::NODE..=column::RECORDED_AT {
-                values[column as usize - 1] = row.datum(column);
-            }
-            values[column::SEQUENCE as usize - 1] = Some(to.0.into());
-            values[column::NAME as usize - 1] = name;
-            values[column::RELEASED_FROM as usize - 1] =
-                column.map(|column| column.packed().into());
-            table.update(&row, &mut values);
+            let column = column.map(|column| column.packed().into());
+            table.change(
+                &row,
+                &[
+                    (column::SEQUENCE, Some(to.0.into())),
+                    (column::NAME, name),
+                    (column::RELEASED_FROM, column),
+                ],
+            );
         }
         true
     });

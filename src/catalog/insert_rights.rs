@@ -1,9 +1,9 @@
-//! Who may draw from a sequence that a column owns because he may insert into its table, as with
-//! an identity column of core's: he could take these numbers by inserting.
+//! The right to draw from a sequence that a column owns, for roles that may insert into its table.
+//! So it is with an identity column of core's: by inserting they could take these numbers.
 //!
-//! That is whoever may insert into the table, one that inherits from it, or a view that inserts
-//! into one of these with its owner's rights. The session that goes by such a right watches the
-//! relation: core tells it of each change there, also of privileges.
+//! It comes with INSERT on the table, on one that inherits from it, or on a view that inserts into
+//! one of these as its owner. The session that goes by such a right watches the relation: core
+//! tells it of each change there, also of privileges.
 
 use std::cell::RefCell;
 
@@ -110,11 +110,11 @@ fn views_of(relid: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
 }
 
 /// Whether a relation is a view whose inserts core makes inserts into `base`, with the rights of
-/// the view's owner: no rule or trigger does something else instead.
+/// the view's owner. No rule or trigger does something else instead.
 fn inserts_as_owner(view: pg_sys::Oid, base: pg_sys::Oid) -> bool {
     // SAFETY: the relation is null, which is checked, or stays valid until it is closed. The
-    // options of a view are null or of this type, a query that is updatable has one item in FROM,
-    // and rules and triggers are null or as many as they say.
+    // options of a view are null or of this type, and a query that is updatable has one item in
+    // FROM. Rules and triggers are null or as many as they say.
     unsafe {
         if pg_sys::get_rel_relkind(view) as u8 != pg_sys::RELKIND_VIEW {
             return false;

@@ -1,5 +1,5 @@
-//! What transactions do to leases. It is written just before they commit, so that no transaction
-//! that is open keeps another one from revoking a lease.
+//! Changes that transactions make to leases. It is written just before they commit, so that no
+//! transaction that is open keeps another one from revoking a lease.
 
 use hilo_core::numbers::{Index, SequenceId, Timestamp};
 
@@ -13,7 +13,7 @@ use crate::errors::{Closed, HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::subtransaction;
 
-/// What a transaction does to a lease when it commits.
+/// The change that a transaction makes to a lease when it commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// Its holder has used the indexes before this one.

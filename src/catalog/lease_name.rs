@@ -1,5 +1,5 @@
-//! A lease that its caller has named: the same call again finds it. Whoever takes it has the lock
-//! of its name until the row is there, and whoever comes later waits for the transaction that has
+//! A lease that its caller has named: the same call again finds it. A caller that takes it has the
+//! lock of its name until the row is there. A later caller waits for the transaction that has
 //! written the row. So two calls at once get one lease, and no lock is kept for each of thousands.
 
 use pgrx::pg_sys;
@@ -11,6 +11,7 @@ use crate::catalog::object_lock::ObjectLock;
 use crate::catalog::scan::{Match, Snapshot};
 use crate::catalog::table::{Table, is_own_transaction};
 use crate::errors::HiloError;
+use crate::process::ffi;
 
 /// The lock of a name. Nobody else takes a lease of this name as long as it lives.
 pub struct LockedName(ObjectLock);
@@ -32,15 +33,7 @@ pub fn lock(ids: &CatalogOids, id: &LeaseId) -> Result<LockedName, HiloError> {
         name.0.acquire(pg_sys::ExclusiveLock, false);
         let Some(writer) = writer_at_work(ids, id)? else { return Ok(name) };
         drop(name);
-        // SAFETY: waits inside a transaction for the end of another one. No row is concerned.
-        unsafe {
-            pg_sys::XactLockTableWait(
-                writer,
-                std::ptr::null_mut(),
-                std::ptr::null_mut(),
-                pg_sys::XLTW_Oper::XLTW_None,
-            )
-        };
+        ffi::await_transaction(writer);
     }
 }
 

@@ -1,8 +1,8 @@
 //! `_hilo.lease`: ranges that are in somebody's hands outside of this server. A row owns its range
-//! from the commit of the transaction that has leased it until the worker, which holds the
-//! position's lock, *files* it: what comes back becomes free, what does not is recorded as a gap,
-//! and the row is deleted. A transaction that ends a lease only marks the row (`lease_changes`), so
-//! it needs no lock on the position and holds up nobody who draws.
+//! from the commit of the transaction that has leased it until the worker *files* it, under the
+//! position's lock. Then the part that comes back becomes free, the rest is recorded as a gap, and
+//! the row is deleted. A transaction that ends a lease only marks the row (`lease_changes`), so it
+//! needs no lock on the position and holds up nobody who draws.
 
 use pgrx::pg_sys;
 
@@ -56,7 +56,7 @@ pub struct Lease {
     timeline: i32,
 }
 
-/// What a new row says besides its range.
+/// The fields of a new row.
 pub struct New<'a> {
     pub id: LeaseId,
     pub sequence: SequenceId,
@@ -68,7 +68,7 @@ pub struct New<'a> {
     pub increment: i64,
     pub holder: Option<&'a [u8]>,
     pub role: pg_sys::Oid,
-    /// Of type inet.
+    /// A value of type inet.
     pub client_addr: Option<pg_sys::Datum>,
     pub leased_at: Timestamp,
     pub expires_at: Option<Timestamp>,
@@ -121,7 +121,7 @@ impl Lease {
         (ends.0.min(ends.1), ends.0.max(ends.1))
     }
 
-    /// What its holder has not used, as far as is known.
+    /// The part that its holder has not used, as far as is known.
     pub fn rest(&self) -> Range {
         self.range.from(self.next)
     }
@@ -164,8 +164,8 @@ impl Lease {
         elsewhere.then_some(Reason::Discarded)
     }
 
-    /// What its holder has not used if it ends now or has ended, why that is lost (`None`: it comes
-    /// back), and since when. `numbered` is as for [`lost`](Self::lost).
+    /// The part that its holder has not used if it ends now or has ended, why that is lost (`None`:
+    /// it comes back), and the time. `numbered` is as for [`lost`](Self::lost).
     pub fn outcome(
         &self,
         now: Timestamp,
@@ -237,14 +237,7 @@ impl LockedLease {
     }
 
     pub(super) fn update(&self, changes: &[(i16, Option<pg_sys::Datum>)]) {
-        let mut values = [None; column::COUNT];
-        for number in 1..=column::COUNT as i16 {
-            values[number as usize - 1] = self.row.datum(number);
-        }
-        for (number, value) in changes {
-            values[*number as usize - 1] = *value;
-        }
-        self.table.update(&self.row, &mut values);
+        self.table.change(&self.row, changes);
         next_command();
     }
 
@@ -290,27 +283,22 @@ pub fn printed(at: Timestamp) -> String {
 
 /// A lease, not locked, and whether nobody else has locked it, for sure.
 pub fn find(ids: &CatalogOids, id: &LeaseId) -> Result<Option<(Lease, bool)>, HiloError> {
-    let mut found = None;
-    visit(ids, ids.lease_pkey, &[(column::LEASE, Match::Uuid(id))], |row, lease| {
-        found = Some((lease, row.is_untouched()));
-        false
-    })?;
-    Ok(found)
+    let key = [(column::LEASE, Match::Uuid(id))];
+    let found = Table::read(ids.lease)?.find(ids.lease_pkey, &key, Snapshot::Catalog);
+    Ok(found.map(|row| (Lease::from_row(&row), row.is_untouched())))
 }
 
-fn visit(
+/// The leases that an index has under these keys.
+fn all(
     ids: &CatalogOids,
     index: scan::Index,
     keys: &[(i16, Match)],
-    mut visit: impl FnMut(&Row, Lease) -> bool,
-) -> Result<(), HiloError> {
-    Table::read(ids.lease)?.scan(index, keys, Snapshot::Catalog, |row| {
-        let lease = Lease::from_row(&row);
-        let more = visit(&row, lease);
-        row.free();
-        more
-    });
-    Ok(())
+) -> Result<Vec<Lease>, HiloError> {
+    Table::read(ids.lease)?.collect(index, keys, |row| Some(Lease::from_row(row)))
+}
+
+fn of_sequence(sequence: SequenceId) -> (i16, Match<'static>) {
+    (column::SEQUENCE, Match::Int8(sequence.0))
 }
 
 /// The ranges of a position's epoch that leases own.
@@ -330,32 +318,22 @@ pub fn of_node(
     sequence: SequenceId,
     node: i32,
 ) -> Result<Vec<Lease>, HiloError> {
-    let keys = [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, Match::Int4(node))];
-    let mut found = Vec::new();
-    visit(ids, ids.lease_sequence_idx, &keys, |_, lease| {
-        found.try_push(lease).or_raise();
-        true
-    })?;
-    Ok(found)
+    all(ids, ids.lease_sequence_idx, &[of_sequence(sequence), (column::NODE, Match::Int4(node))])
 }
 
 /// The leases of a sequence on a node that are to be filed.
 pub fn due_of(ids: &CatalogOids, sequence: SequenceId, node: i32) -> Result<Vec<Lease>, HiloError> {
-    let keys = [
-        (column::SEQUENCE, Match::Int8(sequence.0)),
-        (column::NODE, Match::Int4(node)),
-        (column::DUE_AT, Match::TimestampLess(ffi::now().0 + 1)),
-    ];
-    let mut found = Vec::new();
-    visit(ids, ids.lease_sequence_idx, &keys, |_, lease| {
-        found.try_push(lease).or_raise();
-        true
-    })?;
-    Ok(found)
+    all(ids, ids.lease_sequence_idx, &due_by(sequence, node, ffi::now()))
 }
 
-/// Up to `most` leases that are to be filed, without those that `pass` picks: first those that are
-/// due the longest; and when the next one is due.
+/// The keys of the leases of a sequence on a node that are due by then.
+fn due_by(sequence: SequenceId, node: i32, at: Timestamp) -> [(i16, Match<'static>); 3] {
+    let due = (column::DUE_AT, Match::TimestampLess(at.0 + 1));
+    [of_sequence(sequence), (column::NODE, Match::Int4(node)), due]
+}
+
+/// Up to `most` leases that are to be filed, without those that `pass` picks. The first are those
+/// that are due the longest. Also when the next one is due.
 pub fn due(
     ids: &CatalogOids,
     most: usize,
@@ -363,8 +341,9 @@ pub fn due(
 ) -> Result<(Vec<Lease>, Option<Timestamp>), HiloError> {
     let (mut found, mut next, now) = (Vec::new(), None, ffi::now());
     let keys = [(column::DUE_AT, Match::TimestampLess(i64::MAX))];
-    visit(ids, ids.lease_due_at_idx, &keys, |row, lease| {
-        let at = timestamp(row, column::DUE_AT);
+    Table::read(ids.lease)?.scan(ids.lease_due_at_idx, &keys, Snapshot::Catalog, |row| {
+        let (lease, at) = (Lease::from_row(&row), timestamp(&row, column::DUE_AT));
+        row.free();
         if at.is_some_and(|at| at > now) {
             next = at;
             return false;
@@ -378,36 +357,21 @@ pub fn due(
         }
         found.try_push(lease).or_raise();
         true
-    })?;
+    });
     Ok((found, next))
 }
 
 /// Whether leases of a sequence on a node have ended that are to be filed.
 pub fn any_ended(ids: &CatalogOids, sequence: SequenceId, node: i32) -> Result<bool, HiloError> {
-    let keys = [
-        (column::SEQUENCE, Match::Int8(sequence.0)),
-        (column::NODE, Match::Int4(node)),
-        (column::DUE_AT, Match::TimestampLess(AT_ONCE.0 + 1)),
-    ];
-    let mut any = false;
-    visit(ids, ids.lease_sequence_idx, &keys, |_, _| {
-        any = true;
-        false
-    })?;
-    Ok(any)
+    let key = due_by(sequence, node, AT_ONCE);
+    Ok(Table::read(ids.lease)?.find(ids.lease_sequence_idx, &key, Snapshot::Catalog).is_some())
 }
 
 /// The open leases with this holder.
 pub fn of_holder(ids: &CatalogOids, holder: &[u8]) -> Result<Vec<Lease>, HiloError> {
-    let keys = [(column::HOLDER, Match::Text(holder))];
-    let mut found = Vec::new();
-    let now = ffi::now();
-    visit(ids, ids.lease_holder_idx, &keys, |_, lease| {
-        if lease.is_open(now) {
-            found.try_push(lease).or_raise();
-        }
-        true
-    })?;
+    let (now, key) = (ffi::now(), [(column::HOLDER, Match::Text(holder))]);
+    let mut found = all(ids, ids.lease_holder_idx, &key)?;
+    found.retain(|lease| lease.is_open(now));
     Ok(found)
 }
 
@@ -454,14 +418,8 @@ fn delete_all(
     sequence: SequenceId,
     mut last_look: impl FnMut(&Lease) -> Result<(), HiloError>,
 ) -> Result<(), HiloError> {
-    let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
-    let mut all = Vec::new();
-    visit(ids, ids.lease_sequence_idx, &keys, |_, lease| {
-        all.try_push(lease.id).or_raise();
-        true
-    })?;
-    for id in all {
-        if let RowLock::Locked(locked) = lock(ids, &id, LockWait::Block)? {
+    for lease in all(ids, ids.lease_sequence_idx, &[of_sequence(sequence)])? {
+        if let RowLock::Locked(locked) = lock(ids, &lease.id, LockWait::Block)? {
             last_look(&locked.lease)?;
             locked.delete();
         }

@@ -99,18 +99,18 @@ struct Distance {
     elsewhere: bool,
 }
 
-/// What is compared: without double quotes, and without the case of ASCII letters.
+/// The text that is compared: without double quotes, and without the case of ASCII letters.
 fn fold(name: &[u8]) -> Vec<u8> {
     name.iter().filter(|byte| **byte != b'"').map(u8::to_ascii_lowercase).collect()
 }
 
-/// What follows the last period.
+/// The part behind the last period.
 fn unqualified(name: &[u8]) -> &[u8] {
     name.rsplit(|byte| *byte == b'.').next().unwrap_or(name)
 }
 
-/// How many insertions, deletions and replacements lead from one name, or from what follows its
-/// last period, to the other; `None` if that is more than `limit`.
+/// How many insertions, deletions and replacements lead from one name, or its part behind the last
+/// period, to the other. `None`: more than `limit`.
 fn distance(wanted: &[u8], name: &[u8], limit: i32) -> Option<Distance> {
     if let Some(changes) = levenshtein(wanted, name, limit) {
         return Some(Distance { changes, ..Distance::default() });

@@ -119,8 +119,8 @@ static INVALIDATED: Global<Cell<u64>> = Global::new(Cell::new(0));
 /// The tables of the extension in this database.
 ///
 /// # Errors
-/// `NotInstalled` if the extension does not exist, `Version` if its version is not the library's,
-/// `CatalogMismatch` if a table, an index or the type is missing.
+/// `NotInstalled` if the extension does not exist, `Version` if it is of another version than the
+/// library. `CatalogMismatch` if a table, an index or the type is missing.
 pub fn catalog_oids() -> Result<CatalogOids, HiloError> {
     if let Some(ids) = IDS.get() {
         return Ok(ids);
@@ -129,7 +129,7 @@ pub fn catalog_oids() -> Result<CatalogOids, HiloError> {
     loop {
         let invalidated = INVALIDATED.get();
         let found = look_up();
-        // What is missing may be so because it was just replaced.
+        // An object that is missing may have just been replaced.
         if INVALIDATED.get() == invalidated {
             return found.inspect(|ids| IDS.set(Some(*ids)));
         }

@@ -1,7 +1,9 @@
 //! Text of the database, in its encoding, which need not be UTF-8.
 
+use std::ffi::{CStr, CString, c_char};
 use std::fmt;
 use std::ops::Deref;
+use std::ptr;
 
 use pgrx::pg_sys;
 
@@ -29,8 +31,8 @@ impl fmt::Display for Name {
     }
 }
 
-/// Text of the database as a Rust string, if the bytes mean the same in both: they are ASCII, or
-/// valid UTF-8 in a database whose encoding is UTF8 or SQL_ASCII.
+/// Text of the database as a Rust string, if the bytes mean the same in both. They do if they are
+/// ASCII, or valid UTF-8 in a database whose encoding is UTF8 or SQL_ASCII.
 pub fn utf8(bytes: &[u8]) -> Option<&str> {
     // SAFETY: reads a static that is set when the backend connects to its database.
     let encoding = unsafe { pg_sys::GetDatabaseEncoding() } as u32;
@@ -53,4 +55,27 @@ pub fn escape_for_message(bytes: &[u8]) -> String {
         }
     }
     text
+}
+
+/// An identifier as SQL spells it: in quotes if necessary.
+pub fn quoted(identifier: &CStr) -> CString {
+    // SAFETY: the result is the text itself or a copy in the current memory context.
+    unsafe { CStr::from_ptr(pg_sys::quote_identifier(identifier.as_ptr())) }.to_owned()
+}
+
+/// The parts of a name as SQL spells it: separated by dots, without quotes or folded to lower case.
+/// `None`: it is no such name.
+pub fn identifiers(input: &CStr) -> Option<Vec<&CStr>> {
+    // SAFETY: SplitIdentifierString writes only into the palloc'ed copy, into which the cells of
+    // the list point; both stay in the current memory context.
+    unsafe {
+        let mut names: *mut pg_sys::List = ptr::null_mut();
+        let copy = pg_sys::pstrdup(input.as_ptr());
+        let split = pg_sys::SplitIdentifierString(copy, b'.' as c_char, &mut names);
+        if !split || names.is_null() {
+            return None;
+        }
+        let cells = (0..(*names).length as usize).map(|at| (*(*names).elements.add(at)).ptr_value);
+        Some(cells.map(|name| CStr::from_ptr(name.cast())).collect())
+    }
 }

@@ -15,10 +15,9 @@ use hilo_core::node_id::NodeId;
 use hilo_core::options::Definition;
 
 use crate::catalog::definitions::Sequence;
-use crate::catalog::scan::{Index, Snapshot};
-use crate::catalog::table::Table;
+use crate::catalog::scan::Index;
+use crate::catalog::table::{Row, Table};
 use crate::errors::{HiloError, NoGroup};
-use crate::process::memory::TryGrow;
 use crate::{citus, gucs};
 
 /// Who this server is, as of now.
@@ -92,7 +91,8 @@ impl Here {
     }
 
     /// Whether this server may serve a sequence. Any node of Citus may be asked to, so the values
-    /// of each must be its own: by its id, which is its group, or by the bounds of the sequence.
+    /// of each must be its own. They are by its id, which is its group, or by the bounds of the
+    /// sequence.
     ///
     /// # Errors
     /// `NotTheGroup`
@@ -109,7 +109,7 @@ impl Here {
 /// Who this server is, if it may serve a sequence.
 ///
 /// # Errors
-/// Those of [`Here::read`] and [`Here::check`].
+/// The errors of [`Here::read`] and [`Here::check`].
 pub fn serves(sequence: &Sequence) -> Result<Here, HiloError> {
     let here = Here::read()?;
     here.check(&sequence.definition)?;
@@ -129,7 +129,7 @@ pub fn group_by_bounds(definition: &Definition) -> Option<i32> {
     of.filter(|_| of == group(definition.max_value))
 }
 
-/// What this node of Citus knows of its cluster.
+/// This node's knowledge of its cluster of Citus.
 struct Cluster {
     group: Option<i32>,
     groups: Vec<i32>,
@@ -158,7 +158,7 @@ impl Cluster {
     }
 }
 
-/// Refuses to take a node's place while Citus lists a clone of that node: this server may be the
+/// Refuses to take a node's place while Citus lists a clone of that node. This server may be the
 /// clone, which has the group of its original until Citus has promoted it, and the original runs.
 ///
 /// # Errors
@@ -172,17 +172,11 @@ pub fn check_no_clone() -> Result<(), HiloError> {
         return Ok(());
     }
     let Some(own) = groups(local)?.first().copied() else { return Ok(()) };
-    let (mut ours, mut originals) = (Vec::new(), Vec::new());
-    let mut result = Ok(());
-    Table::read(nodes)?.scan(Index::None, &[], Snapshot::Catalog, |row| {
-        result = match row.bool(is_clone) {
-            true => originals.try_push(row.int4(original)),
-            false if row.int4(group) == own => ours.try_push(row.int4(id)),
-            false => Ok(()),
-        };
-        result.is_ok()
-    });
-    result?;
+    let nodes = Table::read(nodes)?;
+    let rows = |of: &dyn Fn(&Row) -> Option<i32>| nodes.collect(Index::None, &[], of);
+    let originals = rows(&|row| row.bool(is_clone).then(|| row.int4(original)))?;
+    let is_ours = |row: &Row| !row.bool(is_clone) && row.int4(group) == own;
+    let ours = rows(&|row| is_ours(row).then(|| row.int4(id)))?;
     match ours.iter().any(|id| originals.contains(id)) {
         true => Err(HiloError::HasClone(own)),
         false => Ok(()),
@@ -195,17 +189,11 @@ fn attribute(table: pg_sys::Oid, name: &CStr) -> i16 {
     unsafe { pg_sys::get_attnum(table, name.as_ptr()) }
 }
 
-/// What a table of Citus has in its column `groupid`.
+/// The values in column `groupid` of a table of Citus.
 fn groups(table: pg_sys::Oid) -> Result<Vec<i32>, HiloError> {
     let column = attribute(table, c"groupid");
     if column <= 0 {
         return Err(HiloError::NoGroup(NoGroup::NoCitus));
     }
-    let mut groups = Vec::new();
-    let mut result = Ok(());
-    Table::read(table)?.scan(Index::None, &[], Snapshot::Catalog, |row| {
-        result = groups.try_push(row.int4(column));
-        result.is_ok()
-    });
-    result.map(|()| groups)
+    Table::read(table)?.collect(Index::None, &[], |row| Some(row.int4(column)))
 }

@@ -1,4 +1,4 @@
-//! Which numbers the nodes serve. The nodes take a sequence's stripes in turn, from its base on, so
+//! Which numbers the nodes serve. The nodes take a sequence's stripes in turn, from its base on. So
 //! all of them must have the same base, number of nodes and stripe. Each keeps these in its own row
 //! of `_hilo.position`.
 //!
@@ -22,7 +22,7 @@ use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::memory;
 
-/// What all nodes of a sequence must agree on.
+/// The numbers that all nodes of a sequence must agree on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbering {
     pub base: i64,
@@ -95,9 +95,9 @@ pub fn check_told(sequence: &Sequence, here: &Here) -> Result<(), HiloError> {
     }
 }
 
-/// Refuses to let a server of Citus begin with the numbering that others have, unless its id is
-/// above all that they, and this server, are known to have had. A server that is lost cannot say
-/// which ids it has had, but Citus has counted them.
+/// Refuses to let a server of Citus begin with the numbering of others. Its id must be above all
+/// that they, and this server, are known to have had. A server that is lost cannot say which ids it
+/// has had, but Citus has counted them.
 ///
 /// # Errors
 /// `NodeHad`
@@ -117,7 +117,7 @@ pub fn highest_node(ids: &CatalogOids, sequence: &Sequence) -> Result<Option<i32
 /// The position at which this server begins with the numbering that another node says it has.
 ///
 /// # Errors
-/// `NodeHad`, `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for this node, `Reserved`
+/// `NodeHad`, `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for this node. `Reserved`
 /// if a node, or this server as another one, has reserved beyond the base under another numbering.
 pub fn given(
     ids: &CatalogOids,
@@ -158,10 +158,10 @@ fn begun(
 
 /// The numbering from `base` on, with the current settings, for a sequence whose definition becomes
 /// `new`. If several nodes serve the sequence, the base must lie beyond all values that any node is
-/// known to have reserved, except for nodes that already have this numbering.
+/// known to have reserved. Nodes that already have this numbering do not count.
 ///
 /// # Errors
-/// Those of [`node::serves`], `NodeUnset`, `Reserved`, `MovesAlone`.
+/// The errors of [`node::serves`], `NodeUnset`, `Reserved`, `MovesAlone`.
 pub fn starting_at(
     sequence: &Sequence,
     own: &Position,
@@ -188,8 +188,8 @@ pub fn starting_at(
         check(sequence, own, base, direction)?;
     }
     check_others(sequence, &others, numbering, direction)?;
-    // What this server has served as another node of Citus shows how far that numbering has come,
-    // if it is the same one.
+    // Values that this server has served as another node of Citus show how far that numbering has
+    // come, if it is the same one.
     if here.is_of_citus() {
         let mut own = others.iter().filter(|other| !other.is_replicated());
         own.try_for_each(|other| check(sequence, other, base, direction))?;
@@ -214,7 +214,7 @@ pub fn check_begins(name: &[u8], nodes: i32) -> Result<(), HiloError> {
     }
 }
 
-/// Refuses to move or restart the numbers of a sequence on one node of several: the others would
+/// Refuses to move or restart the numbers of a sequence on one node of several. The others would
 /// stay where they are, and reach what this one serves. `taken`: the last value that is not to be
 /// served, if it is known.
 ///

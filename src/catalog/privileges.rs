@@ -1,19 +1,17 @@
 //! Who may do what with a sequence: its owner may do everything, other roles what `_hilo.privilege`
 //! and core's predefined roles allow.
 
-use std::ffi::CStr;
-
 use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
 
 use crate::catalog::columns::privilege as column;
 use crate::catalog::definitions::Sequence;
-use crate::catalog::name::escape_for_message;
+use crate::catalog::name::{escape_for_message, quoted};
 use crate::catalog::roles::PUBLIC;
-use crate::catalog::scan::{Index, Match, Snapshot};
-use crate::catalog::table::{Row, Table, next_command, text_datum};
-use crate::catalog::{catalog_oids, insert_rights, roles};
+use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::table::{Row, Table, next_command};
+use crate::catalog::{catalog_oids, insert_rights, relations, roles, version};
 use crate::errors::{Denied, HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
@@ -32,7 +30,7 @@ impl Privileges {
     /// The right to insert into the table of the column that owns the sequence. It is not granted
     /// here, and allows drawing only.
     pub const INSERT: Privileges = Privileges(8);
-    /// What allows drawing; a caller needs one of them.
+    /// The privileges that allow drawing; a caller needs one of them.
     pub const DRAW: Privileges = Self::USAGE.or(Self::UPDATE).or(Self::INSERT);
 
     pub const fn or(self, other: Privileges) -> Privileges {
@@ -137,7 +135,7 @@ pub fn acts_as(user: pg_sys::Oid, role: pg_sys::Oid) -> bool {
     unsafe { pg_sys::has_privs_of_role(user, role) }
 }
 
-/// What core's predefined roles allow `user` to do with every sequence.
+/// The privileges that core's predefined roles give `user` on every sequence.
 fn of_all(user: pg_sys::Oid) -> Privileges {
     let has = |role: u32, privilege| match acts_as(user, pg_sys::Oid::from_u32(role)) {
         true => privilege,
@@ -147,7 +145,7 @@ fn of_all(user: pg_sys::Oid) -> Privileges {
         .or(has(pg_sys::ROLE_PG_WRITE_ALL_DATA, Privileges::UPDATE))
 }
 
-/// What `user` may do with every sequence, and with one of which this was granted to whom.
+/// The privileges of `user` on every sequence, and on one that was granted like this.
 fn by_grants(
     user: pg_sys::Oid,
     granted: impl Iterator<Item = (pg_sys::Oid, Privileges)>,
@@ -157,10 +155,10 @@ fn by_grants(
         .fold(of_all(user), |held, (_, set)| held.or(set))
 }
 
-/// What a user may do with a sequence, and why.
+/// The privileges of a user on a sequence, with the grants behind them.
 pub struct Held {
     pub privileges: Privileges,
-    /// What was granted to whom; `None`: it was not read, because the user owns the sequence.
+    /// The grants, by grantee. `None`: they were not read, because the user owns the sequence.
     pub granted: Option<Vec<(pg_sys::Oid, Privileges)>>,
 }
 
@@ -192,7 +190,7 @@ impl Held {
     }
 }
 
-/// What `user` may do with `sequence`.
+/// The privileges of `user` on `sequence`.
 pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloError> {
     Ok(Held::read(sequence, user)?.privileges)
 }
@@ -220,7 +218,7 @@ pub fn reads_all(user: pg_sys::Oid) -> bool {
     of_all(user) != Privileges::NONE || acts_as(user, stats)
 }
 
-/// What was granted on a sequence, by grantee.
+/// The privileges that were granted on a sequence, by grantee.
 pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, HiloError> {
     let ids = catalog_oids()?;
     let mut granted: Vec<(pg_sys::Oid, Privileges)> = Vec::new();
@@ -244,17 +242,8 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
     roles::depend_on(grantee)?;
     let table = Table::write(ids.privilege)?;
     for name in set.names() {
-        if table
-            .find(ids.privilege_pkey, &keys(sequence, grantee, name), Snapshot::Catalog)
-            .is_none()
-        {
-            table.insert(&mut [
-                Some(sequence.id.0.into()),
-                Some(grantee.into()),
-                Some(text_datum(name.as_bytes())),
-                Some(sequence.owner.into()),
-            ]);
-        }
+        let keys = keys(sequence.id, grantee, name);
+        table.ensure(ids.privilege_pkey, &keys, &[Some(sequence.owner.into())]);
     }
     next_command();
     Ok(())
@@ -265,11 +254,7 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
 pub fn is_recorded(row: &Row) -> Result<bool, HiloError> {
     let ids = catalog_oids()?;
     let name = row.text(column::PRIVILEGE).unwrap_or_default();
-    let keys = [
-        (column::SEQUENCE, Match::Int8(row.int8(column::SEQUENCE))),
-        (column::GRANTEE, Match::Oid(row.oid(column::GRANTEE))),
-        (column::PRIVILEGE, Match::Text(name.as_bytes())),
-    ];
+    let keys = keys(SequenceId(row.int8(column::SEQUENCE)), row.oid(column::GRANTEE), &name);
     Ok(Table::read(ids.privilege)?.find(ids.privilege_pkey, &keys, Snapshot::Catalog).is_some())
 }
 
@@ -278,19 +263,15 @@ pub fn revoke(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Res
     let ids = catalog_oids()?;
     let table = Table::write(ids.privilege)?;
     for name in set.names() {
-        if let Some(row) =
-            table.find(ids.privilege_pkey, &keys(sequence, grantee, name), Snapshot::Catalog)
-        {
-            table.delete(&row);
-        }
+        table.delete_all(ids.privilege_pkey, &keys(sequence.id, grantee, name));
     }
     next_command();
     Ok(())
 }
 
 /// Adapts the privileges of a sequence to its new owner. The rows of the new owner are deleted,
-/// because an owner needs none; so are those of the old owner, which were part of its ownership.
-/// What the old owner granted to others counts as granted by the new one.
+/// because an owner needs none. So are those of the old owner, which were part of its ownership.
+/// Grants of the old owner to others count as the new one's.
 pub fn change_owner(
     sequence: SequenceId,
     old: pg_sys::Oid,
@@ -298,36 +279,22 @@ pub fn change_owner(
 ) -> Result<(), HiloError> {
     let ids = catalog_oids()?;
     let table = Table::write(ids.privilege)?;
-    table.scan(
-        ids.privilege_pkey,
-        &[(column::SEQUENCE, Match::Int8(sequence.0))],
-        Snapshot::Catalog,
-        |row| {
-            if [old, new].contains(&row.oid(column::GRANTEE)) {
-                table.delete(&row);
-            } else {
-                let grantor =
-                    if row.oid(column::GRANTOR) == old { new } else { row.oid(column::GRANTOR) };
-                table.update(
-                    &row,
-                    &mut [
-                        row.datum(column::SEQUENCE),
-                        row.datum(column::GRANTEE),
-                        row.datum(column::PRIVILEGE),
-                        Some(grantor.into()),
-                    ],
-                );
-            }
-            true
-        },
-    );
+    let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
+    table.scan(ids.privilege_pkey, &key, Snapshot::Catalog, |row| {
+        if [old, new].contains(&row.oid(column::GRANTEE)) {
+            table.delete(&row);
+        } else if row.oid(column::GRANTOR) == old {
+            table.change(&row, &[(column::GRANTOR, Some(new.into()))]);
+        }
+        true
+    });
     next_command();
     Ok(())
 }
 
-fn keys<'a>(sequence: &Sequence, grantee: pg_sys::Oid, name: &'a str) -> [(i16, Match<'a>); 3] {
+fn keys(id: SequenceId, grantee: pg_sys::Oid, name: &str) -> [(i16, Match<'_>); 3] {
     [
-        (column::SEQUENCE, Match::Int8(sequence.id.0)),
+        (column::SEQUENCE, Match::Int8(id.0)),
         (column::GRANTEE, Match::Oid(grantee)),
         (column::PRIVILEGE, Match::Text(name.as_bytes())),
     ]
@@ -341,44 +308,13 @@ pub fn may_create() -> Result<(), HiloError> {
 /// Checks that `user` may own sequences. As for core's sequences, that takes CREATE on the schema,
 /// here the schema that the extension lives in.
 pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
-    let schema = extension_schema(catalog_oids()?.extension)?;
-    // SAFETY: these look up the system catalogs, inside a transaction. Each name is null, which is
-    // checked, or a C string in the current memory context.
-    unsafe {
-        #[cfg(feature = "pg15")]
-        let result = pg_sys::pg_namespace_aclcheck(schema, user, pg_sys::ACL_CREATE as _);
-        #[cfg(not(feature = "pg15"))]
-        let result = pg_sys::object_aclcheck(
-            pg_sys::NamespaceRelationId,
-            schema,
-            user,
-            pg_sys::ACL_CREATE as _,
-        );
-        if result == pg_sys::AclResult::ACLCHECK_OK {
-            return Ok(());
-        }
-        let quoted = |name: *const std::ffi::c_char| {
-            if name.is_null() {
-                return String::new();
-            }
-            CStr::from_ptr(pg_sys::quote_identifier(name)).to_string_lossy().into_owned()
-        };
-        Err(HiloError::NoCreate {
-            schema: quoted(pg_sys::get_namespace_name(schema)),
-            user: quoted(pg_sys::GetUserNameFromId(user, true)),
-        })
+    let schema = version::schema(catalog_oids()?.extension)?;
+    if roles::is_allowed(user, pg_sys::NamespaceRelationId, schema, pg_sys::ACL_CREATE) {
+        return Ok(());
     }
-}
-
-/// The schema of the functions and views that users call.
-pub fn extension_schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
-    const OID: i16 = 1;
-    const SCHEMA: i16 = 4;
-    let table = Table::read(pg_sys::ExtensionRelationId)?;
-    let row = table.find(
-        Index::Core(pg_sys::Oid::from_u32(pg_sys::ExtensionOidIndexId)),
-        &[(OID, Match::Oid(extension))],
-        Snapshot::Catalog,
-    );
-    Ok(row.ok_or(HiloError::NotInstalled)?.oid(SCHEMA))
+    // SAFETY: a look-up in a system cache, inside a transaction. The result is null or a C string.
+    let schema = unsafe { relations::owned(pg_sys::get_namespace_name(schema)) };
+    let [schema, user] = [schema.as_deref().map(quoted), roles::identifier(user)]
+        .map(|name| name.unwrap_or_default().to_string_lossy().into_owned());
+    Err(HiloError::NoCreate { schema, user })
 }

@@ -10,49 +10,31 @@ use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::{NOBODY, PUBLIC, depend_on, exists, is_lasting};
 use crate::catalog::scan::{Index, Match, Snapshot};
-use crate::catalog::table::Table;
+use crate::catalog::table::{Row, Table};
 use crate::catalog::{catalog_oids, default_privileges};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::memory::TryGrow;
 
 /// The sequences that a role owns.
 pub fn owned_by(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     let ids = catalog_oids()?;
-    let mut owned = Vec::new();
-    let table = Table::read(ids.sequence)?;
-    table.scan(
-        ids.sequence_owner_idx,
-        &[(sequence::OWNER, Match::Oid(role))],
-        Snapshot::Catalog,
-        |row| {
-            owned.try_push(Sequence::from_row(&row)).or_raise();
-            true
-        },
-    );
-    Ok(owned)
+    let key = [(sequence::OWNER, Match::Oid(role))];
+    let sequence = |row: &Row| Some(Sequence::from_row(row));
+    Table::read(ids.sequence)?.collect(ids.sequence_owner_idx, &key, sequence)
 }
 
 /// The sequences on which a role has a privilege, each once.
 pub fn granted_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     let ids = catalog_oids()?;
-    let mut granted = Vec::new();
-    let table = Table::read(ids.privilege)?;
-    table.scan(
-        ids.privilege_grantee_idx,
-        &[(privilege::GRANTEE, Match::Oid(role))],
-        Snapshot::Catalog,
-        |row| {
-            granted.try_push(row.int8(privilege::SEQUENCE)).or_raise();
-            true
-        },
-    );
+    let key = [(privilege::GRANTEE, Match::Oid(role))];
+    let sequence = |row: &Row| Some(row.int8(privilege::SEQUENCE));
+    let mut granted =
+        Table::read(ids.privilege)?.collect(ids.privilege_grantee_idx, &key, sequence)?;
     granted.sort_unstable();
     granted.dedup();
     let mut sequences = Vec::new();
     for id in granted {
-        if let Some(sequence) = definitions::by_id(&ids, SequenceId(id))? {
-            sequences.try_push(sequence)?;
-        }
+        sequences.try_extend(definitions::by_id(&ids, SequenceId(id))?)?;
     }
     Ok(sequences)
 }

@@ -1,16 +1,19 @@
 //! Which roles the catalog mentions, and how the cluster knows of it.
 //!
-//! All databases share the roles, but hilo's rows belong to one database. So for each role that a
-//! row mentions as owner or grantee there is a row in core's `pg_shdepend`, as if the access
-//! control list of type `hilo.role` contained the role. Because of that row core refuses DROP ROLE
-//! in every database, and no new role can get the OID of an owner.
+//! All databases share the roles, but hilo's rows belong to one database. So each role that a row
+//! mentions as owner or grantee has a row in core's `pg_shdepend`. It says that the access control
+//! list of type `hilo.role` contains the role. Because of that row core refuses DROP ROLE in every
+//! database, and no new role can get the OID of an owner.
 //!
 //! The row is added with the first mention and stays until DROP OWNED or DROP ROLE removes it. A
 //! session that adds a mention takes AccessShareLock on the role, and one that removes the row
 //! takes AccessExclusiveLock. Both hold the lock to the end of the transaction.
 
+use std::ffi::{CStr, CString};
+
 use pgrx::pg_sys;
 
+use crate::catalog::name::quoted;
 use crate::catalog::scan::{Index, Match, Snapshot};
 use crate::catalog::table::{Table, next_command};
 use crate::catalog::{CatalogOids, catalog_oids};
@@ -29,21 +32,47 @@ pub const PUBLIC: pg_sys::Oid = pg_sys::InvalidOid;
 /// database.
 pub const NOBODY: pg_sys::Oid = pg_sys::Oid::from_u32(1);
 
+/// The name of a role, in the database's encoding; `None` if the role does not exist.
+pub fn name(role: pg_sys::Oid) -> Option<CString> {
+    // SAFETY: looks up the system catalogs, inside a transaction, and takes any OID. The result is
+    // null, which is checked, or a C string in the current memory context.
+    unsafe {
+        let name = pg_sys::GetUserNameFromId(role, true);
+        (!name.is_null()).then(|| CStr::from_ptr(name).to_owned())
+    }
+}
+
+/// A role in SQL: its name, quoted if necessary, or `public`; `None` if the role does not exist.
+pub fn identifier(role: pg_sys::Oid) -> Option<CString> {
+    match role {
+        PUBLIC => Some(c"public".to_owned()),
+        role => name(role).as_deref().map(quoted),
+    }
+}
+
 /// Whether the role exists.
 pub fn exists(role: pg_sys::Oid) -> bool {
-    // SAFETY: looks up the system catalogs, inside a transaction, and takes any OID.
-    !unsafe { pg_sys::GetUserNameFromId(role, true) }.is_null()
+    name(role).is_some()
 }
 
 /// The name of a role, or its number if the role does not exist.
 pub fn name_of(role: pg_sys::Oid) -> String {
-    // SAFETY: a catalog look-up; the result is a C string in the current memory context, or null.
-    let name = unsafe { pg_sys::GetUserNameFromId(role, true) };
-    if name.is_null() {
-        return role.to_u32().to_string();
-    }
-    // SAFETY: the name is not null, so it is a C string in the current memory context.
-    unsafe { std::ffi::CStr::from_ptr(name) }.to_string_lossy().into_owned()
+    name(role).map_or(role.to_u32().to_string(), |name| name.to_string_lossy().into_owned())
+}
+
+/// Whether a role has a privilege on a function or a schema.
+pub fn is_allowed(role: pg_sys::Oid, class: pg_sys::Oid, object: pg_sys::Oid, right: u32) -> bool {
+    // SAFETY: look-ups in system caches, inside a transaction.
+    let result = unsafe {
+        #[cfg(feature = "pg15")]
+        match class {
+            pg_sys::ProcedureRelationId => pg_sys::pg_proc_aclcheck(object, role, right as _),
+            _ => pg_sys::pg_namespace_aclcheck(object, role, right as _),
+        }
+        #[cfg(not(feature = "pg15"))]
+        pg_sys::object_aclcheck(class, object, role, right as _)
+    };
+    result == pg_sys::AclResult::ACLCHECK_OK
 }
 
 /// Whether a role cannot be dropped, and so needs no row in `pg_shdepend`.

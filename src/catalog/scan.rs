@@ -8,7 +8,7 @@ use pgrx::pg_sys;
 
 use crate::catalog::table::{LockWait, Row, RowLock, Table, text_datum};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::memory;
+use crate::process::memory::{self, TryGrow};
 
 /// The index that a scan goes by.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub enum Index {
     None,
     /// One of core's, whose OID is fixed.
     Core(pg_sys::Oid),
-    /// The index of this name in the table's schema. No process remembers its OID: REINDEX
+    /// The index of this name in the table's schema. No process remembers its OID. REINDEX
     /// CONCURRENTLY puts another index in its place, and drops it as soon as no transaction has a
     /// lock on the table.
     Named(&'static CStr),
@@ -44,8 +44,8 @@ impl Index {
     }
 }
 
-/// What a key column must be: equal to the value, except that the last columns may be greater or
-/// less.
+/// The condition on a key column: equal to the value, except that the last columns may be greater
+/// or less.
 #[derive(Clone, Copy)]
 pub enum Match<'a> {
     Int8(i64),
@@ -63,8 +63,9 @@ pub enum Match<'a> {
 }
 
 impl Match<'_> {
-    fn key(&self, column: i16) -> pg_sys::ScanKeyData {
-        let (function, datum) = match *self {
+    /// The function that compares a column with the value, and the value.
+    fn parts(&self) -> (u32, pg_sys::Datum) {
+        match *self {
             Match::Int8(value) => (pg_sys::F_INT8EQ, value.into()),
             Match::Int4(value) => (pg_sys::F_INT4EQ, value.into()),
             Match::Oid(value) => (pg_sys::F_OIDEQ, value.into()),
@@ -77,7 +78,11 @@ impl Match<'_> {
             Match::Int4Less(value) => (pg_sys::F_INT4LT, value.into()),
             Match::Uuid(bytes) => (pg_sys::F_UUID_EQ, bytes.as_ptr().into()),
             Match::TimestampLess(value) => (pg_sys::F_TIMESTAMPTZ_LT, value.into()),
-        };
+        }
+    }
+
+    fn key(&self, column: i16) -> pg_sys::ScanKeyData {
+        let (function, datum) = self.parts();
         let strategy = match self {
             Match::OidGreater(_)
             | Match::Int8Greater(_)
@@ -110,7 +115,7 @@ pub enum Snapshot {
     Any,
 }
 
-/// What a scan is given, and what its tuples are then compared with.
+/// The snapshot that a scan is given, and the one that its tuples are then compared with.
 ///
 /// Core takes predicate locks for every snapshot that is MVCC. In a serializable transaction, a
 /// scan with `SnapshotAny` finds all versions, and those that the catalog snapshot sees are picked
@@ -131,7 +136,7 @@ impl Sight {
         if let Some(given) = fixed {
             return Sight { given, registered: std::ptr::null_mut() };
         }
-        // SAFETY: inside a transaction. What is registered is released by `drop`, or by the
+        // SAFETY: inside a transaction. A registered snapshot is released by `drop`, or by the
         // transaction's abort.
         unsafe {
             let registered = pg_sys::RegisterSnapshot(pg_sys::GetCatalogSnapshot(table.id()));
@@ -252,6 +257,42 @@ impl Table {
             false
         });
         found
+    }
+
+    /// The values that `of` makes of the rows whose columns match `keys`, which are freed.
+    ///
+    /// # Errors
+    /// `OutOfMemory`
+    pub fn collect<T>(
+        &self,
+        index: Index,
+        keys: &[(i16, Match)],
+        mut of: impl FnMut(&Row) -> Option<T>,
+    ) -> Result<Vec<T>, HiloError> {
+        let (mut found, mut result) = (Vec::new(), Ok(()));
+        self.scan(index, keys, Snapshot::Catalog, |row| {
+            result = found.try_extend(of(&row));
+            row.free();
+            result.is_ok()
+        });
+        result.map(|()| found)
+    }
+
+    /// Adds a row with these values in its first columns and `rest` behind them, unless there is
+    /// one that has them.
+    pub fn ensure(&self, index: Index, keys: &[(i16, Match)], rest: &[Option<pg_sys::Datum>]) {
+        if self.find(index, keys, Snapshot::Catalog).is_none() {
+            let keys = keys.iter().map(|(_, key)| Some(key.parts().1));
+            self.insert(&mut keys.chain(rest.iter().copied()).collect::<Vec<_>>());
+        }
+    }
+
+    /// Deletes the rows whose columns match `keys`.
+    pub fn delete_all(&self, index: Index, keys: &[(i16, Match)]) {
+        self.scan(index, keys, Snapshot::Catalog, |row| {
+            self.delete(&row);
+            true
+        });
     }
 
     /// Finds a row and locks it.

@@ -1,7 +1,7 @@
-//! The values of a column as they lie in the heaps of its table and of all that inherits from it,
-//! read from there or from a plain index. The executor and the planner take no part, so nothing of
-//! the table's owner runs: no expression of an index, constraint, partition key or statistic, no
-//! policy, rule, domain or default. Row security hides no row.
+//! The values of a column as they lie in the heaps of its table and of all that inherits from it.
+//! They are read from there or from a plain index. The executor and the planner take no part, so
+//! nothing of the table's owner runs. That is no expression of an index, constraint, partition key
+//! or statistic, and no policy, rule, domain or default. Row security hides no row.
 
 use pgrx::memcxt::PgMemoryContexts;
 use pgrx::prelude::*;
@@ -15,7 +15,7 @@ use crate::catalog::relations;
 use crate::errors::HiloError;
 use crate::process::memory::{self, TryGrow};
 
-/// What a number between two others counts as.
+/// The whole number that one between two others counts as.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fraction {
     Lower,
@@ -95,7 +95,7 @@ impl Stored {
         let mut heaps = Vec::new();
         for relation in relations::with_children(column.relid)? {
             check_for_interrupts!();
-            // SAFETY: any OID can be locked. What is opened releases the lock.
+            // SAFETY: any OID can be locked. The open table releases the lock.
             unsafe { pg_sys::LockRelationOid(relation, pg_sys::AccessShareLock as _) };
             let Some(table) = Open::locked(relation) else { continue };
             if !table.has_rows(relation == column.relid)? || name.is_null() {
@@ -115,7 +115,8 @@ impl Stored {
         Ok(Stored(heaps))
     }
 
-    /// Visits all values that are not null, in no order. What `visit` pallocs is freed afterwards.
+    /// Visits all values that are not null, in no order. Memory that `visit` pallocs is freed
+    /// afterwards.
     pub fn each(&self, mut visit: impl FnMut(pg_sys::Datum)) -> Result<(), HiloError> {
         self.0.iter().try_for_each(|heap| heap.each(&mut visit))
     }
@@ -146,8 +147,8 @@ impl Stored {
         Ok(furthest)
     }
 
-    /// The numbers that lie within spans, each from its lowest to its highest number: by an index
-    /// where there is one, else in one scan, however many the spans are.
+    /// The numbers that lie within spans, each from its lowest to its highest number. They are
+    /// found by an index where there is one, else in one scan, however many the spans are.
     pub fn within(
         &self,
         mut spans: Vec<(i64, i64)>,
@@ -227,10 +228,10 @@ impl Heap {
         const ROWS_AT_ONCE: usize = 256;
         let at = self.column as usize - 1;
         let mut scratch = PgMemoryContexts::new("hilo column values");
-        // SAFETY: the table is open for longer than the scan, and without an index the scan is one
-        // of the heap, whose slot has the row that was returned last. A value is used while its row
-        // is the scan's current one. After an error the end of the transaction releases the scan
-        // and the snapshot.
+        // SAFETY: the table is open for longer than the scan. Without an index the scan is one of
+        // the heap, whose slot has the row that was returned last. A value is used while its row is
+        // the scan's current one. After an error the end of the transaction releases the scan and
+        // the snapshot.
         unsafe {
             let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
             let none = std::ptr::null_mut();

@@ -13,14 +13,14 @@ pub struct Table {
     unlock: pg_sys::LOCKMODE,
 }
 
-/// What to do about a row that another transaction has locked, as core's `LockWaitPolicy`.
+/// The way to treat a row that another transaction has locked, as core's `LockWaitPolicy`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockWait {
     Block,
     Skip,
 }
 
-/// What others may still do to a row that is locked, as core's `LockTupleMode`.
+/// The rights of others on a row that is locked, as core's `LockTupleMode`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strength {
     /// Nothing.
@@ -361,6 +361,19 @@ impl Table {
         }
     }
 
+    /// Replaces some columns of a row that is locked. Returns where the new version lies.
+    pub fn change(
+        &self,
+        row: &Row,
+        columns: &[(i16, Option<pg_sys::Datum>)],
+    ) -> pg_sys::ItemPointerData {
+        let mut values: Vec<_> = (1..=row.nulls.len() as i16).map(|at| row.datum(at)).collect();
+        for (column, value) in columns {
+            values[*column as usize - 1] = *value;
+        }
+        self.update(row, &mut values)
+    }
+
     /// The version that lies at a place where there was one, if it is in force for this
     /// transaction.
     pub fn at(&self, place: pg_sys::ItemPointerData) -> Option<Row> {
@@ -399,9 +412,7 @@ impl Table {
         if columns < values.len() || (values.len()..columns).any(|at| !dropped(at)) {
             HiloError::CatalogMismatch("the exact columns that the library expects".into()).raise();
         }
-        let mut datums: Vec<_> =
-            values.iter().map(|value| value.unwrap_or(pg_sys::Datum::null())).collect();
-        let mut nulls: Vec<_> = values.iter().map(Option::is_none).collect();
+        let (mut datums, mut nulls) = split(values);
         datums.resize(columns, pg_sys::Datum::null());
         nulls.resize(columns, true);
         // SAFETY: each array has an element for every column of the descriptor.
@@ -434,6 +445,12 @@ impl Drop for Table {
 /// The block of a place.
 pub(super) fn block_of(place: &pg_sys::ItemPointerData) -> pg_sys::BlockNumber {
     (u32::from(place.ip_blkid.bi_hi) << 16) | u32::from(place.ip_blkid.bi_lo)
+}
+
+/// Values and their NULLs, as core takes them.
+pub fn split(values: &[Option<pg_sys::Datum>]) -> (Vec<pg_sys::Datum>, Vec<bool>) {
+    let datum = |value: &Option<_>| value.unwrap_or(pg_sys::Datum::null());
+    values.iter().map(|value| (datum(value), value.is_none())).unzip()
 }
 
 /// Makes what was written visible to the transaction's next command.

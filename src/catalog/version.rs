@@ -8,8 +8,10 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
+use crate::catalog::name::quoted;
 use crate::catalog::scan::{Index, Match, Snapshot};
 use crate::catalog::table::{Row, Table};
+use crate::catalog::{catalog_oids, relations};
 use crate::errors::HiloError;
 use crate::shared;
 
@@ -20,12 +22,26 @@ pub const LIBRARY: &str = env!("CARGO_PKG_VERSION");
 const EXTENSION_OID_INDEX: Index = Index::Core(pg_sys::Oid::from_u32(3080));
 const OID: i16 = 1;
 const NAME: i16 = 2;
+const SCHEMA: i16 = 4;
 const VERSION: i16 = 6;
 
 fn row(extension: pg_sys::Oid, see: Snapshot) -> Result<Row, HiloError> {
     Table::read(pg_sys::ExtensionRelationId)?
         .find(EXTENSION_OID_INDEX, &[(OID, Match::Oid(extension))], see)
         .ok_or(HiloError::NotInstalled)
+}
+
+/// The schema of the functions and views that users call.
+pub fn schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
+    Ok(row(extension, Snapshot::Catalog)?.oid(SCHEMA))
+}
+
+/// The same in SQL.
+pub fn schema_identifier() -> Result<Vec<u8>, HiloError> {
+    let schema = schema(catalog_oids()?.extension)?;
+    // SAFETY: a look-up in a system cache, inside a transaction. The result is null or a C string.
+    let name = unsafe { relations::owned(pg_sys::get_namespace_name(schema)) };
+    Ok(quoted(&name.unwrap_or_default()).into_bytes())
 }
 
 fn difference(row: &Row) -> Option<HiloError> {
@@ -45,8 +61,8 @@ pub fn check(extension: pg_sys::Oid) -> Result<(), HiloError> {
 }
 
 /// Called when an extension has been created or updated, before its script runs; returns whether it
-/// is ours. Refuses ours if it would become newer than the library, and warns if it becomes what
-/// the library serves and the server has not preloaded the library.
+/// is ours. Refuses ours if it would become newer than the library. Warns if it becomes the version
+/// that the library serves and the server has not preloaded the library.
 pub fn changed(extension: pg_sys::Oid) -> Result<bool, HiloError> {
     let row = row(extension, Snapshot::OwnWrites)?;
     // SAFETY: the column is of type name and never null. Its value is part of the tuple, which

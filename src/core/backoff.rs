@@ -1,6 +1,6 @@
 //! Exponential backoff with full jitter, as in "Exponential Backoff And Jitter" of the AWS
-//! Architecture Blog: a random time between nothing and the doubled base, so that callers that
-//! failed together do not try again together.
+//! Architecture Blog: a random time between nothing and the doubled base. So callers that failed
+//! together do not try again together.
 
 use core::time::Duration;
 
@@ -14,7 +14,7 @@ pub fn delay(attempt: u32, random: u32) -> Duration {
 }
 
 /// The same for whoever has not reached a server, or was too much for it, as thousands may have
-/// been at the same moment: between 0 and min(5 s, 50 ms × 2^attempt).
+/// been at once: between 0 and min(5 s, 50 ms × 2^attempt).
 pub fn delay_of_many(attempt: u32, random: u32) -> Duration {
     jitter(Duration::from_millis(50), Duration::from_secs(5), attempt, random)
 }

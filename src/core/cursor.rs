@@ -7,11 +7,11 @@
 //! what the taker read of the segment was consistent: taking is one atomic operation.
 //!
 //! Writers ([`Cursor::install`], [`Cursor::close`], …) must be serialised by a lock of the
-//! caller's; takers need none. The two segment places are used in turn: the place of segment g is
+//! caller's; takers need none. The two segment places are used in turn. The place of segment g is
 //! overwritten only when segment g + 2 is prepared, and by then the word has left g permanently.
 //!
 //! A segment's number has 40 bits. For a stale taker to succeed by mistake, 2^40 segments would
-//! have to be installed between its load and its swap: at ten thousand a second that takes three
+//! have to be installed between its load and its swap. At ten thousand a second that takes three
 //! years.
 
 #[cfg(not(loom))]
@@ -64,7 +64,7 @@ impl Segment {
     }
 }
 
-/// What a taker gets.
+/// The result of a take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// These indexes are the caller's alone. `left` remain in the segment.
@@ -168,8 +168,8 @@ impl Cursor {
         }
     }
 
-    /// What is left in the segment now, and its serial. For views and for the refill threshold: it
-    /// may be out of date when the caller reads it.
+    /// The rest of the segment now, and its serial. For views and for the refill threshold: it may
+    /// be out of date when the caller reads it.
     pub fn peek(&self) -> (Range, Serial) {
         let mut word = self.word.load(Acquire);
         loop {
@@ -203,7 +203,7 @@ impl Cursor {
         let next = number.wrapping_add(1) << OFFSET_BITS;
         let place = self.segment(next);
         // Pairs with the fence in `reload`: a reader that sees one of these stores also sees the
-        // number that is current now, or a later one.
+        // present number, or a later one.
         #[cfg(not(loom))]
         core::sync::atomic::fence(Release);
         #[cfg(loom)]

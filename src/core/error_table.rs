@@ -83,7 +83,7 @@ macro_rules! write_error {
     };
 }
 
-/// What a block of the table may say of a detail or a hint.
+/// The values that a block of the table may have for a detail or a hint.
 pub trait Optional {
     fn text(self) -> Option<String>;
 }

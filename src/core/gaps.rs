@@ -1,6 +1,6 @@
 //! How gaps become few rows. Gaps that touch become one. If there are too many all the same, those
-//! of one reason that lie nearest to each other become one, which then says only how many values
-//! between its ends are lost.
+//! of one reason that lie nearest to each other become one. That says only how many values between
+//! its ends are lost.
 
 use crate::numbers::Timestamp;
 

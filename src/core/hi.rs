@@ -1,12 +1,12 @@
 //! Classic Hi/Lo blocks, taken from the same indexes as single values.
 //!
 //! The block `hi` has the values `start_value + (hi × block_size + lo) × increment` for 0 ≤ lo <
-//! block_size. The caller that gets a block owns its whole span: every index whose value lies in
+//! block_size. The caller that gets a block owns its whole span. Every index whose value lies in
 //! the span is used up with the block, and no index used before may lie in it. After a setval the
 //! base may be off the grid of the blocks, so the span is compared by value, not by index.
 //!
-//! With several nodes a block lies within one stripe of this node: not before the stripe's first
-//! value, and before the first value of the stripe that follows it.
+//! With several nodes a block lies within one stripe of this node. It does not begin before the
+//! stripe's first value, and ends before the first value of the next stripe.
 
 use crate::mapping::Mapping;
 use crate::numbers::Index;

@@ -178,9 +178,9 @@ impl KeyFormat {
     /// Let R be the text between the prefix s and the value v. If `s R v = s' R v'` with v ≠ v',
     /// one number is a part of the other. If neither has a sign, R has only digits (its last other
     /// character would have two places), and the longer prefix ends with a digit. If one has a
-    /// sign, R has only digits and dashes, and the longer prefix ends with one of them: with a dash
-    /// if R has only dashes. Where the prefix follows the value, a sign cannot be mistaken: R has
-    /// only digits, and the longer prefix begins with one.
+    /// sign, R has only digits and dashes, and the longer prefix ends with one of them. That is a
+    /// dash if R has only dashes. Where the prefix follows the value, a sign cannot be mistaken: R
+    /// has only digits, and the longer prefix begins with one.
     pub fn check_prefix(
         &self,
         name: &[u8],

@@ -2,7 +2,7 @@
 //!
 //! An index counts what one node serves: 0, 1, 2, … A node owns every `nodes`-th stripe of `size`
 //! global positions: `global(i) = (i / size × nodes + node) × size + i mod size`. With cycling, the
-//! first lap runs from the base to the bound and each later one from the other bound, so the index
+//! first lap runs from the base to the bound, and each later one from the other bound. So the index
 //! itself simply continues.
 //!
 //! Everything is computed in 128 bits: no input overflows or panics. Callers ensure that the

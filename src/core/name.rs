@@ -1,4 +1,4 @@
-//! What a sequence may be named.
+//! The rules for a sequence's name.
 
 use crate::error_table;
 

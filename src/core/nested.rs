@@ -3,7 +3,7 @@
 //!
 //! Levels are numbered from 1, the transaction itself; a savepoint or a block with exceptions is
 //! one level deeper. A value is saved once for each level, before that level changes it for the
-//! first time, so thousands of nested levels cost as much as what they change.
+//! first time. So thousands of nested levels cost as much as their changes.
 
 use std::collections::{HashMap, TryReserveError};
 use std::hash::Hash;
@@ -52,7 +52,8 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
         self.values.get(key).is_some_and(|kept| kept.level >= level)
     }
 
-    /// Sets a value at `level`, the deepest one that is open. What it is now is saved if necessary.
+    /// Sets a value at `level`, the deepest one that is open. Its present value is saved if
+    /// necessary.
     ///
     /// # Errors
     /// Memory is out; nothing has changed.

@@ -33,8 +33,8 @@ number!(
     SequenceId
 );
 number!(
-    /// What a node counts of a sequence within an epoch: 0, 1, 2, … A mapping turns it into a
-    /// value, which is a bare `i64`, as is the number of indexes between two.
+    /// An index, which a node counts within an epoch of a sequence: 0, 1, 2, … A mapping turns it
+    /// into a value. That is a bare `i64`, as is the number of indexes between two.
     Index
 );
 
@@ -73,8 +73,20 @@ impl From<Duration> for Micros {
 }
 
 impl Epoch {
+    /// The next one, whose numbers continue those of this one.
     pub fn next(self) -> Epoch {
         Epoch(self.0 + 1)
+    }
+
+    /// The next one, whose numbers begin where a user says. The bits above 24 count such restarts
+    /// (`numbering` in `sql/views.sql`).
+    pub fn restarted(self) -> Epoch {
+        Epoch(((self.0 >> 24) + 1) << 24)
+    }
+
+    /// Whether no restart lies between the two, so that no number of one is served in the other.
+    pub fn continues(self, other: Epoch) -> bool {
+        self.0 >> 24 == other.0 >> 24
     }
 }
 

@@ -1,6 +1,6 @@
-//! What a slot holds of one sequence besides its [`Cursor`]: the blocks queued behind the current
-//! one, and the returned ranges. It is plain data: every method here requires the lock that
-//! serialises the cursor's writers.
+//! The ranges that a slot holds of one sequence besides its [`Cursor`]: the blocks queued behind
+//! the current one, and the returned ranges. It is plain data: every method here requires the lock
+//! that serialises the cursor's writers.
 
 use crate::cursor::{Cursor, MAX_SEGMENT};
 use crate::numbers::{Index, Serial};
@@ -162,8 +162,8 @@ impl Pool {
         first.map(|range| range.start)
     }
 
-    /// Serves only indexes within `bounds` from now on; the others are kept. What is still to be
-    /// taken in order does not lie below the bounds.
+    /// Serves only indexes within `bounds` from now on; the others are kept. Values that are still
+    /// to be taken in order do not lie below the bounds.
     pub fn set_bounds(&mut self, cursor: &Cursor, bounds: Range) {
         if bounds != self.bounds {
             self.close(cursor);
@@ -319,7 +319,7 @@ impl Pool {
     }
 
     /// Takes the part that `fit` chooses of the first run of consecutive indexes in which it finds
-    /// one. What lies before that part can no longer be taken in order and moves to the returned
+    /// one. The range before that part can no longer be taken in order and moves to the returned
     /// ranges. `None`, and nothing is changed, if nothing fits or there is no place for those.
     pub fn claim(
         &mut self,

@@ -24,7 +24,7 @@ struct Mark {
     taken: i64,
 }
 
-/// What the policy needs to know about a sequence's use.
+/// The use of a sequence, as the policy needs to know it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demand {
     /// values per second, the mean over the window

@@ -1,4 +1,4 @@
-//! What a server says of itself in a document, for others.
+//! The description that a server gives of itself in a document, for others.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ pub struct Node {
     pub id: Option<i32>,
     /// Its `hilo.node_count`
     pub count: i32,
-    /// What tells it from other servers, as long as it runs
+    /// Its mark among other servers, as long as it runs
     pub server: String,
 }
 

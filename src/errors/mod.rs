@@ -23,7 +23,7 @@ pub use text::{load_in_sessions, preload_excluded_by, with_path};
 /// memory context comes from a block that is there already.
 pub const LONGEST: usize = 8000;
 
-/// What kind of error the worker has met, for the hint of the session that it tells.
+/// The kind of error that the worker has met, for the hint of the session that it tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FaultKind {
@@ -37,7 +37,7 @@ pub enum FaultKind {
     NotNumbered,
 }
 
-/// What is known of a lease that is not open.
+/// The state of a lease that is not open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Closed {
     Unknown,
@@ -57,7 +57,7 @@ pub enum NoGroup {
     NoMember(i32),
 }
 
-/// What the caller may have meant by a name that no sequence has.
+/// The likely meaning of a name that no sequence has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meant {
     /// A hilo sequence with a similar name.
@@ -74,9 +74,9 @@ pub enum Meant {
 pub struct Denied {
     pub name: String,
     pub user: String,
-    /// What the operation requires.
+    /// The privileges that the operation requires.
     pub required: &'static str,
-    /// What the user has: empty for nothing.
+    /// The privileges of the user: empty for none.
     pub held: String,
     /// The privilege that the owner should grant.
     pub to_grant: &'static str,
@@ -132,7 +132,8 @@ impl HiloError {
         self.report(PgLogLevel::WARNING);
     }
 
-    fn report(self, level: PgLogLevel) {
+    /// Tells the client, and the log if its settings want this level there.
+    pub fn report(self, level: PgLogLevel) {
         let mut report = ErrorReport::new(self.code(), shorten(self.to_string()), "hilo");
         if let Some(detail) = self.detail() {
             report = report.set_detail(shorten(detail));

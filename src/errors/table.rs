@@ -64,6 +64,19 @@ errors! {
         { format!("permission denied for hilo sequence \"{}\"", denied.name) }
         => detail { denied.detail() }
         => hint { denied.hint() };
+    NotCreated { name: String, detail: String, lacked: bool } = INSUFFICIENT_PRIVILEGE,
+        "hilo sequence \"{name}\" does not exist and is not created, skipping"
+        => detail { detail.clone() }
+        => hint { lacked.then_some(CREATE_BEYOND) };
+    NoKeys { column: String, others: i64, name: String } = WARNING,
+        "column {column} holds {others} values that are no keys of hilo sequence \"{name}\" in \
+         the default format"
+        => hint "If the sequence made them, give it their key_format with hilo_alter, and move it \
+                 behind them with hilo_setval.";
+    GeneratedAlways { column: String, message: String } = GENERATED_ALWAYS, { message }
+        => detail "Column \"{column}\" takes its values from a hilo sequence only, by \
+                   hilo_nextval_always."
+        => hint "Use OVERRIDING SYSTEM VALUE to insert a value of your own.";
     NotMember(role: String) = INSUFFICIENT_PRIVILEGE,
         "permission denied to change the privileges on hilo sequences of role \"{role}\""
         => detail "Only role \"{role}\" and the roles that have its privileges may do so.";

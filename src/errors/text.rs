@@ -17,6 +17,8 @@ pub const RESTART_WITH_IT: &str = "Restart the server with the library of the ex
     installed. A server keeps the library that it loaded when it started.";
 pub const CALL_AGAIN: &str = "Remove the cause and call it again: nodes that have the sequence \
     keep it as it is.";
+pub const CREATE_BEYOND: &str =
+    "Create it with hilo_create, with a start_value beyond what these columns hold.";
 const SEE_LOG: &str = "See last_error in hilo_stat_sequences, and the server log.";
 
 impl Cause {

@@ -1,7 +1,8 @@
 //! Postgres functions that the hot path calls without pgrx's guard.
 //!
 //! A guard costs a `sigsetjmp`. Leaving it out is sound for a function that can never raise an
-//! error, and for one whose error jumps (`longjmp`) only past frames that have nothing to drop.
+//! error. It also is for one whose error jumps (`longjmp`) only past frames that have nothing to
+//! drop.
 
 use hilo_core::numbers::{Monotonic, Timestamp};
 use pgrx::pg_sys;
@@ -65,6 +66,34 @@ pub fn poll<T>(tries: u32, micros: i64, mut look: impl FnMut() -> Option<T>) -> 
         }
         found
     })
+}
+
+/// Sleeps until this process's latch is set, or for so many milliseconds; -1: without end.
+pub fn sleep(ms: i64, wait_event: u32) {
+    let limit = if ms < 0 { 0 } else { pg_sys::WL_TIMEOUT };
+    let events = pg_sys::WL_LATCH_SET | pg_sys::WL_EXIT_ON_PM_DEATH | limit;
+    // SAFETY: only the owner may wait on a latch and reset it, and MyLatch is this process's own.
+    unsafe {
+        pg_sys::WaitLatch(pg_sys::MyLatch, events as i32, ms as _, wait_event);
+        pg_sys::ResetLatch(pg_sys::MyLatch);
+    }
+}
+
+/// Waits inside a transaction for the end of another one. No row is concerned.
+pub fn await_transaction(other: pg_sys::TransactionId) {
+    let (none, no_place) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: any number will do.
+    unsafe { pg_sys::XactLockTableWait(other, none, no_place, pg_sys::XLTW_Oper::XLTW_None) }
+}
+
+/// The cells of a list of pointers.
+///
+/// # Safety
+/// `list` must be null or such a list, to pointers of this type, for as long as the result is used.
+pub unsafe fn cells<T>(list: *const pg_sys::List) -> impl Iterator<Item = *mut T> {
+    // SAFETY: as the caller guarantees; `at` stays below the length.
+    (0..unsafe { pg_sys::list_length(list) })
+        .map(move |at| unsafe { pg_sys::list_nth(list, at) }.cast())
 }
 
 /// Microseconds since 2000-01-01, as Postgres counts.

@@ -1,10 +1,10 @@
 //! Rust's memory. When the system has no more memory to give, Rust's collections abort the process,
-//! and all sessions of the server are ended with it; Postgres raises 53200 instead.
+//! and all sessions of the server end with it. Postgres raises 53200 instead.
 //!
 //! So this allocator keeps a reserve: when the system refuses, small pieces come from there, and a
 //! flag is set. Code that is about to do something slow, or to start on another row, calls
-//! [`check`], which returns the error while there is still memory to raise it with. What grows with
-//! the data grows through [`TryGrow`], which returns the error instead of ending the process.
+//! [`check`]. It returns the error while there is still memory to raise it with. All that grows
+//! with the data grows through [`TryGrow`], which returns the error instead of ending the process.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
@@ -153,8 +153,8 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Raises a panic once, so that later ones need no memory that the standard library and libc would
-/// not do without: they keep some for each thread, from its first panic on.
+/// Raises a panic once, so that later ones need less memory. The standard library and libc keep
+/// some for each thread, from its first panic on.
 ///
 /// It also keeps errors of this library from carrying a backtrace, whatever the server's
 /// environment says. Making one takes much memory, and a lock that is never released if an error
@@ -163,7 +163,7 @@ pub fn init() {
     const SETTING: &str = "RUST_LIB_BACKTRACE";
     let before = std::env::var_os(SETTING);
     // SAFETY: the process has one thread when it loads the library, so no other reads the
-    // environment. The environment is left as it was; the standard library, of which each Rust
+    // environment. The environment is left as it was. The standard library, of which each Rust
     // extension has a copy of its own, remembers what the first panic found.
     unsafe {
         std::env::set_var(SETTING, "0");

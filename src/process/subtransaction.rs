@@ -36,7 +36,7 @@ fn end_with<T>(work: impl FnOnce() -> T, end: impl FnOnce()) -> Result<T, Box<Ca
             pg_sys::CurrentResourceOwner = owner;
         };
         pg_sys::BeginInternalSubTransaction(std::ptr::null());
-        // What the work allocates belongs to the caller.
+        // Memory that the work allocates belongs to the caller.
         pg_sys::MemoryContextSwitchTo(context);
         PgTryBuilder::new(AssertUnwindSafe(|| {
             let done = work();

@@ -54,7 +54,7 @@ unsafe extern "C-unwind" fn on_expiry() {
 /// Runs `work` in a subtransaction, for no longer than `limit`. A cancellation that somebody asks
 /// for, and the end of the session, are raised again.
 pub fn within<T>(limit: Duration, work: impl FnOnce() -> T) -> Result<T, Unfinished> {
-    // SAFETY: the handler stays loaded for the life of the process. What is enabled is disabled on
+    // SAFETY: the handler stays loaded for the life of the process. The timeout is disabled on
     // every way out: `subtransaction::run` returns after each error.
     let result = unsafe {
         let id = TIMEOUT.get().unwrap_or_else(|| RegisterTimeout(USER_TIMEOUT, Some(on_expiry)));

@@ -18,7 +18,7 @@ use crate::shared::{self, random_id};
 /// user. If another session was first, nothing happens.
 ///
 /// # Errors
-/// Those of waiting for a slot and for a block.
+/// The errors of waiting for a slot and for a block.
 pub fn create(name: &[u8]) -> Result<(), HiloError> {
     // No sequence has a longer name.
     let Some(wish) = Nameplate::wish(name, ffi::current_user().to_u32()) else { return Ok(()) };

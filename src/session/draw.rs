@@ -17,7 +17,7 @@ use crate::shared::slices::Slice;
 use crate::shared::slot::Slot;
 
 /// The value of a hit: the memo is good and its slice is not used up, or the cursor has a single
-/// value for it. Also for callers outside pgrx's guard: what may fail in here has a guard of its
+/// value for it. Callers may be outside pgrx's guard. Whatever may fail in here has a guard of its
 /// own, and no frame between the two has a destructor.
 #[inline(always)]
 pub fn hit(memo: &'static Memo) -> Option<i64> {
@@ -76,7 +76,7 @@ unsafe extern "C-unwind" fn put_away(entry: &'static Entry, index: Index) {
 /// The next value of a sequence.
 ///
 /// # Errors
-/// Those of [`look_up::look_up`] and [`wait::for_block`].
+/// The errors of [`look_up::look_up`] and [`wait::for_block`].
 #[cold]
 pub fn next(name: &[u8]) -> Result<(&'static Memo, i64), HiloError> {
     next_of_many(name, 1)
@@ -85,7 +85,7 @@ pub fn next(name: &[u8]) -> Result<(&'static Memo, i64), HiloError> {
 /// The next value, when `count` values will be drawn one after the other.
 ///
 /// # Errors
-/// Those of [`next`].
+/// The errors of [`next`].
 #[cold]
 pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static Memo, i64), HiloError> {
     /// The most values that a slice takes for such a caller.
@@ -214,7 +214,7 @@ fn fill(entry: &Entry, slice: &Slice, range: Range) -> bool {
     run.is_some()
 }
 
-/// How many values to take: twice as many as last time, up to the limit, and no more than a quarter
+/// How many values to take: twice as many as last time, up to the limit. But no more than a quarter
 /// of what the pool has for all sessions.
 fn size(entry: &Entry, slot: &Slot) -> i64 {
     let terms = entry.terms.get();

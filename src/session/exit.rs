@@ -9,7 +9,7 @@ use crate::shared;
 
 /// Registers a callback that runs while the process can still take locks and use its memory. The
 /// worker waits for the last session to leave, and must then find no row that this session still
-/// locks: so the transaction is rolled back first, as core's own callback would do it later.
+/// locks. So the transaction is rolled back first, as core's own callback would do it later.
 pub fn init_process() {
     // SAFETY: core's own modules register such callbacks in the same way. The function is one of
     // this library, which is never unloaded, and it is registered once per process.
@@ -24,7 +24,7 @@ unsafe extern "C-unwind" fn leave(_code: i32, _arg: pg_sys::Datum) {
     unsafe { pg_sys::AbortOutOfAnyTransaction() };
     let Ok(shared) = shared::get() else { return };
     let Some(database) = slice_table::leave_session(shared) else { return };
-    // What remains in memory without a session is the worker's task. If there is no worker, one is
+    // Ranges in memory without a session are the worker's task. If there is no worker, one is
     // registered.
     if !shared.depart(database) && shared.is_in_memory(database) {
         wait::wake(shared);

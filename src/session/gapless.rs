@@ -40,13 +40,13 @@ struct Count {
     terms: Terms,
 }
 
-/// What this transaction knows of a sequence that it has drawn from.
+/// The state of a sequence that this transaction has drawn from.
 #[derive(Clone, Copy)]
 struct Counted {
     entry: &'static Entry,
     /// `None`: the transaction has renumbered the sequence since, so the row must be read again.
     count: Option<Count>,
-    /// What currval and lastval were before the transaction drew, and when this was saved.
+    /// The currval and lastval before the transaction drew, and those when this was saved.
     first: Last,
     last: Last,
 }
@@ -127,8 +127,8 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
     entry.epoch.set(Epoch::default());
 }
 
-/// What is left of a sequence for this transaction, which has locked its position. `None`: the memo
-/// is out of date.
+/// The rest of a sequence for this transaction, which has locked its position. `None`: the memo is
+/// out of date.
 ///
 /// # Errors
 /// 25006 in a read-only transaction; `GaplessInParallelMode` for the first draw; 55P03, 57014 and
@@ -217,7 +217,7 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
     }
     with(|state| state.fills(entry))?;
     let slice = entry.own_slice()?;
-    // What is not served is not written as served.
+    // Values that are not served are not written as served.
     slice.load(Range::of(range.start, run.count), run);
     entry.slice.set(slice);
     Ok(None)

@@ -1,6 +1,6 @@
 //! Sequences that a prepared transaction drops or gives away. No process of ours sees how it ends,
-//! so it keeps a lock on each of them until then, as core does also across a restart, and whoever
-//! looks one up waits for that lock.
+//! so it keeps a lock on each of them until then, as core does across a restart. Whoever looks one
+//! up waits for that lock.
 
 use pgrx::pg_sys;
 
@@ -13,7 +13,7 @@ use crate::errors::HiloError;
 /// Called before the slot is told, so whoever looks the sequence up after that waits.
 ///
 /// # Errors
-/// Those of [`catalog_oids`].
+/// The errors of [`catalog_oids`].
 pub fn begin(id: SequenceId) -> Result<(), HiloError> {
     lock(id)?.acquire(pg_sys::AccessExclusiveLock, false);
     Ok(())
@@ -23,7 +23,7 @@ pub fn begin(id: SequenceId) -> Result<(), HiloError> {
 /// to: then what was read of the sequence may be out of date.
 ///
 /// # Errors
-/// Those of [`catalog_oids`].
+/// The errors of [`catalog_oids`].
 pub fn wait(id: SequenceId) -> Result<bool, HiloError> {
     let (lock, mode) = (lock(id)?, pg_sys::AccessShareLock);
     let waits = !lock.acquire(mode, true);

@@ -1,4 +1,4 @@
-//! What this transaction has changed in the definitions, and how the other sessions learn of it
+//! The changes of this transaction to the definitions, and how the other sessions learn of them
 //! after the commit.
 
 use std::cell::{Cell, RefCell};
@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::*;
 use pgrx::pg_sys;
 
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::SequenceId;
+use hilo_core::numbers::{Epoch, SequenceId};
 
 use crate::backend::{Global, forget_names};
 use crate::catalog::column_ref::ColumnRef;
@@ -22,11 +22,11 @@ use crate::shared::key::Key;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::{self, Shared};
 
-/// What the other sessions must learn.
+/// A change that the other sessions must learn of.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// The sequence was renumbered on a node, where the old numbering ended at this position.
-    Renumbered { old: Position, mapping: Mapping },
+    Renumbered { old: Position, mapping: Mapping, epoch: Epoch },
     /// The sequence was dropped.
     Dropped,
     /// The same, and a column keeps its gaps under its name.
@@ -114,8 +114,8 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
         outdate_all();
     }
     match event {
-        // Citus drops an extension like this. What the transaction has defined before is dropped
-        // with it.
+        // Citus drops an extension like this. All that the transaction has defined before is
+        // dropped with it.
         XACT_EVENT_PRE_PREPARE if drops_extension() && !SINCE_DROP.get() => {}
         XACT_EVENT_PRE_PREPARE if OWN.get() => HiloError::Prepare.raise(),
         XACT_EVENT_PRE_PREPARE if DEFINED.get() => {
@@ -155,7 +155,7 @@ fn end_leases() -> Result<(), HiloError> {
             continue;
         }
         match change {
-            Change::Renumbered { old, mapping } => lease_pending::end_pending(&old, &mapping)?,
+            Change::Renumbered { old, mapping, .. } => lease_pending::end_pending(&old, &mapping)?,
             // Its numbering has ended before. A lease may have been committed since then.
             Change::Released { name, column } => {
                 leases::write_off(&ids, key.sequence)?;
@@ -207,7 +207,7 @@ fn publish() {
     }
     for (key, change) in noted.iter() {
         let apply = |locked: &mut Locked| match change {
-            Change::Renumbered { old, .. } => locked.raise(old.node, old.epoch.next()),
+            Change::Renumbered { old, epoch, .. } => locked.raise(old.node, *epoch),
             Change::Dropped | Change::Released { .. } | Change::Extension => locked.end(),
             Change::Outdated => locked.outdate(),
             Change::Terms => locked.forget_terms(),
@@ -222,7 +222,7 @@ fn publish() {
 }
 
 /// Lets nobody use the sequences that this transaction drops or gives away without a look at the
-/// tables, which waits for its end. What memory has of a sequence that is gone, the worker frees.
+/// tables, which waits for its end. The worker frees the memory of a sequence that is gone.
 fn leave_in_doubt() -> Result<(), HiloError> {
     let mut at = 0;
     loop {
@@ -243,8 +243,8 @@ fn leave_in_doubt() -> Result<(), HiloError> {
 
 /// Lets nothing be served in this database any more without a look at the tables. Called before an
 /// extension goes or comes: what is dropped is locked until the transaction has ended, and whoever
-/// looks then finds what there is. Of a transaction that is prepared, no process of ours sees the
-/// end. What memory has of an extension that is gone, the worker frees.
+/// looks then finds what there is. No process of ours sees the end of a transaction that is
+/// prepared. The worker frees the memory of an extension that is gone.
 fn outdate_all() {
     let Some(shared) = shared::existing() else { return };
     shared.control.definitions.fetch_add(1, SeqCst);

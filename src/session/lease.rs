@@ -1,4 +1,4 @@
-//! Takes the ranges that leave the server. What becomes of them then: `lease_pending`.
+//! Takes the ranges that leave the server. Their way from there: `lease_pending`.
 
 use std::sync::atomic::Ordering::*;
 
@@ -31,8 +31,8 @@ pub struct Taken {
 }
 
 /// The longest beginning of what follows `start` that a lease of `count` values can get: it ends at
-/// a bound or with the stripe. `None`: `start` has no value, or only the last one of bigint: a
-/// holder that has used it could not say so, because the value behind it does not exist.
+/// a bound or with the stripe. `None`: `start` has no value, or only the last one of bigint. A
+/// holder that has used that could not say so, because the value behind it does not exist.
 fn leasable_prefix(mapping: &Mapping, start: Index, count: i64) -> Option<Range> {
     let run = mapping.run(Range::of(start, count))?;
     let last = run.last(mapping.increment);
@@ -40,9 +40,9 @@ fn leasable_prefix(mapping: &Mapping, start: Index, count: i64) -> Option<Range>
     (count > 0).then(|| Range::of(start, count))
 }
 
-/// Takes up to `count` values that step evenly, for a lease that the caller adds to the catalog:
-/// what was returned, or else the next `count`; fewer at a bound of the sequence or at the end of a
-/// stripe, and never more than a failover skips.
+/// Takes up to `count` values that step evenly, for a lease that the caller adds to the catalog.
+/// They are a returned range, or else the next `count`. They are fewer at a bound of the sequence
+/// or at the end of a stripe, and never more than a failover skips.
 ///
 /// # Errors
 /// `LeaseUnsupported` for a sequence that cycles, is ordered or gapless, `TooManyLeases`,
@@ -165,8 +165,8 @@ fn try_take(
     Some(Claim::Here(range))
 }
 
-/// Has the worker keep as much ready as this lease took, so that the next one need not wait, and
-/// reload what is free: leases use small ranges that sessions have served beyond.
+/// Has the worker keep as much ready as this lease took, so that the next one need not wait. Also
+/// has it reload free ranges: leases use small ones that sessions have served beyond.
 fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: i64) {
     let ahead = policy::lease_ahead(count, total_indexes(entry), &gucs::refill(None));
     slot.lease_ahead.fetch_max(ahead, AcqRel);
@@ -178,7 +178,7 @@ fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: 
     }
 }
 
-/// What the whole server draws from a sequence.
+/// The demand of the whole server for a sequence.
 fn demand(shared: &'static Shared, slot: &'static Slot) -> Demand {
     let locked = shared.lock_slot(shared.number_of(slot));
     locked.rate.demand(ffi::now(), locked.taken_count(), gucs::window().into())

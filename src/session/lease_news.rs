@@ -1,6 +1,6 @@
-//! What this transaction does to leases, noted for its commit. Rows are written just before it, so
-//! that no row of a lease is locked by a transaction that is open: whoever revokes a lease waits
-//! for nobody. After the commit the worker learns of it.
+//! The changes of this transaction to leases, noted for its commit. Rows are written just before
+//! it, so that no row of a lease is locked by a transaction that is open. So whoever revokes a
+//! lease waits for nobody. After the commit the worker learns of it.
 
 use std::cell::{Cell, RefCell};
 
@@ -22,7 +22,7 @@ use crate::session::{levels, wait};
 use crate::shared::Shared;
 use crate::shared::key::Key;
 
-/// What this transaction does to a lease.
+/// The changes of this transaction to a lease.
 #[derive(Clone, Copy)]
 struct Noted {
     id: LeaseId,
@@ -42,7 +42,7 @@ static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
 /// When the first of the leases that this transaction has taken expires.
 static EXPIRES: Global<Cell<Option<Timestamp>>> = Global::new(Cell::new(None));
 
-/// Whether the rows are written. What a callback notes from then on is written at once.
+/// Whether the rows are written. A change that a callback notes from then on is written at once.
 static WRITTEN: Global<Cell<bool>> = Global::new(Cell::new(false));
 
 fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
@@ -115,9 +115,9 @@ pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
 
 /// Writes what this transaction does to leases: to those of one sequence that it drops, or to all.
 pub fn write(of: Option<SequenceId>) -> Result<(), HiloError> {
-    // What this transaction returns itself is passed before. Transactions that change the same
-    // leases do it in one order, in which they are also filed, so that the rests of neighbours are
-    // one range.
+    // A lease that this transaction returns itself is passed before. Transactions that change the
+    // same leases do it in one order. Leases are also filed in it, so that the rests of neighbours
+    // are one range.
     let mut changes = Vec::new();
     with(|state| {
         for noted in state.values_mut().filter(|noted| of.is_none_or(|of| of == noted.key.sequence))

@@ -1,7 +1,7 @@
-//! What this transaction has leased out, until it ends.
+//! The ranges that this transaction has leased out, until it ends.
 //!
 //! A range that it has taken is pending in shared memory (`shared::pending`): after the commit the
-//! row of `_hilo.lease` owns it; after a rollback, also of a savepoint, the worker writes it off. A
+//! row of `_hilo.lease` owns it. After a rollback, also of a savepoint, the worker writes it off. A
 //! transaction that has itself defined the sequence takes from its own numbers, which nobody else
 //! holds.
 
@@ -17,7 +17,7 @@ use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{Position, Version};
 use crate::catalog::{catalog_oids, definitions};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::memory;
+use crate::process::{ffi, memory};
 use crate::session::levels::Levels;
 use crate::session::{lease_news, memo, uncommitted, wait};
 use crate::shared::key::Key;
@@ -91,15 +91,7 @@ pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Place>, HiloError>
             shared.void_pending(key, mine)
         };
         let Err(Committing(transaction)) = committing else { break };
-        // SAFETY: waits inside a transaction for the end of another one. No row is concerned.
-        unsafe {
-            pg_sys::XactLockTableWait(
-                transaction,
-                std::ptr::null_mut(),
-                std::ptr::null_mut(),
-                pg_sys::XLTW_Oper::XLTW_None,
-            )
-        };
+        ffi::await_transaction(transaction);
     }
     let open = OPEN.borrow();
     let mine = |at| has_place(&open, at);
@@ -113,13 +105,13 @@ pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Place>, HiloError>
 /// leaves it alone.
 ///
 /// # Errors
-/// Those of writing to the catalog.
+/// The errors of writing to the catalog.
 pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloError> {
     let (shared, ids) = (shared::get()?, catalog_oids()?);
     let key = memo::key_of(position.sequence)?;
     let index_space = IndexSpace { key, node: position.node, epoch: position.epoch };
-    // What the worker has written off, while nobody else had the position's lock, is about to leave
-    // memory.
+    // A range that the worker has written off, while nobody else had the position's lock, is about
+    // to leave memory.
     shared.await_worker(&key);
     for held in void(shared, &key)?.iter().filter(|held| held.index_space == index_space) {
         gaps::record(&ids, position, mapping, held.range, Reason::Altered)?;

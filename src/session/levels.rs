@@ -1,5 +1,5 @@
-//! What comes up in a transaction belongs to a level of it: the transaction itself is level 1, a
-//! savepoint or a block with exceptions is one level deeper.
+//! Each item that comes up in a transaction belongs to a level of it. The transaction itself is
+//! level 1, and a savepoint or a block with exceptions is one level deeper.
 
 use pgrx::pg_sys;
 
@@ -12,7 +12,7 @@ pub fn current() -> i32 {
     unsafe { pg_sys::GetCurrentTransactionNestLevel() }
 }
 
-/// Items with the levels at which they came up, which rise along the list: a later item belongs to
+/// Items with the levels at which they came up, which rise along the list. A later item belongs to
 /// the same level or to a deeper one.
 pub struct Levels<T>(Vec<(T, i32)>);
 

@@ -65,7 +65,7 @@ fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
         node::Here::read()?;
         node::check_set(gucs::node_count())?;
         numbering::check_begins(name, gucs::node_count())?;
-        // What was made may be dropped or renamed at once.
+        // The new sequence may be dropped or renamed at once.
         const ATTEMPTS: usize = 3;
         for _ in 0..ATTEMPTS {
             auto_create::create(name)?;
@@ -247,8 +247,7 @@ fn definitions_version() -> &'static AtomicU64 {
 
 /// Finds the sequence's slot, waits until the worker has read its terms, and copies them into the
 /// entry. `None`: the worker no longer serves the sequence, which has been dropped or become
-/// gapless. What the slot holds of another node than `node`, which this server is now, is given
-/// back first.
+/// gapless. Ranges of another node than `node`, which this server is now, are given back first.
 fn attach_to_slot(
     entry: &'static Entry,
     sequence: &Sequence,

@@ -1,4 +1,5 @@
-//! What a name means to this backend: which sequence, how it is numbered, what the user may do.
+//! The meaning of a name for this backend: which sequence, how it is numbered, what the user may
+//! do.
 
 use std::cell::{Cell, Ref, RefCell};
 use std::hash::{Hash, Hasher};
@@ -33,12 +34,12 @@ pub enum Source {
     Own,
 }
 
-/// A sequence that this backend has used. An entry is made once and never freed: like core, hilo
+/// A sequence that this backend has used. An entry is made once and never freed. Like core, hilo
 /// remembers the value that a session was given last for as long as the session lasts.
 ///
 /// A session that draws from thousands of sequences pays for each cache line that a call touches.
-/// So what a call needs is in the first two lines of an entry and of a slot, and in the one line of
-/// a memo.
+/// So all that a call needs is in the first two lines of an entry and of a slot, and in a memo's
+/// one line.
 #[repr(C, align(64))]
 pub struct Entry {
     pub source: Cell<Source>,
@@ -56,17 +57,17 @@ pub struct Entry {
     extension: pg_sys::Oid,
     pub epoch: Cell<Epoch>,
     pub id: SequenceId,
-    /// What a gapless sequence is served from during a transaction.
+    /// The slice of a gapless sequence during a transaction.
     own_slice: Cell<Option<&'static Slice>>,
     /// Where the versions of its position begin.
     pub root: Cell<Option<pg_sys::ItemPointerData>>,
-    /// How often a range did not fit into the rest of a slice, and how many draws this backend will
+    /// How often a range did not fit into the rest of a slice. And how many draws this backend will
     /// have made when it takes slices again.
     pub rests: Cell<u32>,
     pub slices_from: Cell<u64>,
 }
 
-/// What currval and lastval are, as far as a draw from one sequence changes them.
+/// The currval and lastval of a session, as far as a draw from one sequence changes them.
 #[derive(Clone, Copy)]
 pub struct Last {
     value: Option<i64>,
@@ -81,7 +82,7 @@ impl Last {
     }
 
     /// Makes currval of this sequence what it was, and lastval too if it refers to this sequence.
-    /// What was discarded since stays undefined.
+    /// Values that were discarded since stay undefined.
     pub fn bring_back(self, entry: &'static Entry) {
         let kept = self.discards == DISCARDS.get();
         entry.last.set(self.value.filter(|_| kept));
@@ -117,7 +118,7 @@ union NamePlace {
 
 const SHORT_NAME: usize = 16;
 
-/// What only text keys need.
+/// The parts that only text keys need.
 #[derive(Default)]
 struct Keys {
     format: RefCell<KeyFormat>,
@@ -125,7 +126,7 @@ struct Keys {
     frame: RefCell<Option<(Box<[u8]>, Frame)>>,
 }
 
-/// What a name means, and for how long.
+/// The meaning of a name, and how long it holds.
 pub struct Meaning {
     pub entry: &'static Entry,
     pub version_at: *const AtomicU64,
@@ -279,7 +280,7 @@ impl Memo {
     }
 }
 
-/// What `hilo_lastval` refers to.
+/// The last use, which `hilo_lastval` refers to.
 pub fn last_use() -> Option<(&'static Memo, &'static Entry)> {
     LAST.get()
 }

@@ -26,6 +26,8 @@ mod transaction;
 pub mod uncommitted;
 pub mod wait;
 
+pub use transaction::before_others;
+
 use std::cell::Cell;
 
 use pgrx::pg_sys;
@@ -49,8 +51,8 @@ pub fn prepare() {
     }
 }
 
-/// Refuses a call in a worker of a parallel query, where only a function that calls ours and is
-/// declared PARALLEL SAFE by mistake can bring it.
+/// Refuses a call in a worker of a parallel query. Only a function that calls ours and is declared
+/// PARALLEL SAFE by mistake can bring it there.
 ///
 /// # Errors
 /// `ParallelWorker`

@@ -16,7 +16,7 @@ use crate::session::{draw, gapless, look_up, slice_table, uncommitted, wait};
 use crate::shared;
 use crate::shared::slot::{Locked, Slot, Terms};
 
-/// What a run of consecutive indexes offers.
+/// The offer of a run of consecutive indexes.
 enum Fit {
     Here(Range),
     /// The run would have to reach up to this index.
@@ -51,8 +51,8 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     Ok((run, increment))
 }
 
-/// The first of `count` values from this session's slice if they fit there, or else straight from
-/// the pool, so that nothing of a slice is left over. Handles the usual case only.
+/// The first of `count` values from this session's slice if they fit there. Otherwise they come
+/// straight from the pool, so that nothing of a slice is left over. Handles the usual case only.
 fn at_once(memo: &'static Memo, entry: &'static Entry, count: i64) -> Option<i64> {
     let slot = entry.slot()?;
     let mapping = entry.mapping();
@@ -207,7 +207,7 @@ fn from_pool(
     slot: &'static Slot,
     fit: &mut impl FnMut(&Terms, Range) -> Fit,
 ) -> Result<Claim, HiloError> {
-    // What this session still holds lies before the range, and is returned for the other sessions.
+    // The slice of this session lies before the range, and is returned for the other sessions.
     slice_table::return_for_range(entry);
     let shared = shared::get()?;
     let Some(_pin) = wait::Pin::of(slot, memo) else { return Ok(Claim::Outdated) };

@@ -5,12 +5,24 @@
 //! this one. Then gapless counts are written. Definitions come last, since their commit tells the
 //! other sessions.
 
+use std::cell::Cell;
 use std::ffi::c_void;
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use crate::backend::Global;
 use crate::session::{gapless, invalidation, lease_pending, levels};
+
+type Callback = fn(pg_sys::XactEvent::Type);
+
+/// The function that comes before all of these, as it may define something.
+static FIRST: Global<Cell<Option<Callback>>> = Global::new(Cell::new(None));
+
+/// Has a function above this one called first, from now on.
+pub fn before_others(callback: Callback) {
+    FIRST.set(Some(callback));
+}
 
 /// Registers the callbacks. Called once per process.
 pub fn init_process() {
@@ -24,6 +36,9 @@ pub fn init_process() {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
+    if let Some(first) = FIRST.get() {
+        first(event);
+    }
     lease_pending::at_transaction(event);
     gapless::at_transaction(event);
     invalidation::at_transaction(event);

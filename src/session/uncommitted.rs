@@ -2,13 +2,13 @@
 //!
 //! It has written a position that no other session sees, so all indexes from `next_index` on are
 //! its own. It counts in its own memory, and writes how far it came just before it commits. The
-//! epoch and the (sub)transaction that wrote it identify a version of the row, so after a ROLLBACK
+//! epoch and the (sub)transaction that wrote it identify a version of the row. So after a ROLLBACK
 //! TO the count of the version that is in force again continues where it stood.
 //!
 //! A transaction that only advances the sequence, or changes the increment or whether it cycles,
 //! continues the numbers that all sessions share. After its rollback they would be served again, so
 //! it draws nothing until it commits. If it continues numbers of its own, it moves the version that
-//! it continues past each number that is about to leave, so that no ROLLBACK TO brings one back.
+//! it continues past each number that is about to leave. So no ROLLBACK TO brings one back.
 //!
 //! Numbers are its own only if the statement that wrote the version says so ([`Origin::New`]). A
 //! version of which nothing is known serves nothing.
@@ -57,15 +57,15 @@ pub struct Continued {
     pub next_index: Index,
 }
 
-/// What is known of a version.
+/// The state of a version.
 #[derive(Default)]
 struct Served {
     origin: Option<Origin>,
-    /// What it has not served, if it has been in force since it was written.
+    /// The rest that it has not served, if it has been in force since it was written.
     left: Option<Range>,
     /// The smallest index that it may still serve, where another one continues it.
     floor: Option<Index>,
-    /// What was skipped, to reach what was asked for.
+    /// The ranges that were skipped, to reach what was asked for.
     passed: Vec<Range>,
 }
 
@@ -206,21 +206,21 @@ pub fn progress(version: &Version) -> Option<Index> {
     STATE.borrow().as_ref()?.versions.get(version)?.progress()
 }
 
-/// What was skipped under a version, and not served.
+/// The ranges that were skipped under a version, and not served.
 pub fn skips(version: &Version) -> Vec<Range> {
     let state = STATE.borrow();
     let served = state.as_ref().and_then(|state| state.versions.get(version));
     served.map(|served| served.passed.clone()).unwrap_or_default()
 }
 
-/// What is left of a sequence that this transaction serves itself. `None`: the memo is out of date.
+/// The rest of a sequence that this transaction serves itself. `None`: the memo is out of date.
 pub fn left(entry: &Entry) -> Option<Range> {
     let state = STATE.borrow();
     let state = state.as_ref()?;
     state.versions.get(state.current.get(&entry.id)?)?.left
 }
 
-/// Takes a part of what is [`left`]. What comes before it is skipped.
+/// Takes a part of what is [`left`]. The part before it is skipped.
 ///
 /// # Errors
 /// `OutOfMemory`
@@ -297,8 +297,8 @@ pub fn write_back() {
     }
 }
 
-/// Moves a version to `next`. What it has skipped is recorded as a gap: this session has already
-/// been given later values.
+/// Moves a version to `next`. The skipped part is recorded as a gap: this session has already been
+/// given later values.
 fn advance(version: &Version, next: Index, passed: &[Range]) -> Result<(), HiloError> {
     let Some(position) = positions::advance(version, next)? else { return Ok(()) };
     if passed.is_empty() {

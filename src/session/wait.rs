@@ -140,8 +140,8 @@ pub fn wake(shared: &'static Shared) -> bool {
 }
 
 /// Makes sure, once, that the database has a worker when this backend is about to hold numbers for
-/// the first time: at a stop, what is in memory is flushed only if there is one. A worker that is
-/// running is not woken, as it stays while there are sessions.
+/// the first time. At a stop, memory is flushed only if there is one. A worker that is running is
+/// not woken, as it stays while there are sessions.
 pub fn ensure_worker(shared: &'static Shared) {
     static ENSURED: Global<Cell<bool>> = Global::new(Cell::new(false));
     if !ENSURED.replace(true) && !shared.has_worker(ffi::database()) {
@@ -217,7 +217,7 @@ fn database_exists(database: u32) -> bool {
     }
 }
 
-/// What the worker has read of a sequence.
+/// The terms of a sequence, as the worker has read them.
 pub struct Learned {
     pub terms: Terms,
     pub epoch: Epoch,

@@ -1,5 +1,5 @@
-//! What a slot holds and how it moves: what is taken, what is returned and what leaves for the
-//! catalog.
+//! The ranges that a slot holds and how they move: some are taken, some are returned, and some
+//! leave for the catalog.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -124,7 +124,7 @@ impl Locked {
         self.taken_at_reset += range.len();
     }
 
-    /// The counters. As served counts also what sessions have in their slices.
+    /// The counters. What sessions have in their slices counts as served.
     pub fn counted(&self) -> Counted {
         let slot = self.slot;
         let now = Totals {
@@ -158,8 +158,9 @@ impl Locked {
         }
     }
 
-    /// What is to be written to the catalog from a frozen pool: all that could be served in order,
-    /// and the ranges that are already leaving. See [`forget_queue`](Self::forget_queue).
+    /// The ranges of a frozen pool that are to be written to the catalog. They are all that could
+    /// be served in order, and those that are already leaving. See
+    /// [`forget_queue`](Self::forget_queue).
     pub fn outgoing(&self) -> Ranges<HELD> {
         let mut outgoing = Ranges::default();
         for range in self.pool.queue().as_slice().iter().chain(self.leaving.as_slice()) {
@@ -170,7 +171,7 @@ impl Locked {
     }
 
     /// Serves the leaving ranges from memory again, as far as there is room: they could not be
-    /// written to the catalog. Those without room keep leaving, and so do all while they are
+    /// written to the catalog. Ranges without room keep leaving, and so do all while they are
     /// `unacknowledged`.
     pub fn reinstate(&mut self) {
         if self.unacknowledged {
@@ -213,7 +214,7 @@ impl Locked {
 }
 
 impl Shared {
-    /// Notes that something of a sequence becomes free in the catalog, or is about to: nobody is
+    /// Notes that something of a sequence becomes free in the catalog, or is about to. Nobody is
     /// told that the sequence is exhausted before its slot has reloaded that. Returns the slot's
     /// number, if it has one.
     pub fn expect_free(&'static self, key: &Key) -> Option<usize> {
@@ -253,8 +254,8 @@ impl Shared {
             locked.catalog_stale = true;
             rest.is_empty() || locked.return_range(rest)
         } else {
-            // Under a later epoch the rest is void. What raised the epoch in the catalog has
-            // recorded that there.
+            // Under a later epoch the rest is void. The change that raised the epoch in the catalog
+            // has recorded that there.
             let void = locked.epoch == DROPPED
                 || (locked.node == index_space.node && locked.epoch > index_space.epoch);
             if void {

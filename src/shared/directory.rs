@@ -1,6 +1,5 @@
-//! Which slot serves which sequence: a hash table that links the slots by their numbers, so that it
-//! can lie at another address in each process; and which slot may have the nameplate of a
-//! name.
+//! Which slot serves which sequence: a hash table that links the slots by their numbers. So it can
+//! lie at another address in each process. Also which slot may have the nameplate of a name.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -14,8 +13,8 @@ use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
 use crate::shared::slot::{Locked, Slot};
 
-/// What the slot of the same number belongs to, and the next slot whose key has the same bucket.
-/// Changed only under `directory`.
+/// The sequence that the slot of the same number belongs to, and the next slot whose key has the
+/// same bucket. Changed only under `directory`.
 #[repr(C)]
 pub struct Entry {
     key: AtomicKey,

@@ -23,8 +23,8 @@ impl Flags {
         word.load(Relaxed) & bit == 0 && word.fetch_or(bit, AcqRel) & bit == 0
     }
 
-    /// Clears a flag. What was written before the flag was last set is visible to what the caller
-    /// reads afterwards.
+    /// Clears a flag. All that was written before the flag was last set is visible to the caller
+    /// afterwards.
     pub fn clear(&self, number: usize) {
         let (word, bit) = self.place(number);
         word.fetch_and(!bit, AcqRel);
@@ -46,7 +46,7 @@ impl Flags {
         self.0.iter().map(|word| word.load(Acquire).count_ones() as usize).sum()
     }
 
-    /// Those that are set, in the order of their numbers.
+    /// The flags that are set, in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().flat_map(|(at, word)| {
             let mut bits = word.load(Acquire);

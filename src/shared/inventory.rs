@@ -1,5 +1,5 @@
-//! What memory holds of a sequence: its pool, the ranges that are leaving for the catalog, the
-//! slices, and what open transactions have leased out.
+//! The ranges of a sequence in memory: its pool, those that are leaving for the catalog, the
+//! slices, and leases of open transactions.
 
 use std::sync::atomic::Ordering::*;
 
@@ -27,7 +27,7 @@ pub struct InMemory {
 }
 
 impl InMemory {
-    /// What memory will hold once the ranges in `leaving` are in the catalog.
+    /// The state of memory once the ranges in `leaving` are in the catalog.
     ///
     /// # Errors
     /// `OutOfMemory`
@@ -49,9 +49,9 @@ impl Shared {
         }
     }
 
-    /// Waits, for about half a second at most, until memory has what the worker has reserved and
-    /// committed, and no longer has what it has written to the catalog. `false`: it is not so. The
-    /// caller holds the position's lock, so that nothing more is committed.
+    /// Waits, for about half a second at most, until memory has all that the worker has reserved
+    /// and committed. Nor may it have what the worker has written to the catalog. `false`: it is
+    /// not so. The caller holds the position's lock, so that nothing more is committed.
     pub fn await_worker(&'static self, key: &Key) -> bool {
         let slot = self.find(key);
         let arrived = || {
@@ -62,8 +62,8 @@ impl Shared {
         ffi::poll(500, 1_000, arrived).is_some()
     }
 
-    /// What memory holds of `index_space`. `None`: that cannot be told, because a session is just
-    /// taking a range or the list has no room.
+    /// All that memory holds of `index_space`. `None`: that cannot be told, because a session is
+    /// just taking a range or the list has no room.
     pub fn in_memory(&'static self, index_space: &IndexSpace) -> Option<InMemory> {
         let slices: usize = self.backends.iter().map(|b| b.used.load(Acquire) as usize).sum();
         let pending = self.pending_used.count();
@@ -79,7 +79,7 @@ impl Shared {
         };
         let found = self.find(&index_space.key);
         // Under the lock no range moves from a session to the pool. A range that moves the other
-        // way is seen in the pool, or afterwards in the session's slice, or the slice says that it
+        // way is seen in the pool, or afterwards in the session's slice. Or the slice says that it
         // is being filled.
         let locked = found.as_ref().map(|slot| self.lock_slot(self.number_of(slot)));
         if let Some(locked) = &locked {

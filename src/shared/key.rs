@@ -1,4 +1,4 @@
-//! What a slot belongs to.
+//! The owner of a slot: a sequence of a database.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::*};
 
@@ -8,8 +8,8 @@ use hilo_core::numbers::SequenceId;
 
 use crate::process::ffi;
 
-/// What a slot belongs to. What is left over from a dropped database, extension or sequence never
-/// has the key of a later one, because sequence ids are random and not used again.
+/// The owner of a slot: a sequence of a database. Leftovers of a dropped database, extension or
+/// sequence never have the key of a later one. Sequence ids are random and not used again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Key {

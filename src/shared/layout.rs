@@ -1,4 +1,4 @@
-//! What lies where in the shared memory.
+//! The places of the parts in shared memory.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64};

@@ -53,8 +53,8 @@ pub struct Control {
     incarnation: i64,
     /// The tranche of the locks. Written once.
     tranche: i32,
-    /// Raised when a definition has changed, before its slot learns of it: a session that looks up
-    /// a name can tell that its answer is out of date.
+    /// Raised when a definition has changed, before its slot learns of it. So a session that looks
+    /// up a name can tell that its answer is out of date.
     pub definitions: AtomicU64,
     /// 1: a session waits for a free slot. The worker sets it back to 0.
     pub slots_wanted: AtomicU32,
@@ -128,7 +128,7 @@ pub struct Shared {
     pub backends: &'static [Backend],
     slices: &'static [Slice],
     pub pending: &'static [Pending],
-    /// Those of `pending` that are allocated.
+    /// The places of `pending` that are allocated.
     pub pending_used: Flags,
     pub slices_per_backend: usize,
     entries: &'static [directory::Entry],
@@ -159,8 +159,9 @@ fn current() -> Option<&'static Shared> {
 }
 
 /// Finds the memory that processes which have loaded the library at run time share. That can fail,
-/// so it is done within transactions only. What runs while one ends, or the process, finds no
-/// memory unless the process has used it before: who will need it then uses it in time.
+/// so it is done within transactions only. Code that runs while one ends, or the process, finds no
+/// memory unless the process has used it before. So a caller that will need it then uses it in
+/// time.
 #[cold]
 fn first_use() -> Result<&'static Shared, HiloError> {
     // SAFETY: reads the state of this backend.

@@ -1,8 +1,8 @@
 //! Nameplates: what a name means, for sessions that have not used it yet.
 //!
-//! The session that looks a name up in the catalog leaves what it found in the slot of the
-//! sequence, with the version of the slot that its own memo has. While the slot has that version,
-//! every memo of the name is valid, and so is the nameplate: whatever changes what the name means
+//! The session that looks a name up in the catalog leaves its result in the slot of the sequence.
+//! With it goes the version of the slot that its own memo has. While the slot has that version,
+//! every memo of the name is valid, and so is the nameplate. Whatever changes what the name means
 //! raises the version (`session/invalidation.rs`). So a nameplate has no owner, nobody has to
 //! remove it, and it ends with the slot, or with the memory after a crash.
 //!
@@ -46,7 +46,7 @@ impl<const N: usize> Text<N> {
     }
 }
 
-/// What the slot's lock guards of a nameplate.
+/// The nameplate of a slot, which its lock guards.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Nameplate {
@@ -96,7 +96,7 @@ impl Nameplate {
         Some(nameplate)
     }
 
-    /// Of a sequence that is to be created.
+    /// The nameplate of a sequence that is to be created.
     pub fn wish(name: &[u8], owner: u32) -> Option<Nameplate> {
         Nameplate::new(name, owner, None, None).map(|wish| wish.at(WISH))
     }
@@ -122,7 +122,7 @@ impl Nameplate {
         self.owner
     }
 
-    /// What was granted to whom; `None`: not known.
+    /// The grants, by role; `None`: not known.
     pub fn grants(&self) -> Option<&[(u32, u8)]> {
         self.granted.get(..self.grants as usize)
     }

@@ -2,11 +2,11 @@
 //! memory's: nobody else gets it, and the catalog accounts for it as it does for slices. Then the
 //! row of `_hilo.lease` owns the range, or, after a rollback, the worker writes the range off.
 //!
-//! A session allocates a place, and fills it under the lock of the slot that the range comes from,
-//! so that no process that holds this lock misses a range. Afterwards only the place's [`State`]
+//! A session allocates a place, and fills it under the lock of the slot that the range comes from.
+//! So no process that holds this lock misses a range. Afterwards only the place's [`State`]
 //! changes, and each change is one compare-and-swap from the very word that was read. That word
-//! says how often the place was filled, so a process that slept since it read the place changes
-//! nothing of what is in it by then.
+//! says how often the place was filled. So a process that slept since it read the place changes
+//! nothing of its present content.
 
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU64, Ordering::*, fence};
 
@@ -34,7 +34,7 @@ pub struct Pending {
     node: AtomicI32,
 }
 
-/// What a place is used for.
+/// The use of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Free,
@@ -61,7 +61,7 @@ pub struct State(u64);
 impl State {
     const PHASE: u64 = 0b111;
     const FILLING: u64 = 0xffff_fff8;
-    /// What the next filling adds. The number begins again after 2^29 fillings.
+    /// The step to the next filling. The number begins again after 2^29 fillings.
     const FILLED: u64 = 0b1000;
 
     fn phase(self) -> Phase {
@@ -109,7 +109,7 @@ pub struct Place {
     pub range: Range,
 }
 
-/// What a session that renumbers a sequence has to wait for.
+/// The transaction that a session which renumbers a sequence has to wait for.
 pub struct Committing(pub pg_sys::TransactionId);
 
 impl Pending {
@@ -229,7 +229,7 @@ impl Shared {
         }
     }
 
-    /// What is in one place.
+    /// The content of one place.
     pub fn pending_at(&self, at: usize) -> Option<Place> {
         let (state, index_space, range) = self.pending[at].content()?;
         Some(Place { at, state, index_space, range })
@@ -240,13 +240,13 @@ impl Shared {
         self.pending_used.iter().filter_map(|at| self.pending_at(at))
     }
 
-    /// Those of an index space.
+    /// The ranges of an index space.
     pub fn pending_of(&self, index_space: &IndexSpace) -> Vec<Range> {
         let same = self.all_pending().filter(|held| held.index_space == *index_space);
         same.map(|held| held.range).collect()
     }
 
-    /// Those of rolled back transactions that the worker has not taken up yet.
+    /// The places of rolled back transactions that the worker has not taken up yet.
     pub fn dead_pending(&self) -> impl Iterator<Item = Place> + '_ {
         let any = self.control.pending_dead.load(Acquire) != 0;
         let all = any.then(|| self.all_pending()).into_iter().flatten();

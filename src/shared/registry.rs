@@ -1,6 +1,6 @@
-//! The memory of a library that sessions load while the server runs: a segment of dynamic shared
-//! memory, which the server's registry (PostgreSQL 17) finds by its name. The first process that
-//! needs it makes it; it lasts until the server stops or crashes.
+//! The memory of a library that sessions load while the server runs. It is a segment of dynamic
+//! shared memory, which the server's registry (PostgreSQL 17) finds by its name. The first process
+//! that needs it makes it; it lasts until the server stops or crashes.
 
 use std::cell::{Cell, UnsafeCell};
 use std::ffi::{CStr, CString, c_void};
@@ -103,7 +103,7 @@ fn attach_to(plan: &Plan) -> Shared {
 }
 
 /// Holds SIGQUIT off, which the postmaster sends to all processes when one has crashed. Core lists
-/// a segment only once all its pages are there: a process that ends before that leaves them in the
+/// a segment only once all its pages are there. A process that ends before that leaves them in the
 /// file system, where nobody finds them.
 struct QuitHeld {
     allowed: libc::sigset_t,

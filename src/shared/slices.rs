@@ -1,10 +1,10 @@
-//! What sessions hold: a slice for each sequence that a session draws from. Only the session that
-//! owns a slice writes it, until the slice is orphaned; every process can read it. All fields are
-//! atomic, and relaxed where a value is taken.
+//! The slices that sessions hold: one for each sequence that a session draws from. Only the session
+//! that owns a slice writes it, until the slice is orphaned; every process can read it. All fields
+//! are atomic, and relaxed where a value is taken.
 //!
-//! A slice names its sequence, node and epoch itself, so it does not need the sequence's slot: a
+//! A slice names its sequence, node and epoch itself, so it does not need the sequence's slot. A
 //! slot can be reused while sessions hold slices of its sequence. A session that releases a slice
-//! and finds no place for the rest of it leaves the slice *orphaned*: the worker writes the rest to
+//! and finds no place for the rest of it leaves the slice *orphaned*. The worker writes the rest to
 //! the catalog. Until then the slice is used for nothing else.
 
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering, Ordering::*};
@@ -28,7 +28,7 @@ pub struct Backend {
     pub used: AtomicU32,
 }
 
-/// What makes an index mean a value: a sequence, a node, and an epoch.
+/// The context in which an index means a value: a sequence, a node, and an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexSpace {
     pub key: Key,
@@ -93,7 +93,7 @@ const FILLED: u32 = 8;
 static EMPTY: Slice = Slice::new();
 
 impl Slice {
-    /// What the hot path reads while a session holds no slice.
+    /// The slice that the hot path reads while a session holds none.
     pub fn empty() -> &'static Slice {
         &EMPTY
     }
@@ -163,7 +163,7 @@ impl Slice {
         self.state.fetch_and(!(ORPHANED | LEAVING), AcqRel) & ORPHANED != 0
     }
 
-    /// The state of an orphaned slice that nobody has taken up. What is read of the slice
+    /// The state of an orphaned slice that nobody has taken up. All that is read of the slice
     /// afterwards belongs to it if [`begin_leaving`](Self::begin_leaving) succeeds.
     pub fn orphan_state(&self) -> Option<Orphaned> {
         let state = self.state.load(Acquire);
@@ -238,8 +238,8 @@ impl Slice {
         self.key.sequence.store(0, Release);
     }
 
-    /// What another process sees of the slice: its index space and its indexes. `None`: the slice
-    /// is free. `Some(Err)`: it is just being filled.
+    /// The index space and the indexes of the slice, as another process sees them. `None`: the
+    /// slice is free. `Some(Err)`: it is just being filled.
     pub fn observe(&self) -> Option<Result<(IndexSpace, Range), ()>> {
         for _ in 0..4 {
             let state = self.state.load(SeqCst);
@@ -311,7 +311,7 @@ impl Shared {
         slice.orphan();
     }
 
-    /// Frees an orphaned slice. What was in it is recorded elsewhere, or no longer needed.
+    /// Frees an orphaned slice. Its content is recorded elsewhere, or no longer needed.
     pub fn adopt(&self, slice: &Slice) {
         if slice.take_over() {
             slice.free();

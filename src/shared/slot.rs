@@ -68,7 +68,7 @@ impl Terms {
     };
 }
 
-/// What a draw touches is in its first two cache lines.
+/// A draw touches only its first two cache lines.
 #[repr(C, align(64))]
 pub struct Slot {
     pub version: AtomicU64,
@@ -110,9 +110,8 @@ pub struct Taking {
     pub slices: AtomicU64,
 }
 
-/// What a slot's lock guards. It lies apart from the slots, so that the slots lie close together: a
-/// session that draws from thousands of sequences pays for each page that their slots are spread
-/// over.
+/// The part that a slot's lock guards. It lies apart from the slots, so that the slots lie close
+/// together. A session that draws from thousands of sequences pays for each page of slots.
 #[repr(C, align(64))]
 pub struct Guarded(UnsafeCell<Inner>);
 
@@ -128,7 +127,7 @@ impl Guarded {
     }
 }
 
-/// What the slot's lock guards.
+/// The part that the slot's lock guards.
 #[derive(Default)]
 #[repr(C)]
 pub struct Inner {
@@ -155,7 +154,7 @@ pub struct Inner {
     pub free_end: Index,
     /// Whether the catalog may have more free ranges than were last reloaded.
     pub more_free: bool,
-    /// How often something became free that this memory had not put there, or was about to; and how
+    /// How often something became free that this memory had not put there, or was about to. And how
     /// often it had, when free ranges were last reloaded.
     pub freed: u64,
     pub reloaded: u64,
@@ -312,8 +311,8 @@ impl Locked {
         self.slot.serial()
     }
 
-    /// Counts from zero again. What was taken so far becomes the starting point, except for what
-    /// the sessions still hold.
+    /// Counts from zero again. All that was taken so far becomes the starting point, except for
+    /// what the sessions still hold.
     pub fn reset_counters(&mut self, in_slices: i64) {
         self.forget_counts();
         self.taken_at_reset -= in_slices;
@@ -431,7 +430,7 @@ impl Locked {
     }
 
     /// Forgets the terms, which have to be read again: the definition has changed, though not what
-    /// the indexes mean. What is held stays.
+    /// the indexes mean. All that is held stays.
     pub fn forget_terms(&mut self) {
         self.terms = None;
         self.outdate();

@@ -1,10 +1,10 @@
-//! What processes of hilo wait for, as the server shows it.
+//! The waits of hilo's processes, as the server shows it.
 
 use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-/// What pg_stat_activity shows of a process that waits: this name from PostgreSQL 17 on,
+/// The event that pg_stat_activity shows of a process that waits: this name from PostgreSQL 17 on,
 /// "Extension" before.
 #[cfg(not(any(feature = "pg15", feature = "pg16")))]
 pub fn code(name: &'static CStr) -> u32 {

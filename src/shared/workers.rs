@@ -45,7 +45,7 @@ pub struct Worker {
     lease_due: AtomicI64,
 }
 
-/// What [`Shared::wake`] has found.
+/// The result of [`Shared::wake`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
     /// The worker was woken, or is about to start.

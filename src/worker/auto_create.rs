@@ -18,21 +18,16 @@ use crate::shared::nameplate::Nameplate;
 /// Creates the sequence, unless another one has the name. Returns whether it has.
 ///
 /// # Errors
-/// Those of writing to the catalog: another transaction may be creating a sequence of this name.
+/// The errors of writing to the catalog: another transaction may be creating a sequence of this
+/// name.
 pub fn create(here: &Here, id: SequenceId, wish: &Nameplate) -> Result<bool, HiloError> {
     if definitions::by_name(wish.name())?.is_some() {
         return Ok(false);
     }
     node::check_set(gucs::node_count())?;
-    let sequence = Sequence {
-        id,
-        name: wish.name().into(),
-        owner: pg_sys::Oid::from_u32(wish.owner()),
-        created_at: definitions::now(),
-        owned_by: None,
-        highest_node: None,
-        definition: Definition::create(&Options::default()).map_err(HiloError::from)?,
-    };
+    let definition = Definition::create(&Options::default()).map_err(HiloError::from)?;
+    let owner = pg_sys::Oid::from_u32(wish.owner());
+    let sequence = Sequence { id, ..Sequence::new(wish.name().into(), owner, definition) };
     creation::insert(&sequence)?;
     here.check(&sequence.definition)?;
     positions::insert(&Position::first(&sequence, here.id))?;

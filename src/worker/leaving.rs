@@ -1,10 +1,10 @@
-//! What a transaction of the worker writes to the catalog: pools, orphaned slices, and what rolled
-//! back transactions had leased out.
+//! The ranges that a transaction of the worker writes to the catalog: pools, orphaned slices, and
+//! leases of rolled back transactions.
 //!
 //! Memory gives up each of them within the commit that gives it to the catalog, and keeps it within
 //! a rollback, however the worker ends. A session that renumbers the sequence waits for the
-//! worker's lock on the position, and would otherwise find the range in both, and record it twice.
-//! From the moment at which the commit shows to the callback there are some instructions left; a
+//! worker's lock on the position. Otherwise it would find the range in both, and record it twice.
+//! From the moment at which the commit shows to the callback there are some instructions left. A
 //! session that gets the lock just then sees the mark, and waits until it is gone
 //! (`Shared::await_worker`).
 
@@ -32,7 +32,7 @@ use crate::shared::{self, Shared};
 pub(super) enum Leftover {
     /// An orphaned slice.
     Slice { slice: &'static Slice, state: Orphaned, index_space: IndexSpace, rest: Range },
-    /// What a rolled back transaction had leased out.
+    /// A range that a rolled back transaction had leased out.
     Lease(Place),
 }
 
@@ -87,7 +87,7 @@ pub(super) struct Frozen {
     pub outcome: Cell<Outcome>,
 }
 
-/// What became of the ranges that were to be written.
+/// The fate of the ranges that were to be written.
 #[derive(Clone, Copy)]
 pub(super) enum Outcome {
     /// The catalog has them; the position is at this index now.
@@ -140,7 +140,7 @@ pub(super) fn end_flush(shared: &'static Shared) {
     FLUSHED.borrow_mut().drain(..).for_each(|frozen| frozen.conclude(shared, Outcome::RowLocked));
 }
 
-/// What the current transaction writes besides pools.
+/// The other ranges that the current transaction writes.
 static LEAVING: Global<RefCell<Vec<Leftover>>> = Global::new(RefCell::new(Vec::new()));
 
 /// Registers the callback. Called once per process.

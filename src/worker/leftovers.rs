@@ -1,5 +1,5 @@
-//! Takes up what has no owner any more: the orphaned slices, whose sessions found no room to return
-//! them, and what rolled back transactions had leased out.
+//! Takes up ranges without an owner. They are orphaned slices, whose sessions found no room to
+//! return them, and leases of rolled back transactions.
 
 use std::time::Duration;
 
@@ -19,9 +19,9 @@ use crate::worker::transaction::{self, Failure, LOCKED};
 const BATCH: usize = 256;
 
 impl Worker {
-    /// Returns what the orphaned slices of this database hold to the pools; writes the others, and
-    /// what rolled back transactions had leased out, to the catalog. Waits no longer than
-    /// `patience` for a lock on the tables. Returns whether nothing is left.
+    /// Returns the orphaned slices of this database to the pools. Writes the others, and the leases
+    /// of rolled back transactions, to the catalog. Waits no longer than `patience` for a lock on
+    /// the tables. Returns whether nothing is left.
     pub(super) fn adopt_leftovers(&mut self, patience: Duration) -> bool {
         let (shared, database) = (self.shared, self.database.to_u32());
         let (mut slices, mut all) = (Vec::new(), true);
@@ -40,7 +40,7 @@ impl Worker {
         }
         let ours = |held: &Place| held.index_space.key.database == database;
         let dead = || shared.dead_pending().filter(ours).map(Leftover::Lease);
-        // There may be thousands. What there is no memory for now is left to the next call.
+        // There may be thousands. Leftovers without memory for them are left to the next call.
         let leases = memory::try_collect(dead()).unwrap_or_else(|_| {
             all = false;
             dead().take(BATCH).collect()
@@ -72,9 +72,9 @@ impl Worker {
             || self.shared.dead_pending().any(|held| held.index_space.key.database == database)
     }
 
-    /// Writes leftovers to the catalog in one transaction, or, if that fails, those of each index
-    /// space in one of its own, so that one fault takes no other sequence down with it. Returns
-    /// whether all of them were written; fails only if a table is locked.
+    /// Writes leftovers to the catalog in one transaction. If that fails, it writes those of each
+    /// index space in one of its own, so that one fault takes no other sequence down with it.
+    /// Returns whether all of them were written; fails only if a table is locked.
     fn write_each(&mut self, batch: &[Leftover], patience: Duration) -> Result<bool, Failure> {
         match self.write(batch, patience) {
             Err(failure) if failure.sqlstate != LOCKED => {}
@@ -101,7 +101,7 @@ impl Worker {
         let shared = self.shared;
         transaction::run_within(patience, c"hilo: writing what is left", || {
             let ids = match catalog::catalog_oids() {
-                // What memory holds of a dropped extension belongs to no sequence any more.
+                // Ranges of a dropped extension belong to no sequence any more.
                 Err(HiloError::NotInstalled) => return leaving::begin(shared, batch).map(|_| true),
                 found => found?,
             };

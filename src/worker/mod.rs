@@ -36,8 +36,8 @@ pub struct Worker {
     shared: &'static Shared,
     database: pg_sys::Oid,
     place: Place,
-    /// Which node this server is; `None`: Citus does not say it now. What is reserved does not
-    /// depend on it: see [`reserve`].
+    /// Which node this server is; `None`: Citus does not say it now. Reservations do not depend on
+    /// it: see [`reserve`].
     node: Option<i32>,
     retries: refill::Retries,
     first_uses: read_ahead::FirstUses,
@@ -173,7 +173,7 @@ impl Worker {
             if self.leave() {
                 return;
             }
-            // What was done since may have taken a wake-up for its own.
+            // The work since then may have taken a wake-up for its own.
             if !worked && self.due_slots().is_empty() {
                 self.sleep();
             }
@@ -183,7 +183,7 @@ impl Worker {
     /// Does what sessions have asked for. Returns whether they had asked for anything.
     fn work(&mut self) -> bool {
         self.adopt_leftovers(transaction::BRIEFLY);
-        // What has come back is served before a new block. The first look at the leases holds up no
+        // Returned ranges are served before a new block. The first look at the leases holds up no
         // caller.
         let worked = match self.leases.is_known() {
             true => {
@@ -308,21 +308,7 @@ impl Worker {
 
     /// Sleeps until the worker is woken, or for as long as `due` says.
     fn nap(&self, due: Option<Duration>) {
-        let mut events = pg_sys::WL_LATCH_SET | pg_sys::WL_EXIT_ON_PM_DEATH;
-        if due.is_some() {
-            events |= pg_sys::WL_TIMEOUT;
-        }
         let ms = due.map_or(-1, |due| due.as_millis() as i64 + 1);
-        // SAFETY: only the owner may wait on a latch and reset it, and MyLatch is this process's
-        // own.
-        unsafe {
-            pg_sys::WaitLatch(
-                pg_sys::MyLatch,
-                events as i32,
-                ms as _,
-                wait_event::code(c"HiloWorkerMain"),
-            );
-            pg_sys::ResetLatch(pg_sys::MyLatch);
-        }
+        ffi::sleep(ms, wait_event::code(c"HiloWorkerMain"));
     }
 }

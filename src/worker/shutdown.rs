@@ -2,7 +2,7 @@
 //!
 //! When the server stops, its sessions are ended at the same time, and the worker waits until they
 //! have returned what they hold. When only the worker is ended, another one follows it if there are
-//! sessions or something is left in memory: what fails here is left to that one.
+//! sessions or something is left in memory. Whatever fails here is left to that one.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};

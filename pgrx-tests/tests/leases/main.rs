@@ -18,6 +18,7 @@ mod refill;
 mod revocation;
 mod rollback;
 mod thick_clients;
+mod transfer;
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 

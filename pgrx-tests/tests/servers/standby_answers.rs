@@ -22,7 +22,7 @@ const READ_ONLY: Answer = Refused("25006");
 /// The session has drawn nothing.
 const UNDRAWN: Answer = Refused("55000");
 
-const FUNCTIONS: [(&str, &str, Answer); 46] = [
+const FUNCTIONS: [(&str, &str, Answer); 47] = [
     ("hilo_nextval", "'orders'", READ_ONLY),
     ("hilo_nextval_always", "'orders'", READ_ONLY),
     ("hilo_nextvals", "'orders', 2", READ_ONLY),
@@ -34,6 +34,7 @@ const FUNCTIONS: [(&str, &str, Answer); 46] = [
     ("hilo_lease_renew", "lease, '1 day'", READ_ONLY),
     ("hilo_lease_revoke", "holder => 'sorter-7'", READ_ONLY),
     ("hilo_refill", "names => '{orders}', sizes => '{2}'", READ_ONLY),
+    ("hilo_transfer", "'orders', 2, 'branch', gen_random_uuid()", READ_ONLY),
     ("hilo_create", "'new'", READ_ONLY),
     ("hilo_alter", "'orders', block_size => 10", READ_ONLY),
     ("hilo_rename", "'orders', 'sales'", READ_ONLY),

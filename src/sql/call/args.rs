@@ -134,24 +134,33 @@ impl Args {
 
 /// The result of a function, for Postgres.
 pub trait Returned {
-    fn returned(self) -> pg_sys::Datum;
+    fn returned(self, args: Args) -> pg_sys::Datum;
 }
 
 impl Returned for i64 {
     #[inline(always)]
-    fn returned(self) -> pg_sys::Datum {
+    fn returned(self, _: Args) -> pg_sys::Datum {
         self.into()
     }
 }
 
+impl<T: Returned> Returned for Option<T> {
+    fn returned(self, args: Args) -> pg_sys::Datum {
+        match self {
+            Some(value) => value.returned(args),
+            None => args.null(),
+        }
+    }
+}
+
 impl Returned for pg_sys::Datum {
-    fn returned(self) -> pg_sys::Datum {
+    fn returned(self, _: Args) -> pg_sys::Datum {
         self
     }
 }
 
 impl Returned for () {
-    fn returned(self) -> pg_sys::Datum {
+    fn returned(self, _: Args) -> pg_sys::Datum {
         pg_sys::Datum::null()
     }
 }
@@ -159,12 +168,9 @@ impl Returned for () {
 /// Lets Postgres call these functions, each under its name with the suffix `_wrapper`.
 macro_rules! sql_functions {
     ($($name:ident),+ $(,)?) => { $(
-        const _: () = {
-            #[unsafe(export_name = concat!("pg_finfo_", stringify!($name), "_wrapper"))]
-            extern "C" fn finfo() -> &'static pgrx::pg_sys::Pg_finfo_record {
-                &pgrx::pg_sys::Pg_finfo_record { api_version: 1 }
-            }
+        $crate::sql::call::raw_function::finfo!($name "_wrapper");
 
+        const _: () = {
             #[pgrx::pg_guard]
             #[unsafe(export_name = concat!(stringify!($name), "_wrapper"))]
             unsafe extern "C-unwind" fn call(
@@ -174,7 +180,7 @@ macro_rules! sql_functions {
                 // take.
                 let args = unsafe { $crate::sql::call::args::Args::new(fcinfo) };
                 $crate::errors::OrRaise::or_raise($crate::process::memory::check());
-                $crate::sql::call::args::Returned::returned($name(args))
+                $crate::sql::call::args::Returned::returned($name(args), args)
             }
         };
     )+ };

@@ -9,9 +9,16 @@ use pgrx::pg_sys;
 /// Lets Postgres call these functions by name: it asks the library for the calling convention of
 /// each.
 macro_rules! raw_functions {
-    ($($name:ident),+ $(,)?) => { $(
+    ($($name:ident),+ $(,)?) => {
+        $crate::sql::call::raw_function::finfo!($($name ""),+);
+    };
+}
+
+/// The same for functions whose names end with a suffix.
+macro_rules! finfo {
+    ($($name:ident $suffix:literal),+) => { $(
         const _: () = {
-            #[unsafe(export_name = concat!("pg_finfo_", stringify!($name)))]
+            #[unsafe(export_name = concat!("pg_finfo_", stringify!($name), $suffix))]
             extern "C" fn finfo() -> &'static pgrx::pg_sys::Pg_finfo_record {
                 &pgrx::pg_sys::Pg_finfo_record { api_version: 1 }
             }
@@ -87,7 +94,7 @@ macro_rules! output_functions {
     };
 }
 
-pub(crate) use {input_functions, output_functions, raw_functions};
+pub(crate) use {finfo, input_functions, output_functions, raw_functions};
 
 /// The value of a call's `nth` argument.
 ///

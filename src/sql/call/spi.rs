@@ -209,8 +209,3 @@ pub fn literal(bytes: &[u8]) -> String {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     format!("pg_catalog.convert_from('\\x{hex}', pg_catalog.getdatabaseencoding())")
 }
-
-/// An identifier, quoted if necessary.
-pub fn quoted(identifier: &str) -> String {
-    pgrx::spi::quote_identifier(identifier)
-}

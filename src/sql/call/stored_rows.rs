@@ -4,6 +4,7 @@
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use crate::catalog::table::split;
 use crate::sql::call::args::Args;
 
 /// The rows of the current call that are known so far.
@@ -61,8 +62,7 @@ impl StoredRows {
     /// # Safety
     /// As for [`add`](Self::add).
     pub unsafe fn add_some<const N: usize>(&mut self, values: [Option<pg_sys::Datum>; N]) {
-        let mut nulls = values.map(|value| value.is_none());
-        let mut values = values.map(|value| value.unwrap_or(pg_sys::Datum::null()));
+        let (mut values, mut nulls) = split(&values);
         // SAFETY: the caller guarantees that the values are those of the columns; the store copies
         // them.
         unsafe {

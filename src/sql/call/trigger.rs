@@ -10,7 +10,7 @@ use pg_sys::{
     TRIGGER_EVENT_ROW, TRIGGER_EVENT_UPDATE,
 };
 
-use crate::catalog::table::Row;
+use crate::catalog::table::{Row, split};
 
 /// Declares functions of triggers, all with the same body: it takes a [`Fired`], and finds in it
 /// which table the trigger is of. Each is a symbol in the SQL objects of some version.
@@ -134,10 +134,9 @@ impl Fired {
     /// # Safety
     /// Each value must be of its column's type.
     pub unsafe fn replacing(&self, columns: &[(i16, Option<pg_sys::Datum>)]) -> pg_sys::Datum {
-        let mut numbers: Vec<i32> = columns.iter().map(|(at, _)| i32::from(*at)).collect();
-        let mut nulls: Vec<bool> = columns.iter().map(|(_, value)| value.is_none()).collect();
-        let value = |of: &Option<pg_sys::Datum>| of.unwrap_or(pg_sys::Datum::null());
-        let mut values: Vec<_> = columns.iter().map(|(_, of)| value(of)).collect();
+        let (mut numbers, values): (Vec<i32>, Vec<_>) =
+            columns.iter().map(|(at, value)| (i32::from(*at), *value)).unzip();
+        let (mut values, mut nulls) = split(&values);
         // SAFETY: the caller guarantees the types, and each array has an element for every column
         // replaced.
         unsafe {

@@ -6,14 +6,13 @@
 //! belongs to the caller and to superusers, or the caller is no superuser and has asked for what
 //! SELECT shows.
 
-use std::ffi::CStr;
-
 use pgrx::pg_sys;
 
 use hilo_core::direction::Direction;
 
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::stored::{Fraction, Numbers, Stored};
+use crate::catalog::name::quoted;
+use crate::catalog::stored::{Fraction, Numbers, Stored, base_type};
 use crate::catalog::{privileges, relations};
 use crate::citus;
 use crate::errors::HiloError;
@@ -194,18 +193,11 @@ struct Query {
 
 impl Query {
     fn of(column: ColumnRef) -> Query {
-        let names = column.names().unwrap_or_default();
-        let [schema, table, name] = names.each_ref().map(|name| name.as_ptr());
-        // SAFETY: look-ups in system caches, inside a transaction. The names are C strings in the
-        // encoding of the database, and the results in the current memory context.
-        unsafe {
-            let base = pg_sys::getBaseType(pg_sys::get_atttype(column.relid, column.attnum));
-            let text = |quoted| CStr::from_ptr(quoted).to_bytes().to_vec();
-            Query {
-                column: text(pg_sys::quote_identifier(name)),
-                from: text(pg_sys::quote_qualified_identifier(schema, table)),
-                numeric: base == pg_sys::NUMERICOID,
-            }
+        let [_, _, name] = column.names().unwrap_or_default();
+        Query {
+            column: quoted(&name).into_bytes(),
+            from: relations::identifier(column.relid).unwrap_or_default(),
+            numeric: base_type(column) == pg_sys::NUMERICOID,
         }
     }
 

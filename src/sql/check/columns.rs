@@ -15,6 +15,7 @@ use crate::catalog::column_values::{self, Verdict};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::table::text_datum;
+use crate::catalog::version;
 use crate::catalog::{catalog_oids, node, privileges};
 use crate::errors::OrRaise;
 use crate::process::ffi;
@@ -95,7 +96,7 @@ impl Column {
     /// themselves, without the conditions of `hilo.finding`.
     fn shown(&self, found: Found) -> Option<Found> {
         let ids = catalog_oids().or_raise();
-        let is_open = privileges::extension_schema(ids.extension).or_raise() == ids.schema;
+        let is_open = version::schema(ids.extension).or_raise() == ids.schema;
         if !is_open || is_readable(self.relation, self.number) {
             return Some(found);
         }

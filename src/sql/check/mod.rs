@@ -31,7 +31,6 @@ use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::define::loads_hilo::{LoadedBy, loaded_by};
-use crate::sql::define::owners;
 use crate::sql::node::json;
 use crate::sql::observe::stat;
 
@@ -63,7 +62,7 @@ fn hilo_create_on_all_nodes(args: Args) {
 /// `hilo.column_defaults()`: the columns whose default names a sequence.
 fn hilo_column_defaults(args: Args) {
     let mut rows = StoredRows::begin(args);
-    for (default, name) in column_defaults::all(owners::name_type().or_raise()) {
+    for (default, name) in column_defaults::all() {
         // SAFETY: the function is declared to return an oid, a smallint and a text.
         unsafe { rows.add([default.relid.into(), default.attnum.into(), text_datum(&name)]) };
     }

@@ -1,28 +1,22 @@
 //! `hilo_adopt`: a serial or identity column, or one whose default is `nextval(…)`, becomes one of
 //! hilo's. `hilo_adopt_sequence`: so do all columns that share a sequence.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use hilo_core::numbers::SequenceId;
 use hilo_core::options::{DataType, Definition};
 
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::{Name, escape_for_message};
-use crate::catalog::node;
-use crate::catalog::positions::Position;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::{self, PUBLIC};
 use crate::catalog::table::{bytes_of, text_datum};
-use crate::catalog::{catalog_oids, gaps, numbering};
+use crate::catalog::version;
+use crate::catalog::{catalog_oids, gaps};
 use crate::errors::{HiloError, OrRaise};
-use crate::gucs;
 use crate::process::{ffi, subtransaction};
-use crate::session::invalidation;
-use crate::session::uncommitted::Origin;
-use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::column::core_sequence::{self, CoreSequence, Feed, Rights, rights};
@@ -31,7 +25,7 @@ use crate::sql::column::lock;
 use crate::sql::define::ddl::{self, Duplicate};
 use crate::sql::define::ddl_checks;
 use crate::sql::define::loads_hilo as sessions;
-use crate::sql::define::{owners, renumber};
+use crate::sql::define::renumber;
 use crate::sql::draw::nextval::record;
 
 sql_functions!(hilo_adopt, hilo_adopt_columns, hilo_try_adopt);
@@ -123,7 +117,7 @@ fn core_source(relid: pg_sys::Oid, column_name: &CStr) -> Moved {
     }
 }
 
-/// All columns that a sequence feeds. Those that inherit go along with their parents.
+/// All columns that a sequence feeds. Columns that inherit go along with their parents.
 fn fed_by(sequence: pg_sys::Oid) -> Moved {
     let name = CoreSequence::read(sequence).qualified;
     let all = core_sequence::feeds(sequence);
@@ -237,7 +231,7 @@ fn create(moved: &Moved, old: &CoreSequence, olds: &[CoreSequence], name: Name) 
     let held = moved.columns.iter().filter_map(|column| column.furthest(direction, old.last()));
     let mut next = old.next_beyond(held.reduce(|a, b| direction.further(a, b)));
     for other in olds.iter().filter(|other| other.oid != old.oid) {
-        // What the other one serves next is free; what lies before that may be taken.
+        // The next value of the other one is free; those before it may be taken.
         if let (Some(mine), Some(theirs)) = (next, other.next)
             && direction.is_beyond(theirs, mine)
         {
@@ -251,20 +245,11 @@ fn create(moved: &Moved, old: &CoreSequence, olds: &[CoreSequence], name: Name) 
     let next = next.filter(|next| (definition.min_value..=definition.max_value).contains(next));
     let owner = moved.owner(old);
     let owns = |column: &&Column| column.table_owner == owner && column.owns(old.oid);
-    let sequence = Sequence {
-        id: SequenceId(shared::random_id()),
-        name,
-        owner,
-        created_at: definitions::now(),
-        owned_by: moved.columns.iter().find(owns).map(Column::reference),
-        highest_node: None,
-        definition,
-    };
-    let here = node::serves(&sequence).or_raise().id;
-    node::check_set(gucs::node_count()).or_raise();
-    numbering::check_begins(&sequence.name, gucs::node_count()).or_raise();
-    ddl::insert(&sequence, &Position::first(&sequence, here), Origin::New, Duplicate::Refuse);
-    invalidation::begin();
+    let owned_by = moved.columns.iter().find(owns).map(Column::reference);
+    let sequence = Sequence { owned_by, ..Sequence::new(name.clone(), owner, definition) };
+    let sequence = ddl::begin(sequence, None, Duplicate::Refuse)
+        .ok_or_else(|| HiloError::Duplicate(name.to_string()))
+        .or_raise();
     for column in &moved.columns {
         gaps::adopt(&catalog_oids().or_raise(), column.reference(), sequence.id).or_raise();
     }
@@ -300,18 +285,15 @@ fn set_default(column: &Column, name: &Name) -> bool {
 /// `hilo_nextval('name')`, qualified; for a column that was GENERATED ALWAYS, the function that
 /// keeps it so.
 fn hilo_default(name: &Name, identity: Option<Identity>) -> Vec<u8> {
-    let literal = spi::literal(name);
-    let function = match identity {
-        Some(Identity::Always) => "hilo_nextval_always",
-        _ => "hilo_nextval",
+    let function: &[u8] = match identity {
+        Some(Identity::Always) => b".hilo_nextval_always(",
+        _ => b".hilo_nextval(",
     };
-    let type_oid = owners::name_type().or_raise().to_u32();
-    let sql = format!(
-        "SELECT format('%I.{function}(%L::%I.%I)', n.nspname, {literal}, n.nspname, t.typname)
-           FROM pg_type t JOIN pg_namespace n ON n.oid = t.typnamespace WHERE t.oid = \
-           {type_oid}::oid"
-    );
-    spi::look_up(&sql, |row| row.bytes(1).unwrap_or_default()).swap_remove(0)
+    let name = CString::new(&**name).unwrap_or_default();
+    // SAFETY: the name is a C string, and the result is one in the current memory context.
+    let literal = unsafe { CStr::from_ptr(pg_sys::quote_literal_cstr(name.as_ptr())) };
+    let schema = version::schema_identifier().or_raise();
+    [&schema, function, literal.to_bytes(), b"::", &schema, b".hilo_sequence)"].concat()
 }
 
 /// Grants on the new sequence what those had on the old one who used it. Returns their names.
@@ -335,7 +317,7 @@ fn grant(sequence: &Sequence, old: &CoreSequence) -> Vec<String> {
     names
 }
 
-/// What becomes of an old sequence.
+/// The fate of an old sequence.
 enum OldSequence {
     /// The identity column has dropped it.
     Gone,

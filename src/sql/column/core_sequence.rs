@@ -132,8 +132,8 @@ impl CoreSequence {
         }
     }
 
-    /// What would break if it were dropped, besides the default of this column of `tables`; empty
-    /// if nothing.
+    /// The objects that would break if it were dropped, besides the default of this column of
+    /// `tables`; empty if nothing.
     pub fn other_uses(&self, tables: &[pg_sys::Oid]) -> Vec<String> {
         let list = oid_list(tables);
         let id = self.oid.to_u32();
@@ -200,17 +200,15 @@ pub fn feeds(sequence: pg_sys::Oid) -> Vec<Feed> {
     found.into_iter().map(|(feed, _)| feed).collect()
 }
 
-/// What the owner of a table may do with a sequence, which is the measure of what is done for the
-/// table.
+/// The rights of a table's owner on a sequence, which limit what is done for the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Rights {
     Own,
     Draw,
 }
 
-/// The rights of a table's owner on what a default draws from; `None`: it is no sequence, or one
-/// that the owner may not draw from. Such a default says nothing: anybody can write one with any
-/// OID.
+/// The rights of a table's owner on the source of a default. `None`: it is no sequence, or one that
+/// the owner may not draw from. Such a default says nothing: anybody can write one with any OID.
 pub fn rights(table_owner: pg_sys::Oid, sequence: pg_sys::Oid) -> Option<Rights> {
     let (role, id) = (table_owner.to_u32(), sequence.to_u32());
     let sql = format!(

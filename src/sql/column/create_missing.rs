@@ -2,7 +2,7 @@
 //! each behind all that its columns hold.
 //!
 //! Locking: first the tables, in the order of their OIDs, so that nobody adds values or changes a
-//! default until the transaction ends; then the extension, as in `hilo_apply`; then the new
+//! default until the transaction ends. Then the extension, as in `hilo_apply`, and then the new
 //! sequences.
 //!
 //! This is no SQL: it reads columns without running their owners' code, which no query does.
@@ -70,7 +70,7 @@ fn name_datum(column: ColumnRef) -> pg_sys::Datum {
     unsafe { pg_sys::OidInputFunctionCall(input, name.as_ptr().cast_mut(), pg_sys::InvalidOid, -1) }
 }
 
-/// What is missing and can be created, once all of its tables are locked.
+/// The missing sequences that can be created, once all of their tables are locked.
 fn locked() -> Result<Missing, HiloError> {
     let mut tables = BTreeSet::new();
     // A wait may bring more.
@@ -105,7 +105,7 @@ struct Skipped {
 /// without running code of its owner's.
 fn missing() -> Result<(Missing, Vec<Skipped>), HiloError> {
     let mut named = Missing::new();
-    for (default, name) in column_defaults::all(owners::name_type()?) {
+    for (default, name) in column_defaults::all() {
         if is_elsewhere(default.relid) || definitions::by_name(&name)?.is_some() {
             continue;
         }
@@ -146,7 +146,7 @@ fn leave_out_inherited(columns: &mut Vec<ColumnRef>) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// What keeps the caller from beginning a sequence behind what these columns hold.
+/// The obstacle that keeps the caller from beginning a sequence behind all values of these columns.
 fn obstacle(columns: &[ColumnRef]) -> Result<Option<String>, HiloError> {
     let (user, owner) =
         (ffi::current_user(), columns.first().map(|one| relations::owner(one.relid)));
@@ -185,21 +185,9 @@ fn is_elsewhere(table: pg_sys::Oid) -> bool {
 impl Skipped {
     /// A warning if a table of the caller's lacks it.
     fn report(self) {
-        let report = pgrx::pg_sys::panic::ErrorReport::new(
-            PgSqlErrorCode::ERRCODE_INSUFFICIENT_PRIVILEGE,
-            format!("hilo sequence \"{}\" does not exist and is not created, skipping", self.name),
-            "hilo",
-        )
-        .set_detail(self.detail);
-        match self.lacked {
-            true => report
-                .set_hint(
-                    "Create it with hilo_create, with a start_value beyond what these columns \
-                     hold.",
-                )
-                .report(PgLogLevel::WARNING),
-            false => report.report(PgLogLevel::NOTICE),
-        }
+        let Skipped { name, detail, lacked } = self;
+        let level = if lacked { PgLogLevel::WARNING } else { PgLogLevel::NOTICE };
+        HiloError::NotCreated { name: name.to_string(), detail, lacked }.report(level);
     }
 }
 
@@ -212,7 +200,8 @@ fn create(name: &Name, columns: &[ColumnRef]) -> Result<Option<i64>, HiloError> 
         narrowest = narrowest.within(held.data_type);
         furthest = furthest.max(held.largest);
         if held.others > 0 {
-            warn(name, *column, held.others);
+            let (column, name) = (column.describe(), name.to_string());
+            HiloError::NoKeys { column, others: held.others, name }.warn();
         }
     }
     // The narrowest type, so that the sequence ends with an error of its own; but wide enough for
@@ -277,22 +266,4 @@ fn held(column: ColumnRef, name: &[u8]) -> Result<Held, HiloError> {
         _ => stored.each(|_| held.others += 1)?,
     }
     Ok(held)
-}
-
-fn warn(name: &Name, column: ColumnRef, others: i64) {
-    let report = pgrx::pg_sys::panic::ErrorReport::new(
-        PgSqlErrorCode::ERRCODE_WARNING,
-        format!(
-            "column {} holds {others} values that are no keys of hilo sequence \"{name}\" in the \
-             default format",
-            column.describe()
-        ),
-        "hilo",
-    );
-    report
-        .set_hint(
-            "If the sequence made them, give it their key_format with hilo_alter, and move \
-                   it behind them with hilo_setval.",
-        )
-        .report(PgLogLevel::WARNING);
 }

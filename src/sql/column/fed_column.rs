@@ -19,7 +19,6 @@ use crate::sql::call::spi;
 use crate::sql::call::values::{self, Values};
 use crate::sql::column::core_sequence::{Feed, rights};
 use crate::sql::column::generated_always;
-use crate::sql::define::owners;
 
 /// A column of a table that the current user owns.
 pub struct Column {
@@ -44,7 +43,7 @@ pub enum Identity {
     ByDefault,
 }
 
-/// What is to be done with a column.
+/// The purpose that a column is looked up for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// It gets another sequence: the table must be one that the current user owns, and no
@@ -192,7 +191,8 @@ impl Column {
         }
     }
 
-    /// What feeds this column of a table: the column's own, or one that inherits from it.
+    /// The source that feeds this column of a table: the column's own, or one that inherits from
+    /// it.
     pub fn source(&self, table: pg_sys::Oid) -> Source {
         let (id, name) = (table.to_u32(), spi::literal(&self.name));
         let sql = format!(
@@ -235,7 +235,7 @@ impl Column {
         self.values().furthest(direction, bound).or_raise()
     }
 
-    /// Those values of the column that lie within spans, each from its lowest to its highest value;
+    /// The values of the column that lie within spans, each from its lowest to its highest value;
     /// sorted. However many spans there are, this reads each row once at most.
     ///
     /// # Errors
@@ -267,18 +267,15 @@ impl Column {
     }
 
     /// Columns of other tables whose defaults use the sequence of hilo's too, for messages.
-    pub fn others_fed_by(&self, name: &Name) -> Result<Vec<String>, HiloError> {
+    pub fn others_fed_by(&self, name: &Name) -> Vec<String> {
         let (column, tables) = (CString::new(self.name.clone()).unwrap_or_default(), self.tables());
         let own = |relid, attnum| {
             tables.contains(&relid)
                 && ColumnRef::named(relid, &column).is_some_and(|c| c.attnum == attnum)
         };
-        let found = column_defaults::using(owners::name_type()?, name);
-        Ok(found
-            .iter()
-            .filter(|default| !own(default.relid, default.attnum))
-            .map(column_defaults::describe)
-            .collect())
+        let mut found = column_defaults::using(name);
+        found.retain(|default| !own(default.relid, default.attnum));
+        found.iter().map(column_defaults::describe).collect()
     }
 
     /// Whether the column owns the sequence of core's, as that of a serial or identity column.
@@ -298,12 +295,12 @@ impl Column {
 /// The functions of the extension that draw a value for a column.
 const DRAWING: [&CStr; 2] = [c"hilo_nextval", generated_always::FUNCTION];
 
-/// What a stored default expression draws from: `nextval` of a sequence that is known now, or
-/// `hilo_nextval` of a constant, both possibly within a cast.
+/// The source that a stored default expression draws from: `nextval` of a sequence that is known
+/// now, or `hilo_nextval` of a constant, both possibly within a cast.
 fn source_of(tree: &CStr) -> Source {
     const NEXTVAL: u32 = 1574;
-    // SAFETY: what Postgres has stored is a valid tree, in which the tag of a node tells its type,
-    // and the arguments of a function are nodes. It is parsed into the current memory context.
+    // SAFETY: what Postgres has stored is a valid tree. The tag of a node tells its type, and the
+    // arguments of a function are nodes. It is parsed into the current memory context.
     unsafe {
         let mut node: *mut pg_sys::Node = pg_sys::stringToNode(tree.as_ptr()).cast();
         loop {
@@ -338,7 +335,7 @@ fn source_of(tree: &CStr) -> Source {
             let sequence = pg_sys::Oid::from_u32(constant.constvalue.value() as u32);
             return Source::Core { sequence, identity: None };
         }
-        if owners::name_type().ok() == Some(constant.consttype)
+        if column_defaults::name_type().ok() == Some(constant.consttype)
             && generated_always::is_of_extension(call.funcid, &DRAWING)
         {
             let name = pgrx::varlena::varlena_to_byte_slice(constant.constvalue.cast_mut_ptr());

@@ -1,8 +1,8 @@
 //! Columns that do not take values of the caller's: those whose default calls
 //! `hilo_nextval_always`. For them, an INSERT or UPDATE is checked as core checks one for identity
-//! columns that are GENERATED ALWAYS (rewriteTargetListIU), and as there, COPY is not. Core checks
-//! what a view or a rule makes of a statement; this sees the statement as it was written, and so
-//! does not check what comes through a view, a rule, or the body of a function in the new SQL
+//! columns that are GENERATED ALWAYS (rewriteTargetListIU). As there, COPY is not checked. Core
+//! checks what a view or a rule makes of a statement. This sees the statement as it was written. So
+//! it does not check what comes through a view, a rule, or the body of a function in the new SQL
 //! syntax.
 
 use std::ffi::CStr;
@@ -11,7 +11,9 @@ use pgrx::prelude::*;
 
 use crate::catalog::catalog_oids;
 use crate::catalog::name::escape_for_message;
-use crate::catalog::privileges;
+use crate::catalog::version;
+use crate::errors::HiloError;
+use crate::process::ffi;
 
 use pg_sys::OverridingKind::{OVERRIDING_SYSTEM_VALUE, OVERRIDING_USER_VALUE};
 
@@ -49,8 +51,7 @@ pub unsafe extern "C-unwind" fn check(query: *mut pg_sys::Query) {
             let explain: *mut pg_sys::ExplainStmt = (*query).utilityStmt.cast();
             return check((*explain).query.cast());
         }
-        for at in 0..pg_sys::list_length((*query).cteList) {
-            let part: *mut pg_sys::CommonTableExpr = pg_sys::list_nth((*query).cteList, at).cast();
+        for part in ffi::cells::<pg_sys::CommonTableExpr>((*query).cteList) {
             if (*(*part).ctequery).type_ == pg_sys::NodeTag::T_Query {
                 check((*part).ctequery.cast());
             }
@@ -105,9 +106,7 @@ impl Check<'_> {
                 }
                 pg_sys::CmdType::CMD_UPDATE => self.update(query.targetList),
                 pg_sys::CmdType::CMD_MERGE => {
-                    for at in 0..pg_sys::list_length(query.mergeActionList) {
-                        let action: *mut pg_sys::MergeAction =
-                            pg_sys::list_nth(query.mergeActionList, at).cast();
+                    for action in ffi::cells::<pg_sys::MergeAction>(query.mergeActionList) {
                         match (*action).commandType {
                             pg_sys::CmdType::CMD_INSERT => {
                                 self.insert((*action).targetList, (*action).override_);
@@ -152,8 +151,7 @@ impl Check<'_> {
     unsafe fn explicit_targets(&self, targets: *mut pg_sys::List) -> Vec<*mut pg_sys::TargetEntry> {
         // SAFETY: the caller passes a list of target entries.
         unsafe {
-            (0..pg_sys::list_length(targets))
-                .map(|at| pg_sys::list_nth(targets, at).cast::<pg_sys::TargetEntry>())
+            ffi::cells::<pg_sys::TargetEntry>(targets)
                 .filter(|target| !(**target).resjunk && self.is_protected((**target).resno))
                 .filter(|target| !self.is_default((**target).expr.cast()))
                 .collect()
@@ -170,7 +168,7 @@ impl Check<'_> {
 
     /// Whether an expression is DEFAULT, in every row of a VALUES list.
     unsafe fn is_default(&self, expression: *mut pg_sys::Node) -> bool {
-        // SAFETY: the tag of a node tells its type; a variable names an entry of the range table,
+        // SAFETY: the tag of a node tells its type. A variable names an entry of the range table,
         // and a column that each row of a VALUES list has.
         unsafe {
             if expression.is_null() {
@@ -188,8 +186,7 @@ impl Check<'_> {
                     let entry: *mut pg_sys::RangeTblEntry = pg_sys::list_nth(rtable, at - 1).cast();
                     let rows = (*entry).values_lists;
                     (*entry).rtekind == pg_sys::RTEKind::RTE_VALUES
-                        && (0..pg_sys::list_length(rows)).all(|row| {
-                            let row: *mut pg_sys::List = pg_sys::list_nth(rows, row).cast();
+                        && ffi::cells::<pg_sys::List>(rows).all(|row| {
                             let column = i32::from(variable.varattno) - 1;
                             let value: *mut pg_sys::Node = pg_sys::list_nth(row, column).cast();
                             (*value).type_ == pg_sys::NodeTag::T_SetToDefault
@@ -206,18 +203,7 @@ impl Check<'_> {
             let name = pg_sys::get_attname(self.relid, (*target).resno, false);
             escape_for_message(CStr::from_ptr(name).to_bytes())
         };
-        let report = pg_sys::panic::ErrorReport::new(
-            PgSqlErrorCode::ERRCODE_GENERATED_ALWAYS,
-            message(&column),
-            "hilo",
-        );
-        report
-            .set_detail(format!(
-                "Column \"{column}\" takes its values from a hilo sequence only, \
-                                 by hilo_nextval_always."
-            ))
-            .set_hint("Use OVERRIDING SYSTEM VALUE to insert a value of your own.".to_owned())
-            .report(PgLogLevel::ERROR);
+        HiloError::GeneratedAlways { message: message(&column), column }.raise();
     }
 }
 
@@ -264,7 +250,7 @@ pub fn is_of_extension(oid: pg_sys::Oid, names: &[&CStr]) -> bool {
         if name.is_null() || !names.contains(&CStr::from_ptr(name)) {
             return false;
         }
-        let schema = catalog_oids().and_then(|ids| privileges::extension_schema(ids.extension));
+        let schema = catalog_oids().and_then(|ids| version::schema(ids.extension));
         schema.ok() == Some(pg_sys::get_func_namespace(oid))
     }
 }

@@ -1,5 +1,5 @@
-//! The locks of a move from one kind of sequence to the other: those of core's ALTER TABLE, ACCESS
-//! EXCLUSIVE, on the tables and on the sequences.
+//! The locks of a move from one kind of sequence to the other. They are those of core's ALTER
+//! TABLE, ACCESS EXCLUSIVE, on the tables and on the sequences.
 //!
 //! Whoever comes to a table while such a lock is waited for waits behind it, even to read. So an
 //! attempt to get all of the locks gives up soon, releases what it has, and rests before the next
@@ -13,6 +13,7 @@ use pgrx::prelude::*;
 
 use crate::catalog::relations::with_children;
 use crate::errors::{HiloError, OrRaise};
+use crate::process::ffi;
 use crate::process::time_limit::{self, Unfinished};
 use crate::shared::wait_event;
 use crate::sql::column::fed_column::Column;
@@ -80,19 +81,7 @@ fn rest(time: Duration) {
         if left.is_zero() {
             return;
         }
-        let events = pg_sys::WL_LATCH_SET | pg_sys::WL_TIMEOUT | pg_sys::WL_EXIT_ON_PM_DEATH;
-        // SAFETY: only the owner may wait on a latch and reset it, and MyLatch is this process's
-        // own.
-        unsafe {
-            let ms = left.as_millis() as i64 + 1;
-            pg_sys::WaitLatch(
-                pg_sys::MyLatch,
-                events as i32,
-                ms as _,
-                wait_event::code(c"HiloTable"),
-            );
-            pg_sys::ResetLatch(pg_sys::MyLatch);
-        }
+        ffi::sleep(left.as_millis() as i64 + 1, wait_event::code(c"HiloTable"));
     }
 }
 

@@ -2,8 +2,7 @@
 //! … RESTART IDENTITY, and change hands with the table. `hooks.rs` calls the functions for these
 //! statements.
 
-use std::cell::{Cell, RefCell};
-use std::ffi::c_void;
+use std::cell::RefCell;
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -20,7 +19,7 @@ use crate::catalog::{gaps, privileges};
 use crate::citus;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
-use crate::process::memory::{self, TryGrow};
+use crate::process::memory::TryGrow;
 use crate::session;
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::values::is_distributed;
@@ -45,7 +44,7 @@ pub fn dropped(relid: pg_sys::Oid, part: i32) {
         return;
     }
     session::prepare();
-    watch_transactions();
+    session::before_others(at_transaction);
     let ids = found.iter().map(|sequence| sequence.id);
     DROPPED.borrow_mut().try_extend(ids).or_raise();
 }
@@ -103,12 +102,12 @@ fn drop_sequences(ids: Vec<SequenceId>, dependents: Dependents) {
     }
 }
 
-/// The column that a sequence goes over to when the one that owns it is dropped: of a table that
-/// replaces the old one in this transaction, as Citus does it to distribute a table in another way.
-/// The new table's shards and partitions use the sequence too. It does not go with one of these,
-/// which are no partitions yet: Citus attaches them afterwards.
+/// The column that a sequence goes over to when the one that owns it is dropped. It is of a table
+/// that replaces the old one in this transaction, as Citus does it to distribute a table in another
+/// way. The new table's shards and partitions use the sequence too. It does not go with one of
+/// these, which are no partitions yet: Citus attaches them afterwards.
 fn heir(sequence: &Sequence) -> Option<ColumnRef> {
-    let users = column_defaults::using(owners::name_type().or_raise(), &sequence.name);
+    let users = column_defaults::using(&sequence.name);
     let inherits = |relid| {
         may_own(relid) && relations::owner(relid) == sequence.owner && relations::is_new(relid)
     };
@@ -134,29 +133,16 @@ fn is_shard(relid: pg_sys::Oid) -> bool {
 }
 
 fn drop_defaults(name: &Name, dependents: Dependents) {
-    let mut defaults = column_defaults::using(owners::name_type().or_raise(), name);
+    let mut defaults = column_defaults::using(name);
     defaults.retain(|default| !is_shard(default.relid));
-    if !defaults.is_empty() && dependents == Dependents::Keep {
-        let dependents =
-            memory::try_collect(defaults.iter().map(column_defaults::describe)).or_raise();
-        HiloError::OwnedColumnHasDependents { name: name.to_string(), dependents }.raise();
-    }
-    defaults.iter().for_each(column_defaults::drop_default);
+    let (keep, name) = (dependents == Dependents::Keep, name.to_string());
+    let refusal = |dependents| HiloError::OwnedColumnHasDependents { name, dependents };
+    column_defaults::drop_all(&defaults, keep, refusal);
 }
 
-/// Registers the callback that drops, at the latest before the commit, what was dropped without a
-/// statement, as by another extension's function.
-fn watch_transactions() {
-    static DONE: Global<Cell<bool>> = Global::new(Cell::new(false));
-    if !DONE.replace(true) {
-        // SAFETY: the callback is a function of this library, which stays loaded for the life of
-        // the process.
-        unsafe { pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut()) }
-    }
-}
-
-#[pg_guard]
-unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
+/// Drops, at the latest before the commit, what was dropped without a statement, as by another
+/// extension's function.
+fn at_transaction(event: pg_sys::XactEvent::Type) {
     use pg_sys::XactEvent::*;
     match event {
         XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE => {
@@ -170,7 +156,7 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
     }
 }
 
-/// What a statement that drops something does with what depends on it.
+/// The way in which a statement that drops something treats dependents.
 ///
 /// # Safety
 /// `node` must be a statement.
@@ -199,11 +185,8 @@ pub unsafe fn dependents(node: *mut pg_sys::Node) -> Dependents {
 unsafe fn commands(
     statement: *mut pg_sys::AlterTableStmt,
 ) -> impl Iterator<Item = *mut pg_sys::AlterTableCmd> {
-    // SAFETY: the list is one of AlterTableCmd nodes, with as many cells as it says.
-    unsafe {
-        let list = (*statement).cmds;
-        (0..pg_sys::list_length(list)).map(move |at| pg_sys::list_nth(list, at).cast())
-    }
+    // SAFETY: the list is one of AlterTableCmd nodes.
+    unsafe { ffi::cells((*statement).cmds) }
 }
 
 /// Copies a statement after which owned sequences have something to do; null for all others. Core
@@ -248,8 +231,7 @@ unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
     // each exists. The lists are in the current memory context.
     let tables = unsafe {
         let mut tables: *mut pg_sys::List = std::ptr::null_mut();
-        for at in 0..pg_sys::list_length((*statement).relations) {
-            let range: *mut pg_sys::RangeVar = pg_sys::list_nth((*statement).relations, at).cast();
+        for range in ffi::cells::<pg_sys::RangeVar>((*statement).relations) {
             let relid = relid_of(range);
             let all = match (*range).inh {
                 true => ffi::with_children(relid),

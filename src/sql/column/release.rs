@@ -9,10 +9,9 @@ use hilo_core::options::DataType;
 
 use crate::catalog::catalog_oids;
 use crate::catalog::definitions::Sequence;
-use crate::catalog::leases;
-use crate::catalog::name::Name;
+use crate::catalog::name::{Name, quoted};
 use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::roles::PUBLIC;
+use crate::catalog::{leases, relations, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::lease_news;
 use crate::sql::call::args::{Args, sql_functions};
@@ -25,7 +24,7 @@ use crate::sql::define::{ddl_checks, ended, renumber};
 
 sql_functions!(hilo_release);
 
-/// What the column becomes.
+/// The new kind of the column.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     IdentityAlways,
@@ -47,7 +46,7 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     });
     // Whatever was seen before the locks may have changed.
     let (column, name) = hilo_source(Column::find(relid, column_name, Use::Move).or_raise());
-    let others = column.others_fed_by(&name).or_raise();
+    let others = column.others_fed_by(&name);
     if !others.is_empty() {
         let hint = "Give each column a sequence of its own first.";
         HiloError::UsedTwice { sequence: format!("\"{name}\""), others, hint }.raise();
@@ -169,15 +168,15 @@ fn identity_sequence(column: &Column) -> pg_sys::Oid {
 }
 
 /// As for a serial column: a sequence in the table's schema, named after the table and the column
-/// unless that name is taken, which belongs to the column if the sequence of hilo's did.
+/// unless that name is taken. It belongs to the column if the sequence of hilo's did.
 fn serial(column: &Column, sequence: &Sequence, options: &str) -> pg_sys::Oid {
-    let name = free_name(column);
+    let schema = relations::schema(column.relid).unwrap_or_default();
+    let chosen = free_name(column);
+    let name = [&schema, &chosen].map(|name| quoted(name).into_bytes()).join(&b'.');
     spi::execute(&[b"CREATE SEQUENCE ".as_slice(), &name, options.as_bytes()].concat());
-    let owner = role_sql(sequence.owner);
+    let owner = roles::identifier(sequence.owner).unwrap_or_default().into_bytes();
     spi::execute(&[b"ALTER SEQUENCE ".as_slice(), &name, b" OWNER TO ", &owner].concat());
-    let oid =
-        spi::look_up(&format!("SELECT {}::regclass::oid", spi::literal(&name)), |row| row.oid(1))
-            [0];
+    let oid = relations::named(&schema, &chosen);
     let default =
         format!("SET DEFAULT pg_catalog.nextval('{}'::pg_catalog.regclass)", oid.to_u32());
     column.alter(&[default.into_bytes()]);
@@ -188,40 +187,16 @@ fn serial(column: &Column, sequence: &Sequence, options: &str) -> pg_sys::Oid {
     oid
 }
 
-/// `schema.table_column_seq`, with a number if that is taken, as core chooses it.
-fn free_name(column: &Column) -> Vec<u8> {
-    let (table, name) = (column.table_name.as_ptr(), CString::new(column.name.clone()));
-    let name = name.unwrap_or_default();
+/// `table_column_seq`, with a number if that is taken, as core chooses it.
+fn free_name(column: &Column) -> CString {
+    let name = CString::new(column.name.clone()).unwrap_or_default();
     // SAFETY: the names are C strings; the result is one in the current memory context.
-    let chosen = unsafe {
+    unsafe {
         let schema = pg_sys::get_rel_namespace(column.relid);
-        CStr::from_ptr(pg_sys::ChooseRelationName(
-            table,
-            name.as_ptr(),
-            c"seq".as_ptr(),
-            schema,
-            false,
-        ))
-    };
-    let sql = format!(
-        "SELECT format('%I.%I', relnamespace::regnamespace::name, {}) FROM pg_class WHERE oid = \
-         {}::oid",
-        spi::literal(chosen.to_bytes()),
-        column.relid.to_u32()
-    );
-    spi::look_up(&sql, |row| row.bytes(1).unwrap_or_default())
-        .into_iter()
-        .next()
-        .unwrap_or_default()
-}
-
-fn role_sql(role: pg_sys::Oid) -> Vec<u8> {
-    let sql =
-        format!("SELECT quote_ident(rolname) FROM pg_roles WHERE oid = {}::oid", role.to_u32());
-    spi::look_up(&sql, |row| row.bytes(1).unwrap_or_default())
-        .into_iter()
-        .next()
-        .unwrap_or_default()
+        let (table, name) = (column.table_name.as_ptr(), name.as_ptr());
+        let chosen = pg_sys::ChooseRelationName(table, name, c"seq".as_ptr(), schema, false);
+        CStr::from_ptr(chosen).to_owned()
+    }
 }
 
 /// Makes the new sequence continue with `next`; `None`: with nothing.
@@ -245,14 +220,12 @@ fn grant(oid: pg_sys::Oid, sequence: &Sequence, column: &Column, kind: Kind) {
     if kind == Kind::Serial && sequence.owned_by.is_some() {
         all.extend(inserters(column).into_iter().map(|role| (role, Privileges::USAGE)));
     }
+    let name = relations::identifier(oid).unwrap_or_default();
     for (grantee, granted) in all {
-        let privilege = granted.names().collect::<Vec<_>>().join(", ");
-        let role = if grantee == PUBLIC { b"PUBLIC".to_vec() } else { role_sql(grantee) };
-        let name = spi::look_up(&format!("SELECT {}::regclass::text", oid.to_u32()), |row| {
-            row.bytes(1).unwrap_or_default()
-        });
-        let grant = format!("GRANT {privilege} ON SEQUENCE ");
-        spi::execute(&[grant.as_bytes(), &name[0], b" TO ", &role].concat());
+        let grant =
+            format!("GRANT {} ON SEQUENCE ", granted.names().collect::<Vec<_>>().join(", "));
+        let role = roles::identifier(grantee).unwrap_or_default().into_bytes();
+        spi::execute(&[grant.as_bytes(), &name, b" TO ", &role].concat());
     }
 }
 

@@ -1,10 +1,10 @@
 //! `hilo_sync`: moves a sequence beyond the values that a column holds.
 //!
-//! What counts is that no value of the column is served again. Most values that are yet to be
-//! served lie beyond all that the column holds, or do so after the move. Others are held by
-//! sessions, or are free: below the largest value of the column, but not in it. They stay as they
-//! are, so a sequence that is in use loses nothing. What is leased is its holder's; but if the
-//! column holds values of it, nothing that comes back is served again.
+//! The aim is that no value of the column is served again. Most values that are yet to be served
+//! lie beyond all that the column holds, or do so after the move. Others are held by sessions, or
+//! are free: below the largest value of the column, but not in it. They stay as they are, so a
+//! sequence that is in use loses nothing. A lease is its holder's; but if the column holds values
+//! of it, nothing that comes back is served again.
 
 use pgrx::pg_sys;
 
@@ -30,7 +30,7 @@ use crate::sql::draw::nextval;
 sql_functions!(hilo_sync);
 
 /// `hilo_sync(name, relation, column_name)`. Returns the next value, or NULL if there is none left.
-fn hilo_sync(args: Args) -> pg_sys::Datum {
+fn hilo_sync(args: Args) -> Option<i64> {
     ddl_checks::begin_write(c"hilo_sync()");
     let name = ddl_checks::required_name(args);
     ddl_checks::required(args, 1, "relation");
@@ -48,17 +48,14 @@ fn hilo_sync(args: Args) -> pg_sys::Datum {
         ddl_checks::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
     let sequence = &locked.sequence;
     nextval::allow(sequence, Privileges::UPDATE).or_raise();
-    match sync(sequence, &column).or_raise() {
-        Some(next) => next.into(),
-        None => args.null(),
-    }
+    sync(sequence, &column).or_raise()
 }
 
 /// Returns the next value; `None`: there is none left.
 fn sync(sequence: &Sequence, column: &Column) -> Result<Option<i64>, HiloError> {
     let definition = &sequence.definition;
     let furthest = column.furthest(definition.direction(), definition.last_bound());
-    // What Citus has distributed is not seen here.
+    // Rows that Citus has distributed are not seen here.
     numbering::check_moves(sequence, unserved(sequence).position.nodes, furthest)?;
     let passed = pass_leases(sequence, column, &[])?;
     // The values of a sequence that cycles come again in any case.
@@ -68,12 +65,12 @@ fn sync(sequence: &Sequence, column: &Column) -> Result<Option<i64>, HiloError> 
     {
         return renumber::advance(sequence, taken);
     }
-    // What has left memory for a lease meanwhile was not yet leased before.
+    // A range that has left memory for a lease meanwhile was not yet leased before.
     pass_leases(sequence, column, &passed)?;
     Ok(unserved(sequence).next())
 }
 
-/// What the sequence is yet to serve here, after this session has returned what it holds.
+/// The values that the sequence is yet to serve here, after this session has returned its own.
 fn unserved(sequence: &Sequence) -> Unserved {
     let node = node::Here::read().or_raise().id;
     slice_table::return_slices(|entry| entry.id == sequence.id);

@@ -1,7 +1,5 @@
 //! `hilo_advance`: serves nothing up to a value any more.
 
-use pgrx::pg_sys;
-
 use hilo_core::direction::Direction;
 
 use crate::catalog::definitions::{self, Sequence};
@@ -19,7 +17,7 @@ use crate::sql::draw::nextval;
 sql_functions!(hilo_advance);
 
 /// `hilo_advance(name, at_least)`. Returns the next value, or NULL if there is none left.
-fn hilo_advance(args: Args) -> pg_sys::Datum {
+fn hilo_advance(args: Args) -> Option<i64> {
     begin_write(c"hilo_advance()");
     let name = required_name(args);
     required(args, 1, "at_least");
@@ -27,18 +25,11 @@ fn hilo_advance(args: Args) -> pg_sys::Datum {
     let missing = || missing::to_use(name);
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     check(&found);
-    let next = match is_beyond(&found, at_least) {
-        Some(next) => next,
-        None => {
-            let locked = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
-            check(&locked.sequence);
-            advance(&locked.sequence, at_least)
-        }
-    };
-    match next {
-        Some(next) => next.into(),
-        None => args.null(),
-    }
+    is_beyond(&found, at_least).unwrap_or_else(|| {
+        let locked = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
+        check(&locked.sequence);
+        advance(&locked.sequence, at_least)
+    })
 }
 
 fn check(sequence: &Sequence) {
@@ -53,10 +44,8 @@ fn advance(sequence: &Sequence, at_least: i64) -> Option<i64> {
     let open = open_leases::of(sequence).or_raise();
     open_leases::pass(sequence, &open, |lease| !starts_beyond(sequence, lease, at_least))
         .or_raise();
-    match is_beyond(sequence, at_least) {
-        Some(next) => next,
-        None => renumber::advance(sequence, at_least).or_raise(),
-    }
+    is_beyond(sequence, at_least)
+        .unwrap_or_else(|| renumber::advance(sequence, at_least).or_raise())
 }
 
 fn starts_beyond(sequence: &Sequence, lease: &Lease, at_least: i64) -> bool {
@@ -64,10 +53,10 @@ fn starts_beyond(sequence: &Sequence, lease: &Lease, at_least: i64) -> bool {
 }
 
 /// The next value, if nothing up to `at_least` is yet to be served, nor could come back from a
-/// lease; `Some(None)`: none is left at all.
+/// lease. `Some(None)`: none is left at all.
 fn is_beyond(sequence: &Sequence, at_least: i64) -> Option<Option<i64>> {
     slice_table::return_slices(|entry| entry.id == sequence.id);
-    // What comes back from a lease meanwhile was open before, and what leaves memory for one is
+    // A lease that comes back meanwhile was open before. One for which a range leaves memory is
     // open afterwards.
     let all_leased_beyond = || {
         let open = open_leases::of(sequence).or_raise();

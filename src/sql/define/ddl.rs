@@ -5,7 +5,6 @@ use std::panic::AssertUnwindSafe;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 use hilo_core::summary::Numbering;
 
@@ -20,11 +19,9 @@ use crate::catalog::{column_defaults, creation, numbering, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
-use crate::process::memory;
 use crate::process::subtransaction;
 use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{self, Origin};
-use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{
     By, begin_write, find_owned, lock_named, lock_owned, remove, required, required_name,
@@ -78,7 +75,7 @@ pub fn check_key_format(definition: &Definition, name: &Name) -> Result<(), Hilo
     crate::sql::draw::keys::check(definition, name)
 }
 
-/// What to do if the name of a new sequence is taken.
+/// The way to proceed if the name of a new sequence is taken.
 #[derive(Clone, Copy)]
 pub enum Duplicate {
     /// Raise an error.
@@ -117,11 +114,22 @@ pub fn create(
 ) -> Option<Sequence> {
     check_key_format(&definition, &name).or_raise();
     privileges::may_create().or_raise();
+    let owner = ffi::current_user();
     if let Some(column) = owned_by {
-        owned_by::check(column, ffi::current_user()).or_raise();
+        owned_by::check(column, owner).or_raise();
     }
+    begin(Sequence { owned_by, ..Sequence::new(name, owner, definition) }, given, duplicate)
+}
+
+/// Does the same for a sequence whose owner may create it and own it.
+pub fn begin(
+    sequence: Sequence,
+    given: Option<Numbering>,
+    duplicate: Duplicate,
+) -> Option<Sequence> {
+    let Sequence { name, definition, .. } = &sequence;
     let here = node::Here::read().or_raise();
-    here.check(&definition).or_raise();
+    here.check(definition).or_raise();
     let nodes = given.map_or(gucs::node_count(), |numbering| numbering.nodes);
     node::check_set(nodes).or_raise();
     if here.id >= nodes {
@@ -130,27 +138,19 @@ pub fn create(
     if definition.gapless && nodes > 1 {
         HiloError::GaplessNodes { name: name.to_string(), nodes }.raise();
     }
-    if definitions::by_name(&name).or_raise().is_some() {
+    if definitions::by_name(name).or_raise().is_some() {
         return None;
     }
     if given.is_none() {
-        numbering::check_begins(&name, nodes).or_raise();
+        numbering::check_begins(name, nodes).or_raise();
     }
-    let sequence = Sequence {
-        id: SequenceId(shared::random_id()),
-        name,
-        owner: ffi::current_user(),
-        created_at: definitions::now(),
-        owned_by,
-        highest_node: None,
-        definition,
-    };
     let first = Position::first(&sequence, here.id);
     let first = match given {
         Some(Numbering { base, nodes, stripe, .. }) => Position { base, nodes, stripe, ..first },
         None => first,
     };
-    // What other nodes number is not begun here: after a rollback this one may be told again.
+    // A sequence that other nodes number is not begun here: after a rollback this one may be told
+    // again.
     let origin = if given.is_some() { Origin::Shared } else { Origin::New };
     if !insert(&sequence, &first, origin, duplicate) {
         return None;
@@ -172,7 +172,7 @@ fn exists(name: Name, duplicate: Duplicate) {
 
 /// Adds the rows of a new sequence. `false`: another transaction took the name first. That is
 /// returned only if a duplicate is skipped, which costs a subtransaction; otherwise it is an error.
-pub fn insert(sequence: &Sequence, first: &Position, origin: Origin, duplicate: Duplicate) -> bool {
+fn insert(sequence: &Sequence, first: &Position, origin: Origin, duplicate: Duplicate) -> bool {
     let insert = || {
         creation::insert(sequence).or_raise();
         uncommitted::note_origin(positions::insert(first).or_raise(), origin).or_raise();
@@ -210,13 +210,12 @@ fn hilo_rename(args: Args) {
     };
     find_owned(name).or_raise().ok_or_else(|| missing::to_use(name)).or_raise();
     free();
-    let type_oid = name_type(args);
     let rename_defaults = || {
-        for default in column_defaults::using(type_oid, name) {
-            column_defaults::rename_in(&default, type_oid, name, &new_name);
+        for default in column_defaults::using(name) {
+            column_defaults::rename_in(&default, name, &new_name);
         }
     };
-    // The tables are locked before the sequence: a session that holds a table's lock may be waiting
+    // The tables are locked before the sequence. A session that holds a table's lock may be waiting
     // for the worker, and the worker for the sequence's row.
     rename_defaults();
     let locked = lock_owned(name);
@@ -233,12 +232,6 @@ fn hilo_rename(args: Args) {
     invalidation::note(renamed.id, Change::Outdated).or_raise();
 }
 
-/// The OID of type hilo_sequence, which is that of the function's first argument.
-fn name_type(args: Args) -> pg_sys::Oid {
-    // SAFETY: `flinfo` is set in every call from SQL, and lives as long as the call.
-    unsafe { pg_sys::get_fn_expr_argtype((*args.raw()).flinfo, 0) }
-}
-
 /// `hilo_drop(name, if_exists, cascade)`: drops the sequence and all that is recorded of it.
 fn hilo_drop(args: Args) {
     begin_write(c"hilo_drop()");
@@ -251,15 +244,11 @@ fn hilo_drop(args: Args) {
         let name = escape_for_message(name);
         notice!("hilo sequence \"{name}\" does not exist, skipping");
     };
-    let type_oid = name_type(args);
     let drop_defaults = |name: &Name| {
-        let defaults = column_defaults::using(type_oid, name);
-        if !defaults.is_empty() && !cascade {
-            let dependents =
-                memory::try_collect(defaults.iter().map(column_defaults::describe)).or_raise();
-            HiloError::HasDependents { name: name.to_string(), dependents }.raise();
-        }
-        defaults.iter().for_each(column_defaults::drop_default);
+        let defaults = column_defaults::using(name);
+        let name = name.to_string();
+        let refusal = |dependents| HiloError::HasDependents { name, dependents };
+        column_defaults::drop_all(&defaults, !cascade, refusal);
     };
     let Some(found) = find_owned(name).or_raise() else { return absent() };
     // The tables come first, as in hilo_rename(), and then the defaults that were added during the

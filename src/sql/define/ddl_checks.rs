@@ -1,5 +1,5 @@
-//! What the functions that define sequences have in common: the checks before a write, the locks,
-//! the arguments that they require, and the removal.
+//! The common parts of functions that define sequences: the checks before a write, the locks, the
+//! arguments that they require, and the removal.
 
 use std::ffi::CStr;
 

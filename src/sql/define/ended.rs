@@ -4,7 +4,7 @@
 //! draws from the next one before the commit, and there is no way from one to the other.
 
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::Index;
+use hilo_core::numbers::{Epoch, Index};
 use hilo_core::options::Definition;
 use hilo_core::range::Range;
 
@@ -109,12 +109,12 @@ impl<'a> Ended<'a> {
         gaps::record(&ids, position, &self.mapping(), jumped, Reason::Altered).or_raise();
     }
 
-    /// Writes the next numbering, under the next epoch.
-    fn open(self, numbering: Numbering, next_index: Index, origin: Origin) {
+    /// Writes the next numbering, under this epoch.
+    fn open(self, epoch: Epoch, numbering: Numbering, next_index: Index, origin: Origin) {
         let (old, mapping) = (self.position, self.mapping());
         let (system_id, timeline) = positions::server();
         let renumbered = self.locked.rewrite(&Position {
-            epoch: old.epoch.next(),
+            epoch,
             next_index,
             settled_index: next_index,
             incarnation: 0,
@@ -124,7 +124,7 @@ impl<'a> Ended<'a> {
         });
         next_command();
         let id = self.sequence.id;
-        invalidation::note(id, Change::Renumbered { old, mapping }).or_raise();
+        invalidation::note(id, Change::Renumbered { old, mapping, epoch }).or_raise();
         uncommitted::note_origin(renumbered.or_raise(), origin).or_raise();
         gapless::note_renumbering(id).or_raise();
     }
@@ -155,7 +155,8 @@ impl<'a> Restart<'a> {
     /// The same for a sequence that has just been made: what lies before that was none of its
     /// values.
     pub fn begin(self, numbering: Numbering, next_index: Index) {
-        self.0.open(numbering, next_index, Origin::New);
+        let epoch = self.0.position.epoch.restarted();
+        self.0.open(epoch, numbering, next_index, Origin::New);
     }
 
     /// Tells the client if this goes back to values that may have been served.
@@ -196,7 +197,8 @@ impl<'a> Continuation<'a> {
     /// Those of [`invalidation::note`].
     pub fn end(self) -> Result<(), HiloError> {
         let Ended { sequence, position, .. } = &self.0;
-        let change = Change::Renumbered { old: *position, mapping: self.mapping() };
+        let (old, epoch) = (*position, position.epoch.next());
+        let change = Change::Renumbered { old, mapping: self.mapping(), epoch };
         invalidation::note(sequence.id, change)
     }
 
@@ -213,7 +215,8 @@ impl<'a> Continuation<'a> {
                 next_index: ended.position.next_index,
             }),
         };
-        self.0.open(numbering, next_index, origin);
+        let epoch = self.0.position.epoch.next();
+        self.0.open(epoch, numbering, next_index, origin);
     }
 }
 

@@ -105,8 +105,8 @@ fn hilo_revoke(args: Args) {
 /// returns how many these are. Like core's GRANT … ON ALL SEQUENCES it warns if there are others,
 /// but not of those that the user cannot see.
 ///
-/// This is no SQL: a loop over `hilo_grant` would need a subtransaction for each sequence, since
-/// one that is dropped during the wait for its lock is no error here.
+/// This is no SQL: a loop over `hilo_grant` would need a subtransaction for each sequence. One that
+/// is dropped during the wait for its lock is no error here.
 fn change_all(args: Args, changes: Changes, code: PgSqlErrorCode, what: &str) -> i64 {
     let (grantee, set) = grantee_and_privileges(args, 0);
     let (pattern, owner, user) = (pattern(args, 2), own_role(args, 3), ffi::current_user());

@@ -1,5 +1,5 @@
 //! Which sessions of this database load hilo when they begin. If the server does not load it,
-//! session_preload_libraries decides, of which Postgres applies one: that of the role in this
+//! session_preload_libraries decides. Postgres applies one of them: that of the role in this
 //! database, else of the role, of the database, of all roles, of the server. The catalog has all
 //! but the last; so the answer is about sessions that connect from now on.
 
@@ -10,7 +10,7 @@ use crate::sql::call::spi;
 /// Who loads hilo.
 pub enum LoadedBy {
     All,
-    /// Those that have called it. Others only if a setting of their own says so.
+    /// The sessions that have called it. Others only if a setting of their own says so.
     Callers,
     /// All but those for whom this was set, as in ALTER.
     AllBut(String),
@@ -44,8 +44,8 @@ pub fn loaded_by() -> LoadedBy {
     }
 }
 
-/// What the catalog has set for sessions of this database: of each role what counts, and what is
-/// for all roles in the order in which it counts.
+/// The settings of the catalog for sessions of this database. Of each role it is the one that
+/// counts. Those for all roles are in the order in which they count.
 fn set_in_catalog() -> Vec<Setting> {
     let sql = "SELECT DISTINCT ON (s.setrole, CASE s.setrole WHEN 0 THEN s.setdatabase END)
                       s.setrole <> 0, substr(c.line, length('session_preload_libraries=') + 1),

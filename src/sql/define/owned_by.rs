@@ -8,18 +8,17 @@ use pgrx::pg_sys;
 use crate::catalog::catalog_oids;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::name::escape_for_message;
+use crate::catalog::name::{escape_for_message, identifiers};
 use crate::catalog::relations;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::shared;
-use crate::sql::types::column_ref_type::identifiers;
 
 /// The kinds of relations whose columns may own a sequence.
 const OWNERS: [u8; 3] =
     [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_PARTITIONED_TABLE, pg_sys::RELKIND_FOREIGN_TABLE];
 
-/// What is done with the table that owns a sequence.
+/// The purpose that the table which owns a sequence is looked up for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Its name is looked up.

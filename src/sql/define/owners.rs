@@ -1,17 +1,14 @@
-//! What happens to sequences and privileges in `hilo_set_owner`, DROP OWNED, REASSIGN OWNED and
-//! DROP ROLE: the same as to core's own sequences.
-
-use std::collections::HashMap;
+//! The effects on sequences and privileges of `hilo_set_owner`, DROP OWNED, REASSIGN OWNED and DROP
+//! ROLE: the same as to core's own sequences.
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::catalog::column_defaults::{self, ColumnDefault};
+use crate::catalog::column_defaults;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
-use crate::catalog::name::Name;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::table::next_command;
-use crate::catalog::{self, catalog_oids, default_privileges, role_references, roles};
+use crate::catalog::{catalog_oids, default_privileges, role_references, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
@@ -78,7 +75,7 @@ fn lock_owned_by(role: pg_sys::Oid, found: &[Sequence]) -> Result<Vec<LockedSequ
     Ok(locked)
 }
 
-/// What a statement that drops a sequence does with the column defaults that use it.
+/// The way in which a statement that drops a sequence treats the column defaults that use it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Dependents {
@@ -88,7 +85,8 @@ pub enum Dependents {
     Drop,
 }
 
-/// What DROP OWNED or REASSIGN OWNED is about to do, in the memory context of its statement.
+/// The work that DROP OWNED or REASSIGN OWNED is about to do, in the memory context of its
+/// statement.
 pub struct Belongings {
     roles: *mut pg_sys::List,
     /// The role after TO in REASSIGN OWNED.
@@ -130,7 +128,7 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongin
     }
     let roles = belongings.roles();
     // A user who may not do this must not get as far as a lock, nor may a standby or a read-only
-    // transaction; core will refuse the statement. SAFETY: reads a static of xact.c, which is true
+    // transaction. Core will refuse the statement. SAFETY: reads a static of xact.c, which is true
     // in recovery too.
     let read_only = unsafe { pg_sys::XactReadOnly };
     let allowed = roles.iter().all(|role| privileges::acts_as(ffi::current_user(), *role));
@@ -206,13 +204,12 @@ fn drop_owned(from: &[pg_sys::Oid], dependents: Dependents) -> Result<(), HiloEr
     for role in from {
         owned.push((*role, role_references::owned_by(*role)?));
     }
-    let type_oid = name_type()?;
     // The tables come before the sequences, as in hilo_drop(), and then the defaults that were
     // added during the waits.
-    drop_defaults(type_oid, owned.iter().flat_map(|(_, all)| all), dependents)?;
+    drop_defaults(owned.iter().flat_map(|(_, all)| all), dependents)?;
     for (role, found) in &owned {
         let locked = lock_owned_by(*role, found)?;
-        drop_defaults(type_oid, locked.iter().map(|one| &one.sequence), dependents)?;
+        drop_defaults(locked.iter().map(|one| &one.sequence), dependents)?;
         locked.into_iter().for_each(ddl_checks::remove);
     }
     for role in from {
@@ -227,40 +224,23 @@ fn drop_owned(from: &[pg_sys::Oid], dependents: Dependents) -> Result<(), HiloEr
     Ok(())
 }
 
-/// The OID of type hilo_sequence.
-pub fn name_type() -> Result<pg_sys::Oid, HiloError> {
-    let schema = privileges::extension_schema(catalog_oids()?.extension)?;
-    catalog::type_named(c"hilo_sequence", schema)
-}
-
 /// Drops the column defaults that use these sequences or, if they are kept, raises an error that
 /// names them all.
 fn drop_defaults<'a>(
-    type_oid: pg_sys::Oid,
     sequences: impl Iterator<Item = &'a Sequence>,
     dependents: Dependents,
 ) -> Result<(), HiloError> {
-    let names = memory::try_collect(sequences.map(|sequence| &sequence.name))?;
+    let mut names = memory::try_collect(sequences.map(|sequence| &sequence.name))?;
+    names.sort_unstable();
     if names.is_empty() {
         return Ok(());
     }
-    let mut users: HashMap<Name, Vec<ColumnDefault>> = HashMap::new();
-    for (default, name) in column_defaults::all(type_oid) {
-        users.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
-        users.entry(name).or_default().try_push(default)?;
+    let mut users = column_defaults::all();
+    users.retain(|(_, name)| names.binary_search(&name).is_ok());
+    if !users.is_empty() && dependents == Dependents::Keep {
+        return Err(HiloError::OwnedHasDependents(column_defaults::describe_users(&users)?));
     }
-    let used: Vec<(&Name, &ColumnDefault)> =
-        memory::try_collect(names.iter().flat_map(|name| {
-            users.get(*name).into_iter().flatten().map(|default| (*name, default))
-        }))?;
-    if !used.is_empty() && dependents == Dependents::Keep {
-        let say = |(name, default): &(&Name, &ColumnDefault)| {
-            let default = column_defaults::describe(default);
-            format!("{default} depends on hilo sequence \"{name}\"")
-        };
-        return Err(HiloError::OwnedHasDependents(memory::try_collect(used.iter().map(say))?));
-    }
-    used.iter().for_each(|(_, default)| column_defaults::drop_default(default));
+    users.iter().for_each(|(default, _)| column_defaults::drop_default(default));
     Ok(())
 }
 
@@ -283,8 +263,8 @@ pub fn role_dropped(role: pg_sys::Oid) {
     }
 }
 
-/// Trigger that records the roles of rows that were copied into the catalog, as by a restore. Those
-/// of SQL objects of an older version are recorded by the first worker after their update.
+/// Trigger that records the roles of rows that were copied into the catalog, as by a restore. The
+/// first worker after an update of the SQL objects records those of an older version.
 #[pg_guard]
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_note_roles(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {

@@ -1,7 +1,7 @@
 //! Whether a value of `hilo.server_prefix` is compatible with the sequences that exist, checked
 //! when it is set.
 //!
-//! When the setting is read from the configuration file, it is not refused: sessions without a
+//! When the setting is read from the configuration file, it is not refused. Sessions without a
 //! transaction could not look up the sequences, and all sessions are to have the same value. Then
 //! each sequence that it is not compatible with refuses to make keys.
 
@@ -51,7 +51,7 @@ fn forbidden(prefix: &[u8]) -> Option<String> {
 }
 
 /// Whether the sequences can be looked up: in SET, ALTER ROLE, ALTER DATABASE and ALTER SYSTEM.
-/// ALTER SYSTEM names the file as its source, as a reload does; but a reload happens between two
+/// ALTER SYSTEM names the file as its source, as a reload does. But a reload happens between two
 /// messages of the client, at times in a transaction, and never while a statement is running.
 fn can_look(source: pg_sys::GucSource::Type) -> bool {
     use pg_sys::GucSource::*;

@@ -193,7 +193,7 @@ pub fn begin_with(sequence: &Sequence, next: Option<i64>) {
 }
 
 /// Ends the numbering of a sequence that is about to be dropped, and returns the value that it
-/// would have served next; `None`: it is exhausted. What others hold of it is written off.
+/// would have served next. `None`: it is exhausted. Ranges that others hold of it are written off.
 ///
 /// # Errors
 /// `NodesShare` if other nodes serve the sequence too.
@@ -230,9 +230,9 @@ fn continued(position: &Position, old: &Sequence) -> Result<(Numbering, Index), 
 }
 
 /// Whether these options change the value of an index. Another increment does, and so does the
-/// start or end of cycling; for a sequence that cycles, so do other bounds or another data type,
-/// because they change its laps. Whatever changes in a gapless sequence waits for the transaction
-/// that draws from it, and gets an epoch of its own, by which the others learn of it.
+/// start or end of cycling. For a sequence that cycles, so do other bounds or another data type,
+/// because they change its laps. Every change of a gapless sequence waits for the transaction that
+/// draws from it. It gets an epoch of its own, by which the others learn of it.
 fn renumbers(old: &Definition, options: &Options) -> bool {
     if options.gapless.is_some_and(|new| new != old.gapless)
         || (old.gapless && *options != Options::default())
@@ -300,7 +300,7 @@ fn after(
         return Ok((starting_at(value)?, Index(1)));
     }
     // The node that has the first stripe must not serve the value again, and the other nodes must
-    // not skip one, so the numbering starts at the next value.
+    // not skip one. So the numbering starts at the next value.
     let (min, max) = (definition.min_value, definition.max_value);
     let next = value.checked_add(definition.increment).filter(|next| (min..=max).contains(next));
     if let Some(next) = next {

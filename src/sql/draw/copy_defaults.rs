@@ -24,7 +24,7 @@ use std::ffi::CStr;
 use pgrx::pg_sys;
 
 use crate::backend::Global;
-use crate::catalog::catalog_oids;
+use crate::catalog::{catalog_oids, roles};
 use crate::process::ffi;
 use crate::sql::call::raw_function::{argument, raw_functions};
 use crate::sql::column::generated_always::{self, is_of_extension};
@@ -139,13 +139,6 @@ fn twin(result: pg_sys::Oid, argument: pg_sys::Oid) -> pg_sys::Oid {
 
 /// Whether the current role may execute a function.
 fn may_execute(function: pg_sys::Oid) -> bool {
-    let (user, mode) = (ffi::current_user(), pg_sys::ACL_EXECUTE as pg_sys::AclMode);
-    // SAFETY: a catalog look-up, inside a transaction.
-    unsafe {
-        #[cfg(feature = "pg15")]
-        let result = pg_sys::pg_proc_aclcheck(function, user, mode);
-        #[cfg(not(feature = "pg15"))]
-        let result = pg_sys::object_aclcheck(pg_sys::ProcedureRelationId, function, user, mode);
-        result == pg_sys::AclResult::ACLCHECK_OK
-    }
+    let user = ffi::current_user();
+    roles::is_allowed(user, pg_sys::ProcedureRelationId, function, pg_sys::ACL_EXECUTE)
 }

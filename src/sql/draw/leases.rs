@@ -64,7 +64,7 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
     granted.row(args, &ids)
 }
 
-/// What `hilo_lease` returns.
+/// The result of `hilo_lease`.
 struct Granted {
     id: LeaseId,
     sequence: SequenceId,
@@ -129,7 +129,7 @@ fn repeated(
         closed.detail()
     } else if lease.sequence != sequence.id || lease.range.len() > count {
         "It is a lease of another sequence, or of more values.".into()
-    } else if epoch()? != Some(lease.epoch) {
+    } else if !epoch()?.is_some_and(|epoch| epoch.continues(lease.epoch)) {
         "The sequence has been renumbered since.".into()
     } else {
         let (first, last) = lease.ends(lease.range);
@@ -200,7 +200,7 @@ fn lease_id(args: Args) -> LeaseId {
     id_of(required(args, 0, "lease"))
 }
 
-/// Why a lease is not open, if it is not. What this transaction does to it counts.
+/// Why a lease is not open, if it is not. The changes of this transaction count.
 fn closed(lease: &Lease) -> Option<Closed> {
     let now = ffi::now();
     let own = lease_news::end_of(&lease.id).map(|how| match how {
@@ -277,16 +277,13 @@ fn hilo_lease_return(args: Args) -> i64 {
 
 /// `hilo_lease_renew(lease, ttl)`: the lease expires so long after now; NULL: it does not. Returns
 /// when it does.
-fn hilo_lease_renew(args: Args) -> pg_sys::Datum {
+fn hilo_lease_renew(args: Args) -> Option<i64> {
     begin_write(c"hilo_lease_renew()");
     let id = lease_id(args);
     let expires_at = expiry(args, 1, ffi::now());
     let (lease, _) = open(&catalog_oids().or_raise(), &id).or_raise();
     change(&lease, Change::Renew(expires_at));
-    match expires_at {
-        Some(at) => at.0.into(),
-        None => args.null(),
-    }
+    expires_at.map(|at| at.0)
 }
 
 /// `hilo_lease_revoke(lease, holder)`: ends a lease, or the leases of a holder, that will not come

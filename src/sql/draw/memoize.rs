@@ -1,8 +1,8 @@
 //! Memoize, a plan that keeps what a LATERAL item of FROM returned and returns it again to later
 //! rows with the same parameters.
 //!
-//! Core does not use it where the columns or the conditions of an item call a volatile function,
-//! but it does where the item is one: `FROM orders o, hilo_nextvals('lines', o.n)` would give
+//! Core does not use it where the columns or the conditions of an item call a volatile function.
+//! But it does where the item is one: `FROM orders o, hilo_nextvals('lines', o.n)` would give
 //! several orders the same values. Core's own `nextval` in a LATERAL subquery is no exception. So
 //! the planner is told, of each item that calls hilo's functions, what core leaves out: that what
 //! it returns is volatile. All other items are planned as if hilo were not there. So is a function

@@ -4,6 +4,7 @@ use pgrx::pg_sys;
 
 use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
+use crate::catalog::table::split;
 use crate::catalog::{definitions, missing, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
@@ -110,7 +111,7 @@ unsafe fn hit_of_series(fcinfo: pg_sys::FunctionCallInfo) -> Option<pg_sys::Datu
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the caller hands on the call of a set-returning function as it came from Postgres;
+    // SAFETY: the caller hands on the call of a set-returning function as it came from Postgres.
     // `begin_series` makes the series before it is used, in memory that the calls share.
     unsafe {
         let args = Args::new(fcinfo);
@@ -189,9 +190,7 @@ pub unsafe fn record(
     values: &[Option<pg_sys::Datum>],
 ) -> pg_sys::Datum {
     let mut desc = std::ptr::null_mut();
-    let mut datums: Vec<_> =
-        values.iter().map(|value| value.unwrap_or(pg_sys::Datum::null())).collect();
-    let mut nulls: Vec<_> = values.iter().map(Option::is_none).collect();
+    let (mut datums, mut nulls) = split(values);
     // SAFETY: the caller guarantees that there is a value for each column, of its type; both arrays
     // have an element for each.
     unsafe {

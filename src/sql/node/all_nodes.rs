@@ -20,10 +20,9 @@ use hilo_core::name as names;
 use hilo_core::summary::Numbering;
 
 use crate::advice::{FOLLOW_CITUS, RESTART};
-use crate::catalog::catalog_oids;
-use crate::catalog::name::Name;
-use crate::catalog::positions;
+use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::table::{bytes_of, text_datum};
+use crate::catalog::{positions, version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::TryGrow;
 use crate::process::time_limit::{self, Unfinished};
@@ -106,13 +105,7 @@ fn run(command: &str) -> Result<Vec<Answer>, Unfinished> {
 
 /// The schema of the extension's functions, which is the same on all nodes, quoted.
 fn schema() -> String {
-    let extension = catalog_oids().or_raise().extension.to_u32();
-    let sql = format!(
-        "SELECT n.nspname::pg_catalog.text FROM pg_catalog.pg_extension e
-           JOIN pg_catalog.pg_namespace n ON n.oid OPERATOR(pg_catalog.=) e.extnamespace
-          WHERE e.oid OPERATOR(pg_catalog.=) {extension}::pg_catalog.oid"
-    );
-    spi::quoted(&spi::look_up(&sql, |row| row.text(1)).into_iter().next().unwrap_or_default())
+    escape_for_message(&version::schema_identifier().or_raise())
 }
 
 /// `hilo_create_on_all_nodes(names, options)`: a row for each sequence and node. The function for

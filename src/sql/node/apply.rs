@@ -352,13 +352,10 @@ fn check_unused(names: &HashSet<Name>) -> Result<(), HiloError> {
     if names.is_empty() {
         return Ok(());
     }
-    let all = column_defaults::all(owners::name_type()?);
-    let used = all.iter().filter(|(_, name)| names.contains(name)).map(|(default, name)| {
-        let default = column_defaults::describe(default);
-        format!("{default} depends on hilo sequence \"{name}\"")
-    });
-    match memory::try_collect(used)? {
-        used if used.is_empty() => Ok(()),
-        used => Err(HiloError::PruneHasDependents(used)),
+    let mut users = column_defaults::all();
+    users.retain(|(_, name)| names.contains(name));
+    match users.is_empty() {
+        true => Ok(()),
+        false => Err(HiloError::PruneHasDependents(column_defaults::describe_users(&users)?)),
     }
 }

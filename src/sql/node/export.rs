@@ -1,7 +1,5 @@
 //! `hilo_export`: what a document says of the sequences that exist.
 
-use std::ffi::CStr;
-
 use pgrx::pg_sys;
 
 use hilo_core::document::{Described, Document, Grant, VERSION};
@@ -138,12 +136,7 @@ pub fn role_name(role: pg_sys::Oid) -> Option<String> {
     if role == roles::PUBLIC {
         return Some("public".into());
     }
-    // SAFETY: a catalog look-up; the result is null, which is checked, or a C string in the current
-    // memory context.
-    unsafe {
-        let name = pg_sys::GetUserNameFromId(role, true);
-        (!name.is_null()).then(|| utf8(CStr::from_ptr(name).to_bytes()))
-    }
+    roles::name(role).map(|name| utf8(name.to_bytes()))
 }
 
 /// The column that owns a sequence, if any, as a document has it.

@@ -19,13 +19,12 @@ use hilo_core::numbers::SequenceId;
 use hilo_core::options::{DataType, Definition};
 
 use crate::backend::Global;
-use crate::catalog::columns::{self, sequence as column};
+use crate::catalog::columns;
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::name::Name;
 use crate::catalog::node;
 use crate::catalog::positions::{self, Position, REPLICATED};
 use crate::catalog::roles::NOBODY;
-use crate::catalog::table::{LockWait, Row, RowLock};
+use crate::catalog::table::{LockWait, RowLock};
 use crate::catalog::{CatalogOids, catalog_oids, default_privileges, privileges, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
@@ -198,7 +197,7 @@ fn is_served_here(id: SequenceId) -> Result<bool, HiloError> {
     Ok(own.iter().any(Position::is_ours))
 }
 
-/// The options that the numbers are made of: columns 3 to 9, in this order, and `gapless`.
+/// The options that the numbers are made of.
 fn numbers(of: &Definition) -> (DataType, [i64; 4], [bool; 3]) {
     let bounds = [of.start_value, of.increment, of.min_value, of.max_value];
     (of.data_type, bounds, [of.cycle, of.ordered, of.gapless])
@@ -208,7 +207,15 @@ fn numbers(of: &Definition) -> (DataType, [i64; 4], [bool; 3]) {
 fn sequence(fired: &Fired) -> Result<Verdict, HiloError> {
     match fired.event {
         Event::Insert => inserted(&Sequence::from_row(&fired.new_row())),
-        Event::Update => updated(&fired.old(), &Sequence::from_row(&fired.new_row())),
+        Event::Update => {
+            let new = Sequence::from_row(&fired.new_row());
+            let merged = merged(&Sequence::from_row(&fired.old()), &new)?;
+            invalidation::note(merged.id, Change::Terms)?;
+            Ok(match merged == new {
+                true => Verdict::Accept,
+                false => Verdict::With((1..).zip(merged.values()).collect()),
+            })
+        }
         Event::Delete => {
             let id = Sequence::from_row(&fired.old()).id;
             forget_numbers(&catalog_oids()?, id)?;
@@ -221,14 +228,13 @@ fn sequence(fired: &Fired) -> Result<Verdict, HiloError> {
 fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
     if let Some(locked) = definitions::lock_existing(new.id)? {
         let known = &locked.sequence;
-        let kept = kept(known, new)?;
         // If the new owner does not exist here, `missing_owner` has replaced it with the role that
         // this runs as.
         let owner = if new.owner == ffi::current_user() { known.owner } else { new.owner };
-        let merged = Sequence { owner, created_at: known.created_at, ..merge(known, new, &kept) };
+        let merged = Sequence { owner, created_at: known.created_at, ..merged(known, new)? };
         if merged != *known {
             locked.update(&merged);
-            tell(&merged)?;
+            invalidation::note(merged.id, Change::Terms)?;
         }
         return Ok(Verdict::KeepOut);
     }
@@ -246,19 +252,9 @@ fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
     Ok(Verdict::Accept)
 }
 
-/// The columns that the numbers are made of.
-const NUMBERS: std::ops::RangeInclusive<i16> = column::DATA_TYPE..=column::ORDERED;
-
-fn updated(old_row: &Row, new: &Sequence) -> Result<Verdict, HiloError> {
-    let old = Sequence::from_row(old_row);
-    let kept = kept(&old, new)?;
-    tell(&merge(&old, new, &kept))?;
-    Ok(Verdict::With(kept.into_iter().map(|column| (column, old_row.datum(column))).collect()))
-}
-
-/// The columns that keep their old values when `new` arrives for `old`.
-fn kept(old: &Sequence, new: &Sequence) -> Result<Vec<i16>, HiloError> {
-    let mut kept = Vec::new();
+/// The sequence that `new`, which has arrived, makes of `old`.
+fn merged(old: &Sequence, new: &Sequence) -> Result<Sequence, HiloError> {
+    let mut merged = new.clone();
     if new.name != old.name && definitions::by_name(&new.name)?.is_some() {
         warn(
             format!(
@@ -269,52 +265,25 @@ fn kept(old: &Sequence, new: &Sequence) -> Result<Vec<i16>, HiloError> {
              here.",
             "Rename one of the two sequences.",
         );
-        kept.push(column::NAME);
-    }
-    if new.owner == NOBODY {
-        kept.push(column::OWNER);
-    } else {
-        roles::depend_on(new.owner)?;
-    }
-    if numbers(&new.definition) != numbers(&old.definition) && is_served_here(old.id)? {
-        differs(&old.name);
-        kept.extend(NUMBERS);
-        kept.push(column::GAPLESS);
-    }
-    Ok(kept)
-}
-
-/// `new`, except for the columns that are kept from `old`.
-fn merge(old: &Sequence, new: &Sequence, kept: &[i16]) -> Sequence {
-    let mut merged = new.clone();
-    if kept.contains(&column::NAME) {
         merged.name = old.name.clone();
     }
-    if kept.contains(&column::OWNER) {
-        merged.owner = old.owner;
+    match new.owner {
+        NOBODY => merged.owner = old.owner,
+        owner => roles::depend_on(owner)?,
     }
-    if kept.contains(NUMBERS.start()) {
-        let Definition { block_size, slice_size, ref key_format, .. } = new.definition;
-        let key_format = key_format.clone();
+    if numbers(&new.definition) != numbers(&old.definition) && is_served_here(old.id)? {
+        warn(
+            format!("hilo sequence \"{}\" is numbered differently on another server", old.name),
+            "A row of _hilo.sequence arrived by replication with a different data type, \
+             increment, start value, bounds, cycle, order, or gapless. This server kept its own, \
+             because it has numbered the sequence by them.",
+            "Make the same change on every node that serves the sequence.",
+        );
+        let Definition { block_size, slice_size, key_format, .. } = merged.definition;
         merged.definition =
             Definition { block_size, slice_size, key_format, ..old.definition.clone() };
     }
-    merged
-}
-
-/// Tells memory of a definition that has changed.
-fn tell(new: &Sequence) -> Result<(), HiloError> {
-    invalidation::note(new.id, Change::Terms)
-}
-
-fn differs(name: &Name) {
-    warn(
-        format!("hilo sequence \"{name}\" is numbered differently on another server"),
-        "A row of _hilo.sequence arrived by replication with a different data type, increment, \
-         start value, bounds, cycle, order, or gapless. This server kept its own, because it has \
-         numbered the sequence by them.",
-        "Make the same change on every node that serves the sequence.",
-    );
+    Ok(merged)
 }
 
 /// A row of `_hilo.privilege`.

@@ -30,7 +30,7 @@ const MOVED: [&CStr; 7] =
 /// `copy` must be the node of a statement that may be changed.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn follow_tables(copy: *mut pg_sys::CopyStmt) {
-    // SAFETY: the caller guarantees the node, whose relation is null or one with a name; the
+    // SAFETY: the caller guarantees the node, whose relation is null or one with a name. The
     // look-ups run inside a transaction, by names that are C strings. The new name is a static.
     unsafe {
         let Some(relation) = (*copy).relation.as_mut() else { return };

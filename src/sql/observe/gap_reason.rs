@@ -42,7 +42,7 @@ impl Reason {
 /// A range, with why a column may lack its values.
 pub type Known = (Reason, Range);
 
-/// What is known of the indexes of a position.
+/// The known reasons for the indexes of a position.
 pub fn indexes(
     ids: &CatalogOids,
     sequence: &Sequence,
@@ -61,7 +61,7 @@ pub fn indexes(
     Ok(known)
 }
 
-/// What was in memory when the server last went down and is not written off yet.
+/// The ranges that were in memory when the server last went down and are not written off yet.
 fn lost(
     ids: &CatalogOids,
     sequence: &Sequence,

@@ -1,4 +1,4 @@
-//! What is shown of sequences: statistics, gaps, what a value is.
+//! Views and functions about sequences: statistics, gaps, the value at an index.
 
 pub mod find_gaps;
 pub mod gap_reason;

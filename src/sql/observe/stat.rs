@@ -12,6 +12,7 @@ use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::pool::{Pool, Ranges};
 use hilo_core::range::Range;
 
+use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, definitions, missing, node, positions, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
@@ -26,9 +27,10 @@ use crate::shared::slot::{DROPPED, LEAVING, Locked};
 use crate::shared::totals::Totals;
 use crate::shared::{self, Shared};
 use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::observe::visibility::Visible;
 
-sql_functions!(hilo_stat_reset);
+sql_functions!(hilo_stat_reset, stat_slices, stat_ranges);
 
 /// Visits the slots of this database's sequences, each under its lock. `visit` must not allocate
 /// memory, because an allocation could fail under the lock.
@@ -200,46 +202,28 @@ fn catalogued(index_space: &IndexSpace) -> Option<(IndexSpace, Mapping)> {
 }
 
 /// `hilo.stat_slices()`: one row for each slice that a session holds.
-#[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
-fn stat_slices() -> TableIterator<
-    'static,
-    (
-        name!(sequence, i64),
-        name!(pid, i32),
-        name!(next_value, Option<i64>),
-        name!(last_value, Option<i64>),
-        name!(left_in_slice, i64),
-    ),
-> {
+fn stat_slices(args: Args) {
     let shared = shared::get().or_raise();
-    let mut mappings = Mappings::new();
-    let mut visible = Visible::of_caller();
-    let mut slices = slices(shared);
-    slices.retain(|(_, index_space, _)| visible.contains(index_space.key.sequence));
-    TableIterator::new(slices.into_iter().filter_map(move |(pid, index_space, rest)| {
+    let (mut mappings, mut visible) = (Mappings::new(), Visible::of_caller());
+    let mut rows = StoredRows::begin(args);
+    for (pid, index_space, rest) in slices(shared) {
+        let id = index_space.key.sequence;
+        if !visible.contains(id) {
+            continue;
+        }
         let mapping = mappings.get(&index_space);
         let rest = if mapping.is_some() { rest } else { Range::EMPTY };
-        let next = if rest.is_empty() { None } else { mapping?.value(rest.start) };
-        let last = if rest.start > Index::ZERO { mapping?.value(rest.start - 1) } else { None };
-        Some((index_space.key.sequence.0, pid, next, last, rest.len()))
-    }))
+        let value = |at| mapping.and_then(|mapping| mapping.value(at)).map(Into::into);
+        let next = if rest.is_empty() { None } else { value(rest.start) };
+        let last = if rest.start > Index::ZERO { value(rest.start - 1) } else { None };
+        let row = [Some(id.0.into()), Some(pid.into()), next, last, Some(rest.len().into())];
+        // SAFETY: the function is declared to return a bigint, an integer and three bigints.
+        unsafe { rows.add_some(row) };
+    }
 }
 
 /// `hilo.stat_ranges()`: every range in memory, with the tier that holds it.
-#[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
-fn stat_ranges() -> TableIterator<
-    'static,
-    (
-        name!(sequence, i64),
-        name!(first_value, i64),
-        name!(last_value, i64),
-        name!(count, i64),
-        name!(tier, String),
-        name!(pid, Option<i32>),
-    ),
-> {
+fn stat_ranges(args: Args) {
     let shared = shared::get().or_raise();
     let slices = slices(shared);
     let mut mappings = Mappings::new();
@@ -254,26 +238,31 @@ fn stat_ranges() -> TableIterator<
         let (tier, pid) = if pid == 0 { (Tier::Returned, None) } else { (Tier::Slice, Some(pid)) };
         Some((index_space.key.sequence, rest, mapping, tier, pid))
     });
-    let mut rows: Vec<(SequenceId, Range, Mapping, Tier, Option<i32>)> =
-        memory::try_collect(of_slices).or_raise();
+    let mut all = memory::try_collect(of_slices).or_raise();
     for (sequence, mapping, current, pool, leaving) in pools {
-        let all = tiers(current, &pool, &leaving)
+        let ranges = tiers(current, &pool, &leaving)
             .map(|(tier, range)| (sequence, range, mapping, tier, None));
-        rows.try_extend(all).or_raise();
+        all.try_extend(ranges).or_raise();
     }
     for (pid, index_space, range) in pending(shared) {
         if let Some(mapping) = mappings.get(&index_space) {
             let row = (index_space.key.sequence, range, mapping, Tier::Leased, pid);
-            rows.try_push(row).or_raise();
+            all.try_push(row).or_raise();
         }
     }
-    make_disjoint(&mut rows);
-    let mut visible = Visible::of_caller();
-    rows.retain(|(sequence, ..)| visible.contains(*sequence));
-    TableIterator::new(rows.into_iter().filter_map(|(sequence, range, mapping, tier, pid)| {
-        let (first, last) = (mapping.value(range.start)?, mapping.value(range.last())?);
-        Some((sequence.0, first, last, range.len(), tier.name().to_string(), pid))
-    }))
+    make_disjoint(&mut all);
+    let (mut visible, mut rows) = (Visible::of_caller(), StoredRows::begin(args));
+    for (sequence, range, mapping, tier, pid) in all {
+        if let (Some(first), Some(last)) = (mapping.value(range.start), mapping.value(range.last()))
+            && visible.contains(sequence)
+        {
+            let numbers = [sequence.0, first, last, range.len()];
+            let [id, first, last, count] = numbers.map(|number| Some(number.into()));
+            let tier = Some(text_datum(tier.name().as_bytes()));
+            // SAFETY: the function is declared to return four bigints, a text and an integer.
+            unsafe { rows.add_some([id, first, last, count, tier, pid.map(Into::into)]) };
+        }
+    }
 }
 
 /// The slices that the sessions of this database hold, with the pids of the sessions; 0 if the

@@ -6,8 +6,8 @@ use std::ffi::CStr;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use crate::catalog::catalog_oids;
 use crate::catalog::name::{escape_for_message, utf8};
+use crate::catalog::version;
 use crate::errors::OrRaise;
 use crate::process::ffi;
 use crate::process::memory;
@@ -25,12 +25,9 @@ pub struct Source {
 
 impl Source {
     pub fn new() -> Source {
-        // SQL objects of another version are refused.
-        catalog_oids().or_raise();
-        let sql = "SELECT quote_ident(nspname) || '.' FROM pg_extension e
-                     JOIN pg_namespace n ON n.oid = e.extnamespace WHERE extname = 'hilo'";
-        let views = spi::look_up(sql, |row| row.bytes(1)).pop();
-        Source { views: views.flatten().unwrap_or_default() }
+        let mut views = version::schema_identifier().or_raise();
+        views.push(b'.');
+        Source { views }
     }
 
     /// The rows of a query, in which `@` stands before the names of the extension's functions and
@@ -44,7 +41,8 @@ impl Source {
     }
 }
 
-/// Why a part cannot be read. What ends the session's statement or transaction ends the report too.
+/// Why a part cannot be read. An error that ends the session's statement or transaction ends the
+/// report too.
 fn unreadable(error: CaughtError) -> String {
     match &error {
         _ if subtransaction::is_final(&error) => error.rethrow(),
@@ -103,8 +101,8 @@ fn converted(bytes: &[u8]) -> Option<String> {
     let mut into = memory::with_capacity::<u8>(size).or_raise();
     into.resize(size, 0);
     // SAFETY: the first two read a static and a catalog. The conversion reads as many bytes as
-    // there are, writes at most as many as there is room for, with a zero behind them, and raises
-    // no error for text that it cannot convert.
+    // there are, and writes at most as many as there is room for, with a zero behind them. It
+    // raises no error for text that it cannot convert.
     let read = unsafe {
         let encoding = pg_sys::GetDatabaseEncoding();
         let conversion = pg_sys::FindDefaultConversionProc(encoding, UTF8);

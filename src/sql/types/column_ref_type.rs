@@ -5,12 +5,13 @@
 //! column has raises a warning and becomes [`ColumnRef::NOWHERE`]: the sequence is restored without
 //! an owner column.
 
-use std::ffi::{CStr, CString, c_char};
-use std::ptr;
+use std::ffi::{CStr, CString};
 
 use pgrx::prelude::*;
 
 use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::name::identifiers;
+use crate::catalog::relations;
 use crate::sql::call::raw_function::{input_functions, output_functions};
 
 // A client knows no OIDs, so the binary format has names too.
@@ -34,13 +35,8 @@ fn parse(input: &CStr) -> ColumnRef {
     }
     let found = identifiers(input).and_then(|names| match names.as_slice() {
         [schema, table, column] => {
-            // SAFETY: look-ups in system caches, inside a transaction, by names that are C strings.
-            // None of them locks what it finds: the value is as good as any OID that was just read.
-            let relid = unsafe {
-                let schema = pg_sys::get_namespace_oid(schema.as_ptr(), true);
-                pg_sys::get_relname_relid(table.as_ptr(), schema)
-            };
-            ColumnRef::named(relid, column)
+            // Nothing is locked: the value is as good as any OID that was just read.
+            ColumnRef::named(relations::named(schema, table), column)
         }
         _ => None,
     });
@@ -53,21 +49,4 @@ fn parse(input: &CStr) -> ColumnRef {
         );
         ColumnRef::NOWHERE
     })
-}
-
-/// The identifiers in `input`, separated by dots, without quotes or folded to lower case. `None`:
-/// it is no such list.
-pub fn identifiers(input: &CStr) -> Option<Vec<&CStr>> {
-    // SAFETY: SplitIdentifierString writes only into the palloc'ed copy, into which the cells of
-    // the list point; both stay in the current memory context.
-    unsafe {
-        let mut names: *mut pg_sys::List = ptr::null_mut();
-        let copy = pg_sys::pstrdup(input.as_ptr());
-        let split = pg_sys::SplitIdentifierString(copy, b'.' as c_char, &mut names);
-        if !split || names.is_null() {
-            return None;
-        }
-        let cells = (0..(*names).length as usize).map(|at| (*(*names).elements.add(at)).ptr_value);
-        Some(cells.map(|name| CStr::from_ptr(name.cast())).collect())
-    }
 }

@@ -1,18 +1,18 @@
 //! The type `hilo.role`: the role that owns or may use a sequence, in the catalog's rows.
 //!
 //! It stores a role's OID and prints the role's name. So a dump contains names, as in GRANT and
-//! OWNER TO, and a database restored into another cluster gives its sequences to the roles of the
-//! same names. A name that no role has raises a warning and becomes [`NOBODY`]; two triggers handle
-//! such a row (sql/catalog.sql). A role's name is always printed quoted as in SQL, so neither
-//! `public` nor `-` can be mistaken for one.
+//! OWNER TO. A database restored into another cluster gives its sequences to the roles of the same
+//! names. A name that no role has raises a warning and becomes [`NOBODY`]; two triggers handle such
+//! a row (sql/catalog.sql). A role's name is always printed quoted as in SQL, so neither `public`
+//! nor `-` can be mistaken for one.
 
 use std::ffi::{CStr, CString};
 
 use pgrx::prelude::*;
 
-use crate::catalog::roles::{NOBODY, PUBLIC};
+use crate::catalog::name::identifiers;
+use crate::catalog::roles::{self, NOBODY, PUBLIC};
 use crate::sql::call::raw_function::{input_functions, output_functions};
-use crate::sql::types::column_ref_type::identifiers;
 
 // A client knows no OIDs, so the binary format has names too.
 input_functions!(read; hilo_role_in, hilo_role_recv);
@@ -67,18 +67,6 @@ fn identifier(input: &CStr) -> &CStr {
 
 /// The text of a role. A role that has been dropped is printed as `-`, and is read back as such.
 fn text(role: pg_sys::Datum) -> CString {
-    let text = match pg_sys::Oid::from(role.value() as u32) {
-        PUBLIC => PUBLIC_TEXT,
-        NOBODY => NOBODY_TEXT,
-        // SAFETY: the name is null, which is checked, or a copy in the current memory context.
-        // quote_identifier returns it or another copy there.
-        role => unsafe {
-            let name = pg_sys::GetUserNameFromId(role, true);
-            match name.is_null() {
-                true => NOBODY_TEXT,
-                false => CStr::from_ptr(pg_sys::quote_identifier(name)),
-            }
-        },
-    };
-    text.to_owned()
+    let role = pg_sys::Oid::from(role.value() as u32);
+    roles::identifier(role).unwrap_or_else(|| NOBODY_TEXT.to_owned())
 }

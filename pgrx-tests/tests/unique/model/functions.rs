@@ -87,7 +87,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
         ],
     ),
     ("changes counters that nothing is served by", &["hilo_stat_reset"]),
-    ("calls hilo_lease and its kin for each row", &["hilo_refill"]),
+    ("calls hilo_lease and its kin for each row", &["hilo_refill", "hilo_transfer"]),
     ("needs Citus: calls hilo_apply on each node", &["hilo_create_on_all_nodes"]),
     (
         "a trigger that only a subscriber or a restore runs, or that keeps rows out of it",

@@ -1,0 +1,126 @@
+//! A centre and its branches in every order of their steps, crashes, promotions and copies: no
+//! value has two owners, and none has no owner.
+//!
+//! `hilo_transfer` gives a value away by request, and the branch writes a request down before it
+//! makes it. Requests and answers are lost, and come twice or late. What one transaction writes
+//! shows together, so a step is a commit, a message or a step in memory, and a crash may lie
+//! between any two. Each transfer is of one value.
+//!
+//! `cargo test -p hilo-core --release --test branches`
+#![cfg(not(any(debug_assertions, loom)))]
+
+mod state;
+mod steps;
+
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use state::{COPY, LIMIT, REQUESTS, SERVERS, State};
+use steps::{Action, Fault, Protocol};
+
+impl Model for Protocol {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        let mut state = State::default();
+        for branch in &mut state.branches[..self.branches] {
+            (branch.is_up, branch.is_ready) = (true, true);
+        }
+        vec![state]
+    }
+
+    fn actions(&self, _: &State, actions: &mut Vec<Action>) {
+        use Action::*;
+        for server in 0..SERVERS {
+            actions.extend(
+                [WriteDown, Ask, Receive, Lend, Serve, TakeOver, Answer, Crash]
+                    .map(|action| action(server)),
+            );
+            actions.extend((1..=REQUESTS).map(|request| AnswerLate(server, request)));
+        }
+        actions.extend([Draw, RollBack, CutOff, Promote, Copy, Restore, Clone]);
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        use Action::*;
+        match action {
+            Answer(_) | AnswerLate(..) | Draw => self.centre(*state, action),
+            RollBack | CutOff | Promote | Crash(_) | Copy | Restore | Clone => {
+                self.fail(*state, action)
+            }
+            WriteDown(server) | Ask(server) | Receive(server) | Lend(server) | Serve(server)
+            | TakeOver(server) => self.branch(*state, server, action),
+        }
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("nothing twice", |_, state: &State| !state.twice),
+            Property::always("one owner each", |_, state: &State| state.has_one_owner_each()),
+            Property::always("an owner each", |_, state: &State| state.has_an_owner_each()),
+            // It is not all true because nothing happens.
+            Property::sometimes("all is used", |_, state: &State| state.used == (1 << LIMIT) - 1),
+            Property::sometimes("a late request finds a later one", |_, state: &State| {
+                let latest = |server: usize| state.centre.leases[server].map_or(0, |lease| lease.0);
+                (0..SERVERS).any(|server| {
+                    let late = state.branches[server].late;
+                    late != 0 && late.trailing_zeros() < u32::from(latest(server))
+                })
+            }),
+        ]
+    }
+}
+
+const CRASHES: Protocol =
+    Protocol { branches: 2, failures: 1, promotions: false, copies: false, fault: Fault::None };
+const PROMOTIONS: Protocol = Protocol { promotions: true, ..CRASHES };
+const COPIES: Protocol = Protocol { branches: 1, failures: 2, copies: true, ..CRASHES };
+
+/// Fails unless all promises hold in every state that there can be.
+fn holds(protocol: Protocol) {
+    let checker = protocol.checker().threads(2).spawn_bfs().join();
+    println!("{} states", checker.unique_state_count());
+    checker.assert_properties();
+}
+
+/// Fails unless `promise` is found to be broken.
+fn breaks(protocol: Protocol, fault: Fault, promise: &'static str) {
+    let found = HasDiscoveries::AllOf([promise].into());
+    let protocol = Protocol { fault, ..protocol };
+    let checker = protocol.checker().threads(2).finish_when(found).spawn_bfs().join();
+    checker.assert_any_discovery(promise);
+}
+
+#[test]
+fn crashes_and_lost_messages_repeat_nothing_and_lose_nothing() {
+    holds(CRASHES);
+}
+
+#[test]
+fn a_promoted_centre_that_lags_repeats_nothing_and_loses_nothing() {
+    holds(PROMOTIONS);
+}
+
+#[test]
+fn a_copy_of_a_branch_repeats_nothing_and_loses_nothing() {
+    holds(COPIES);
+}
+
+#[test]
+fn a_centre_that_forgets_or_mistakes_requests_is_found() {
+    breaks(CRASHES, Fault::AnswerForgotten, "an owner each");
+    breaks(CRASHES, Fault::LateAnswered, "an owner each");
+    breaks(PROMOTIONS, Fault::NothingSkipped, "nothing twice");
+}
+
+#[test]
+fn a_request_that_is_not_written_down_is_found() {
+    breaks(CRASHES, Fault::NotWrittenDown, "an owner each");
+}
+
+#[test]
+fn a_copy_that_goes_on_as_its_original_is_found() {
+    breaks(COPIES, Fault::RequestCopied, "nothing twice");
+    breaks(COPIES, Fault::NameCopied, "an owner each");
+    breaks(COPIES, Fault::FreeCopied, "nothing twice");
+}
