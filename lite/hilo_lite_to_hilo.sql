@@ -22,12 +22,21 @@ CREATE TEMP TABLE lite_unused ON COMMIT DROP AS
       FROM _hilo.lease WHERE expires_at <= clock_timestamp();
 ALTER TABLE pg_temp.lite_sequence ALTER COLUMN name TYPE text;
 CREATE TEMP TABLE lite_home ON COMMIT DROP AS
-    SELECT t.typnamespace::regnamespace AS schema, t.typowner AS owner,
-           '{hilo_alter,hilo_create,hilo_drop,hilo_grant,hilo_grant_all,hilo_key,hilo_key_value,hilo_lease,
-             hilo_lease_renew,hilo_lease_return,hilo_lease_revoke,hilo_nextkey,hilo_nextrange,hilo_nextval,
-             hilo_nextvals,hilo_refill,hilo_rename,hilo_revoke,hilo_setval}'::name[] AS functions
+    SELECT t.oid AS domain, t.typnamespace::regnamespace AS schema, t.typowner AS owner
       FROM pg_type t JOIN pg_attribute a ON a.atttypid = t.oid
      WHERE a.attrelid = '_hilo.sequence'::regclass AND a.attname = 'name';
+-- The functions that users call: they need hilo_lite's type for names, its view of sequences, or
+-- what is in its schema.
+CREATE TEMP TABLE lite_function ON COMMIT DROP AS
+    SELECT DISTINCT p.oid::regprocedure AS function
+      FROM pg_temp.lite_home h
+      JOIN pg_proc p ON p.pronamespace = h.schema AND p.proowner = h.owner AND p.proname LIKE 'hilo\_%'
+      JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
+     WHERE d.refobjid IN (
+        SELECT h.domain UNION ALL SELECT oid FROM pg_proc WHERE pronamespace = '_hilo'::regnamespace
+        UNION ALL SELECT oid FROM pg_type WHERE typnamespace = '_hilo'::regnamespace
+        UNION ALL SELECT oid FROM pg_class
+         WHERE relnamespace = h.schema AND relname = 'hilo_sequences');
 
 -- Below this value of the counter no value of the present numbering lies: index 0.
 ALTER TABLE pg_temp.lite_sequence ADD COLUMN base bigint;
@@ -48,7 +57,6 @@ DO $$
 DECLARE
     home lite_home := (SELECT h FROM pg_temp.lite_home h);
     d record;
-    functions text;
 BEGIN
     CREATE TEMP TABLE lite_default ON COMMIT DROP AS
         SELECT DISTINCT f.adrelid::regclass AS relation, a.attname,
@@ -57,17 +65,15 @@ BEGIN
           JOIN pg_attribute a ON a.attrelid = f.adrelid AND a.attnum = f.adnum
           JOIN pg_depend p ON p.classid = 'pg_attrdef'::regclass AND p.objid = f.oid
                           AND p.refclassid = 'pg_proc'::regclass
-          JOIN pg_proc c ON c.oid = p.refobjid
-         WHERE c.pronamespace = home.schema AND c.proowner = home.owner AND c.proname = ANY (home.functions);
+          JOIN pg_temp.lite_function c ON c.function = p.refobjid;
     FOR d IN SELECT * FROM pg_temp.lite_default LOOP
         EXECUTE format('ALTER TABLE %s ALTER COLUMN %I DROP DEFAULT', d.relation, d.attname);
     END LOOP;
     IF EXISTS (SELECT FROM pg_extension WHERE extname = 'hilo_lite') THEN
         DROP EXTENSION hilo_lite;
     ELSE
-        SELECT string_agg(p.oid::regprocedure::text, ', ') INTO functions FROM pg_proc p
-         WHERE p.pronamespace = home.schema AND p.proowner = home.owner AND p.proname = ANY (home.functions);
-        EXECUTE format('DROP FUNCTION %s, _hilo.frame', functions);
+        EXECUTE format('DROP FUNCTION %s, _hilo.frame',
+                       (SELECT string_agg(function::text, ', ') FROM pg_temp.lite_function));
         EXECUTE format('DROP VIEW %1$s.hilo_leases, %1$s.hilo_gaps, %1$s.hilo_sequences', home.schema);
         DROP SCHEMA _hilo CASCADE;
         EXECUTE format('DROP DOMAIN %s.hilo_sequence', home.schema);

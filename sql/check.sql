@@ -52,8 +52,21 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                    "hilo.prefetch" boolean, "hilo.window" bigint, fsync boolean, full_page_writes boolean, max_worker_processes bigint)
     ), readable AS MATERIALIZED (
         SELECT q.id, q.name, q.increment, q.min_value, q.max_value, q.cycle, q.gapless, q.owner, q.owned_by,
-               q.nodes, q.next_value, q.used_fraction
+               q.nodes, q.next_value, q.used_fraction, q.block_size
           FROM hilo.reserved q
+    ), core_twin AS MATERIALIZED (
+        SELECT r.id, r.name, r.block_size, c.oid::regclass::text AS twin, o.seqincrement AS increment,
+               -- hilo_facade leaves this comment.
+               r.block_size IS NOT NULL
+               AND EXISTS (SELECT FROM pg_catalog.pg_description d
+                            WHERE d.classoid = 1255::oid
+                              AND pg_catalog.starts_with(d.description, 'facade of hilo for ')) AS in_blocks
+          FROM pg_catalog.pg_sequence o
+          JOIN pg_catalog.pg_class c ON c.oid = o.seqrelid
+          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+         CROSS JOIN LATERAL (
+             VALUES (c.relname::text), (pg_catalog.format('%s.%s', n.nspname, c.relname))) AS v (name)
+          JOIN readable r ON r.name = v.name
     ), slot AS MATERIALIZED (
         SELECT t.sequence, t.rate, t.errors, t.last_error, t.last_error_at,
                t.in_slices + t.in_current + t.in_standby + t.in_returned AS ready
@@ -402,17 +415,20 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
      UNION ALL
     -- hilo_adopt keeps a sequence that something else uses, or that another role owns. What was drawn from it is not
     -- looked at, which would wait for locks.
-    SELECT pg_catalog.format('sequence "%s"', q.name), 'note',
+    SELECT pg_catalog.format('sequence "%s"', o.name), 'note',
            pg_catalog.format('sequence %s of Postgres lives on beside it: whoever draws from that one gets the same numbers',
-                             o.sequence::regclass::text),
+                             o.twin),
            pg_catalog.format('If no tool needs it to be there, let everything call hilo_nextval instead, and drop it: DROP SEQUENCE %s',
-                             o.sequence::regclass::text), NULL
-      FROM (SELECT c.oid AS sequence, c.relname::text AS name, pg_catalog.format('%s.%s', n.nspname, c.relname) AS qualified
-              FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-             WHERE c.relkind = 'S') o
-     CROSS JOIN LATERAL (VALUES (o.name), (o.qualified)) AS v (name)
-      JOIN readable q ON q.name = v.name
-     WHERE EXISTS (SELECT FROM named d WHERE d.name = q.name)
+                             o.twin), NULL
+      FROM core_twin o
+     WHERE o.in_blocks OR EXISTS (SELECT FROM named d WHERE d.name = o.name)
+     UNION ALL
+    SELECT pg_catalog.format('sequence "%s"', o.name), 'warning',
+           pg_catalog.format('mappers take blocks of %s from it, but sequence %s of Postgres has INCREMENT BY %s',
+                             o.block_size, o.twin, o.increment),
+           'Let block_size be the allocation size of the mappers, with hilo_alter: with another one ids come twice.', NULL
+      FROM core_twin o
+     WHERE o.in_blocks AND o.increment <> 1 AND o.increment <> o.block_size
      UNION ALL
     -- Whoever may insert draws from a sequence that the column owns. From others he needs a privilege.
     SELECT pg_catalog.format('role %s', CASE r.grantee WHEN 0::oid THEN 'PUBLIC' ELSE pg_catalog.quote_ident(r.name) END), 'warning',

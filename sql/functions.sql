@@ -481,7 +481,7 @@ CREATE FUNCTION hilo_transfer(
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
     OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint, OUT numbering text
 )
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path FROM CURRENT
 AS $transfer$
 DECLARE
     known record;
@@ -494,16 +494,16 @@ BEGIN
         RAISE feature_not_supported USING MESSAGE = 'cannot transfer values in a transaction that is not READ COMMITTED',
             HINT = 'Such a transaction cannot see which requests others have made. Call it in a transaction of its own.';
     END IF;
-    SELECT l.* INTO known FROM @extschema@.hilo_leases l WHERE l.lease = request;
+    SELECT l.* INTO known FROM hilo_leases l WHERE l.lease = request;
     SELECT l.* INTO lease, first, last, increment, count, expires_at, key_format, server_prefix, suggested
-      FROM @extschema@.hilo_lease(name, greatest(n, known.count), receiver, NULL::interval, request) AS l;
-    SELECT l.* INTO STRICT known FROM @extschema@.hilo_leases l WHERE l.lease = request;
+      FROM hilo_lease(name, greatest(n, known.count), receiver, NULL::interval, request) AS l;
+    SELECT l.* INTO STRICT known FROM hilo_leases l WHERE l.lease = request;
     numbering := known.numbering;
     IF known.holder <> receiver OR known.holder IS NULL THEN
         refusal := 'Another receiver has made it.';
     END IF;
     FOR known IN
-        SELECT l.* FROM @extschema@.hilo_leases l
+        SELECT l.* FROM hilo_leases l
          WHERE l.holder = receiver AND l.name = known.name AND l.lease <> request AND l.usename = current_user
     LOOP
         IF pg_catalog.substr(request::text, 15, 1) = '7' AND pg_catalog.substr(known.lease::text, 15, 1) = '7'
@@ -511,7 +511,7 @@ BEGIN
         THEN
             refusal := 'The receiver has made another one since, so its range counts as used.';
         ELSE
-            PERFORM @extschema@.hilo_lease_return(known.lease, 
+            PERFORM hilo_lease_return(known.lease,
                 known.last + pg_catalog.split_part(known.numbering, '.', 3)::bigint);
         END IF;
     END LOOP;

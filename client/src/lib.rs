@@ -56,6 +56,8 @@ mod sequence;
 mod server;
 mod shared;
 mod stats;
+#[cfg(any(feature = "native-tls", feature = "rustls"))]
+pub mod tls;
 mod waiting;
 
 pub use client::{Builder, Client};

@@ -29,7 +29,12 @@ pub fn report(error: &(dyn std::error::Error + 'static)) -> Arc<Report> {
             detail: db.detail().map(str::to_owned),
             hint: db.hint().map(str::to_owned),
         },
-        None => Report { code: None, message: error.to_string(), detail: None, hint: None },
+        None => {
+            // Why it failed is often further down, such as what is wrong with a certificate.
+            let causes = std::iter::successors(Some(error), |error| error.source());
+            let message = causes.map(|error| error.to_string()).collect::<Vec<_>>().join(": ");
+            Report { code: None, message, detail: None, hint: None }
+        }
     })
 }
 

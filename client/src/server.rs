@@ -93,7 +93,7 @@ impl Drop for Own {
     }
 }
 
-fn unreachable(source: &(dyn std::error::Error + 'static)) -> Error {
+pub fn unreachable(source: &(dyn std::error::Error + 'static)) -> Error {
     Error::Unreachable { source: Some(report(source)) }
 }
 

@@ -194,40 +194,18 @@ impl Kind {
         }
     }
 
-    /// The function of `<=` for rising numbers, that of `>=` for falling ones.
+    /// The function that compares a value with a bigint: that of `<=` for rising numbers, that of
+    /// `>=` for falling ones.
     fn comparison(self, direction: Direction) -> u32 {
         use Direction::*;
         match (self, direction) {
-            (Kind::Int2, Rising) => pg_sys::F_INT2LE,
-            (Kind::Int2, Falling) => pg_sys::F_INT2GE,
-            (Kind::Int4, Rising) => pg_sys::F_INT4LE,
-            (Kind::Int4, Falling) => pg_sys::F_INT4GE,
+            (Kind::Int2, Rising) => pg_sys::F_INT28LE,
+            (Kind::Int2, Falling) => pg_sys::F_INT28GE,
+            (Kind::Int4, Rising) => pg_sys::F_INT48LE,
+            (Kind::Int4, Falling) => pg_sys::F_INT48GE,
             (Kind::Int8, Rising) => pg_sys::F_INT8LE,
             (Kind::Int8, Falling) => pg_sys::F_INT8GE,
         }
-    }
-
-    /// `bound` as a value of the type; if it lies outside the type, the next one in the direction
-    /// of the search. `None`: all of the type's values lie before it.
-    fn bound(self, bound: i64, direction: Direction) -> Option<pg_sys::Datum> {
-        let (low, high) = match self {
-            Kind::Int2 => (i16::MIN as i64, i16::MAX as i64),
-            Kind::Int4 => (i32::MIN as i64, i32::MAX as i64),
-            Kind::Int8 => (i64::MIN, i64::MAX),
-        };
-        let nearest = match direction {
-            Direction::Rising => low,
-            Direction::Falling => high,
-        };
-        if direction.is_beyond(nearest, bound) {
-            return None;
-        }
-        let bound = bound.clamp(low, high);
-        Some(match self {
-            Kind::Int2 => (bound as i16).into(),
-            Kind::Int4 => (bound as i32).into(),
-            Kind::Int8 => bound.into(),
-        })
     }
 
     pub(super) fn value(self, datum: pg_sys::Datum) -> i64 {
@@ -321,7 +299,8 @@ impl Scan {
     fn search(&mut self, bound: i64, judge: &mut impl FnMut(i64) -> Verdict) -> Option<i64> {
         let mut bound = bound;
         loop {
-            let value = self.seek(bound).then(|| self.next()).flatten()?;
+            self.seek(bound);
+            let value = self.next()?;
             match judge(value) {
                 Verdict::Found => return Some(value),
                 // Without progress the loop would not end.
@@ -331,22 +310,29 @@ impl Scan {
         }
     }
 
-    /// Goes to the values from `bound` on in the direction of the search; `false`: the type has
-    /// none.
-    pub(super) fn seek(&mut self, bound: i64) -> bool {
-        let Some(bound) = self.kind.bound(bound, self.direction) else { return false };
+    /// Goes to the values from `bound` on in the direction of the search.
+    pub(super) fn seek(&mut self, bound: i64) {
         let strategy = match self.direction {
             Direction::Rising => pg_sys::BTLessEqualStrategyNumber,
             Direction::Falling => pg_sys::BTGreaterEqualStrategyNumber,
         };
         let comparison = pg_sys::Oid::from_u32(self.kind.comparison(self.direction));
         let mut key = pg_sys::ScanKeyData::default();
-        // SAFETY: the key is for the index's first column and of its type, and the scan copies it.
+        // SAFETY: the key is for the index's first column, whose operator family compares it with a
+        // bigint, and the scan copies it.
         unsafe {
-            pg_sys::ScanKeyInit(&mut key, 1, strategy as _, comparison, bound);
+            pg_sys::ScanKeyEntryInitialize(
+                &mut key,
+                0,
+                1,
+                strategy as _,
+                pg_sys::INT8OID,
+                pg_sys::InvalidOid,
+                comparison,
+                bound.into(),
+            );
             pg_sys::index_rescan(self.scan, &mut key, 1, std::ptr::null_mut(), 0);
         }
-        true
     }
 
     /// The next value that a visible row has, after [`seek`](Self::seek).

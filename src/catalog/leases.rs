@@ -56,29 +56,38 @@ pub struct Lease {
     timeline: i32,
 }
 
-/// The fields of a new row.
-pub struct New<'a> {
-    pub id: LeaseId,
-    pub sequence: SequenceId,
-    pub node: i32,
-    pub epoch: Epoch,
-    pub range: Range,
-    pub first_value: i64,
-    pub last_value: i64,
-    pub increment: i64,
-    pub holder: Option<&'a [u8]>,
-    pub role: pg_sys::Oid,
-    /// A value of type inet.
-    pub client_addr: Option<pg_sys::Datum>,
-    pub leased_at: Timestamp,
-    pub expires_at: Option<Timestamp>,
-}
-
 fn timestamp(row: &Row, column: i16) -> Option<Timestamp> {
     row.datum(column).map(|datum| Timestamp(datum.value() as i64))
 }
 
 impl Lease {
+    /// A lease that the current user takes on this server. It has no name yet, and does not expire.
+    pub fn new(
+        (sequence, node, epoch): (SequenceId, i32, Epoch),
+        range: Range,
+        first_value: i64,
+        increment: i64,
+    ) -> Lease {
+        let (system_id, timeline) = positions::server();
+        Lease {
+            id: [0; 16],
+            sequence,
+            node,
+            epoch,
+            range,
+            next: range.start,
+            first_value,
+            increment,
+            role: ffi::current_user(),
+            expires_at: None,
+            ended: None,
+            ended_at: None,
+            passed: false,
+            system_id,
+            timeline,
+        }
+    }
+
     fn from_row(row: &Row) -> Lease {
         Lease {
             id: row.datum(column::LEASE).map_or([0; 16], id_of),
@@ -164,8 +173,8 @@ impl Lease {
         elsewhere.then_some(Reason::Discarded)
     }
 
-    /// The part that its holder has not used if it ends now or has ended, why that is lost (`None`:
-    /// it comes back), and the time. `numbered` is as for [`lost`](Self::lost).
+    /// The part that its holder has not used if it has ended or ends now, why that is lost (`None`:
+    /// it comes back), and when. `numbered` is as for [`lost`](Self::lost).
     pub fn outcome(
         &self,
         now: Timestamp,
@@ -192,31 +201,38 @@ impl Lease {
     }
 }
 
-/// Adds the row of a new lease.
-pub fn insert(ids: &CatalogOids, new: &New) -> Result<(), HiloError> {
-    let (system_id, timeline) = positions::server();
+/// Adds the row of a new lease. `client_addr`: of type inet.
+pub fn insert(
+    ids: &CatalogOids,
+    lease: &Lease,
+    leased_at: Timestamp,
+    holder: Option<&[u8]>,
+    client_addr: Option<pg_sys::Datum>,
+) -> Result<(), HiloError> {
+    let (_, last_value) = lease.ends(lease.range);
+    let expires_at = lease.expires_at.map(|at| at.0.into());
     let mut values: [Option<pg_sys::Datum>; column::COUNT] = [
-        Some(uuid_datum(&new.id)),
-        Some(new.sequence.0.into()),
-        Some(new.node.into()),
-        Some(new.epoch.0.into()),
-        Some(new.range.start.0.into()),
-        Some(new.range.end.0.into()),
-        Some(new.range.start.0.into()),
-        Some(new.first_value.into()),
-        Some(new.last_value.into()),
-        Some(new.increment.into()),
-        new.holder.map(text_datum),
-        Some(new.role.into()),
-        new.client_addr,
-        Some(new.leased_at.0.into()),
-        new.expires_at.map(|at| at.0.into()),
+        Some(uuid_datum(&lease.id)),
+        Some(lease.sequence.0.into()),
+        Some(lease.node.into()),
+        Some(lease.epoch.0.into()),
+        Some(lease.range.start.0.into()),
+        Some(lease.range.end.0.into()),
+        Some(lease.next.0.into()),
+        Some(lease.first_value.into()),
+        Some(last_value.into()),
+        Some(lease.increment.into()),
+        holder.map(text_datum),
+        Some(lease.role.into()),
+        client_addr,
+        Some(leased_at.0.into()),
+        expires_at,
         None,
         None,
-        new.expires_at.map(|at| at.0.into()),
-        Some(system_id.into()),
-        Some(timeline.into()),
-        Some(false.into()),
+        expires_at,
+        Some(lease.system_id.into()),
+        Some(lease.timeline.into()),
+        Some(lease.passed.into()),
     ];
     Table::write(ids.lease)?.insert(&mut values);
     next_command();

@@ -137,9 +137,8 @@ impl Stored {
         for heap in &self.0 {
             match heap.index_scan(direction) {
                 Some(mut scan) => {
-                    if scan.seek(bound) {
-                        scan.next().into_iter().for_each(&mut add);
-                    }
+                    scan.seek(bound);
+                    scan.next().into_iter().for_each(&mut add);
                 }
                 None => heap.each(|value| numbers.read(value).into_iter().for_each(&mut add))?,
             }
@@ -172,7 +171,8 @@ impl Stored {
                 continue;
             };
             for (low, high) in &spans {
-                let mut more = scan.seek(*low);
+                scan.seek(*low);
+                let mut more = true;
                 while more && let Some(value) = scan.next().filter(|value| value <= high) {
                     found.try_push(value)?;
                     more = value < *high;
@@ -198,7 +198,8 @@ impl Stored {
         if let [heap] = &self.0[..]
             && let Some(mut scan) = heap.index_scan(direction.reverse())
         {
-            let mut more = scan.seek(first);
+            scan.seek(first);
+            let mut more = true;
             while more && let Some(value) = scan.next() {
                 more = !direction.is_beyond(value, last);
                 if more {

@@ -167,9 +167,8 @@ impl Mapping {
         Range::new(first, self.limit())
     }
 
-    /// The longest beginning of `range` whose values step by exactly `increment`: it is cut at the
-    /// end of a stripe, of a lap and of the sequence. None if the range is empty or its first index
-    /// has no value.
+    /// The longest beginning of `range` whose values step by exactly `increment`: it ends with a
+    /// stripe, a lap or the sequence. None if the range is empty or its first index has no value.
     #[inline]
     pub fn run(&self, range: Range) -> Option<Run> {
         if range.is_empty() {
@@ -228,9 +227,9 @@ impl Mapping {
     }
 
     /// Where this numbering may continue once `value` was served by another that branched off from
-    /// it: the smallest index whose predecessor is not short of `value`, so that neither this
-    /// numbering nor one that branches off there serves the value again. 0 when cycling, where no
-    /// value is spent.
+    /// it. That is the smallest index whose predecessor is not short of `value`, so that neither
+    /// this numbering nor a branch from there serves the value. 0 when cycling, where no value is
+    /// spent.
     pub fn floor_behind(&self, value: i64) -> Index {
         if self.cycle {
             return Index::ZERO;

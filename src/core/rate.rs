@@ -103,10 +103,9 @@ impl Rate {
         per_second(taken.saturating_sub(until), span)
     }
 
-    /// How the count has risen: an eighth of the window or so from one moment to the next, oldest
-    /// first, the present last, each with what had been taken by then. Empty before the first
-    /// sample. What was seen just now is left out, since a rate over so short a time would be
-    /// noise.
+    /// How the count has risen, from the oldest moment to the present. The moments are an eighth of
+    /// the window or so apart, each with the count by then. Empty before the first sample. A moment
+    /// just now is left out, since a rate over so short a time would be noise.
     pub fn history(&self, now: Timestamp, taken: i64) -> impl Iterator<Item = (Timestamp, i64)> {
         let end = Mark { at: now.0.max(self.last.at), taken: taken.max(self.last.taken) };
         let old = end.at.saturating_sub(LEAST_SPAN);

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering::*;
 
-use hilo_core::mapping::{Mapping, Run};
-use hilo_core::numbers::{Epoch, Index, SequenceId};
+use hilo_core::mapping::Mapping;
+use hilo_core::numbers::{Epoch, Index};
 use hilo_core::policy::{self, Remaining};
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
+use crate::catalog::leases::Lease;
 use crate::catalog::privileges::Privileges;
 use crate::errors::HiloError;
 use crate::gucs;
@@ -17,18 +18,6 @@ use crate::session::range::Claim;
 use crate::session::{lease_pending, look_up, slice_table, uncommitted, wait};
 use crate::shared::slot::{Locked, Slot};
 use crate::shared::{self, Shared};
-
-/// A range for a lease.
-pub struct Taken {
-    pub id: SequenceId,
-    pub node: i32,
-    pub epoch: Epoch,
-    pub range: Range,
-    pub run: Run,
-    pub increment: i64,
-    /// How many values to take the next time, by the rate of the whole server.
-    pub suggested: i64,
-}
 
 /// The longest beginning of what follows `start` that a lease of `count` values can get: it ends at
 /// a bound or with the stripe. `None`: `start` has no value, or only the last one of bigint. A
@@ -47,7 +36,7 @@ fn leasable_prefix(mapping: &Mapping, start: Index, count: i64) -> Option<Range>
 /// # Errors
 /// `LeaseUnsupported` for a sequence that cycles, is ordered or gapless, `TooManyLeases`,
 /// `Exhausted`, and those of [`look_up::look_up`] and of waiting.
-pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
+pub fn take(name: &[u8], count: i64) -> Result<(Lease, i64), HiloError> {
     let shared = shared::get()?;
     // When the server stops, the worker waits for the end of this transaction, which may be a
     // background worker's.
@@ -71,7 +60,7 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
             let demand = Demand::default();
             let (epoch, range) =
                 take_own(entry, count.min(max_lease_len(entry, &demand)))?.ok_or_else(none)?;
-            return Ok(lease_of(entry, epoch, range, suggestion(entry, &demand)));
+            return Ok((lease_of(entry, epoch, range), suggestion(entry, &demand)));
         };
         let Some(_pin) = wait::Pin::of(slot, memo) else {
             memo.forget();
@@ -87,7 +76,7 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
             Claim::Here(range) => {
                 prefetch(shared, slot, entry, count);
                 let suggested = suggestion(entry, &demand(shared, slot));
-                return Ok(lease_of(entry, entry.epoch.get(), range, suggested));
+                return Ok((lease_of(entry, entry.epoch.get(), range), suggested));
             }
             Claim::Outdated => memo.forget(),
             // The last values may be this session's.
@@ -101,12 +90,10 @@ pub fn take(name: &[u8], count: i64) -> Result<Taken, HiloError> {
     }
 }
 
-fn lease_of(entry: &Entry, epoch: Epoch, range: Range, suggested: i64) -> Taken {
+fn lease_of(entry: &Entry, epoch: Epoch, range: Range) -> Lease {
     let mapping = entry.mapping();
-    let run = mapping.run(range).unwrap_or(Run { first: 0, count: 0 });
-    let node = mapping.stripes.node as i32;
-    let increment = mapping.increment;
-    Taken { id: entry.id, node, epoch, range, run, increment, suggested }
+    let of = (entry.id, mapping.stripes.node as i32, epoch);
+    Lease::new(of, range, mapping.value(range.start).unwrap_or_default(), mapping.increment)
 }
 
 /// The same from the numbers of a sequence that this transaction has defined.

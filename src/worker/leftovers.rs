@@ -73,8 +73,8 @@ impl Worker {
     }
 
     /// Writes leftovers to the catalog in one transaction. If that fails, it writes those of each
-    /// index space in one of its own, so that one fault takes no other sequence down with it.
-    /// Returns whether all of them were written; fails only if a table is locked.
+    /// index space in one of its own. So one fault takes no other sequence down with it. Returns
+    /// whether all of them were written; fails only if a table is locked.
     fn write_each(&mut self, batch: &[Leftover], patience: Duration) -> Result<bool, Failure> {
         match self.write(batch, patience) {
             Err(failure) if failure.sqlstate != LOCKED => {}

@@ -1,7 +1,7 @@
 //! Read-ahead. A session that uses one sequence after the other for the first time would wait for a
 //! transaction of the worker each time. So if a few were waited for, the worker also fetches those
-//! whose names follow, and each further one that is waited for doubles how many, as the read-ahead
-//! of a file system does.
+//! whose names follow. Each further one that is waited for doubles how many, as the read-ahead of a
+//! file system does.
 
 use std::time::{Duration, Instant};
 
@@ -53,8 +53,8 @@ impl FirstUses {
 impl Worker {
     /// Reads ahead of the first uses that have been noted since the last time.
     ///
-    /// What is read ahead becomes an active sequence like any other. It takes no slot that others
-    /// may need soon, and nothing that another server serves: see
+    /// A sequence that is read ahead becomes an active one like any other. It takes no slot that
+    /// others may need soon, and nothing that another server serves: see
     /// [`Outcome::NotOurs`](crate::worker::reserve::Outcome::NotOurs).
     pub(super) fn read_ahead(&mut self) {
         let Some(last) = self.first_uses.last.take() else { return };

@@ -1,14 +1,16 @@
 """The client in several processes and threads. The server comes from PGHOST, PGPORT, PGUSER and PGDATABASE."""
 
+import asyncio
 import os
 import threading
 import time
+import uuid
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from datetime import timedelta
 from multiprocessing import get_context
 
 import psycopg
-from hilo_client import HiloClient
+from hilo_client import AsyncHiloClient, HiloClient
 
 
 def process(number: int) -> list[int]:
@@ -112,3 +114,22 @@ with psycopg.connect() as connection, connection.cursor() as cursor:
     assert gaps == [], gaps
 
 print(f"{len(ids)} ids, none twice")
+
+# A lease that was not asked for is not served from.
+stranger = HiloClient(timeout=1)
+execute = stranger._execute
+stranger._execute = lambda *queries: [(*row[:2], uuid.uuid4(), *row[3:]) for row in execute(*queries)]
+try:
+    stranger.next("short")
+    raise AssertionError("a value of another lease")
+except (TimeoutError, ValueError):
+    pass
+
+# A loop that is closed in the middle of a call leaves the client in order, for others.
+shared = AsyncHiloClient(timeout=20)
+loop = asyncio.new_event_loop()
+left = loop.create_task(shared.next("short"))
+loop.run_until_complete(asyncio.sleep(0))
+loop.close()
+assert asyncio.run(shared.next("short")) > 0
+asyncio.run(shared.close())

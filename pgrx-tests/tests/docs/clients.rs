@@ -144,6 +144,26 @@ fn doctrine() {
     run("doctrine", &[&["php", "example.php"]]);
 }
 
+/// Its own generator, in two processes, with blocks from hilo.
+#[test]
+fn doctrine_with_a_facade() {
+    run("doctrine", &[&["php", "facade.php"]]);
+}
+
+/// Its generators of sequences and tables, in two processes, with blocks from hilo.
+#[test]
+fn hibernate_with_facades() {
+    let Some(example) = Example::find("hibernate") else { return };
+    let cluster = Cluster::builder().preload(true).start();
+    let port = tcp_port(&cluster).to_string();
+    let address = [("PGHOST", "127.0.0.1"), ("PGPORT", port.as_str())];
+    for schema in LAYOUTS {
+        prepare(&cluster, schema);
+        while_others_draw(&cluster, || example.run(&cluster, &address, &[&["sh", "-e", "run.sh"]]));
+    }
+    cluster.finish();
+}
+
 #[test]
 fn rust() {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/rust/Cargo.toml");

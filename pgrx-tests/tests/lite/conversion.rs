@@ -7,7 +7,7 @@ use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 
 use super::lease;
 
-fn convert(cluster: &Cluster, database: &str) {
+pub fn convert(cluster: &Cluster, database: &str) {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lite/hilo_lite_to_hilo.sql");
     let script = std::fs::read_to_string(script).expect("it is there");
     cluster.restore(database, &format!("BEGIN;\n{script}\nCOMMIT;\n"));
@@ -97,5 +97,36 @@ fn what_cannot_be_converted_stays_as_it_is() {
     client.refusal(&format!("BEGIN; {script}; COMMIT")).is("2BP01");
     client.run("ROLLBACK");
     assert_eq!(client.draw("s", 2), [1, 2]);
+    cluster.finish();
+}
+
+/// Sequences whose counters lie at odd places: at an end, at the very ends of bigint, and below where they began. hilo serves
+/// from each what hilo_lite would, or refuses it, and its positions are no indexes below 0.
+#[test]
+fn odd_positions_go_on_in_hilo() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut client = cluster.connect("postgres");
+    create_lite(&mut client, "public");
+    client.run(
+        "DROP FUNCTION hilo_find_gaps;
+         SELECT hilo_create('cycle', max_value => 3, cycle => true), hilo_nextrange('cycle', 3),
+                hilo_create('turned', increment => -1, min_value => -3, cycle => true), hilo_nextrange('turned', 2),
+                hilo_create('back', start_value => 1000), hilo_setval('back', 5),
+                hilo_create('narrow'), hilo_nextrange('narrow', 10), hilo_alter('narrow', max_value => 5),
+                hilo_create('top', start_value => 9223372036854775806), hilo_nextval('top'),
+                hilo_create('bottom', increment => -1, start_value => -9223372036854775807), hilo_nextval('bottom')",
+    );
+    convert(&cluster, "postgres");
+    let mut client = cluster.connect("postgres");
+    client.run("SET statement_timeout = '20s'");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.position WHERE next_index < 0"), 0);
+    assert_eq!(client.draw("cycle", 4), [1, 2, 3, 1]);
+    assert_eq!(client.draw("turned", 2), [-3, -1]);
+    assert_eq!(client.draw("back", 2), [6, 7]);
+    client.refusal("SELECT hilo_nextval('narrow')").is("2200H");
+    assert_eq!(client.draw("top", 1), [i64::MAX]);
+    client.refusal("SELECT hilo_nextval('top')").is("2200H");
+    assert_eq!(client.draw("bottom", 1), [i64::MIN]);
+    client.refusal("SELECT hilo_nextval('bottom')").is("2200H");
     cluster.finish();
 }

@@ -60,3 +60,56 @@ fn a_dump_brings_back_positions_and_leases() {
     }
     cluster.finish();
 }
+
+/// Operators and functions for pairs of types for which core has none.
+const BAIT: &str = r"
+DO $$ DECLARE o record; f record; BEGIN
+    FOR o IN SELECT n, l, r, CASE WHEN n ~ '[=<>~]' THEN 'boolean' ELSE l END AS result,
+                    'op_' || md5(n || l || r) AS function
+               FROM unnest('{=,<>,<,>,<=,>=,+,-,*,~,!~,~~,||}'::text[]) n,
+                    unnest('{bigint,integer,numeric,oid,regclass,regrole,regtype,text,name,boolean}'::text[]) l,
+                    unnest('{bigint,integer,numeric,oid,regclass,regrole,regtype,text,name,boolean}'::text[]) r
+              WHERE to_regoperator(format('pg_catalog.%s(%s,%s)', n, l, r)) IS NULL
+    LOOP
+        EXECUTE format('CREATE FUNCTION bait.%I(%s, %s) RETURNS %s LANGUAGE plpgsql AS $f$ BEGIN RETURN NULL; END $f$',
+                       o.function, o.l, o.r, o.result);
+        EXECUTE format('CREATE OPERATOR bait.%s (FUNCTION = bait.%I, LEFTARG = %s, RIGHTARG = %s)',
+                       o.n, o.function, o.l, o.r);
+    END LOOP;
+    FOR f IN SELECT DISTINCT p.proname, t
+               FROM pg_proc p,
+                    unnest(ARRAY['bigint', 'oid', 'text', 'name', 'bigint,bigint', 'text,text', 'name,text', 'oid,text',
+                                 'text,integer', 'text,boolean', 'text,text,text', 'regrole', 'record',
+                                 'bigint,bigint,bigint']) AS t
+              WHERE p.pronamespace = 'pg_catalog'::regnamespace
+                AND p.proname IN ('pg_has_role', 'max', 'count', 'lpad', 'length', 'ltrim', 'substr', 'format', 'unnest',
+                                  'to_jsonb', 'current_setting', 'jsonb_build_object', 'pg_get_userbyid',
+                                  'clock_timestamp', 'pg_extension_config_dump')
+                AND to_regprocedure(format('pg_catalog.%I(%s)', p.proname, t)) IS NULL
+    LOOP
+        EXECUTE format('CREATE FUNCTION bait.%I(%s) RETURNS text LANGUAGE plpgsql AS $f$ BEGIN RETURN NULL; END $f$',
+                       f.proname, f.t);
+    END LOOP;
+END $$";
+
+/// Whoever may create functions and operators where hilo_lite is to be installed has none there that it then uses.
+#[test]
+fn an_installation_binds_nothing_of_others() {
+    let cluster = Cluster::builder().start();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE ROLE app; CREATE SCHEMA bait AUTHORIZATION app; SET search_path = bait");
+    client.run(&format!("SET ROLE app; {BAIT}; RESET ROLE"));
+    let planted = "SELECT count(*) FROM pg_operator WHERE oprnamespace = 'bait'::regnamespace";
+    assert!(client.one::<i64>(planted) > 500);
+    client.run(&script("hilo_lite--0.4.0.sql"));
+    let bound = "SELECT pg_describe_object(d.classid, d.objid, 0) || ' uses ' ||
+                        pg_describe_object(d.refclassid, d.refobjid, 0)
+                   FROM pg_depend d
+                   LEFT JOIN pg_proc p ON d.refclassid = 'pg_proc'::regclass AND p.oid = d.refobjid
+                   LEFT JOIN pg_operator o ON d.refclassid = 'pg_operator'::regclass AND o.oid = d.refobjid
+                  WHERE coalesce(p.proowner, o.oprowner) = 'app'::regrole
+                    AND pg_describe_object(d.classid, d.objid, 0) NOT LIKE 'operator %'";
+    assert_eq!(client.all::<String>(bound), Vec::<String>::new());
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval(hilo_create('s'))"), 1);
+    cluster.finish();
+}

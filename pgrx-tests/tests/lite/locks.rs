@@ -18,13 +18,14 @@ fn a_refill_does_what_it_can() {
     let refill = format!(
         "SELECT concat_ws(' ', kind, name, first, count, sqlstate) FROM hilo_refill(
              returns => '{{{of_locked},{of_free}}}', nexts => '{{5,5}}',
-             renewals => '{{00000000-0000-0000-0000-000000000000}}',
+             renewals => '{{{of_locked},00000000-0000-0000-0000-000000000000}}', ttl => '1 hour',
              names => '{{s1,s2,nothing,s3}}', sizes => '{{10,10,10,-1}}')"
     );
     let rows = client.all::<String>(&refill);
     let expected = [
         "returned 55P03",
         "returned s3 6",
+        "renewed s2",
         "renewed 42704",
         "leased s1 1 10",
         "leased s2 55P03",
@@ -66,15 +67,18 @@ fn refills_in_any_order_do_not_deadlock() {
                     let mut client = cluster.connect("postgres");
                     let mut seen = Vec::new();
                     let mut held: Vec<(String, i64)> = Vec::new();
-                    for _ in 0..12 {
+                    while seen.len() < 12 * 40 {
                         let (names, nexts): (Vec<_>, Vec<_>) = held.drain(..).unzip();
                         let sql = "SELECT kind, name, lease::text, first, last, sqlstate
                                      FROM (SELECT array_agg('s' || n ORDER BY random()) AS names
                                              FROM generate_series(1, 40) n) AS n,
                                           hilo_refill($1::text[]::uuid[], $2, '{}', names, array_fill(5::bigint, '{40}'))";
                         for row in client.query(sql, &[&names, &nexts]).expect("a refill") {
-                            assert_eq!(row.get::<_, Option<String>>("sqlstate"), None);
-                            if row.get::<_, String>("kind") == "leased" {
+                            // Where the machine is busy, the locks may not be free in time.
+                            let refused: Option<String> = row.get("sqlstate");
+                            assert!(refused.is_none_or(|state| state == "55P03"));
+                            let (kind, first): (String, Option<i64>) = (row.get("kind"), row.get("first"));
+                            if kind == "leased" && first.is_some() {
                                 let (first, last): (i64, i64) = (row.get("first"), row.get("last"));
                                 seen.extend((first..=last).map(|value| (row.get("name"), value)));
                                 held.push((row.get("lease"), last + 1));

@@ -1,6 +1,7 @@
 //! hilo_lite keeps hilo's promises where no library is loaded: each value comes once, and each is served, free, leased or a
 //! gap.
 
+mod changes;
 mod conversion;
 mod installation;
 mod locks;

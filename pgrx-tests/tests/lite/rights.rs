@@ -97,7 +97,7 @@ fn nobody_calls_as_somebody_else() {
         "UPDATE _hilo.sequence SET next_value = 1",
         "TRUNCATE _hilo.lease",
         "SELECT * FROM _hilo.lease",
-        "SELECT _hilo.expiry('1 h')",
+        "SELECT _hilo.may('postgres', 1, '{}')",
         "SELECT _hilo.keep(1, 'free', 1, 1, 1)",
         "SELECT nextval('_hilo.sequence_id')",
     ] {
@@ -150,5 +150,47 @@ fn nobodys_functions_run_with_the_rights_of_others() {
     ] {
         client.run(&format!("SELECT {}", format_args!("public.{call}")));
     }
+    cluster.finish();
+}
+
+/// Who may not use a sequence holds it up for nobody, also with a transaction that stays open.
+#[test]
+fn who_may_not_use_a_sequence_does_not_hold_it_up() {
+    let (cluster, mut client) = cluster();
+    client.run("CREATE ROLE app LOGIN; SELECT hilo_create('s')");
+    let (name, first, _) = lease(&mut client, "'s', 10");
+    let mut app = cluster.connect_as("app", "postgres");
+    app.run("BEGIN");
+    let refill = format!(
+        "SELECT sqlstate FROM hilo_refill(returns => '{{{name}}}', nexts => '{{{first}}}',
+             renewals => '{{{name}}}', names => '{{s}}', sizes => '{{5}}')"
+    );
+    assert_eq!(app.all::<String>(&refill), ["42501", "42501", "42501"]);
+    client.run("SET lock_timeout = '1ms'");
+    client.run(&format!("SELECT hilo_nextval('s'), hilo_lease_return('{name}', {first} + 3)"));
+    // An error alone takes no lock with it either.
+    for call in ["hilo_nextval('s')", "hilo_lease('s', 1)", "hilo_drop('s')"] {
+        app.run("SAVEPOINT here");
+        app.refusal(&format!("SELECT {call}")).is("42501").helps();
+        app.run("ROLLBACK TO here");
+        client.run("SELECT hilo_nextval('s')");
+    }
+    cluster.finish();
+}
+
+/// Whoever makes keys gets the error, though he may not use the schema of what makes them.
+#[test]
+fn everybody_is_told_what_is_wrong_with_a_key() {
+    let (cluster, mut client) = cluster();
+    client.run("CREATE ROLE app; SELECT hilo_create('s', key_format => '{server}{value}')");
+    client.run("SELECT hilo_grant('s', 'app', 'USAGE'); SET ROLE app");
+    client.refusal("SELECT hilo_key_value('s', 'x')").is("22023").helps();
+    client.refusal("SELECT hilo_key('nothing', 1)").is("42704").helps();
+    for prefix in ["7", "a\\x01"] {
+        client.run(&format!("SET hilo.server_prefix = E'{prefix}'"));
+        client.refusal("SELECT hilo_nextkey('s')").is("22023").helps();
+    }
+    client.run("SET hilo.server_prefix = 'a'");
+    assert_eq!(client.one::<String>("SELECT hilo_nextkey('s')"), "a1");
     cluster.finish();
 }

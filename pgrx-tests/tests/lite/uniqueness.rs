@@ -182,7 +182,9 @@ fn a_lease_that_has_expired_is_a_gap() {
     client.run(&format!("SELECT hilo_lease_revoke('{other}')"));
     assert_eq!(lease(&mut client, "'s', 10").1, 21);
     assert_eq!(gaps(&mut client), ["1 10 expired", "11 20 revoked"]);
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.lease"), 1, "it was made a gap");
+    // Its name is taken, and its values stay those of the lease.
+    let again = lease(&mut client, &format!("'s', 10, lease => '{name}'"));
+    assert_eq!((again.1, again.2), (1, 10));
     cluster.finish();
 }
 
@@ -258,5 +260,53 @@ fn a_sequence_ends_where_bigint_ends() {
         assert_eq!(client.draw(name, 1), [last]);
         client.refusal(&format!("SELECT hilo_nextval('{name}')")).is("2200H").helps();
     }
+    cluster.finish();
+}
+
+/// Two transactions give two sequences' leases the same name: the later one is refused as hilo refuses it.
+#[test]
+fn a_name_is_given_to_one_lease() {
+    let (cluster, mut client) = cluster();
+    client.run("SELECT hilo_create('s'), hilo_create('t')");
+    let call = |name: &str| {
+        format!("SELECT hilo_lease('{name}', 5, lease => 'ab000000-0000-4000-8000-000000000001')")
+    };
+    client.run(&format!("BEGIN; {}", call("s")));
+    thread::scope(|scope| {
+        let other = scope.spawn(|| {
+            cluster.connect("postgres").refusal(&call("t")).is("42710").helps();
+        });
+        let mut watcher = cluster.connect("postgres");
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        wait_until("it waits", LONG, || watcher.one::<i64>(waits) == 1);
+        client.run("COMMIT");
+        other.join().expect("it is refused");
+    });
+    assert_eq!(client.draw("t", 1), [1]);
+    cluster.finish();
+}
+
+/// A cycle begins again at its end, also where hilo_setval or hilo_alter leaves it there, and nothing of it is leased.
+#[test]
+fn a_cycle_begins_again() {
+    let (cluster, mut client) = cluster();
+    client.run(
+        "SELECT hilo_create('up', max_value => 3, cycle => true),
+                hilo_create('down', increment => -2, min_value => -5, cycle => true),
+                hilo_create('turned', max_value => 2), hilo_nextrange('turned', 2)",
+    );
+    assert_eq!(client.draw("up", 5), [1, 2, 3, 1, 2]);
+    assert_eq!(client.draw("down", 5), [-1, -3, -5, -1, -3]);
+    client.refusal("SELECT hilo_nextrange('up', 4)").is("2200H").helps();
+    client.refusal("SELECT hilo_lease('up', 1)").is("0A000").helps();
+    client.run("SELECT hilo_setval('up', 3), hilo_alter('down', min_value => -3)");
+    assert_eq!(client.draw("up", 2), [1, 2]);
+    assert_eq!(client.draw("down", 2), [-1, -3]);
+    client.run("SELECT hilo_alter('turned', cycle => true)");
+    assert_eq!(client.draw("turned", 3), [1, 2, 1]);
+    client.refusal("SELECT hilo_alter('turned', gapless => true)").is("22023").helps();
+    client.run("SELECT hilo_alter('turned', cycle => false)");
+    assert_eq!(client.draw("turned", 1), [2]);
+    client.refusal("SELECT hilo_nextval('turned')").is("2200H");
     cluster.finish();
 }

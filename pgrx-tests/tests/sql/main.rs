@@ -3,6 +3,7 @@
 mod bad_input;
 mod callers_transaction;
 mod edges;
+mod mappers;
 mod messages;
 mod monitoring;
 mod other_libraries;

@@ -122,7 +122,8 @@ fn threads_share_everything_and_nothing_twice() {
     const SERIALS: i64 = 40;
     const END: i64 = 20_000;
     let cursor = Cursor::new();
-    // What the writers' lock protects: the serial, and the first index that is not yet installed.
+    // The state that the writers' lock protects: the serial, and the first index that is not yet
+    // installed.
     let position = Mutex::new((1i64, 0i64));
     let all = Mutex::new(Vec::new());
     thread::scope(|scope| {

@@ -1,5 +1,5 @@
-//! The cursor under a model checker: every interleaving of takers and one writer, with every stale
-//! read that the memory orders allow, up to a bound of preemptions.
+//! The cursor under a model checker: every interleaving of takers and one writer, up to a bound of
+//! preemptions. Every stale read that the memory orders allow is tried.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p hilo-core --release --test cursor_loom --target-dir
 //! target/loom`

@@ -1,5 +1,5 @@
-//! Documents: what they say of a definition is what makes it again, and what is wrong with one is
-//! said with the path of the field.
+//! Documents: what they say of a definition makes it again. A fault of one is told with the path of
+//! the field.
 
 use hilo_core::document::{Described, Document, changes, difference};
 use hilo_core::key_format;

@@ -36,8 +36,8 @@ fn block(mapping: &Mapping, start_value: i64, size: i64, hi: i64) -> Vec<i64> {
     (0..size).map(|lo| start_value + (hi * size + lo) * mapping.increment).collect()
 }
 
-/// Whether every value of the block lies in one stripe of the node: from its first value to before
-/// the first one of the next stripe.
+/// Whether every value of the block lies in one stripe of the node, from its first value to before
+/// the next stripe's.
 fn in_own_stripe(mapping: &Mapping, values: &[i64]) -> bool {
     let Stripes { node, nodes, size } = mapping.stripes;
     let stripe = |value: &i64| {
@@ -129,7 +129,7 @@ proptest! {
         }
     }
 
-    /// What a block is said to need is enough for it.
+    /// The stated need of a block is enough for it.
     #[test]
     fn what_it_needs_is_enough(
         mapping in small_mapping(), start in -30i64..60, size in 1i64..9, from in 0i64..60,

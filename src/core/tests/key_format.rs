@@ -133,8 +133,8 @@ fn texts(letters: &str, length: usize) -> Vec<String> {
     all
 }
 
-/// Every short gap between prefix and value, every short prefix that passes, every small value,
-/// with few letters, so that they meet in every possible way.
+/// Every short gap between prefix and value, every short prefix that passes, every small value. The
+/// letters are few, so that they meet in every possible way.
 #[test]
 fn servers_with_prefixes_that_pass_never_share_a_key() {
     let prefixes = texts("1-a", 4);
@@ -161,7 +161,7 @@ fn servers_with_prefixes_that_pass_never_share_a_key() {
     }
 }
 
-/// What is refused is refused for a reason: with the separator that the hint proposes, all pass.
+/// Each refusal has a reason: with the separator that the hint proposes, all pass.
 #[test]
 fn a_separator_lets_every_prefix_pass() {
     for prefix in texts("1-a", 3) {

@@ -1,5 +1,5 @@
-//! A lane under a model checker: every interleaving of takers and one that fills and closes it,
-//! with every stale read that the memory orders allow, up to a bound of preemptions.
+//! A lane under a model checker: every interleaving of takers and one that fills and closes it, up
+//! to a bound of preemptions. Every stale read that the memory orders allow is tried.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p hilo-core --release --test lane_loom --target-dir
 //! target/loom`
@@ -38,7 +38,7 @@ fn taker(lane: &Arc<Lane>, times: usize, count: u32) -> JoinHandle<Vec<i64>> {
     })
 }
 
-/// What `left` values of a filling up to `last` are.
+/// The next `left` values of a filling that ends with `last`.
 fn rest(last: i64, increment: i64, left: i64) -> Vec<i64> {
     (0..left).map(|at| last - at * increment).collect()
 }

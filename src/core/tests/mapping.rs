@@ -71,7 +71,7 @@ fn small_mapping() -> impl Strategy<Value = Mapping> {
     )
 }
 
-/// What one counter would count, as core's nextval does, up to `count` values.
+/// The values that one counter would count, as core's nextval does, up to `count` values.
 fn counted(mapping: &Mapping, count: usize) -> Vec<i64> {
     let mut values = Vec::new();
     let mut next = mapping.base as i128;
@@ -286,9 +286,9 @@ fn values_from(mapping: &Mapping, index: i64) -> Vec<i64> {
 }
 
 proptest! {
-    /// What a numbering may serve again lies between the two values, in the order of serving;
-    /// without nodes, there are such values exactly if it serves one of the other numbering's, or
-    /// one before its next.
+    /// Values that a numbering may serve again lie between the two values, in the order of serving.
+    /// Without nodes, there are such exactly if it serves one of the other numbering's, or one
+    /// before its next.
     #[test]
     fn a_numbering_that_goes_back_is_found(
         (old_base, new_base) in (0i64..50, 0i64..50),

@@ -1,4 +1,4 @@
-//! What `hilo.node_id` can be set to.
+//! The values that `hilo.node_id` can be set to.
 
 use hilo_core::node_id::NodeId;
 

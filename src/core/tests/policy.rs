@@ -127,8 +127,8 @@ proptest! {
     }
 }
 
-/// What is kept ready for the next lease, and what a lease is advised to take, never uses up a
-/// sequence.
+/// Neither the values kept ready for the next lease, nor those that a lease is advised to take, use
+/// up a sequence.
 #[test]
 fn leases_keep_within_a_part_of_the_sequence() {
     let settings = Settings::default();

@@ -158,7 +158,7 @@ proptest! {
                             indexes(*range).for_each(|index| { inside.remove(&index); });
                             continue;
                         }
-                        // What comes from the catalog counts as neither taken nor returned.
+                        // A range from the catalog counts as neither taken nor returned.
                     }
                 }
                 Step::Drain => {

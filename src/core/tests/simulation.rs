@@ -1,5 +1,5 @@
-//! The refill policy on virtual time: traffic of several shapes against a pool, a worker that needs
-//! some milliseconds for a reservation, and nothing that sleeps.
+//! The refill policy on virtual time: traffic of several shapes against a pool, and a worker that
+//! needs some milliseconds for a reservation. Nothing sleeps.
 //!
 //! `cargo test -p hilo-core --test simulation -- --nocapture` prints block, threshold and refills
 //! over time.
@@ -149,7 +149,7 @@ impl World {
     }
 }
 
-/// What may be in the pool at a steady rate: the buffer, and one smallest block.
+/// The values that may be in the pool at a steady rate: the buffer, and one smallest block.
 fn allowed(settings: &Settings, speed: f64) -> i64 {
     (speed * settings.buffer) as i64 + settings.min_block
 }

@@ -33,9 +33,9 @@ use crate::sql::node::json;
 sql_functions!(hilo_unserved_values);
 
 /// `hilo.unserved_values(relation, number, sequence, summary)`: the furthest value that a column
-/// holds and a node is yet to serve: this one and the first of those that replicate their
-/// positions, or the node of a summary. Checks that only if an index shows it at once; never waits
-/// for a lock, and never runs anything that a user has put into an index.
+/// holds and a node is yet to serve. The nodes are this one and the first of those that replicate
+/// their positions, or the node of a summary. Checks that only if an index shows it at once. It
+/// never waits for a lock, and never runs anything that a user has put into an index.
 fn hilo_unserved_values(args: Args) {
     let mut rows = StoredRows::begin(args);
     let Some(column) = Column::of(args) else { return };
@@ -92,8 +92,8 @@ impl Column {
         (!sequence.definition.cycle).then_some(Column { relation, number, sequence })
     }
 
-    /// What the caller may learn. In schema hilo the users of the extension can call the function
-    /// themselves, without the conditions of `hilo.finding`.
+    /// The findings that the caller may learn. In schema hilo the users of the extension can call
+    /// the function themselves, without the conditions of `hilo.finding`.
     fn shown(&self, found: Found) -> Option<Found> {
         let ids = catalog_oids().or_raise();
         let is_open = version::schema(ids.extension).or_raise() == ids.schema;
@@ -123,7 +123,7 @@ impl Column {
             Ok(value) => value?,
             Err(error) => return Some(unreadable(*error)),
         };
-        // Meanwhile sessions may have got values and inserted them. Those are seen to be served
+        // Meanwhile sessions may have got values and inserted them. These are seen to be served
         // now.
         let after = look();
         let same = after.position.numbering() == before.position.numbering()

@@ -1,12 +1,12 @@
 //! `hilo_check`: reports the problems that an operator would want to know of. It is SQL over the
-//! views (`sql/check.sql`). Here is what that cannot know: the state of this server, what an index
-//! holds of values that are yet to be served, and what the other nodes of Citus say.
+//! views (`sql/check.sql`). Here is the rest: the state of this server, indexed values that are yet
+//! to be served, and the other nodes of Citus.
 //!
-//! It shows what it finds about a sequence only if the caller may read the sequence, and about a
-//! column only if the caller also has a privilege on the column. It reads the furthest values of a
-//! table only if the caller may read all of its rows, and without a statement
-//! (`catalog::column_values`). A role that may read every sequence watches the server: of what it
-//! may not see about columns, it is told that there is something, and how bad it is.
+//! It shows what it finds about a sequence only if the caller may read the sequence. About a column
+//! it does so only if the caller also has a privilege on the column. It reads the furthest values
+//! of a table only if the caller may read all of its rows, and without a statement
+//! (`catalog::column_values`). A role that may read every sequence watches the server. It is told
+//! that there are findings about columns that it may not see, and how bad they are.
 
 mod columns;
 mod other_nodes;
@@ -119,7 +119,7 @@ fn node_state() -> Map<String, Value> {
     }))
 }
 
-/// What shared memory knows, and which sessions load hilo.
+/// The knowledge of shared memory, and which sessions load hilo.
 fn memory_state() -> Map<String, Value> {
     let shared = match shared::get() {
         Err(error) => return object(json!({ "no_memory": error.to_string() })),

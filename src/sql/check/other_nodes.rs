@@ -1,4 +1,4 @@
-//! What other nodes say: each says in a summary who it is and how it numbers its sequences. On
+//! The summaries of other nodes: each says in it who it is and how it numbers its sequences. On
 //! Citus `hilo_check` asks all nodes; `hilo_compare` takes the summary of any server.
 
 use pgrx::pg_sys;
@@ -100,7 +100,7 @@ fn hilo_read_summary(args: Args) -> pg_sys::Datum {
 }
 
 /// How several nodes share a sequence: in stripes, or as Citus numbers core's sequences on its
-/// workers, where the bounds of each node are its own.
+/// workers: with bounds of each node's own.
 fn shared(sequence: &Described, definition: Option<&Definition>) -> Option<&'static str> {
     if sequence.numbering.is_some_and(|numbering| numbering.nodes > 1) {
         return Some("stripes");

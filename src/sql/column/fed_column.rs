@@ -295,8 +295,8 @@ impl Column {
 /// The functions of the extension that draw a value for a column.
 const DRAWING: [&CStr; 2] = [c"hilo_nextval", generated_always::FUNCTION];
 
-/// The source that a stored default expression draws from: `nextval` of a sequence that is known
-/// now, or `hilo_nextval` of a constant, both possibly within a cast.
+/// The source that a stored default expression draws from: `nextval` of a known sequence, or
+/// `hilo_nextval` of a constant, perhaps in a cast.
 fn source_of(tree: &CStr) -> Source {
     const NEXTVAL: u32 = 1574;
     // SAFETY: what Postgres has stored is a valid tree. The tag of a node tells its type, and the

@@ -44,8 +44,8 @@ pub fn loaded_by() -> LoadedBy {
     }
 }
 
-/// The settings of the catalog for sessions of this database. Of each role it is the one that
-/// counts. Those for all roles are in the order in which they count.
+/// The settings of the catalog for sessions of this database. Each role has the one that counts.
+/// Settings for all roles are in the order in which they count.
 fn set_in_catalog() -> Vec<Setting> {
     let sql = "SELECT DISTINCT ON (s.setrole, CASE s.setrole WHEN 0 THEN s.setdatabase END)
                       s.setrole <> 0, substr(c.line, length('session_preload_libraries=') + 1),

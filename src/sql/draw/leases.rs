@@ -5,12 +5,12 @@
 use pgrx::pg_sys;
 
 use hilo_core::key_format;
-use hilo_core::numbers::{SequenceId, Timestamp};
+use hilo_core::numbers::Timestamp;
 
 use crate::catalog::lease_changes::{self, Change};
 use crate::catalog::lease_id::{self, LeaseId, id_of, uuid_datum};
 use crate::catalog::lease_name;
-use crate::catalog::leases::{self, Ended, Lease, New};
+use crate::catalog::leases::{self, Ended, Lease};
 use crate::catalog::table::text_datum;
 use crate::catalog::{CatalogOids, catalog_oids, definitions, missing, positions, privileges};
 use crate::errors::{Closed, HiloError, OrRaise};
@@ -53,7 +53,7 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
     expiry(args, 3, ffi::now()); // refused before anything is taken
     let ids = catalog_oids().or_raise();
     let Some(id) = args.optional(4).map(id_of) else {
-        return take(args, &ids, (name, count, holder), lease_id::random()).row(args, &ids);
+        return row(args, &ids, take(args, &ids, (name, count, holder), lease_id::random()));
     };
     let locked = lease_name::lock(&ids, &id).or_raise();
     let granted = match repeated(&ids, &id, name, count).or_raise() {
@@ -61,20 +61,11 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
         None => take(args, &ids, (name, count, holder), id),
     };
     drop(locked);
-    granted.row(args, &ids)
+    row(args, &ids, granted)
 }
 
-/// The result of `hilo_lease`.
-struct Granted {
-    id: LeaseId,
-    sequence: SequenceId,
-    first: i64,
-    last: i64,
-    increment: i64,
-    count: i64,
-    expires_at: Option<Timestamp>,
-    suggested: i64,
-}
+/// A lease, and how many values to take the next time.
+type Granted = (Lease, i64);
 
 /// Takes up to so many values of the sequence of a name for a holder, and writes the lease's row.
 fn take(
@@ -83,31 +74,13 @@ fn take(
     (name, count, holder): (&[u8], i64, Option<&[u8]>),
     id: LeaseId,
 ) -> Granted {
-    let taken = lease::take(name, count).or_raise();
+    let (mut lease, suggested) = lease::take(name, count).or_raise();
     // The holder has all of its time, however long it waited.
     let leased_at = ffi::now();
-    let expires_at = expiry(args, 3, leased_at);
-    let (first, increment) = (taken.run.first, taken.increment);
-    let last = taken.run.last(increment);
-    let new = New {
-        id,
-        sequence: taken.id,
-        node: taken.node,
-        epoch: taken.epoch,
-        range: taken.range,
-        first_value: first,
-        last_value: last,
-        increment,
-        holder,
-        role: ffi::current_user(),
-        client_addr: client_addr(),
-        leased_at,
-        expires_at,
-    };
-    leases::insert(ids, &new).or_raise();
-    lease_news::expires(expires_at);
-    let (sequence, count, suggested) = (taken.id, taken.run.count, taken.suggested);
-    Granted { id, sequence, first, last, increment, count, expires_at, suggested }
+    (lease.id, lease.expires_at) = (id, expiry(args, 3, leased_at));
+    leases::insert(ids, &lease, leased_at, holder, client_addr()).or_raise();
+    lease_news::expires(lease.expires_at);
+    (lease, suggested)
 }
 
 /// The lease of this name, if the same call has taken it before.
@@ -132,40 +105,29 @@ fn repeated(
     } else if !epoch()?.is_some_and(|epoch| epoch.continues(lease.epoch)) {
         "The sequence has been renumbered since.".into()
     } else {
-        let (first, last) = lease.ends(lease.range);
-        return Ok(Some(Granted {
-            id: *id,
-            sequence: lease.sequence,
-            first,
-            last,
-            increment: lease.increment,
-            count: lease.range.len(),
-            expires_at: lease.expires_at,
-            suggested: count,
-        }));
+        return Ok(Some((lease, count)));
     };
     Err(HiloError::LeaseTaken { lease: lease_id::display(id), why })
 }
 
-impl Granted {
-    fn row(&self, args: Args, ids: &CatalogOids) -> pg_sys::Datum {
-        let sequence = definitions::by_id(ids, self.sequence).or_raise();
-        let format = sequence.and_then(|sequence| sequence.definition.key_format);
-        let format = format.as_deref().unwrap_or(key_format::DEFAULT);
-        let values = [
-            Some(uuid_datum(&self.id)),
-            Some(self.first.into()),
-            Some(self.last.into()),
-            Some(self.increment.into()),
-            Some(self.count.into()),
-            self.expires_at.map(|at| at.0.into()),
-            Some(text_datum(format.as_bytes())),
-            Some(text_datum(gucs::server_prefix_bytes())),
-            Some(self.suggested.into()),
-        ];
-        // SAFETY: the function is declared to return a record of these types.
-        unsafe { record(args.raw(), &values) }
-    }
+fn row(args: Args, ids: &CatalogOids, (lease, suggested): Granted) -> pg_sys::Datum {
+    let sequence = definitions::by_id(ids, lease.sequence).or_raise();
+    let format = sequence.and_then(|sequence| sequence.definition.key_format);
+    let format = format.as_deref().unwrap_or(key_format::DEFAULT);
+    let (first, last) = lease.ends(lease.range);
+    let values = [
+        Some(uuid_datum(&lease.id)),
+        Some(first.into()),
+        Some(last.into()),
+        Some(lease.increment.into()),
+        Some(lease.range.len().into()),
+        lease.expires_at.map(|at| at.0.into()),
+        Some(text_datum(format.as_bytes())),
+        Some(text_datum(gucs::server_prefix_bytes())),
+        Some(suggested.into()),
+    ];
+    // SAFETY: the function is declared to return a record of these types.
+    unsafe { record(args.raw(), &values) }
 }
 
 /// The address of the client, as core's function of the same name reports it.

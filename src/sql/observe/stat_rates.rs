@@ -15,7 +15,7 @@ use crate::sql::observe::visibility::Visible;
 const SECOND: f64 = 1_000_000.0;
 
 /// `hilo.stat_rates()`: one row for each sequence that has a slot, with the intervals between its
-/// samples, oldest first. Of each it has the begin, the end, and the values per second.
+/// samples, oldest first. Each has the begin, the end, and the values per second.
 #[pg_extern(sql = false)]
 #[allow(clippy::type_complexity)]
 fn stat_rates() -> TableIterator<

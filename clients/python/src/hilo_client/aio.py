@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from typing import Any
 
@@ -38,7 +39,9 @@ class AsyncHiloClient:
         loop, changed = asyncio.get_running_loop(), asyncio.Event()
 
         def listener() -> None:
-            loop.call_soon_threadsafe(changed.set)
+            # Who stops a loop in the middle of a call has closed it.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(changed.set)
 
         deadline = time.monotonic() + client._timeout
         client._listeners.append(listener)

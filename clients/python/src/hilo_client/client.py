@@ -299,7 +299,11 @@ class HiloClient:
         """Does to what is in memory what the server says of each row."""
         answers = {row[1] if row[0] == "leased" else row[2]: row for row in rows if row[0] != "renewed"}
         expected = {sequence.name for sequence in asked} | {lease.id for lease in returns}
-        if answers.keys() != expected or len(expected) < sum(row[0] != "renewed" for row in rows):
+        if (
+            answers.keys() != expected
+            or len(expected) < sum(row[0] != "renewed" for row in rows)
+            or any(sequence.asked and answers[sequence.name][2] != sequence.asked[0] for sequence in asked)
+        ):
             for sequence in asked:
                 sequence.asked = None
             raise ValueError("the server has not answered what it was asked for")

@@ -13,6 +13,7 @@ mod proxy;
 mod refusals;
 mod room;
 mod sharing;
+mod tls;
 
 use std::pin::Pin;
 use std::sync::mpsc::{self, RecvTimeoutError};

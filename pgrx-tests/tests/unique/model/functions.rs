@@ -87,6 +87,10 @@ pub const IDLE: &[(&str, &[&str])] = &[
         ],
     ),
     ("changes counters that nothing is served by", &["hilo_stat_reset"]),
+    (
+        "makes functions of the caller's, or says what they do",
+        &["hilo_facade", "make_facade", "mappers"],
+    ),
     ("calls hilo_lease and its kin for each row", &["hilo_refill", "hilo_transfer"]),
     ("needs Citus: calls hilo_apply on each node", &["hilo_create_on_all_nodes"]),
     (

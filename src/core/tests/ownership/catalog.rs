@@ -1,5 +1,5 @@
-//! What there is of the sequence in the catalog, in memory and in the hands of clients, and how the
-//! catalog is kept up to date with memory.
+//! The sequence in the catalog, in memory and in the hands of clients, and how the catalog is kept
+//! up to date with memory.
 
 /// So many indexes the sequence has, a block has, and a promotion skips.
 pub const LIMIT: u8 = 3;
@@ -41,7 +41,7 @@ pub struct Position {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     pub range: Set,
-    /// What its holder says that it has not used.
+    /// The part that its holder says it has not used.
     pub rest: Set,
     pub ended: Option<Ended>,
     pub timeline: u8,
@@ -54,7 +54,7 @@ pub enum Ended {
     Revoked,
 }
 
-/// What is committed.
+/// The committed state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Catalog {
     pub position: Position,
@@ -66,7 +66,7 @@ pub struct Catalog {
     pub lease: Option<Lease>,
 }
 
-/// What an open transaction has leased (`shared::pending`).
+/// The lease of an open transaction (`shared::pending`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Pending {
     None,
@@ -99,13 +99,13 @@ pub struct Memory {
 /// A transaction of the worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Work {
-    /// What the catalog becomes, but for the lease, which is another's row unless it is filed.
+    /// The next state of the catalog, but for the lease, which is another's row unless it is filed.
     pub writes: Catalog,
     pub files: bool,
     pub to: Effect,
 }
 
-/// What memory learns of it.
+/// The part that memory learns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     Reserved { block: Set, lent: Set, left: Set },
@@ -125,15 +125,15 @@ pub enum Worker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     pub catalog: Catalog,
-    /// What the standby has, since it hears nothing any more; `None`: all.
+    /// The state of the standby, since it hears nothing any more; `None`: all.
     pub standby: Option<Catalog>,
     pub memory: Memory,
     pub worker: Worker,
-    /// What clients have used, or may have.
+    /// The indexes that clients have used, or may have.
     pub used: Set,
     /// There is one lease in all.
     pub leased: bool,
-    /// What its holder has given back. It says the same again if it hears no answer.
+    /// The part that its holder has given back. It says the same again if it hears no answer.
     pub said: Option<Set>,
     /// Whether a client got what a client had used.
     pub twice: bool,
@@ -163,7 +163,7 @@ impl Memory {
         }
     }
 
-    /// What may still be served.
+    /// The indexes that may still be served.
     pub fn unserved(&self) -> Set {
         self.block | self.returned | self.leaving | self.slices | self.orphans
     }
@@ -186,7 +186,7 @@ impl Catalog {
         self.lease.map_or(0, |lease| lease.range)
     }
 
-    /// What the memory of the position's life may hold, for all that the catalog knows.
+    /// The indexes that the memory of the position's life may hold, for all that the catalog knows.
     pub fn in_memory(&self) -> Set {
         let Position { settled, next, life, .. } = self.position;
         let held = if life == 0 { 0 } else { self.lent | range(settled, next) };

@@ -1,5 +1,5 @@
 //! The catalog's ownership protocol in every order of sessions, worker, crashes and promotions, for
-//! one small sequence: each index has one owner, no value is handed out twice, and each loss is one
+//! one small sequence. Each index has one owner, no value is handed out twice, and each loss is one
 //! row.
 //!
 //! The rows that one transaction writes show together, so a step lies between two moments at which
@@ -34,7 +34,7 @@ impl State {
             // Its row is there.
             Pending::Committed(_) | Pending::None => 0,
         };
-        // What an earlier life held, until its position is taken over.
+        // The memory of an earlier life, until its position is taken over.
         let is_ours = catalog.position.life == memory.life;
         let lost = if is_ours { 0 } else { catalog.in_memory() };
         (0..LIMIT).all(|at| {
@@ -49,8 +49,8 @@ impl State {
         })
     }
 
-    /// Nothing that may be served was used. What a promoted standby finds free is not served before
-    /// the takeover.
+    /// Nothing that may be served was used. A range that a promoted standby finds free is not
+    /// served before the takeover.
     fn serves_nothing_used(&self) -> bool {
         let taken_over = self.catalog.position.timeline == self.memory.timeline;
         let free = if taken_over { self.catalog.free } else { 0 };

@@ -1,11 +1,11 @@
-//! What can happen: the steps of sessions, of the worker, and accidents.
+//! The possible events: the steps of sessions, of the worker, and accidents.
 
 use crate::catalog::{
     BLOCK, Catalog, Effect, Ended, LIMIT, Lease, Memory, Pending, SKIP, Set, State, Work, Worker,
     lowest, range,
 };
 
-/// What is wrong with the protocol, to see that the checker finds it.
+/// A fault in the protocol, to see that the checker finds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
@@ -182,7 +182,7 @@ impl Protocol {
                 let lease = if work.files { None } else { next.catalog.lease };
                 next.catalog = Catalog { lease, ..work.writes };
                 next.worker = Worker::Committed { to: work.to, acknowledged };
-                // What no slot stands for leaves memory at once.
+                // A range without a slot leaves memory at once.
                 if let Effect::WroteOrphans(_) | Effect::WroteOff(_) | Effect::Filed = work.to {
                     self.conclude(&mut next.memory, work.to, true);
                     next.worker = Worker::Idle;
@@ -210,7 +210,7 @@ impl Protocol {
     pub fn draw(&self, mut next: State, action: Action) -> Option<State> {
         let State { memory, catalog, used, leased, said, twice, .. } = &mut next;
         let pool = if memory.frozen { 0 } else { memory.block | memory.returned };
-        // What came back is taken first.
+        // A returned range is taken first.
         let first =
             lowest(if memory.returned != 0 { memory.returned } else { memory.block }) & pool;
         match (action, memory.pending) {

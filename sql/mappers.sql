@@ -1,0 +1,238 @@
+-- Hi/Lo mappers: what each calls, over hilo's sequences. A block of size B holds first ... first +
+-- B - 1. The mapper reads one number for it, and computes the rest.
+
+CREATE FUNCTION hilo.mappers()
+    RETURNS TABLE (client text, makes text, origin bigint, value text, step text)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 20
+BEGIN ATOMIC
+    SELECT m.client, m.makes, m.origin, m.value, m.step
+      FROM (VALUES
+          ('core', 'nextval', NULL::bigint, NULL, NULL),
+          ('efcore', 'nextval', NULL, 'first', 'size'),
+          ('doctrine', 'nextval', NULL, 'first', 'size'),
+          ('hibernate', 'nextval', NULL, 'first + size - 1', 'size'),
+          ('hibernate-pooled-lo', 'nextval', NULL, 'first', 'size'),
+          ('hibernate-pooled-old', 'nextval', NULL, 'first + size', 'size'),
+          ('hibernate-hilo', 'nextval', 1, '(first - 1) / size + 1', '1'),
+          ('hibernate-legacy-hilo', 'hibernate_unique_key', 0, 'first / size', '1'),
+          -- Hibernate since 5.3 stores the number before the one that it uses.
+          ('hibernate-table', 'hibernate_sequences', NULL, 'first + size - 2', 'size'),
+          ('hibernate-table-pooled-lo', 'hibernate_sequences', NULL, 'first - 1', 'size'),
+          ('hibernate-table-hilo', 'hibernate_sequences', 1, '(first - 1) / size', '1'),
+          ('hibernate-table-old', 'hibernate_sequences', NULL, 'first + size', 'size'),
+          ('nhibernate', 'hibernate_unique_key', 0, 'first / size', '1'),
+          ('nhibernate-pooled', 'nextval', NULL, 'first + size', 'size'),
+          ('nhibernate-table', 'hibernate_sequences', NULL, 'first + size', 'size'),
+          ('marten', 'mt_hilo', 1, '(first - 1) / size', '1')
+      ) AS m (client, makes, origin, value, step);
+END;
+COMMENT ON FUNCTION hilo.mappers() IS
+    'Returns the Hi/Lo mappers: what a facade makes, what the mapper reads for a block, and what '
+    'it adds to that. origin: where block 0 begins, for those that count blocks';
+
+-- A façade belongs to who makes it. Its functions have the rights of who calls them, and depend on
+-- nothing of the extension.
+CREATE FUNCTION hilo.make_facade(
+    schema name, client text, makes text, origin bigint, value text, step text, extension text
+) RETURNS SETOF text
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10 SET search_path = pg_catalog, pg_temp
+AS $make$
+DECLARE
+    draw CONSTANT text :=
+        'BEGIN RETURN @hilo@.hilo_nextval(array_to_string(parse_ident($1), ''.'')); END';
+    next CONSTANT text :=
+        'BEGIN RETURN @schema@.hilo_block(array_to_string(parse_ident($1), ''.'')); END';
+    refuse CONSTANT text := $body$
+BEGIN
+    RAISE feature_not_supported USING MESSAGE = 'the facade of a mapper only gives out blocks',
+        HINT = 'Call hilo_setval or hilo_advance while no mapper runs.';
+END$body$;
+    block CONSTANT text := $body$
+DECLARE
+    q record;
+    first bigint;
+    last bigint;
+    size bigint;
+BEGIN
+    SELECT s.name, s.start_value, s.increment, s.block_size INTO q
+      FROM @hilo@.hilo_sequences s WHERE s.name = $1;
+    size := q.block_size;
+    IF q.name IS NULL THEN
+        RAISE undefined_object USING MESSAGE = format('hilo sequence "%s" does not exist', $1),
+            HINT = 'Create it with the allocation size of the mapper as block_size: hilo_create.';
+    ELSIF size IS NULL OR q.increment <> 1 THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('hilo sequence "%s" has no blocks for a mapper', $1),
+            DETAIL = format('Its increment is %s, and its block_size is %s.', q.increment,
+                            COALESCE(size::text, 'adaptive')),
+            HINT = 'Its increment must be 1, and its block_size the allocation size of the mapper.';
+    END IF;
+    @take@
+    IF last - first + 1 <> size THEN
+        RAISE object_not_in_prerequisite_state
+            USING MESSAGE = format('hilo sequence "%s" gave a short block', $1);
+    END IF;
+    RETURN @value@;
+END$body$;
+    range CONSTANT text :=
+        'SELECT r.first, r.last INTO first, last FROM @hilo@.hilo_nextrange($1, size) r;';
+    hi CONSTANT text := $body$
+    IF mod(q.start_value - @origin@, size) <> 0 THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('hilo sequence "%s" does not begin with a block of %s', $1, size),
+            HINT = 'Its start_value must be a multiple of its block_size, plus @origin@.';
+    END IF;
+    first := q.start_value + @hilo@.hilo_next_hi($1) * size;
+    last := first + size - 1;$body$;
+    -- STABLE, without settings: the planner then looks one name up.
+    names CONSTANT text := 'SELECT s.name::pg_catalog.text FROM @hilo@.hilo_sequences s
+                             WHERE s.block_size IS NOT NULL';
+    -- A mapper reads a row and then writes behind it. Until it has written, its transaction reads
+    -- the same block again.
+    drawn CONSTANT text := $body$
+DECLARE
+    own CONSTANT text := format('%s %s', @key@, $1);
+    held jsonb := NULLIF(current_setting('hilo_facade.drawn', true), '')::jsonb;
+BEGIN
+    IF held IS NULL OR held ->> 'transaction' <> pg_current_xact_id()::text THEN
+        held := jsonb_build_object('transaction', pg_current_xact_id()::text);
+    END IF;
+    IF held ->> own IS NULL THEN
+        held := jsonb_set(held, ARRAY[own], to_jsonb(@schema@.hilo_block($1)));
+        PERFORM set_config('hilo_facade.drawn', held::text, true);
+    END IF;
+    RETURN (held ->> own)::bigint;
+END$body$;
+    written CONSTANT text := $body$
+DECLARE
+    name CONSTANT text := @segment@;
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('no hilo sequence "%s" has blocks that this role may read', name),
+            HINT = 'Create it with hilo_create: it takes the place of this row.';
+    ELSIF NEW.@column@ - OLD.@column@ IS DISTINCT FROM
+          (SELECT @step@ FROM (SELECT s.block_size AS size FROM @hilo@.hilo_sequences s
+                                WHERE s.name = @segment@) b)
+    THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('the mapper and hilo sequence "%s" have different blocks', name),
+            DETAIL = format('The mapper has added %s to the value that it read.',
+                            NEW.@column@ - OLD.@column@),
+            HINT = 'Let block_size be the allocation size of the mapper, '
+                   'or make the facade for another client.';
+    END IF;
+    PERFORM set_config('hilo_facade.drawn', (current_setting('hilo_facade.drawn')::jsonb
+                                             - format('%s %s', @key@, name))::text, true);
+    RETURN NEW;
+END$body$;
+    get_hi CONSTANT text := 'BEGIN RETURN @schema@.hilo_block(entity); END';
+    floor CONSTANT text := $body$
+BEGIN
+    PERFORM @hilo@.hilo_advance(s.name, (NEW.hi_value + 1) * s.block_size)
+       FROM @hilo@.hilo_sequences s WHERE s.name = OLD.entity_name;
+    RETURN NEW;
+END$body$;
+    hi_values CONSTANT text := 'SELECT s.name, (s.max_reserved - 1) / s.block_size
+                                  FROM @hilo@.hilo_sequences s WHERE s.block_size IS NOT NULL';
+    of_sequence CONSTANT boolean := makes IN ('nextval', 'hibernate_unique_key');
+    marks CONSTANT text[] := ARRAY[
+        '@take@', CASE WHEN origin IS NULL THEN range ELSE hi END,
+        '@value@', COALESCE(value, ''), '@step@', COALESCE(step, ''),
+        '@origin@', COALESCE(origin::text, ''),
+        '@column@', CASE makes WHEN 'hibernate_sequences' THEN 'next_val' ELSE 'next_hi' END,
+        '@segment@', CASE makes WHEN 'hibernate_sequences' THEN 'NEW.sequence_name'
+                                ELSE quote_literal(makes) END,
+        '@key@', quote_literal(schema), '@schema@', quote_ident(schema), '@hilo@', extension];
+    part record;
+    body text;
+    view text;
+BEGIN
+    IF client = 'nhibernate-optimizer-hilo' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'NHibernate''s optimizer "hilo" shares a counter with nobody',
+            DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
+            HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
+    ELSIF makes IS NULL THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('"%s" is no mapper for which hilo has a facade', client),
+            HINT = 'docs/mappers.md has the names.';
+    END IF;
+    FOR part IN
+        SELECT p.* FROM (VALUES
+            ('hilo_block(name text)', 'bigint', 'plpgsql', block, client <> 'core'),
+            ('nextval(sequence text)', 'bigint', 'plpgsql',
+             CASE client WHEN 'core' THEN draw ELSE next END, of_sequence),
+            ('setval(sequence text, value bigint)', 'bigint', 'plpgsql', refuse, of_sequence),
+            ('setval(sequence text, value bigint, is_called boolean)', 'bigint', 'plpgsql', refuse,
+             of_sequence),
+            ('mt_get_next_hi(entity varchar)', 'integer', 'plpgsql', get_hi, makes = 'mt_hilo'),
+            ('hilo_names()', 'SETOF text', 'sql', names, makes = 'hibernate_sequences'),
+            ('hilo_names()', 'TABLE (name varchar, hi bigint)', 'sql', hi_values,
+             makes = 'mt_hilo'),
+            ('hilo_drawn(name text)', 'bigint', 'plpgsql', drawn,
+             makes IN ('hibernate_sequences', 'hibernate_unique_key')),
+            ('hilo_written()', 'trigger', 'plpgsql',
+             CASE makes WHEN 'mt_hilo' THEN floor ELSE written END, makes <> 'nextval')
+        ) AS p (signature, result, language, body, wanted) WHERE p.wanted
+    LOOP
+        body := part.body;
+        FOR i IN 1 .. cardinality(marks) BY 2 LOOP
+            body := replace(body, marks[i], marks[i + 1]);
+        END LOOP;
+        EXECUTE format('CREATE FUNCTION %I.%s RETURNS %s LANGUAGE %s %s AS %L',
+                       schema, part.signature, part.result, part.language,
+                       CASE part.language WHEN 'sql' THEN 'STABLE'
+                                          ELSE 'SET search_path = pg_catalog, pg_temp' END, body);
+        RETURN NEXT format('function %I.%s', schema, part.signature);
+    END LOOP;
+    EXECUTE format('COMMENT ON FUNCTION %I.%I(text) IS %L', schema,
+                   CASE client WHEN 'core' THEN 'nextval' ELSE 'hilo_block' END,
+                   'facade of hilo for ' || client);
+    view := CASE makes
+        WHEN 'hibernate_sequences'
+        THEN 'SELECT n.name AS sequence_name, %1$I.hilo_drawn(n.name) AS next_val '
+             'FROM %1$I.hilo_names() AS n (name)'
+        WHEN 'hibernate_unique_key'
+        THEN 'SELECT %1$I.hilo_drawn(''hibernate_unique_key'') AS next_hi'
+        WHEN 'mt_hilo'
+        THEN 'SELECT n.name AS entity_name, n.hi AS hi_value FROM %1$I.hilo_names() AS n' END;
+    IF view IS NOT NULL THEN
+        EXECUTE format('CREATE VIEW %1$I.%2$I AS ' || view, schema, makes);
+        EXECUTE format('CREATE TRIGGER hilo_written INSTEAD OF INSERT OR UPDATE ON %1$I.%2$I '
+                       'FOR EACH ROW EXECUTE FUNCTION %1$I.hilo_written()', schema, makes);
+        -- It holds nothing. Who draws needs a privilege on the sequence.
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE ON %I.%I TO PUBLIC', schema, makes);
+        RETURN NEXT format('view %I.%I', schema, makes);
+    END IF;
+    IF of_sequence THEN
+        RAISE NOTICE 'nextval with a regclass still draws from a sequence of Postgres'
+            USING HINT = 'Drop the sequences that hilo''s take the place of, '
+                         'and let the mapper call nextval with a text.';
+    END IF;
+END;
+$make$;
+COMMENT ON FUNCTION hilo.make_facade(name, text, text, bigint, text, text, text) IS
+    'Makes the functions and views of a facade, for a row of hilo.mappers()';
+
+CREATE FUNCTION hilo_facade(schema name, client text) RETURNS SETOF text
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
+BEGIN ATOMIC
+    SELECT f.made
+      FROM (SELECT hilo_facade.client) c
+      JOIN pg_catalog.pg_extension e ON e.extname = 'hilo'
+      LEFT JOIN hilo.mappers() m ON m.client = c.client
+     CROSS JOIN LATERAL hilo.make_facade(
+         hilo_facade.schema, c.client, m.makes, m.origin, m.value, m.step,
+         e.extnamespace::pg_catalog.regnamespace::text) AS f (made);
+END;
+COMMENT ON FUNCTION hilo_facade(name, text) IS
+    'Makes, in a schema, the functions and views that a Hi/Lo mapper calls, so that it takes its '
+    'blocks from hilo, and returns what it has made. Roles that run the mapper have the schema in '
+    'their search_path. client: core, efcore, doctrine, marten, hibernate, hibernate-pooled-lo, '
+    'hibernate-pooled-old, hibernate-hilo, hibernate-legacy-hilo, hibernate-table, '
+    'hibernate-table-pooled-lo, hibernate-table-hilo, hibernate-table-old, nhibernate, '
+    'nhibernate-pooled, nhibernate-table. The allocation size is the block_size of the sequence. '
+    'What it makes belongs to the caller; DROP removes it. Requires CREATE on the schema. Errors: '
+    '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not exist, '
+    '42501, 42723 or 42P07 if one of the names is taken.';
