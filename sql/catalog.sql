@@ -24,6 +24,8 @@ CREATE TABLE _hilo.sequence (
     owned_by hilo.column_ref,
     gapless boolean NOT NULL DEFAULT false,
     highest_node integer,
+    source text,
+    reserve_ahead bigint,
     CONSTRAINT sequence_pkey PRIMARY KEY (id),
     CONSTRAINT sequence_name_key UNIQUE (name)
 );
@@ -56,6 +58,10 @@ COMMENT ON COLUMN _hilo.sequence.gapless IS
     'Whether the committed values have no holes, so that its transactions follow each other';
 COMMENT ON COLUMN _hilo.sequence.highest_node IS
     'The highest id of all nodes that are known to have had the sequence, this one and others; null: as in _hilo.position';
+COMMENT ON COLUMN _hilo.sequence.source IS
+    'Query that brings the values, run as the owner; null: the sequence numbers itself';
+COMMENT ON COLUMN _hilo.sequence.reserve_ahead IS
+    'Number of seconds whose values are kept ahead of the source; null: as hilo.buffer says';
 
 -- An update changes neither of the two index columns. With half of each page free it finds room next to the
 -- old version (HOT), and no index grows. Old versions are removed early, because every reservation reads past
@@ -244,6 +250,54 @@ COMMENT ON COLUMN _hilo.lease.passed IS
     'Whether hilo_advance or hilo_sync has moved the sequence beyond values of the range: what comes back is not '
     'served again';
 
+CREATE TABLE _hilo.source (
+    sequence bigint NOT NULL,
+    node integer NOT NULL,
+    request uuid,
+    wanted bigint,
+    requested_at timestamptz,
+    system_id bigint,
+    timeline integer,
+    requested bigint NOT NULL,
+    received bigint NOT NULL,
+    first_value bigint,
+    last_value bigint,
+    own_first bigint,
+    own_last bigint,
+    latency bigint NOT NULL,
+    failures integer NOT NULL,
+    last_error text,
+    last_error_at timestamptz,
+    database bigint NOT NULL,
+    CONSTRAINT source_pkey PRIMARY KEY (sequence, node)
+) WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 500
+);
+COMMENT ON TABLE _hilo.source IS 'What was asked of the sources of sequences, and what they have brought';
+COMMENT ON COLUMN _hilo.source.sequence IS '_hilo.sequence.id';
+COMMENT ON COLUMN _hilo.source.node IS 'hilo.node_id of the server';
+COMMENT ON COLUMN _hilo.source.request IS 'The request that has no answer yet; null: there is none';
+COMMENT ON COLUMN _hilo.source.wanted IS 'How many values it asks for';
+COMMENT ON COLUMN _hilo.source.requested_at IS 'When it was written down';
+COMMENT ON COLUMN _hilo.source.system_id IS 'System identifier of the cluster that makes it';
+COMMENT ON COLUMN _hilo.source.timeline IS
+    'Timeline on which it is made. A server on another one makes a request of its own: the answer may be the first server''s';
+COMMENT ON COLUMN _hilo.source.requested IS 'Number of values asked for';
+COMMENT ON COLUMN _hilo.source.received IS 'Number of values received';
+COMMENT ON COLUMN _hilo.source.first_value IS 'Smallest value that the source has brought';
+COMMENT ON COLUMN _hilo.source.last_value IS 'Largest value that the source has brought';
+COMMENT ON COLUMN _hilo.source.own_first IS
+    'Smallest value that the sequence may have served before it had this source; what the source brings may not touch these';
+COMMENT ON COLUMN _hilo.source.own_last IS 'Largest of them';
+COMMENT ON COLUMN _hilo.source.latency IS 'How long the last answer took, in microseconds';
+COMMENT ON COLUMN _hilo.source.failures IS 'How often the source has failed since it last answered';
+COMMENT ON COLUMN _hilo.source.last_error IS 'Error message of the last failure';
+COMMENT ON COLUMN _hilo.source.last_error_at IS 'Time of the last failure';
+COMMENT ON COLUMN _hilo.source.database IS
+    'Database that the row is of, by which a copy made from a template is recognized';
+
 CREATE TABLE _hilo.privilege (
     sequence bigint NOT NULL,
     grantee hilo.role NOT NULL,
@@ -277,8 +331,8 @@ COMMENT ON COLUMN _hilo.default_privilege.privilege IS 'USAGE, SELECT or UPDATE,
 
 -- Only the extension's owner reads or writes these tables. hilo_check reports roles that default privileges
 -- have allowed to write to them.
-REVOKE ALL ON _hilo.sequence, _hilo.position, _hilo.free_range, _hilo.gap, _hilo.lease, _hilo.privilege,
-    _hilo.default_privilege FROM PUBLIC;
+REVOKE ALL ON _hilo.sequence, _hilo.position, _hilo.free_range, _hilo.gap, _hilo.lease, _hilo.source,
+    _hilo.privilege, _hilo.default_privilege FROM PUBLIC;
 
 -- pg_dump locks the tables and copies their rows, also if the owner of the database runs it. It
 -- refuses row security.
@@ -290,6 +344,7 @@ SELECT pg_catalog.pg_extension_config_dump('_hilo.position', '');
 SELECT pg_catalog.pg_extension_config_dump('_hilo.free_range', '');
 SELECT pg_catalog.pg_extension_config_dump('_hilo.gap', '');
 SELECT pg_catalog.pg_extension_config_dump('_hilo.lease', '');
+SELECT pg_catalog.pg_extension_config_dump('_hilo.source', '');
 SELECT pg_catalog.pg_extension_config_dump('_hilo.privilege', '');
 SELECT pg_catalog.pg_extension_config_dump('_hilo.default_privilege', '');
 
@@ -356,6 +411,9 @@ ALTER TABLE _hilo.free_range ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.lease
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
 ALTER TABLE _hilo.lease ENABLE REPLICA TRIGGER replicated;
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.source
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+ALTER TABLE _hilo.source ENABLE REPLICA TRIGGER replicated;
 
 CREATE TRIGGER note_roles AFTER INSERT ON _hilo.sequence
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.note_roles();
@@ -389,6 +447,14 @@ CREATE TRIGGER restored BEFORE INSERT ON _hilo.free_range
     FOR EACH ROW EXECUTE FUNCTION hilo.restored_free_range();
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.lease
     FOR EACH ROW EXECUTE FUNCTION hilo.restored_lease();
+
+CREATE FUNCTION hilo.restored_source() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_source';
+COMMENT ON FUNCTION hilo.restored_source() IS
+    'Forgets the request of a restored row, which the dumped server may still make';
+REVOKE ALL ON FUNCTION hilo.restored_source() FROM PUBLIC;
+CREATE TRIGGER restored BEFORE INSERT ON _hilo.source
+    FOR EACH ROW EXECUTE FUNCTION hilo.restored_source();
 
 -- TRUNCATE would make sequences begin again. The triggers fire for everybody, and where replication brings it.
 
@@ -425,3 +491,6 @@ ALTER TABLE _hilo.privilege ENABLE ALWAYS TRIGGER refuse_truncate;
 CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.default_privilege
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
 ALTER TABLE _hilo.default_privilege ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.source
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.source ENABLE ALWAYS TRIGGER refuse_truncate;

@@ -504,9 +504,9 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                   ('missing_owner', 'A', '{sequence}'),
                   ('missing_role', 'A', '{default_privilege}'),
                   ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
-                  ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, privilege, default_privilege}'),
-                  ('replicated', 'R', '{sequence, position, free_range, lease, privilege, default_privilege}'),
-                  ('restored', 'O', '{position, free_range, lease}')) AS v (name, fires, relations)) w
+                  ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, source, privilege, default_privilege}'),
+                  ('replicated', 'R', '{sequence, position, free_range, lease, source, privilege, default_privilege}'),
+                  ('restored', 'O', '{position, free_range, lease, source}')) AS v (name, fires, relations)) w
       JOIN pg_catalog.pg_class c
         ON c.relname = w.relation AND c.relnamespace = '_hilo'::pg_catalog.regnamespace::oid
       LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid AND t.tgname = w.name

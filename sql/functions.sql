@@ -18,10 +18,12 @@ CREATE FUNCTION hilo_create(
     key_format text DEFAULT NULL,
     if_not_exists boolean DEFAULT false,
     gapless boolean DEFAULT false,
-    owned_by text DEFAULT NULL
+    owned_by text DEFAULT NULL,
+    source text DEFAULT NULL,
+    reserve_ahead interval DEFAULT NULL
 ) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text) IS
+COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval) IS
     'Creates a sequence and returns its name. The bounds and start_value default as in CREATE '
     'SEQUENCE. block_size: number of values reserved at once; null: chosen by rate. slice_size: '
     'maximum number of values that a session takes from the pool at once; null: '
@@ -30,9 +32,14 @@ COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, r
     'values have no holes. The first draw of a transaction locks the sequence until the '
     'transaction ends, and a rollback gives its values to the next one. owned_by: the column, '
     'as table.column or schema.table.column, with which the sequence is dropped, and with whose '
-    'table it restarts in TRUNCATE ... RESTART IDENTITY. Errors: 42710 if the sequence exists '
+    'table it restarts in TRUNCATE ... RESTART IDENTITY. source: a query that brings the '
+    'values, run as the owner: $1 is the name, $2 how many values are wanted, $3 the uuid of the '
+    'request; its rows are the first and the last value of ranges that are this sequence''s '
+    'alone. reserve_ahead: how long an outage of the source may last; null: as hilo.buffer '
+    'says. Errors: 42710 if the sequence exists '
     '(with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each '
-    'other, 0A000 for a gapless sequence that cycles or that several nodes share, 42P01 or '
+    'other, 0A000 for a gapless sequence that cycles or that several nodes share, or for a source '
+    'with cycle, ordered or gapless or while several nodes share the sequence, 42P01 or '
     '42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table '
     'has another owner, or several nodes share sequences and hilo.on_every_node is off.';
 
@@ -50,21 +57,30 @@ CREATE FUNCTION hilo_alter(
     key_format text DEFAULT NULL,
     restart_with bigint DEFAULT NULL,
     gapless boolean DEFAULT NULL,
-    owned_by text DEFAULT NULL
+    owned_by text DEFAULT NULL,
+    source text DEFAULT NULL,
+    reserve_ahead interval DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text) IS
+COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval) IS
     'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make '
     'these adaptive again. restart_with: the next value; required, and the same on every node, '
     'if several nodes share the sequence and its increment or cycle changes. gapless: as in '
     'hilo_create; values that were reserved and not served before are in hilo_gaps. owned_by: '
-    'as in hilo_create, or none. Narrower bounds apply to the calling transaction at once, '
+    'as in hilo_create, or none. source: as in hilo_create; an empty text takes it away as long '
+    'as nothing was asked of it. reserve_ahead: 0 takes it away. Narrower bounds apply to the calling transaction at once, '
     'everything else takes effect at commit. After a change of increment, cycle or gapless '
     'without restart_with, the calling transaction draws from the sequence only after its '
     'commit. Requires ownership of the sequence. Errors: 42704 if the sequence does not exist, '
     '42501, 22023 if options are invalid or contradict each other, 0A000 as in hilo_create, '
     '55000 if several nodes could serve a value twice, or share the sequence and it is '
-    'restarted while hilo.on_every_node is off; for owned_by as hilo_create.';
+    'restarted while hilo.on_every_node is off, or the sequence has a source that has brought values, or that says which '
+    'values come; for owned_by as hilo_create.';
+
+CREATE FUNCTION hilo.detach(name hilo_sequence, start bigint) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_detach_wrapper';
+COMMENT ON FUNCTION hilo.detach(hilo_sequence, bigint) IS
+    'Takes the source of a sequence away: its own numbers begin with start, which is returned';
 
 CREATE FUNCTION hilo_rename(name hilo_sequence, new_name hilo_sequence) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_rename_wrapper';

@@ -114,7 +114,101 @@ CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.default_privilege
     FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
 ALTER TABLE _hilo.default_privilege ENABLE ALWAYS TRIGGER refuse_truncate;
 
-COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text) IS
+ALTER TABLE _hilo.sequence ADD COLUMN source text;
+ALTER TABLE _hilo.sequence ADD COLUMN reserve_ahead bigint;
+COMMENT ON COLUMN _hilo.sequence.source IS
+    'Query that brings the values, run as the owner; null: the sequence numbers itself';
+COMMENT ON COLUMN _hilo.sequence.reserve_ahead IS
+    'Number of seconds whose values are kept ahead of the source; null: as hilo.buffer says';
+
+CREATE TABLE _hilo.source (
+    sequence bigint NOT NULL,
+    node integer NOT NULL,
+    request uuid,
+    wanted bigint,
+    requested_at timestamptz,
+    system_id bigint,
+    timeline integer,
+    requested bigint NOT NULL,
+    received bigint NOT NULL,
+    first_value bigint,
+    last_value bigint,
+    own_first bigint,
+    own_last bigint,
+    latency bigint NOT NULL,
+    failures integer NOT NULL,
+    last_error text,
+    last_error_at timestamptz,
+    database bigint NOT NULL,
+    CONSTRAINT source_pkey PRIMARY KEY (sequence, node)
+) WITH (
+    fillfactor = 50,
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 500
+);
+COMMENT ON TABLE _hilo.source IS 'What was asked of the sources of sequences, and what they have brought';
+COMMENT ON COLUMN _hilo.source.sequence IS '_hilo.sequence.id';
+COMMENT ON COLUMN _hilo.source.node IS 'hilo.node_id of the server';
+COMMENT ON COLUMN _hilo.source.request IS 'The request that has no answer yet; null: there is none';
+COMMENT ON COLUMN _hilo.source.wanted IS 'How many values it asks for';
+COMMENT ON COLUMN _hilo.source.requested_at IS 'When it was written down';
+COMMENT ON COLUMN _hilo.source.system_id IS 'System identifier of the cluster that makes it';
+COMMENT ON COLUMN _hilo.source.timeline IS
+    'Timeline on which it is made. A server on another one makes a request of its own: the answer may be the first server''s';
+COMMENT ON COLUMN _hilo.source.requested IS 'Number of values asked for';
+COMMENT ON COLUMN _hilo.source.received IS 'Number of values received';
+COMMENT ON COLUMN _hilo.source.first_value IS 'Smallest value that the source has brought';
+COMMENT ON COLUMN _hilo.source.last_value IS 'Largest value that the source has brought';
+COMMENT ON COLUMN _hilo.source.own_first IS
+    'Smallest value that the sequence may have served before it had this source; what the source brings may not touch these';
+COMMENT ON COLUMN _hilo.source.own_last IS 'Largest of them';
+COMMENT ON COLUMN _hilo.source.latency IS 'How long the last answer took, in microseconds';
+COMMENT ON COLUMN _hilo.source.failures IS 'How often the source has failed since it last answered';
+COMMENT ON COLUMN _hilo.source.last_error IS 'Error message of the last failure';
+COMMENT ON COLUMN _hilo.source.last_error_at IS 'Time of the last failure';
+COMMENT ON COLUMN _hilo.source.database IS
+    'Database that the row is of, by which a copy made from a template is recognized';
+
+REVOKE ALL ON _hilo.source FROM PUBLIC;
+GRANT SELECT ON _hilo.source TO pg_database_owner;
+SELECT pg_catalog.pg_extension_config_dump('_hilo.source', '');
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.source
+    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+ALTER TABLE _hilo.source ENABLE REPLICA TRIGGER replicated;
+
+CREATE FUNCTION hilo.restored_source() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_source';
+COMMENT ON FUNCTION hilo.restored_source() IS
+    'Forgets the request of a restored row, which the dumped server may still make';
+REVOKE ALL ON FUNCTION hilo.restored_source() FROM PUBLIC;
+CREATE TRIGGER restored BEFORE INSERT ON _hilo.source
+    FOR EACH ROW EXECUTE FUNCTION hilo.restored_source();
+
+CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.source
+    FOR EACH STATEMENT EXECUTE FUNCTION hilo.refuse_truncate();
+ALTER TABLE _hilo.source ENABLE ALWAYS TRIGGER refuse_truncate;
+
+DROP FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text);
+CREATE FUNCTION hilo_create(
+    name hilo_sequence,
+    start_value bigint DEFAULT NULL,
+    increment bigint DEFAULT 1,
+    min_value bigint DEFAULT NULL,
+    max_value bigint DEFAULT NULL,
+    data_type regtype DEFAULT 'bigint',
+    cycle boolean DEFAULT false,
+    ordered boolean DEFAULT false,
+    block_size bigint DEFAULT NULL,
+    slice_size bigint DEFAULT NULL,
+    key_format text DEFAULT NULL,
+    if_not_exists boolean DEFAULT false,
+    gapless boolean DEFAULT false,
+    owned_by text DEFAULT NULL,
+    source text DEFAULT NULL,
+    reserve_ahead interval DEFAULT NULL
+) RETURNS hilo_sequence
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
+COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval) IS
     'Creates a sequence and returns its name. The bounds and start_value default as in CREATE '
     'SEQUENCE. block_size: number of values reserved at once; null: chosen by rate. slice_size: '
     'maximum number of values that a session takes from the pool at once; null: '
@@ -123,24 +217,56 @@ COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, r
     'values have no holes. The first draw of a transaction locks the sequence until the '
     'transaction ends, and a rollback gives its values to the next one. owned_by: the column, '
     'as table.column or schema.table.column, with which the sequence is dropped, and with whose '
-    'table it restarts in TRUNCATE ... RESTART IDENTITY. Errors: 42710 if the sequence exists '
+    'table it restarts in TRUNCATE ... RESTART IDENTITY. source: a query that brings the '
+    'values, run as the owner: $1 is the name, $2 how many values are wanted, $3 the uuid of the '
+    'request; its rows are the first and the last value of ranges that are this sequence''s '
+    'alone. reserve_ahead: how long an outage of the source may last; null: as hilo.buffer '
+    'says. Errors: 42710 if the sequence exists '
     '(with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each '
-    'other, 0A000 for a gapless sequence that cycles or that several nodes share, 42P01 or '
+    'other, 0A000 for a gapless sequence that cycles or that several nodes share, or for a source '
+    'with cycle, ordered or gapless or while several nodes share the sequence, 42P01 or '
     '42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table '
     'has another owner, or several nodes share sequences and hilo.on_every_node is off.';
 
-COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text) IS
+DROP FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text);
+CREATE FUNCTION hilo_alter(
+    name hilo_sequence,
+    start_value bigint DEFAULT NULL,
+    increment bigint DEFAULT NULL,
+    min_value bigint DEFAULT NULL,
+    max_value bigint DEFAULT NULL,
+    data_type regtype DEFAULT NULL,
+    cycle boolean DEFAULT NULL,
+    ordered boolean DEFAULT NULL,
+    block_size bigint DEFAULT NULL,
+    slice_size bigint DEFAULT NULL,
+    key_format text DEFAULT NULL,
+    restart_with bigint DEFAULT NULL,
+    gapless boolean DEFAULT NULL,
+    owned_by text DEFAULT NULL,
+    source text DEFAULT NULL,
+    reserve_ahead interval DEFAULT NULL
+) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
+COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval) IS
     'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make '
     'these adaptive again. restart_with: the next value; required, and the same on every node, '
     'if several nodes share the sequence and its increment or cycle changes. gapless: as in '
     'hilo_create; values that were reserved and not served before are in hilo_gaps. owned_by: '
-    'as in hilo_create, or none. Narrower bounds apply to the calling transaction at once, '
+    'as in hilo_create, or none. source: as in hilo_create; an empty text takes it away as long '
+    'as nothing was asked of it. reserve_ahead: 0 takes it away. Narrower bounds apply to the calling transaction at once, '
     'everything else takes effect at commit. After a change of increment, cycle or gapless '
     'without restart_with, the calling transaction draws from the sequence only after its '
     'commit. Requires ownership of the sequence. Errors: 42704 if the sequence does not exist, '
     '42501, 22023 if options are invalid or contradict each other, 0A000 as in hilo_create, '
     '55000 if several nodes could serve a value twice, or share the sequence and it is '
-    'restarted while hilo.on_every_node is off; for owned_by as hilo_create.';
+    'restarted while hilo.on_every_node is off, or the sequence has a source that has brought values, or that says which '
+    'values come; for owned_by as hilo_create.';
+
+CREATE FUNCTION hilo.detach(name hilo_sequence, start bigint) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_detach_wrapper';
+COMMENT ON FUNCTION hilo.detach(hilo_sequence, bigint) IS
+    'Takes the source of a sequence away: its own numbers begin with start, which is returned';
 
 COMMENT ON FUNCTION hilo_adopt(regclass, name, hilo_sequence) IS
     'Makes a serial or identity column, or one whose default is nextval(...), draw from a new '
@@ -244,7 +370,7 @@ COMMENT ON FUNCTION hilo.reads_all() IS 'Returns whether the current user may re
 CREATE OR REPLACE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
-           s.gapless
+           s.gapless, s.source
       FROM _hilo.sequence s
      WHERE (SELECT hilo.reads_all())
         OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
@@ -252,6 +378,34 @@ CREATE OR REPLACE VIEW hilo.readable AS
                     WHERE p.sequence = s.id
                       AND (p.grantee = 'public'::hilo.role
                            OR pg_catalog.pg_has_role(p.grantee::oid, 'USAGE')));
+CREATE VIEW hilo_stat_sources WITH (security_barrier) AS
+    SELECT s.name,
+           CASE WHEN pg_catalog.pg_has_role(s.owner::oid, 'USAGE') THEN s.source END AS source,
+           CASE WHEN c.request IS NULL THEN 'idle'
+                WHEN c.failures > 0 THEN 'failing'
+                ELSE 'requested' END AS state,
+           COALESCE(c.requested, 0::bigint) AS requested,
+           COALESCE(c.received, 0::bigint) AS received,
+           CASE WHEN pg_catalog.pg_has_role(s.owner::oid, 'USAGE') THEN c.last_error END AS last_error,
+           c.last_error_at,
+           CASE WHEN c.latency > 0::bigint THEN pg_catalog.make_interval(
+               secs => c.latency::double precision / 1000000::double precision) END AS latency
+      FROM hilo.readable s
+      LEFT JOIN _hilo.source c ON c.sequence = s.id AND c.node = (SELECT hilo.node_id())
+     WHERE s.source IS NOT NULL;
+COMMENT ON VIEW hilo_stat_sources IS 'What was asked of the sources of sequences, and what they have brought';
+COMMENT ON COLUMN hilo_stat_sources.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_stat_sources.source IS 'The query; null unless the current user may act as its owner';
+COMMENT ON COLUMN hilo_stat_sources.state IS
+    'idle; requested: a request has no answer yet; failing: it has failed, and is made again';
+COMMENT ON COLUMN hilo_stat_sources.requested IS 'Values asked for so far';
+COMMENT ON COLUMN hilo_stat_sources.received IS 'Values received so far';
+COMMENT ON COLUMN hilo_stat_sources.last_error IS
+    'Error message of the last failure; null unless the current user may act as the owner';
+COMMENT ON COLUMN hilo_stat_sources.last_error_at IS 'Time of the last failure';
+COMMENT ON COLUMN hilo_stat_sources.latency IS 'How long the last answer took';
+GRANT SELECT ON hilo_stat_sources TO PUBLIC;
+
 CREATE OR REPLACE VIEW hilo_gaps WITH (security_barrier) AS
     SELECT COALESCE(s.name, g.name) AS name, g.first_value AS first, g.last_value AS last, g.count, g.reason,
            g.node AS node_id, g.recorded_at
@@ -1053,9 +1207,9 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                   ('missing_owner', 'A', '{sequence}'),
                   ('missing_role', 'A', '{default_privilege}'),
                   ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
-                  ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, privilege, default_privilege}'),
-                  ('replicated', 'R', '{sequence, position, free_range, lease, privilege, default_privilege}'),
-                  ('restored', 'O', '{position, free_range, lease}')) AS v (name, fires, relations)) w
+                  ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, source, privilege, default_privilege}'),
+                  ('replicated', 'R', '{sequence, position, free_range, lease, source, privilege, default_privilege}'),
+                  ('restored', 'O', '{position, free_range, lease, source}')) AS v (name, fires, relations)) w
       JOIN pg_catalog.pg_class c
         ON c.relname = w.relation AND c.relnamespace = '_hilo'::pg_catalog.regnamespace::oid
       LEFT JOIN pg_catalog.pg_trigger t ON t.tgrelid = c.oid AND t.tgname = w.name

@@ -12,7 +12,7 @@
 CREATE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
-           s.gapless
+           s.gapless, s.source
       FROM _hilo.sequence s
      WHERE (SELECT hilo.reads_all())
         OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
@@ -199,6 +199,33 @@ COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS
     'traffic, for a sequence that cycles, and beyond a thousand years';
 COMMENT ON COLUMN hilo_stat_sequences.leased IS 'Values in open leases';
 
+CREATE VIEW hilo_stat_sources WITH (security_barrier) AS
+    SELECT s.name,
+           CASE WHEN pg_catalog.pg_has_role(s.owner::oid, 'USAGE') THEN s.source END AS source,
+           CASE WHEN c.request IS NULL THEN 'idle'
+                WHEN c.failures > 0 THEN 'failing'
+                ELSE 'requested' END AS state,
+           COALESCE(c.requested, 0::bigint) AS requested,
+           COALESCE(c.received, 0::bigint) AS received,
+           CASE WHEN pg_catalog.pg_has_role(s.owner::oid, 'USAGE') THEN c.last_error END AS last_error,
+           c.last_error_at,
+           CASE WHEN c.latency > 0::bigint THEN pg_catalog.make_interval(
+               secs => c.latency::double precision / 1000000::double precision) END AS latency
+      FROM hilo.readable s
+      LEFT JOIN _hilo.source c ON c.sequence = s.id AND c.node = (SELECT hilo.node_id())
+     WHERE s.source IS NOT NULL;
+COMMENT ON VIEW hilo_stat_sources IS 'What was asked of the sources of sequences, and what they have brought';
+COMMENT ON COLUMN hilo_stat_sources.name IS 'Name of the sequence';
+COMMENT ON COLUMN hilo_stat_sources.source IS 'The query; null unless the current user may act as its owner';
+COMMENT ON COLUMN hilo_stat_sources.state IS
+    'idle; requested: a request has no answer yet; failing: it has failed, and is made again';
+COMMENT ON COLUMN hilo_stat_sources.requested IS 'Values asked for so far';
+COMMENT ON COLUMN hilo_stat_sources.received IS 'Values received so far';
+COMMENT ON COLUMN hilo_stat_sources.last_error IS
+    'Error message of the last failure; null unless the current user may act as the owner';
+COMMENT ON COLUMN hilo_stat_sources.last_error_at IS 'Time of the last failure';
+COMMENT ON COLUMN hilo_stat_sources.latency IS 'How long the last answer took';
+
 CREATE VIEW hilo_stat_rates WITH (security_barrier) AS
     SELECT s.name, i.since, i.until, i.rate
       FROM hilo.stat_rates() st
@@ -345,4 +372,4 @@ COMMENT ON COLUMN hilo_default_privileges.privilege IS 'USAGE, SELECT or UPDATE'
 -- All roles may read these views: each role sees only the sequences that it may read, and nothing of another
 -- database.
 GRANT SELECT ON hilo_sequences, hilo_stat_sequences, hilo_stat_backends, hilo_blocks, hilo_gaps,
-    hilo_leases, hilo_privileges, hilo_default_privileges, hilo_stat_rates TO PUBLIC;
+    hilo_leases, hilo_privileges, hilo_default_privileges, hilo_stat_rates, hilo_stat_sources TO PUBLIC;

@@ -47,6 +47,9 @@ static ON_EVERY_NODE: GucSetting<bool> = GucSetting::<bool>::new(false);
 /// [`policy::failover_skip`].
 static FAILOVER_SKIP: GucSetting<i32> = GucSetting::<i32>::new(-1);
 
+/// How long a query that is the source of a sequence may take.
+static SOURCE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(30_000);
+
 const NONE: GucFlags = GucFlags::empty();
 
 #[rustfmt::skip]
@@ -90,6 +93,9 @@ fn define_times() {
         c"Sets how often the rates of the active sequences are sampled.", c"");
     int(c"hilo.reserve_timeout", &RESERVE_TIMEOUT, (1, i32::MAX), Userset, MS,
         c"Sets how long a caller waits for a block before it gets an error.", c"");
+    int(c"hilo.source_timeout", &SOURCE_TIMEOUT, (1, 3_600_000), Sighup, MS,
+        c"Sets how long the source of a sequence may take to answer.",
+        c"After that it is asked again.");
     int(c"hilo.worker_idle_timeout", &WORKER_IDLE_TIMEOUT, (0, 3_600_000), Sighup, MS,
         c"Sets how long the worker of a database keeps running after the last session of the \
           database has ended.", c"");
@@ -218,6 +224,10 @@ pub fn max_slice_size() -> i32 {
 
 pub fn reserve_timeout() -> Duration {
     Duration::from_millis(RESERVE_TIMEOUT.get() as u64)
+}
+
+pub fn source_timeout() -> Duration {
+    Duration::from_millis(SOURCE_TIMEOUT.get() as u64)
 }
 
 pub fn worker_idle_timeout() -> Duration {

@@ -88,7 +88,7 @@ impl Cluster {
     pub fn worker_pid(&self, database: &str) -> Option<i32> {
         self.connect("postgres")
             .query_opt(
-                "SELECT pid FROM pg_stat_activity WHERE datname = $1 AND backend_type LIKE 'hilo%'",
+                "SELECT pid FROM pg_stat_activity WHERE datname = $1 AND backend_type = 'hilo worker'",
                 &[&database],
             )
             .expect("cannot read pg_stat_activity")

@@ -19,8 +19,33 @@ pub mod sequence {
     pub const OWNED_BY: i16 = 15;
     pub const GAPLESS: i16 = 16;
     pub const HIGHEST_NODE: i16 = 17;
+    pub const SOURCE: i16 = 18;
+    pub const RESERVE_AHEAD: i16 = 19;
     /// The number of columns.
-    pub const COUNT: usize = 17;
+    pub const COUNT: usize = 19;
+}
+
+pub mod source {
+    pub const SEQUENCE: i16 = 1;
+    pub const NODE: i16 = 2;
+    pub const REQUEST: i16 = 3;
+    pub const WANTED: i16 = 4;
+    pub const REQUESTED_AT: i16 = 5;
+    pub const SYSTEM_ID: i16 = 6;
+    pub const TIMELINE: i16 = 7;
+    pub const REQUESTED: i16 = 8;
+    pub const RECEIVED: i16 = 9;
+    pub const FIRST_VALUE: i16 = 10;
+    pub const LAST_VALUE: i16 = 11;
+    pub const OWN_FIRST: i16 = 12;
+    pub const OWN_LAST: i16 = 13;
+    pub const LATENCY: i16 = 14;
+    pub const FAILURES: i16 = 15;
+    pub const LAST_ERROR: i16 = 16;
+    pub const LAST_ERROR_AT: i16 = 17;
+    pub const DATABASE: i16 = 18;
+    /// The number of columns.
+    pub const COUNT: usize = 18;
 }
 
 pub mod position {

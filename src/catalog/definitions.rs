@@ -58,6 +58,10 @@ impl Sequence {
             slice_size: row.datum(column::SLICE_SIZE).map(|_| row.int4(column::SLICE_SIZE).into()),
             key_format: row.text(column::KEY_FORMAT),
             gapless: row.bool(column::GAPLESS),
+            source: row.text(column::SOURCE),
+            reserve_ahead: row
+                .datum(column::RESERVE_AHEAD)
+                .map(|_| row.int8(column::RESERVE_AHEAD)),
         };
         Sequence {
             id: SequenceId(row.int8(column::ID)),
@@ -94,6 +98,8 @@ impl Sequence {
             self.owned_by.map(|column| column.packed().into()),
             Some(def.gapless.into()),
             self.highest_node.map(Into::into),
+            def.source.as_deref().map(|source| text_datum(source.as_bytes())),
+            def.reserve_ahead.map(Into::into),
         ]
     }
 }

@@ -36,6 +36,8 @@ pub mod relations;
 pub mod role_references;
 pub mod roles;
 pub mod scan;
+pub mod source_query;
+pub mod sources;
 pub mod stored;
 pub mod table;
 pub mod takeover;
@@ -76,6 +78,8 @@ pub struct CatalogOids {
     pub lease_sequence_idx: Index,
     pub lease_due_at_idx: Index,
     pub lease_holder_idx: Index,
+    pub source: pg_sys::Oid,
+    pub source_pkey: Index,
     pub privilege: pg_sys::Oid,
     pub privilege_pkey: Index,
     pub privilege_grantee_idx: Index,
@@ -87,13 +91,14 @@ pub struct CatalogOids {
 }
 
 impl CatalogOids {
-    fn tables(&self) -> [pg_sys::Oid; 7] {
+    fn tables(&self) -> [pg_sys::Oid; 8] {
         [
             self.sequence,
             self.position,
             self.free_range,
             self.gap,
             self.lease,
+            self.source,
             self.privilege,
             self.default_privilege,
         ]
@@ -103,7 +108,8 @@ impl CatalogOids {
     /// another transaction has locked one of them. Who holds one of these locks must not wait for
     /// another: DROP EXTENSION takes them in an order of its own.
     pub fn lock_for_reservation(&self) -> bool {
-        let tables = [self.sequence, self.position, self.free_range, self.gap, self.lease];
+        let Self { sequence, position, free_range, gap, lease, source, .. } = *self;
+        let tables = [sequence, position, free_range, gap, lease, source];
         // SAFETY: takes the lock or does not; any OID can be locked, even that of a table that has
         // been dropped.
         tables.into_iter().all(|table| unsafe {
@@ -176,6 +182,8 @@ fn look_up() -> Result<CatalogOids, HiloError> {
         lease_sequence_idx: Index::Named(c"lease_sequence_idx"),
         lease_due_at_idx: Index::Named(c"lease_due_at_idx"),
         lease_holder_idx: Index::Named(c"lease_holder_idx"),
+        source: of(c"source")?,
+        source_pkey: Index::Named(c"source_pkey"),
         privilege: of(c"privilege")?,
         privilege_pkey: Index::Named(c"privilege_pkey"),
         privilege_grantee_idx: Index::Named(c"privilege_grantee_idx"),

@@ -11,13 +11,17 @@ use std::ops::Deref;
 
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
+use hilo_core::source::{self, Chosen, Wish};
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{self, LockedPosition, Position};
+use crate::catalog::sources::{self, Supply, hull};
 use crate::catalog::takeover::{discards_free, reason, skip};
-use crate::catalog::{CatalogOids, node, ranges};
+use crate::catalog::{CatalogOids, leases, node, ranges};
 use crate::errors::HiloError;
+use crate::process::ffi;
+use crate::process::memory::TryGrow;
 use crate::shared::inventory::InMemory;
 use crate::shared::totals::Totals;
 
@@ -55,6 +59,10 @@ pub fn own<T>(
     let mut owned = Owned { ids, sequence, position: locked.position, touched: false };
     owned.take_over(life)?;
     let done = work(&mut owned)?;
+    if sequence.definition.source.is_some() {
+        // A row says of each range in memory that it is there.
+        owned.position.settled_index = owned.next_index;
+    }
     if owned.touched || owned.position != locked.position {
         locked.update(&owned.position);
     }
@@ -86,8 +94,9 @@ impl Owned<'_> {
                 ranges::write_off_memory(ids, position, &mapping, &[], reason(position))?;
             }
             let replicated = position.is_replicated();
-            if discards_free(position) {
-                ranges::write_off(ids, position, &mapping, Vec::new(), Reason::Discarded)?;
+            let definition = &sequence.definition;
+            if discards_free(position, definition) {
+                ranges::write_off(ids, position, definition, Vec::new(), Reason::Discarded)?;
             }
             if replicated {
                 // What the other server served belongs to the old epoch, so this server continues
@@ -97,7 +106,8 @@ impl Owned<'_> {
             position.incarnation = life;
             position.settled_index = position.next_index;
         }
-        if position.may_lack() {
+        // What the source gives from now on, the other server has not got.
+        if position.may_lack() && sequence.definition.source.is_none() {
             skip(ids, sequence, position)?;
         }
         (position.system_id, position.timeline) = (system_id, timeline);
@@ -116,7 +126,10 @@ impl Owned<'_> {
     /// `settled_index` rises to the first index that no session has taken from the pool, and the
     /// ranges below that get rows of their own. With [`LentRows::Always`] this is done in any case.
     pub fn account(&mut self, held: &InMemory, rows: LentRows) -> Result<(), HiloError> {
-        let Owned { ids, ref mut position, .. } = *self;
+        let Owned { ids, sequence, ref mut position, .. } = *self;
+        if sequence.definition.source.is_some() {
+            return ranges::trim_lent(ids, position, &held.ranges, rows == LentRows::Always);
+        }
         let end = position.next_index;
         let taken_to = held.first_untaken.unwrap_or(end).min(end).max(position.settled_index);
         let lowest = held
@@ -160,7 +173,11 @@ impl Owned<'_> {
             return self.put(&rest);
         }
         self.put(leaving)?;
-        ranges::lower(self.ids, &mut self.position)
+        match self.sequence.definition.source {
+            None => ranges::lower(self.ids, &mut self.position),
+            // What lies above is not reserved at the position, and free.
+            Some(_) => ranges::lower_into(self.ids, &mut self.position),
+        }
     }
 
     /// Records that ranges which had no other owner will not be served.
@@ -175,6 +192,85 @@ impl Owned<'_> {
             true => Ok(Vec::new()),
             false => ranges::lend(self.ids, self, self.incarnation, limit, from),
         }
+    }
+
+    /// What is known of the source. In a copy of the database, what the source has brought is the
+    /// other's: it is written off.
+    pub fn supply(&mut self) -> Result<Supply, HiloError> {
+        let mut supply = sources::of(self.ids, self)?;
+        let here = ffi::database().to_u32() as i64;
+        if supply.database != here {
+            if supply.database != 0 {
+                let definition = &self.sequence.definition;
+                let mapping = self.mapping(definition);
+                ranges::write_off_memory(self.ids, self, &mapping, &[], Reason::Discarded)?;
+                ranges::write_off(self.ids, self, definition, Vec::new(), Reason::Discarded)?;
+            }
+            (supply.database, supply.request) = (here, None);
+            sources::write(self.ids, self, &supply)?;
+        }
+        Ok(supply)
+    }
+
+    /// Notes that the source has failed.
+    pub fn note_failure(&self, supply: &mut Supply, error: String) -> Result<(), HiloError> {
+        supply.failures = supply.failures.saturating_add(1);
+        (supply.last_error, supply.last_error_at) = (Some(error), Some(ffi::now()));
+        sources::write(self.ids, self, supply)
+    }
+
+    /// Lends to memory what it gets next of what the source has brought. The position is where that
+    /// ends.
+    pub fn lend_received(&mut self, wish: &Wish) -> Result<Chosen, HiloError> {
+        let chosen = ranges::lend_chosen(self.ids, self, self.incarnation, wish)?;
+        if let Some(last) = chosen.blocks.last() {
+            self.position.next_index = last.end;
+        }
+        Ok(chosen)
+    }
+
+    /// Asks the source for `wanted` values, unless that is 0 or it has been asked: another process
+    /// makes the request once this is committed. Returns whether it has been asked.
+    pub fn request(&self, supply: &mut Supply, wanted: i64) -> Result<bool, HiloError> {
+        if supply.open_request().is_some() {
+            return Ok(true);
+        }
+        if wanted > 0 {
+            supply.ask(wanted);
+            sources::write(self.ids, self, supply)?;
+        }
+        Ok(wanted > 0)
+    }
+
+    /// Takes the answer to the open request, which took so many microseconds: its ranges become
+    /// free.
+    ///
+    /// # Errors
+    /// `Answer` if one of them cannot be served.
+    pub fn receive(
+        &mut self,
+        supply: &mut Supply,
+        answer: &[(i64, i64)],
+        took: i64,
+    ) -> Result<(), HiloError> {
+        let Owned { ids, sequence, ref position, .. } = *self;
+        let mapping = position.mapping(&sequence.definition).unbounded();
+        let mut held = ranges::free_of(ids, position)?;
+        held.try_extend(ranges::lent(ids, position)?)?;
+        held.try_extend(leases::leased(ids, position)?)?;
+        let bounded = position.mapping(&sequence.definition);
+        let brought = source::ranges(answer, &bounded, &held, supply.own)?;
+        ranges::put_free(ids, position, &mapping, &brought)?;
+        let value = |index| mapping.value(index).unwrap_or(position.base);
+        for range in &brought {
+            let (first, last) = (value(range.start), value(range.last()));
+            supply.brought = hull(supply.brought, Some((first.min(last), first.max(last))));
+        }
+        let count: i64 = brought.iter().map(Range::len).sum();
+        supply.received = supply.received.saturating_add(count);
+        supply.request = None;
+        (supply.latency, supply.failures) = (took.max(0), 0);
+        sources::write(ids, position, supply)
     }
 
     /// Reserves a block at the position. `skip` is what a server now skips that takes over from a

@@ -78,7 +78,10 @@ impl Position {
             sequence: sequence.id,
             node,
             epoch: Self::FIRST_EPOCH,
-            base: sequence.definition.start_value,
+            base: match sequence.definition.source {
+                None => sequence.definition.start_value,
+                Some(_) => sequence.definition.grid_base(),
+            },
             next_index: Index::ZERO,
             settled_index: Index::ZERO,
             incarnation: 0,
@@ -147,6 +150,7 @@ impl Position {
             mapping: self.mapping(definition),
             start_value: definition.start_value,
             ordered: definition.ordered,
+            has_source: definition.source.is_some(),
             slice_size: definition.slice_size.unwrap_or(0) as i32,
             block_size: definition.block_size.unwrap_or(0),
         }

@@ -6,7 +6,9 @@ use pgrx::pg_sys;
 
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{Index, SequenceId};
+use hilo_core::options::Definition;
 use hilo_core::range::Range;
+use hilo_core::source::{self, Chosen, Wish};
 
 use crate::catalog::CatalogOids;
 use crate::catalog::columns::free_range as column;
@@ -158,6 +160,39 @@ pub(super) fn lend(
         .collect())
 }
 
+/// Lends to the memory of `incarnation` what [`source::choose`] chooses of the free ranges. The
+/// caller holds the position's lock.
+pub(super) fn lend_chosen(
+    ids: &CatalogOids,
+    position: &Position,
+    incarnation: i64,
+    wish: &Wish,
+) -> Result<Chosen, HiloError> {
+    let table = Table::write(ids.free_range)?;
+    let mut rows = Vec::new();
+    table.scan(ids.free_range_pkey, &free_keys(position), Snapshot::Catalog, |row| {
+        rows.try_push(row).or_raise();
+        true
+    });
+    let free: Vec<Range> = memory::try_collect(rows.iter().map(range))?;
+    let chosen = source::choose(&free, position.next_index, wish);
+    let parts = chosen.returned.iter().chain(&chosen.blocks).copied();
+    let parts = Range::union(memory::try_collect(parts)?);
+    for row in &rows {
+        let whole = range(row);
+        let rest = whole.without(&parts);
+        if rest == [whole] {
+            continue;
+        }
+        table.delete(row);
+        rest.iter().for_each(|rest| table.insert(&mut values(position, rest, FREE)));
+    }
+    let lent = chosen.returned.iter().chain(&chosen.blocks);
+    lent.for_each(|lent| table.insert(&mut values(position, lent, incarnation)));
+    next_command();
+    Ok(chosen)
+}
+
 /// How many free ranges a position has at most, and how many are left if there would be more.
 const MOST: usize = 1_000;
 const KEPT: usize = MOST * 3 / 4;
@@ -221,6 +256,19 @@ fn write_off_smallest(
     gaps::record_each(ids, position, mapping, &lost, Reason::Discarded)
 }
 
+/// Lowers a position to the start of the free range that its top belongs to, and leaves the range.
+pub(super) fn lower_into(ids: &CatalogOids, position: &mut Position) -> Result<(), HiloError> {
+    let table = Table::read(ids.free_range)?;
+    let [a, b, c, d] = free_keys(position);
+    let below = [a, b, c, d, starting_before(position.next_index)];
+    if let Some(row) = table.last(ids.free_range_pkey, &below)
+        && range(&row).end >= position.next_index
+    {
+        position.lower(range(&row).start);
+    }
+    Ok(())
+}
+
 /// Lowers a position to the start of the highest free range, if that range ends at the position,
 /// and deletes the range's row.
 pub(super) fn lower(ids: &CatalogOids, position: &mut Position) -> Result<(), HiloError> {
@@ -271,6 +319,33 @@ pub(super) fn forget_lent(
     Ok(())
 }
 
+/// Cuts the lent rows down to what memory holds of each, and deletes those of which it holds
+/// nothing. `exact`: to each range that it holds, else to where the first begins and the last ends.
+pub(super) fn trim_lent(
+    ids: &CatalogOids,
+    position: &Position,
+    held: &[Range],
+    exact: bool,
+) -> Result<(), HiloError> {
+    let table = Table::write(ids.free_range)?;
+    for row in lent_rows(&table, ids, position) {
+        let lent = range(&row);
+        let parts = held.iter().map(|held| held.intersection(&lent));
+        let mut parts = Range::union(memory::try_collect(parts)?);
+        if let (false, [first, .., last]) = (exact, parts.as_slice()) {
+            parts = vec![Range::new(first.start, last.end)];
+        }
+        if parts != [lent] {
+            table.delete(&row);
+            for part in &parts {
+                table.insert(&mut values(position, part, row.int8(column::INCARNATION)));
+            }
+        }
+    }
+    next_command();
+    Ok(())
+}
+
 /// Records as gaps what a memory held that no longer exists: the indexes from `settled_index` to
 /// the position, and the ranges that were lent, whose rows it deletes. The free ranges, the leases,
 /// and what is `pending` of leases stay.
@@ -297,12 +372,13 @@ pub fn write_off_memory(
     gaps::record_each(ids, position, mapping, &parts, reason)
 }
 
-/// Records as gaps those parts of `held` and of the free ranges that lie below the position: none
-/// of them is served any more. Deletes the rows of the free and the lent ranges.
+/// Records as gaps those parts of `held` and of the free ranges that lie below the position, or all
+/// of them where they come from a source: none of them is served any more. Deletes the rows of the
+/// free and the lent ranges.
 pub fn write_off(
     ids: &CatalogOids,
     position: &Position,
-    mapping: &Mapping,
+    definition: &Definition,
     held: Vec<Range>,
     reason: Reason,
 ) -> Result<(), HiloError> {
@@ -318,16 +394,20 @@ pub fn write_off(
     });
     next_command();
     let mut lost = Range::union(lost);
-    lost.iter_mut().for_each(|range| *range = range.until(position.next_index));
-    gaps::record_each(ids, position, mapping, &lost, reason)
+    if definition.source.is_none() {
+        lost.iter_mut().for_each(|range| *range = range.until(position.next_index));
+    }
+    gaps::record_each(ids, position, &position.mapping(definition), &lost, reason)
 }
 
-/// Deletes the free ranges, the gaps, the leases and the privileges of a dropped sequence.
+/// Deletes the free ranges, the gaps, the leases, the requests and the privileges of a dropped
+/// sequence.
 pub fn forget(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
     leases::forget(ids, sequence)?;
     for (table, index) in [
         (ids.free_range, ids.free_range_pkey),
         (ids.gap, ids.gap_sequence_idx),
+        (ids.source, ids.source_pkey),
         (ids.privilege, ids.privilege_pkey),
     ] {
         let table = Table::write(table)?;

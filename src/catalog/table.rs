@@ -91,7 +91,8 @@ impl Row {
     /// A column by its attribute number; `None` if it is NULL.
     pub fn datum(&self, column: i16) -> Option<pg_sys::Datum> {
         let at = column as usize - 1;
-        (!self.nulls[at]).then(|| self.values[at])
+        // A table of an older version may lack the column.
+        (!*self.nulls.get(at)?).then(|| self.values[at])
     }
 
     /// The (sub)transaction that wrote this version; `FrozenTransactionId` for a frozen version.

@@ -6,6 +6,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use hilo_core::numbers::Index;
+use hilo_core::options::Definition;
 use hilo_core::policy;
 use hilo_core::range::Range;
 
@@ -18,9 +19,12 @@ use crate::errors::HiloError;
 use crate::gucs;
 
 /// Whether a takeover writes off what is free in the catalog, because the other server may have
-/// taken and served it.
-pub fn discards_free(position: &Position) -> bool {
-    position.is_replicated() || (position.may_lack() && gucs::failover_skip() != Some(0))
+/// taken and served it. What comes from a source may have been served since it was dumped: the
+/// other users of the source do not begin again with this server.
+pub fn discards_free(position: &Position, definition: &Definition) -> bool {
+    position.is_replicated()
+        || (position.may_lack() && gucs::failover_skip() != Some(0))
+        || (definition.source.is_some() && position.incarnation == positions::RESTORED)
 }
 
 /// The reason that gaps get for what an earlier life had in memory.

@@ -66,6 +66,11 @@ pub struct Described {
     pub key_format: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gapless: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// In seconds
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserve_ahead: Option<i64>,
     /// A column, as `schema.table.column`. `None`: no column owns the sequence
     #[serde(skip_serializing_if = "Option::is_none")]
     pub owned_by: Option<String>,
@@ -172,6 +177,8 @@ impl Described {
             slice_size: definition.slice_size,
             key_format: own_format(definition).map(str::to_owned),
             gapless: Some(true).filter(|_| definition.gapless),
+            source: definition.source.clone(),
+            reserve_ahead: definition.reserve_ahead,
             owned_by: None,
             owner: None,
             privileges: None,
@@ -194,6 +201,8 @@ impl Described {
             slice_size: self.slice_size,
             key_format: self.key_format.clone(),
             gapless: self.gapless,
+            source: self.source.clone(),
+            reserve_ahead: self.reserve_ahead,
         }
     }
 
@@ -240,6 +249,9 @@ pub fn difference(old: &Definition, new: &Definition) -> Option<Options> {
         slice_size: Some(new.slice_size.unwrap_or(0)),
         key_format: format,
         gapless: Some(new.gapless),
+        // The empty text takes a source away, and 0 what is kept ahead of it.
+        source: Some(new.source.clone().unwrap_or_default()),
+        reserve_ahead: Some(new.reserve_ahead.unwrap_or(0)),
     })
 }
 
@@ -270,6 +282,8 @@ pub fn all_options(definition: &Definition) -> Map<String, Value> {
         "slice_size": definition.slice_size,
         "key_format": own_format(definition),
         "gapless": definition.gapless,
+        "source": definition.source,
+        "reserve_ahead": definition.reserve_ahead,
     });
     match all {
         Value::Object(all) => all,

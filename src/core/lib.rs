@@ -25,5 +25,6 @@ pub mod pool;
 pub mod range;
 pub mod rate;
 pub mod slice;
+pub mod source;
 #[cfg(feature = "documents")]
 pub mod summary;

@@ -74,6 +74,10 @@ pub struct Options {
     pub slice_size: Option<i64>,
     pub key_format: Option<String>,
     pub gapless: Option<bool>,
+    /// in alter the empty text takes it away
+    pub source: Option<String>,
+    /// in seconds; in alter 0 takes it away
+    pub reserve_ahead: Option<i64>,
 }
 
 /// A valid definition.
@@ -94,6 +98,10 @@ pub struct Definition {
     pub key_format: Option<String>,
     /// Committed values have no holes: each transaction counts on from the one before it
     pub gapless: bool,
+    /// The query that brings the values. None: the sequence numbers itself
+    pub source: Option<String>,
+    /// How many seconds' worth of values are kept ahead. None: `hilo.buffer`
+    pub reserve_ahead: Option<i64>,
 }
 
 error_table! {
@@ -161,19 +169,43 @@ error_table! {
         GaplessCycles = "a gapless sequence cannot cycle"
             => detail "A value that is served again cannot be told from one that is missing."
             => hint "Choose either cycle or gapless.";
+        SourceCycles = "a sequence with a source cannot cycle"
+            => detail { OTHERS_DECIDE }
+            => hint "Choose either cycle or a source.";
+        SourceOrdered = "a sequence with a source cannot be ordered"
+            => detail { OTHERS_DECIDE }
+            => hint "Choose either ordered or a source.";
+        SourceGapless = "a sequence with a source cannot be gapless"
+            => detail { OTHERS_DECIDE }
+            => hint "Choose either gapless or a source.";
+        SourceIncrement = "the increment of a sequence with a source cannot change"
+            => detail "What the source has brought lies on the grid of this increment."
+            => hint "Take the source away first, with hilo_detach.";
+        AheadWithoutSource = "reserve_ahead requires a source"
+            => detail "A sequence that numbers itself needs nobody else for its next block."
+            => hint "Leave reserve_ahead null, set it to 0 with hilo_alter, or specify a source.";
+        AheadOutOfRange(seconds: i64)
+            = "reserve_ahead ({seconds} seconds) must be between 0 and {MAX_AHEAD} seconds"
+            => hint "Leave reserve_ahead null to keep as much ahead as hilo.buffer says.";
         KeyFormat(error: KeyFormatError) = { error }
             => detail { error.detail() }
             => hint { error.hint() };
     }
 }
 
+/// The maximum of `reserve_ahead`, in seconds: a year.
+pub const MAX_AHEAD: i64 = 366 * 86_400;
+
+const OTHERS_DECIDE: &str = "The source says which values come, and others use the values between \
+    them.";
 const NOTHING_AHEAD: &str =
     "Nothing is reserved ahead: each transaction takes its values from the sequence itself.";
 
 impl OptionError {
     /// Whether no sequence can have these options together (0A000).
     pub fn is_unsupported(&self) -> bool {
-        matches!(self, OptionError::GaplessCycles)
+        use OptionError::*;
+        matches!(self, GaplessCycles | SourceCycles | SourceOrdered | SourceGapless)
     }
 }
 
@@ -208,6 +240,8 @@ impl Definition {
             slice_size: options.slice_size,
             key_format: options.key_format.clone(),
             gapless: options.gapless.unwrap_or(false),
+            source: options.source.clone().filter(|source| !source.is_empty()),
+            reserve_ahead: options.reserve_ahead.filter(|seconds| *seconds != 0),
         };
         definition.check()?;
         Ok(definition)
@@ -258,7 +292,20 @@ impl Definition {
                 .map_or(self.slice_size, |size| (size != 0).then_some(size)),
             key_format: options.key_format.clone().or_else(|| self.key_format.clone()),
             gapless: options.gapless.unwrap_or(self.gapless),
+            source: match &options.source {
+                None => self.source.clone(),
+                Some(source) => Some(source.clone()).filter(|source| !source.is_empty()),
+            },
+            reserve_ahead: match options.reserve_ahead {
+                // It goes with the source.
+                None if options.source.as_deref() == Some("") => None,
+                None => self.reserve_ahead,
+                Some(seconds) => Some(seconds).filter(|seconds| *seconds != 0),
+            },
         };
+        if self.source.is_some() && definition.increment != self.increment {
+            return Err(OptionError::SourceIncrement);
+        }
         definition.check_bounds()?;
         definition.check_current(self, last, restart)?;
         definition.check_sizes()?;
@@ -359,6 +406,7 @@ impl Definition {
             }
         }
         self.check_gapless()?;
+        self.check_source()?;
         if let Some(format) = &self.key_format {
             KeyFormat::parse(format)?;
         }
@@ -373,5 +421,33 @@ impl Definition {
             Definition { slice_size: Some(_), .. } => Err(OptionError::GaplessWithSlice),
             _ => Ok(()),
         }
+    }
+
+    fn check_source(&self) -> Result<(), OptionError> {
+        if let Some(seconds) = self.reserve_ahead.filter(|ahead| !(0..=MAX_AHEAD).contains(ahead)) {
+            return Err(OptionError::AheadOutOfRange(seconds));
+        }
+        match self {
+            Definition { source: None, reserve_ahead: Some(_), .. } => {
+                Err(OptionError::AheadWithoutSource)
+            }
+            Definition { source: None, .. } => Ok(()),
+            Definition { cycle: true, .. } => Err(OptionError::SourceCycles),
+            Definition { ordered: true, .. } => Err(OptionError::SourceOrdered),
+            Definition { gapless: true, .. } => Err(OptionError::SourceGapless),
+            _ => Ok(()),
+        }
+    }
+
+    /// The value of index 0 where a source says which values come: the first of the grid within
+    /// the bounds, so that each of its values has an index.
+    pub fn grid_base(&self) -> i64 {
+        let (start, step) = (i128::from(self.start_value), i128::from(self.increment));
+        let first = match self.direction() {
+            Direction::Rising => self.min_value,
+            Direction::Falling => self.max_value,
+        };
+        // Between the bounds, so it fits.
+        (start - (start - i128::from(first)) / step * step) as i64
     }
 }

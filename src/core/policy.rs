@@ -178,6 +178,48 @@ pub fn reservation_size(
     wished.max(needed).max(least).min(room.left).max(0)
 }
 
+/// How the source of a sequence answers, for [`request_size`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Supply {
+    /// seconds' worth of values to hold, for an outage; None: the buffer
+    pub ahead: Option<i64>,
+    /// seconds that the last answer took
+    pub latency: f64,
+}
+
+/// How many values to ask a source for; 0: none. `held` are received and not served, `unmet` is
+/// what callers wait for and find nowhere. What is held lasts through an outage at any moment: so
+/// it is asked early, for half as much again, and the next request is not due at once.
+pub fn request_size(
+    held: i64,
+    unmet: i64,
+    block: i64,
+    demand: &Demand,
+    supply: &Supply,
+    whole: i64,
+    settings: &Settings,
+) -> i64 {
+    let rate = expected_rate(demand);
+    let outage = supply.ahead.map_or(settings.buffer, |seconds| seconds as f64);
+    // The worker looks again when it lends the next block.
+    let low = rate * (outage.max(settings.buffer) + settings.buffer / 2.0 + supply.latency);
+    let most = (whole / POOLS_IN_WHOLE).max(1);
+    let least = settings.min_threshold.saturating_add(settings.min_block);
+    let low = (low as i64).max(demand.burst).max(least).min(most);
+    // What is too small for the caller who waits is not piled up without end.
+    let enough = if unmet > 0 { low.saturating_add(unmet.saturating_mul(16)) } else { low };
+    if held >= enough || (unmet <= 0 && !settings.prefetch) {
+        return 0;
+    }
+    let gap = low.saturating_add(low / 2).saturating_sub(held);
+    // The rate may have been that of a moment: more is asked with the next answer.
+    let wished = if settings.prefetch { gap.min(8 * block.max(1)).max(unmet) } else { unmet };
+    match settings.fixed {
+        Some(_) => whole_blocks(wished, block.max(1)),
+        None => wished.max(settings.min_block.min(most)),
+    }
+}
+
 /// What a refill brings the pool up to: the buffer, and in any case so far beyond the threshold
 /// that the next refill is not due at once.
 fn level(threshold: i64, block: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {

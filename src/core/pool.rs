@@ -200,6 +200,11 @@ impl Pool {
         self.queue.len < QUEUE - 2
     }
 
+    /// How many blocks it has room for.
+    pub fn places(&self) -> usize {
+        (QUEUE - 2).saturating_sub(self.queue.len)
+    }
+
     /// Queues a block. `false` when the queue is full.
     pub fn publish(&mut self, block: Range) -> bool {
         self.queue.push(block)

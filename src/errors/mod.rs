@@ -14,6 +14,7 @@ use hilo_core::document::DocumentError;
 use hilo_core::mapping::Mapping;
 use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
+use hilo_core::source::AnswerError;
 
 pub use table::HiloError;
 pub use text::{load_in_sessions, preload_excluded_by, with_path};
@@ -89,6 +90,8 @@ pub enum Cause {
     NoWorker,
     /// The worker is running and has not answered.
     Slow,
+    /// The sequence has a source, which has not answered.
+    Source,
     /// There is no worker, and processes have loaded another version of the library: a worker may
     /// do so, too.
     OtherLibrary { version: String },
@@ -148,6 +151,12 @@ impl HiloError {
 impl From<OptionError> for HiloError {
     fn from(error: OptionError) -> HiloError {
         HiloError::Option(error)
+    }
+}
+
+impl From<AnswerError> for HiloError {
+    fn from(error: AnswerError) -> HiloError {
+        HiloError::Answer(error)
     }
 }
 

@@ -6,6 +6,7 @@
 use hilo_core::document::DocumentError;
 use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
+use hilo_core::source::AnswerError;
 
 use crate::advice::{self, FOLLOW_CITUS, RESTART};
 use crate::citus;
@@ -133,6 +134,38 @@ errors! {
         { error }
         => detail { error.detail() }
         => hint { error.hint() };
+    Answer(error: AnswerError) = INVALID_PARAMETER_VALUE, { error }
+        => detail { error.detail() }
+        => hint { error.hint() };
+    AnswerType = DATATYPE_MISMATCH,
+        "the source must return two columns of type bigint, which are not null"
+        => hint "Return the first and the last of each range: SELECT first::bigint, last::bigint.";
+    HasSource(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "hilo sequence \"{name}\" has a source, which says which values come"
+        => detail "Others use the values between those that it has brought."
+        => hint "Move the numbers at the source, or begin with numbers of its own: \
+                 hilo_detach(name, start).";
+    SourceNodes { name: String, nodes: i32 } = FEATURE_NOT_SUPPORTED,
+        "hilo sequence \"{name}\" cannot have a source while several nodes share it"
+        => detail "hilo.node_count is {nodes}, or was when the sequence was numbered."
+        => hint "Let each server have the sequence for itself: set hilo.node_count = 1.";
+    SourceUsed(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "hilo sequence \"{name}\" has received values from its source"
+        => hint "Say where its own numbers begin: hilo_detach(name, start).";
+    DetachedBefore { name: String, start: i64, last: i64 } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "cannot detach hilo sequence \"{name}\" with {start}: it may have served values up to \
+         {last}"
+        => hint "Specify a start beyond that, and beyond all values of the source's other users.";
+    SourceUncommitted(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "cannot draw from hilo sequence \"{name}\" in the transaction that has given it a source"
+        => hint "Commit first: another process asks the source.";
+    NoSource(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "hilo sequence \"{name}\" has no source";
+    SourceLate(limit: i64) = LOCK_NOT_AVAILABLE,
+        "the source has not answered within {limit} ms"
+        => hint "hilo.source_timeout says how long it may take.";
+    SourceChanged = T_R_SERIALIZATION_FAILURE,
+        "the sequence was altered while its source was asked";
     Name(error: NameError) = INVALID_PARAMETER_VALUE, { error }
         => detail { error.detail() }
         => hint { error.hint() };

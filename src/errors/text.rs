@@ -26,7 +26,7 @@ impl Cause {
         match self {
             Cause::NoWorker => code::CONFIGURATION_LIMIT_EXCEEDED,
             Cause::Fault { sqlstate, .. } => Code::from(*sqlstate),
-            Cause::Slow | Cause::OtherLibrary { .. } => code::LOCK_NOT_AVAILABLE,
+            Cause::Slow | Cause::Source | Cause::OtherLibrary { .. } => code::LOCK_NOT_AVAILABLE,
         }
     }
 
@@ -34,6 +34,7 @@ impl Cause {
         match self {
             Cause::NoWorker => "No background worker was free to reserve a block.".into(),
             Cause::Slow => "The worker has not yet committed the reservation.".into(),
+            Cause::Source => "The source of the sequence has not yet answered.".into(),
             Cause::OtherLibrary { version } => format!(
                 "There is no worker. Processes have loaded version {version} of the library, which \
                  cannot use the shared memory: if that is the version that is installed, none can \
@@ -51,6 +52,10 @@ impl Cause {
             Cause::Slow => {
                 "Check in pg_stat_activity what the process \"hilo worker\" is waiting for. With \
                  synchronous replication, a reservation waits for the standby."
+            }
+            Cause::Source => {
+                "See hilo_stat_sources, and in pg_stat_activity what the process \"hilo source\" \
+                 is waiting for. reserve_ahead says how long an outage of the source may last."
             }
             Cause::OtherLibrary { .. } => {
                 "Restart the server with the version that is to be used: the shared memory lasts \

@@ -1,7 +1,9 @@
 //! This process: its memory, its time limits, its subtransactions, and core's functions.
 
 pub mod arena;
+pub mod connections;
 pub mod ffi;
 pub mod memory;
+pub mod rights;
 pub mod subtransaction;
 pub mod time_limit;

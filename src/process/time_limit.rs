@@ -9,7 +9,7 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
 use crate::backend::Global;
-use crate::process::{ffi, subtransaction};
+use crate::process::{connections, ffi, subtransaction};
 
 /// Why the work has not come to its end.
 pub enum Unfinished {
@@ -48,6 +48,7 @@ unsafe extern "C-unwind" fn on_expiry() {
         (&raw mut pg_sys::QueryCancelPending).write_volatile(1);
         (&raw mut pg_sys::InterruptPending).write_volatile(1);
         ffi::set_latch(pg_sys::MyLatch);
+        connections::cut();
     }
 }
 
@@ -70,7 +71,8 @@ pub fn within<T>(limit: Duration, work: impl FnOnce() -> T) -> Result<T, Unfinis
         result
     };
     result.map_err(|error| match subtransaction::sqlstate(&error) {
-        PgSqlErrorCode::ERRCODE_QUERY_CANCELED if LATE.load(Relaxed) => Unfinished::TooLate,
+        // What was cut off may say so in words of its own.
+        _ if LATE.load(Relaxed) => Unfinished::TooLate,
         PgSqlErrorCode::ERRCODE_QUERY_CANCELED | PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN => {
             error.rethrow()
         }

@@ -167,6 +167,9 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     let state = state.get_or_insert_default();
     // The next transaction gets the same numbers if this one rolls back.
     let Some(Origin::New | Origin::Continues(_)) = state.origin(&version) else {
+        if sequence.definition.source.is_some() {
+            return Err(HiloError::SourceUncommitted(sequence.name.to_string()));
+        }
         return Err(HiloError::Renumbered(sequence.name.to_string()));
     };
     state.current.try_push((sequence.id, version))?;

@@ -329,10 +329,15 @@ fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Cause {
     if patience.starved {
         return Cause::NoWorker;
     }
-    let fault = shared.lock_slot(number).fault;
+    let locked = shared.lock_slot(number);
+    let (fault, asked) = (locked.fault, locked.asked_at.0 != 0);
+    drop(locked);
     let began = Timestamp(ffi::now().0 - Micros::from(patience.began.elapsed()).0);
     if fault.at >= began {
         return Cause::Fault { sqlstate: fault.sqlstate, message: fault.message().to_string() };
+    }
+    if asked {
+        return Cause::Source;
     }
     if shared.has_worker(ffi::database()) {
         return Cause::Slow;

@@ -8,6 +8,7 @@ use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
 
 use crate::shared::Shared;
+use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::slices::IndexSpace;
 use crate::shared::slot::{DROPPED, HELD, Locked};
@@ -241,6 +242,20 @@ impl Shared {
     pub fn reload(&'static self, key: &Key) {
         if let Some(number) = self.expect_free(key) {
             self.want(number);
+        }
+    }
+
+    /// Tells those that wait for a sequence why its source has brought nothing; they go on waiting
+    /// unless `ends` is set.
+    pub fn source_failed(&'static self, key: &Key, fault: Fault, ends: bool) {
+        let Some(slot) = self.find(key) else { return };
+        let mut locked = self.lock_slot(self.number_of(&slot));
+        locked.fault = fault;
+        locked.errors += 1;
+        drop(locked);
+        if ends {
+            slot.faults.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
+            slot.refilled.broadcast();
         }
     }
 

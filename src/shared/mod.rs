@@ -74,6 +74,8 @@ pub struct Control {
     pub twin_seen_at: AtomicI64,
     /// Wakes the sessions that wait for a free slot.
     pub slot_freed: Condition,
+    /// Wakes the processes that ask the sources of sequences.
+    pub source_wanted: Condition,
 }
 
 /// A Postgres condition variable in shared memory.
@@ -101,9 +103,10 @@ impl Condition {
     }
 
     /// Sleeps until a broadcast, or for `ms` milliseconds. Interrupts are processed meanwhile.
-    pub fn sleep(&self, ms: i64, event: u32) {
+    /// Returns whether there was a broadcast.
+    pub fn sleep(&self, ms: i64, event: u32) -> bool {
         // SAFETY: as above.
-        unsafe { pg_sys::ConditionVariableTimedSleep(self.0.get(), ms.max(1), event) };
+        unsafe { !pg_sys::ConditionVariableTimedSleep(self.0.get(), ms.max(1), event) }
     }
 
     /// Leaves the queue.
@@ -310,6 +313,7 @@ impl Shared {
     /// Makes memory that is all zeros ready for use.
     fn fill(&self) {
         self.control.slot_freed.init();
+        self.control.source_wanted.init();
         self.control.pending_freed.init();
         for (slot, guarded) in self.slots.iter().zip(self.guarded) {
             slot.init();

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
 use hilo_core::cursor::Cursor;
 use hilo_core::mapping::{Mapping, Stripes};
-use hilo_core::numbers::{Epoch, Index, Serial, Timestamp};
+use hilo_core::numbers::{Epoch, Index, Micros, Serial, Timestamp};
 use hilo_core::pool::{Pool, QUEUE, RETURNED, Ranges};
 use hilo_core::range::Range;
 use hilo_core::rate::Rate;
@@ -43,6 +43,8 @@ pub const DROPPED: Epoch = Epoch(i64::MAX);
 pub struct Terms {
     pub mapping: Mapping,
     pub ordered: bool,
+    /// Whether a source says which values come: there is no end that this server knows of.
+    pub has_source: bool,
     /// In values; 0: as `hilo.max_slice_size` says.
     pub slice_size: i32,
     pub start_value: i64,
@@ -63,6 +65,7 @@ impl Terms {
         },
         start_value: 0,
         ordered: false,
+        has_source: false,
         slice_size: 0,
         block_size: 0,
     };
@@ -158,6 +161,9 @@ pub struct Inner {
     /// often it had, when free ranges were last reloaded.
     pub freed: u64,
     pub reloaded: u64,
+    /// When the worker last found that there is nothing to lend before the source answers; 0: it
+    /// has answered since.
+    pub asked_at: Timestamp,
     /// How often the pool has been frozen. A process that thaws it must know the number of the last
     /// time.
     pub freezes: u64,
@@ -440,7 +446,8 @@ impl Locked {
     pub fn is_at_end(&self) -> bool {
         self.terms.is_some_and(|terms| {
             let limit = terms.mapping.limit();
-            !terms.mapping.cycle && self.reserved_to.is_some_and(|to| to >= limit)
+            let endless = terms.mapping.cycle || terms.has_source;
+            !endless && self.reserved_to.is_some_and(|to| to >= limit)
         })
     }
 
@@ -463,6 +470,13 @@ impl Locked {
     /// Whether something has become free since free ranges were last reloaded.
     pub fn is_to_reload(&self) -> bool {
         self.freed != self.reloaded
+    }
+
+    /// Whether the source has been asked and there is nothing to lend before it answers. It is
+    /// looked at again after a while: the process that asks may have ended.
+    pub fn awaits_source(&self, now: Timestamp) -> bool {
+        const LOOK_AGAIN: Micros = Micros(1_000_000);
+        self.asked_at.0 != 0 && now.since(self.asked_at) < LOOK_AGAIN && !self.is_to_reload()
     }
 
     /// Whether no returned range is left here, while the catalog may have free ones.

@@ -311,6 +311,13 @@ impl Shared {
 /// Registers the worker of a database. `false`: the server has no room for another background
 /// worker.
 pub fn register(database: pg_sys::Oid) -> bool {
+    let mut worker = entry(database, "hilo worker", "hilo_worker_main");
+    // SAFETY: `worker` is filled in above, and no handle is asked for.
+    unsafe { pg_sys::RegisterDynamicBackgroundWorker(&mut worker, std::ptr::null_mut()) }
+}
+
+/// What is registered for a process that begins with `function`, in a database.
+pub fn entry(database: pg_sys::Oid, kind: &str, function: &str) -> pg_sys::BackgroundWorker {
     let mut worker = pg_sys::BackgroundWorker {
         bgw_flags: (pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION)
             as i32,
@@ -319,12 +326,11 @@ pub fn register(database: pg_sys::Oid) -> bool {
         bgw_main_arg: database.into(),
         ..Default::default()
     };
-    write(&mut worker.bgw_name, &format!("hilo worker for database {}", database.to_u32()));
-    write(&mut worker.bgw_type, "hilo worker");
+    write(&mut worker.bgw_name, &format!("{kind} for database {}", database.to_u32()));
+    write(&mut worker.bgw_type, kind);
     write(&mut worker.bgw_library_name, "hilo");
-    write(&mut worker.bgw_function_name, "hilo_worker_main");
-    // SAFETY: `worker` is filled in above, and no handle is asked for.
-    unsafe { pg_sys::RegisterDynamicBackgroundWorker(&mut worker, std::ptr::null_mut()) }
+    write(&mut worker.bgw_function_name, function);
+    worker
 }
 
 fn write(field: &mut [c_char], text: &str) {

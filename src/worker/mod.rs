@@ -16,6 +16,8 @@ mod reserve;
 mod role_sync;
 mod sample;
 mod shutdown;
+mod source;
+pub mod sources;
 mod transaction;
 
 use std::sync::atomic::Ordering::*;
@@ -53,6 +55,7 @@ pub struct Worker {
     sampled_at: Instant,
     active: bool,
     leases: leases::Due,
+    sources: sources::Processes,
     /// When it last logged that leases or leftovers could not be written.
     complained_at: Option<Instant>,
     /// Whether [`Worker::record_roles`] has run.
@@ -137,6 +140,20 @@ fn settings() {
     }
 }
 
+/// Reads the files of the configuration again if they have changed. Returns whether they have.
+fn reread_configuration() -> bool {
+    // SAFETY: the flag is set by core's SIGHUP handler on this process's one thread.
+    unsafe {
+        let changed = (&raw const pg_sys::ConfigReloadPending).read_volatile() != 0;
+        if changed {
+            pg_sys::ConfigReloadPending = 0;
+            pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);
+            settings();
+        }
+        changed
+    }
+}
+
 impl Worker {
     fn new(shared: &'static Shared, database: pg_sys::Oid, place: Place) -> Worker {
         let now = Instant::now();
@@ -155,6 +172,7 @@ impl Worker {
             sampled_at: now,
             active: true,
             leases: leases::Due::default(),
+            sources: sources::Processes::default(),
             complained_at: None,
             roles_recorded: false,
         }
@@ -205,14 +223,8 @@ impl Worker {
 
     fn interrupts(&mut self) {
         pgrx::check_for_interrupts!();
-        // SAFETY: the flag is set by core's SIGHUP handler on this process's one thread.
-        unsafe {
-            if (&raw const pg_sys::ConfigReloadPending).read_volatile() != 0 {
-                pg_sys::ConfigReloadPending = 0;
-                pg_sys::ProcessConfigFile(pg_sys::GucContext::PGC_SIGHUP);
-                settings();
-                self.sample_all();
-            }
+        if reread_configuration() {
+            self.sample_all();
         }
     }
 

@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 
 use hilo_core::backoff;
 use hilo_core::node_id::NodeId;
-use hilo_core::numbers::{Index, Micros, Serial};
+use hilo_core::numbers::{Index, Micros, Serial, Timestamp};
 use hilo_core::policy;
 use hilo_core::pool::RETURNED;
 
@@ -210,10 +210,9 @@ impl Worker {
         let crowded = locked.pool.returned().is_crowded();
         let reloads = locked.is_to_reload() || locked.is_bare();
         let content = available >= threshold.max(need) && !(at_end && waited_for) && !reloads;
-        if known && !crowded && !frozen && locked.leaving.is_empty() && content {
-            return None;
-        }
-        if !locked.pool.has_room() && available > 0 && !frozen {
+        let calm = known && !crowded && !frozen && locked.leaving.is_empty();
+        let full = !locked.pool.has_room() && available > 0 && !frozen;
+        if full || (calm && (content || locked.awaits_source(now))) {
             return None;
         }
         if at_end && waited_for && !frozen {
@@ -240,6 +239,7 @@ impl Worker {
             block: locked.block,
             room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
             from: locked.terms().map_or(from, |(terms, _)| from.max(terms.mapping.indexes().start)),
+            places: locked.pool.places(),
             leaving: locked.leaving,
             wish,
             _pin: Pinned::new(slot),
@@ -344,6 +344,9 @@ impl Worker {
             match outcome {
                 Outcome::Reserved(reserved) => {
                     self.retries.0.remove(&plan.number);
+                    if let Some(asks) = reserved.asks {
+                        self.ask(asks);
+                    }
                     if plan.is_first_use() {
                         self.first_uses.note(plan.index_space.key.sequence);
                     }
@@ -413,12 +416,11 @@ impl Worker {
                     locked.leaving.push(*range);
                 }
             }
-            let published = !reserved.block.is_empty();
-            if published {
-                passed = exhaustion_warning::new_level(&mut locked, &mapping, reserved.block);
+            for block in &reserved.blocks {
+                passed = exhaustion_warning::new_level(&mut locked, &mapping, *block).or(passed);
                 let waited = plan.available == 0;
-                if interrupted || !locked.publish(reserved.block) {
-                    locked.leaving.push(reserved.block);
+                if interrupted || !locked.publish(*block) {
+                    locked.leaving.push(*block);
                 }
                 locked.block_at = ffi::now();
                 locked.blocks_reserved += 1;
@@ -428,6 +430,7 @@ impl Worker {
             locked.counted_before.get_or_insert(reserved.totals);
             locked.catalog_stale = true;
             (locked.free_end, locked.reloaded) = (reserved.free_end, plan.freed);
+            locked.asked_at = if reserved.awaits { ffi::now() } else { Timestamp(0) };
             locked.more_free = reserved.free.len() == plan.room;
             locked.block = reserved.size;
             locked.thaw(plan.freezes);

@@ -5,6 +5,7 @@ use hilo_core::policy::{self, Remaining};
 use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
+use hilo_core::source::Wish;
 
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::leases;
@@ -25,6 +26,7 @@ use crate::shared::slices::IndexSpace;
 use crate::shared::slot::{LEAVING, Terms, UNKNOWN};
 use crate::shared::totals::Totals;
 use crate::worker::auto_create;
+use crate::worker::sources::Asks;
 
 /// What a slot needs, read under its lock before the transaction.
 pub struct Plan {
@@ -46,6 +48,8 @@ pub struct Plan {
     /// use.
     pub room: usize,
     pub from: Index,
+    /// How many blocks the slot has room for.
+    pub places: usize,
     /// Ranges on their way to the catalog.
     pub leaving: Ranges<LEAVING>,
     /// The sequence is to be created.
@@ -78,7 +82,7 @@ pub enum Outcome {
     /// Nobody waits for it, and this server has not served it, or not since it was promoted or
     /// restored.
     NotOurs,
-    Reserved(Reserved),
+    Reserved(Box<Reserved>),
 }
 
 pub struct Reserved {
@@ -92,8 +96,8 @@ pub struct Reserved {
     /// catalog, and the highest index if the worker is yet to file leases that have ended; else
     /// zero.
     pub free_end: Index,
-    /// Empty if none was needed.
-    pub block: Range,
+    /// In order; none if none was needed.
+    pub blocks: Vec<Range>,
     /// Free ranges that were reloaded from the catalog.
     pub free: Vec<Range>,
     /// The block size that was decided on.
@@ -105,6 +109,10 @@ pub struct Reserved {
     pub left: bool,
     /// The level of exhaustion that is worth a warning, once the block is published.
     pub passed: Option<u8>,
+    /// The source that has been asked and not answered.
+    pub asks: Option<Asks>,
+    /// Whether there is nothing to lend before it answers.
+    pub awaits: bool,
 }
 
 /// Reserves for one sequence.
@@ -160,7 +168,7 @@ pub fn reserve(
     owned::own(ids, shared.life(), &sequence, &locked, |owned| {
         take(ids, shared, plan, &sequence, owned)
     })
-    .map(Outcome::Reserved)
+    .map(|reserved| Outcome::Reserved(Box::new(reserved)))
 }
 
 /// Takes a block at the position, and free ranges below it, for a slot; puts into the catalog what
@@ -192,17 +200,17 @@ fn take(
         };
         owned.account(&held.without(leaving)?, rows)?;
     }
-    let free = owned.lend(plan.room, plan.from)?;
     let available = if same { plan.available } else { 0 };
-    let mut reserved = decide(sequence, owned, plan, available, free);
-    let settings = gucs::refill(sequence.definition.block_size);
-    let whole = reserved.terms.mapping.limit() - Index::ZERO;
-    owned.reserve(reserved.block, policy::failover_skip(whole, plan.demand.per_second, &settings));
+    let mut reserved = match sequence.definition.source {
+        None => reserve_own(sequence, owned, plan, available)?,
+        Some(_) => lend_received(sequence, owned, plan, available)?,
+    };
     owned.count(plan.counted.total_beside(reserved.totals));
     reserved.next_index = owned.next_index;
     reserved.left = catalog_current && same;
     let limit = reserved.terms.mapping.limit();
-    if owned.next_index >= limit && !sequence.definition.ordered {
+    let has_end = !sequence.definition.ordered && sequence.definition.source.is_none();
+    if owned.next_index >= limit && has_end {
         next_command();
         reserved.free_end = match leases::any_ended(ids, id, owned.node)? {
             true => Index::MAX,
@@ -224,6 +232,10 @@ fn first_on_node(
         RowLock::Skipped => Ok(Outcome::Locked),
         RowLock::Missing => Ok(Outcome::Gone),
         RowLock::Locked(locked) => {
+            if locked.sequence.definition.source.is_some() && gucs::node_count() > 1 {
+                let (name, nodes) = (locked.sequence.name.to_string(), gucs::node_count());
+                return Err(HiloError::SourceNodes { name, nodes });
+            }
             positions::insert(&numbering::joined(ids, &locked.sequence, here)?)?;
             table::next_command();
             reserve(ids, shared, here, plan)
@@ -231,14 +243,78 @@ fn first_on_node(
     }
 }
 
-/// Decides how much to reserve. `available`: how much of the position's epoch the slot has.
+/// Takes a block at the position, and free ranges below it. `available`: how much of the position's
+/// epoch the slot has.
+fn reserve_own(
+    sequence: &Sequence,
+    owned: &mut Owned,
+    plan: &Plan,
+    available: i64,
+) -> Result<Reserved, HiloError> {
+    let free = owned.lend(plan.room, plan.from)?;
+    let (reserved, block) = decide(sequence, owned, plan, available, free);
+    let settings = gucs::refill(sequence.definition.block_size);
+    let whole = reserved.terms.mapping.limit() - Index::ZERO;
+    owned.reserve(block, policy::failover_skip(whole, plan.demand.per_second, &settings));
+    Ok(reserved)
+}
+
+/// Takes what a source has brought, and asks it for more if that is little.
+fn lend_received(
+    sequence: &Sequence,
+    owned: &mut Owned,
+    plan: &Plan,
+    available: i64,
+) -> Result<Reserved, HiloError> {
+    let mut supply = owned.supply()?;
+    let definition = &sequence.definition;
+    let (terms, settings) = (owned.terms(sequence), gucs::refill(definition.block_size));
+    let whole = terms.mapping.limit() - Index::ZERO;
+    let room = Remaining { whole, left: whole };
+    let size = policy::next_block(plan.block, &plan.demand, room, &settings);
+    let count = policy::reservation_size(available, plan.need, size, &plan.demand, room, &settings);
+    let key = plan.index_space.key;
+    let Plan { room: places_below, from, places, need, .. } = *plan;
+    let chosen = owned.lend_received(&Wish { room: places_below, from, count, places, need })?;
+    let lent: i64 = chosen.blocks.iter().map(Range::len).sum();
+    let pace = policy::Supply {
+        ahead: definition.reserve_ahead,
+        latency: supply.latency as f64 / 1_000_000.0,
+    };
+    let held = available + lent + chosen.left;
+    let wanted =
+        policy::request_size(held, chosen.unmet, size, &plan.demand, &pace, whole, &settings);
+    let is_asked = owned.request(&mut supply, wanted)?;
+    let asks = definition.source.clone().filter(|_| is_asked);
+    Ok(Reserved {
+        name: sequence.name.to_string(),
+        epoch: owned.epoch,
+        terms,
+        next_index: owned.next_index,
+        free_end: Index::ZERO,
+        awaits: is_asked
+            && lent == 0
+            && chosen.returned.is_empty()
+            && (chosen.left == 0 || chosen.unmet > 0),
+        asks: asks.map(|query| Asks { owner: sequence.owner, query, key }),
+        blocks: chosen.blocks,
+        free: chosen.returned,
+        size,
+        threshold: policy::threshold(size, &plan.demand, room, &settings),
+        totals: owned.totals,
+        left: false,
+        passed: None,
+    })
+}
+
+/// Decides how much to reserve, and returns that too.
 fn decide(
     sequence: &Sequence,
     position: &Position,
     plan: &Plan,
     available: i64,
     free: Vec<Range>,
-) -> Reserved {
+) -> (Reserved, Range) {
     let terms = position.terms(sequence);
     let (limit, start) = (terms.mapping.limit(), position.next_index);
     let whole = limit - Index::ZERO;
@@ -250,18 +326,21 @@ fn decide(
     let count = policy::reservation_size(available, need, size, &plan.demand, room, &settings);
     let block = Range::of(start, count);
     let left = Remaining { left: limit - block.end, ..room };
-    Reserved {
+    let reserved = Reserved {
         name: sequence.name.to_string(),
         epoch: position.epoch,
         terms,
         next_index: start,
         free_end: Index::ZERO,
-        block,
+        blocks: Some(block).filter(|block| !block.is_empty()).into_iter().collect(),
         free,
         size,
         threshold: policy::threshold(size, &plan.demand, left, &settings),
         totals: position.totals,
         left: false,
         passed: None,
-    }
+        asks: None,
+        awaits: false,
+    };
+    (reserved, block)
 }

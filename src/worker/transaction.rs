@@ -11,7 +11,7 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
 use crate::errors::{FaultKind, HiloError};
-use crate::process::ffi;
+use crate::process::{connections, ffi};
 
 /// This process has been told to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -32,6 +32,7 @@ pub unsafe extern "C-unwind" fn request_end(_signal: std::ffi::c_int) {
             (&raw mut pg_sys::QueryCancelPending).write_volatile(1);
             (&raw mut pg_sys::InterruptPending).write_volatile(1);
         }
+        connections::cut();
         ffi::set_latch(pg_sys::MyLatch);
     }
 }

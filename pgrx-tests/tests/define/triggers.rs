@@ -17,7 +17,7 @@ fn truncate_of_the_catalog_is_refused_for_everybody() {
         "SELECT hilo_create('orders'), hilo_nextval('orders'); CREATE TABLE kept (id int); INSERT INTO kept VALUES (1)",
     );
     let tables = client.all::<String>(TABLES);
-    assert_eq!(tables.len(), 7);
+    assert_eq!(tables.len(), 8);
     for role in ["origin", "replica", "local"] {
         client.run(&format!("SET session_replication_role = {role}"));
         for table in &tables {
@@ -50,7 +50,7 @@ fn each_trigger_that_was_disabled_is_found_and_mended() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     let before = triggers(&mut client);
-    assert_eq!(before.len(), 22);
+    assert_eq!(before.len(), 25);
     let mend = |client: &mut Client, changed: &str| {
         client.run(changed);
         let fixes = client.all::<String>(FIXES);

@@ -9,6 +9,7 @@ mod flush;
 mod reload;
 mod restart;
 mod robustness;
+mod sources;
 mod waits;
 mod without_restart;
 mod worker;

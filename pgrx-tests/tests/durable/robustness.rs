@@ -471,7 +471,7 @@ fn triggers_of_the_catalog_elsewhere() {
           WHERE pronamespace = 'hilo'::regnamespace AND prorettype = 'trigger'::regtype 
             AND proname NOT IN ('note_roles', 'refuse_truncate')",
     );
-    assert_eq!(functions.len(), 7);
+    assert_eq!(functions.len(), 8);
     for function in functions {
         for columns in ["(a text)", "(sequence text, node text, timeline text, owner text)"] {
             client.run(&format!(

@@ -138,6 +138,8 @@ fn definitions() -> impl Strategy<Value = Definition> {
                 slice_size: slice.map(|size| size as _),
                 key_format,
                 gapless: Some(gapless),
+                source: None,
+                reserve_ahead: None,
             })
             .ok()
         },

@@ -176,6 +176,8 @@ fn any_options() -> impl Strategy<Value = Options> {
             slice_size: sizes.1,
             key_format: None,
             gapless: flags.2,
+            source: None,
+            reserve_ahead: None,
         },
     )
 }

@@ -65,6 +65,14 @@ impl Args {
         self.datum(at).map_or(&[], |datum| unsafe { bytes_of(datum) })
     }
 
+    /// An interval; zero if it is NULL.
+    pub fn interval(&self, at: usize) -> pg_sys::Interval {
+        let zero = pg_sys::Interval { time: 0, day: 0, month: 0 };
+        // SAFETY: the callers ask for arguments of type interval only, which are passed by
+        // reference.
+        self.datum(at).map_or(zero, |datum| unsafe { *datum.cast_mut_ptr::<pg_sys::Interval>() })
+    }
+
     /// The bytes of a sequence's name, which live as long as the call. The argument is not NULL.
     #[inline(always)]
     pub fn name(&self, at: usize) -> &'static [u8] {

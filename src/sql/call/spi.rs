@@ -9,6 +9,7 @@ use crate::catalog::table::{bytes_of, next_command, text_of};
 use crate::errors::OrRaise;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
+pub use crate::process::rights::{with_rights_of, with_settings};
 
 /// A row of a result.
 pub struct Row {
@@ -155,53 +156,6 @@ pub fn execute(sql: &[u8]) {
         pg_sys::SPI_finish();
     }
     next_command();
-}
-
-/// Runs `work` with the rights of another role, and with a search_path in which no user can plant
-/// anything. After an error the transaction's end restores both.
-pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
-    let (mut user, mut context) = (pg_sys::InvalidOid, 0);
-    // SAFETY: the calls set statics of this process, as core does where a check runs as the owner
-    // of a table.
-    unsafe {
-        pg_sys::GetUserIdAndSecContext(&mut user, &mut context);
-        let flags = pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
-        pg_sys::SetUserIdAndSecContext(role, context | flags as i32);
-    }
-    // A query from which a policy hides rows is an error.
-    let settings = [(c"search_path", c"pg_catalog, pg_temp"), (c"row_security", c"off")];
-    let result = with_settings(&settings, work);
-    // SAFETY: as above; the user and the context are those that were saved there.
-    unsafe { pg_sys::SetUserIdAndSecContext(user, context) };
-    result
-}
-
-/// Runs `work` with other values of those of these settings that exist. After an error the
-/// transaction's end restores them.
-pub fn with_settings<T>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> T) -> T {
-    // SAFETY: the calls set statics of this process; names and values are C strings, and the level
-    // that is opened is closed.
-    unsafe {
-        let level = pg_sys::NewGUCNestLevel();
-        for (name, value) in settings {
-            if pg_sys::GetConfigOption(name.as_ptr(), true, false).is_null() {
-                continue;
-            }
-            pg_sys::set_config_option(
-                name.as_ptr(),
-                value.as_ptr(),
-                pg_sys::GucContext::PGC_USERSET,
-                pg_sys::GucSource::PGC_S_SESSION,
-                pg_sys::GucAction::GUC_ACTION_SAVE,
-                true,
-                0,
-                false,
-            );
-        }
-        let result = work();
-        pg_sys::AtEOXact_GUC(false, level);
-        result
-    }
 }
 
 /// Text of the database, in whatever encoding, as an SQL expression.

@@ -11,7 +11,7 @@ use crate::session::slice_table;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{By, begin_write, lock_named, required, required_name};
 use crate::sql::define::unserved::unserved;
-use crate::sql::define::{open_leases, renumber};
+use crate::sql::define::{ended, open_leases, renumber};
 use crate::sql::draw::nextval;
 
 sql_functions!(hilo_advance);
@@ -34,6 +34,7 @@ fn hilo_advance(args: Args) -> Option<i64> {
 
 fn check(sequence: &Sequence) {
     nextval::allow(sequence, Privileges::UPDATE).or_raise();
+    ended::refuse_source(sequence);
     if sequence.definition.cycle {
         HiloError::AdvanceCycling(sequence.name.to_string()).raise();
     }

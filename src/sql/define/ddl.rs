@@ -24,7 +24,8 @@ use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{self, Origin};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{
-    By, begin_write, find_owned, lock_named, lock_owned, remove, required, required_name,
+    By, begin_write, check_source_nodes, find_owned, lock_named, lock_owned, remove, required,
+    required_name,
 };
 use crate::sql::define::owned_by::{self, Purpose};
 
@@ -54,7 +55,26 @@ pub fn options(args: Args) -> Options {
         slice_size: args.int8(9),
         key_format: args.datum(10).map(|_| key_format(args.bytes(10))),
         gapless: args.optional(12).and_then(|_| args.bool(12)),
+        source: args.optional(14).map(|_| query(args.bytes(14))),
+        reserve_ahead: args.optional(15).map(|_| seconds(args.interval(15))),
     }
+}
+
+fn query(bytes: &[u8]) -> String {
+    let text = name::utf8(bytes).ok_or_else(|| {
+        HiloError::Argument(
+            "source contains non-ASCII characters".into(),
+            "Use ASCII only, or a database whose encoding is UTF8.",
+        )
+    });
+    text.or_raise().to_owned()
+}
+
+/// An interval in whole seconds, at least 1 unless it is 0.
+fn seconds(interval: pg_sys::Interval) -> i64 {
+    let days = i64::from(interval.month) * 30 + i64::from(interval.day);
+    days.saturating_mul(86_400).saturating_add(interval.time.div_euclid(1_000_000))
+        + i64::from(interval.time.rem_euclid(1_000_000) > 0)
 }
 
 /// A key format is joined with names and prefixes byte by byte, so it must be in their encoding.
@@ -138,6 +158,7 @@ pub fn begin(
     if definition.gapless && nodes > 1 {
         HiloError::GaplessNodes { name: name.to_string(), nodes }.raise();
     }
+    check_source_nodes(&sequence, nodes).or_raise();
     if definitions::by_name(name).or_raise().is_some() {
         return None;
     }
@@ -146,12 +167,14 @@ pub fn begin(
     }
     let first = Position::first(&sequence, here.id);
     let first = match given {
-        Some(Numbering { base, nodes, stripe, .. }) => Position { base, nodes, stripe, ..first },
-        None => first,
+        Some(Numbering { base, nodes, stripe, .. }) if definition.source.is_none() => {
+            Position { base, nodes, stripe, ..first }
+        }
+        _ => first,
     };
-    // A sequence that other nodes number is not begun here: after a rollback this one may be told
-    // again.
-    let origin = if given.is_some() { Origin::Shared } else { Origin::New };
+    // What other nodes number is not begun here: after a rollback this one may be told again.
+    let is_own = given.is_none() && definition.source.is_none();
+    let origin = if is_own { Origin::New } else { Origin::Shared };
     if !insert(&sequence, &first, origin, duplicate) {
         return None;
     }

@@ -11,6 +11,7 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::{CatalogOids, catalog_oids, gaps, missing, positions, privileges, ranges};
 use crate::errors::{HiloError, OrRaise};
+use crate::gucs;
 use crate::process::ffi;
 use crate::session;
 use crate::session::invalidation::{self, Change};
@@ -115,4 +116,18 @@ pub fn forget_numbers(ids: &CatalogOids, sequence: SequenceId) -> Result<(), Hil
         shared.freeze(&memo::key_of(sequence)?);
     }
     ranges::forget(ids, sequence)
+}
+
+/// Refuses a source for a sequence that several nodes share.
+///
+/// # Errors
+/// `SourceNodes`
+pub fn check_source_nodes(sequence: &Sequence, nodes: i32) -> Result<(), HiloError> {
+    let nodes = nodes.max(gucs::node_count());
+    match sequence.definition.source {
+        Some(_) if nodes > 1 => {
+            Err(HiloError::SourceNodes { name: sequence.name.to_string(), nodes })
+        }
+        _ => Ok(()),
+    }
 }

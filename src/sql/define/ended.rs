@@ -62,6 +62,13 @@ pub fn lock(sequence: &Sequence) {
     lock_position(sequence, numbering::joined);
 }
 
+/// Its source says which values come.
+pub fn refuse_source(sequence: &Sequence) {
+    if sequence.definition.source.is_some() {
+        HiloError::HasSource(sequence.name.to_string()).raise();
+    }
+}
+
 /// A numbering that has ended. Until this transaction ends, no session takes from the pool, which
 /// is frozen.
 struct Ended<'a> {
@@ -90,9 +97,8 @@ impl<'a> Ended<'a> {
             position.next_index = gapless::progress(sequence.id).unwrap_or(position.next_index);
         } else {
             let lost = take_back(&locked, sequence, &mut position);
-            let (ids, mapping) =
-                (catalog_oids().or_raise(), position.mapping(&sequence.definition));
-            ranges::write_off(&ids, &position, &mapping, lost, Reason::Altered).or_raise();
+            let (ids, definition) = (catalog_oids().or_raise(), &sequence.definition);
+            ranges::write_off(&ids, &position, definition, lost, Reason::Altered).or_raise();
         }
         position.settled_index = position.next_index;
         Ended { locked, sequence, position }
@@ -132,7 +138,19 @@ impl<'a> Ended<'a> {
 
 impl<'a> Restart<'a> {
     pub fn close(sequence: &'a Sequence, first: First) -> Restart<'a> {
+        refuse_source(sequence);
         Restart(Ended::close(sequence, first))
+    }
+
+    /// The numbering may be that of a source.
+    pub fn close_any(sequence: &'a Sequence) -> Restart<'a> {
+        Restart(Ended::close(sequence, stated))
+    }
+
+    /// Begins with a numbering that all sessions are to share: this transaction draws nothing.
+    pub fn share(self, numbering: Numbering) {
+        let epoch = self.0.position.epoch.restarted();
+        self.0.open(epoch, numbering, Index::ZERO, Origin::Shared);
     }
 
     pub fn position(&self) -> &Position {
@@ -170,6 +188,7 @@ impl<'a> Restart<'a> {
 impl<'a> Continuation<'a> {
     /// The next one begins after what another server may have served.
     pub fn close(sequence: &'a Sequence, first: First) -> Continuation<'a> {
+        refuse_source(sequence);
         let mut ended = Ended::close(sequence, first);
         if !sequence.definition.gapless && ended.position.may_lack() {
             takeover::skip(&catalog_oids().or_raise(), sequence, &mut ended.position).or_raise();
@@ -251,7 +270,7 @@ fn take_back(locked: &LockedPosition, sequence: &Sequence, position: &mut Positi
     };
     let mut lost: Vec<Range> =
         held.ranges.iter().flat_map(|range| range.without(&leased)).collect();
-    if held.has_slot {
+    if held.has_slot && sequence.definition.source.is_none() {
         // This was reserved by a worker that was replaced before it could publish it.
         let known = held.reserved_to.unwrap_or(position.settled_index);
         lost.push(Range::new(known, position.next_index));

@@ -10,6 +10,8 @@ pub mod open_leases;
 pub mod owned_by;
 pub mod owners;
 pub mod prefix;
+pub mod redefine;
 pub mod renumber;
 pub mod repeat_notice;
+pub mod source;
 pub mod unserved;

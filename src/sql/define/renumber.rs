@@ -14,16 +14,16 @@ use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
-use crate::session::invalidation::{self, Change};
 use crate::session::{memo, slice_table, uncommitted};
 use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::ddl::{check_key_format, options};
+use crate::sql::define::ddl::options;
 use crate::sql::define::ddl_checks::{By, begin_write, lock_named, lock_owned, required_name};
 use crate::sql::define::ended::{Continuation, Restart, numbered};
 use crate::sql::define::owned_by::Purpose;
+use crate::sql::define::redefine::{redefined, write_definition};
 use crate::sql::define::unserved::index_space;
-use crate::sql::define::{ended, owned_by};
+use crate::sql::define::{ended, owned_by, source};
 use crate::sql::draw::nextval;
 
 sql_functions!(hilo_alter, hilo_setval);
@@ -63,7 +63,10 @@ pub fn alter(
         owned_by::check(column, old.owner).or_raise();
     }
     // An error in the options is raised before the pool is frozen.
-    old.definition.alter(options, None, restart).or_raise();
+    let new = old.definition.alter(options, None, restart).or_raise();
+    if !dry_run && source::alter(owned, &new, options, owned_by, restart) {
+        return;
+    }
     let nodes = gucs::node_count();
     if options.gapless == Some(true) && !old.definition.gapless && nodes > 1 {
         HiloError::GaplessNodes { name: old.name.to_string(), nodes }.raise();
@@ -94,35 +97,6 @@ pub fn alter(
             ended.open(numbering, next_index.max(indexes.start));
         }
     }
-}
-
-/// Writes the definition that a locked sequence has after its numbering ended at `position`, and
-/// returns it.
-fn redefined(
-    locked: &LockedSequence,
-    options: &Options,
-    owned_by: Option<ColumnRef>,
-    position: &Position,
-    restart: Option<i64>,
-) -> Definition {
-    let old = &locked.sequence;
-    let last = position.last_value(&old.definition).unwrap_or(position.base);
-    write_definition(locked, options, owned_by, Some(last), restart)
-}
-
-fn write_definition(
-    locked: &LockedSequence,
-    options: &Options,
-    owned_by: Option<ColumnRef>,
-    last: Option<i64>,
-    restart: Option<i64>,
-) -> Definition {
-    let old = &locked.sequence;
-    let definition = old.definition.alter(options, last, restart).or_raise();
-    check_key_format(&definition, &old.name).or_raise();
-    locked.update(&Sequence { owned_by, definition: definition.clone(), ..old.clone() });
-    invalidation::note(old.id, Change::Terms).or_raise();
-    definition
 }
 
 /// Changes options that leave each index its value. The position stays as it is, so this

@@ -90,7 +90,8 @@ pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
     free.try_extend(ranges::free_of(&ids, &position).or_raise()).or_raise();
     let in_memory = shared::get().ok().filter(|shared| position.incarnation == shared.life());
     let Some(shared) = in_memory else {
-        let free = if takeover::discards_free(&position) { Vec::new() } else { free };
+        let discards = takeover::discards_free(&position, &sequence.definition);
+        let free = if discards { Vec::new() } else { free };
         return of(position, position.next_index, Some(free));
     };
     let Some(held) = shared.in_memory_soon(&index_space(&position)) else {

@@ -118,11 +118,16 @@ pub fn described(sequence: &Sequence) -> Described {
         }
     }
     grants.sort_unstable_by(|a, b| a.grantee.cmp(&b.grantee));
+    let mut definition = sequence.definition.clone();
+    // Only who may act as the owner sees what runs as the owner.
+    if !privileges::acts_as(ffi::current_user(), sequence.owner) {
+        (definition.source, definition.reserve_ahead) = (None, None);
+    }
     Described {
         owned_by: column_name(sequence.owned_by),
         owner: role_name(sequence.owner),
         privileges: Some(grants),
-        ..Described::of(utf8(&sequence.name), &sequence.definition)
+        ..Described::of(utf8(&sequence.name), &definition)
     }
 }
 

@@ -65,7 +65,7 @@ fn replicated(fired: Fired) -> pg_sys::Datum {
         b"default_privilege" => default_privilege,
         // A range that another server returned is for that server to serve, and a lease is ended at
         // the server that made it.
-        b"free_range" | b"lease" => |_: &Fired| Ok(Verdict::KeepOut),
+        b"free_range" | b"lease" | b"source" => |_: &Fired| Ok(Verdict::KeepOut),
         _ => refuse(),
     };
     // The triggers may have been enabled for all sessions: `hilo_check` reports that.

@@ -11,11 +11,11 @@ use std::ffi::CStr;
 
 use pgrx::{pg_guard, pg_sys};
 
-use crate::catalog::columns::{free_range, lease, position, sequence};
+use crate::catalog::columns::{free_range, lease, position, sequence, source};
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
 use crate::catalog::relation_named;
 use crate::catalog::scan::{Index, Match, Snapshot};
-use crate::catalog::table::Table;
+use crate::catalog::table::{Table, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::sql::call::trigger::{Event, Fired, refuse, trigger_functions};
@@ -23,6 +23,9 @@ use crate::sql::call::trigger::{Event, Fired, refuse, trigger_functions};
 /// The tables that were in schema `hilo` before 0.4.0, where a dump of that time has its rows go.
 const MOVED: [&CStr; 7] =
     [c"sequence", c"position", c"free_range", c"gap", c"lease", c"privilege", c"default_privilege"];
+
+/// The source of a restored sequence whose owner does not exist.
+const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint /* the owner did not exist */";
 
 /// Has COPY of such a dump fill the tables where they are now.
 ///
@@ -56,6 +59,7 @@ trigger_functions!(
     hilo_restored_position,
     hilo_restored_free_range,
     hilo_restored_lease,
+    hilo_restored_source,
     hilo_role_own_row,
     hilo_role_skip_row,
     hilo_role_skip_default,
@@ -69,7 +73,15 @@ fn restored(fired: Fired) -> pg_sys::Datum {
     let replaced = match fired.table() {
         // Its owner does not exist. The current user becomes that, as happens to any object whose
         // ALTER … OWNER failed in a restore.
-        b"sequence" => vec![(sequence::OWNER, Some(ffi::current_user().into()))],
+        // Nothing that it says runs with that role's rights: its source is one that fails.
+        b"sequence" => {
+            let query = row.text(sequence::SOURCE).map(|_| text_datum(NO_OWNER));
+            let owner = Some(ffi::current_user().into());
+            match query {
+                Some(query) => vec![(sequence::OWNER, owner), (sequence::SOURCE, Some(query))],
+                None => vec![(sequence::OWNER, owner)],
+            }
+        }
         // A role that does not exist. A second such row would collide with the first.
         b"privilege" | b"default_privilege" => return pg_sys::Datum::null(),
         b"position" => {
@@ -89,6 +101,8 @@ fn restored(fired: Fired) -> pg_sys::Datum {
             refuse_in_use(&fired, row.int8(free_range::SEQUENCE), row.int4(free_range::NODE));
             return fired.accept();
         }
+        // The dumped server may make its request again.
+        b"source" => vec![(source::REQUEST, None), (source::DATABASE, Some(0_i64.into()))],
         // Another server may have taken it back since the dump, and served its rest.
         b"lease" => {
             refuse_in_use(&fired, row.int8(lease::SEQUENCE), row.int4(lease::NODE));

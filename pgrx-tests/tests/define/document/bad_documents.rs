@@ -148,7 +148,8 @@ fn the_schema_has_the_fields_of_the_library() {
     admin.run(
         "CREATE TABLE t (id int);
          SELECT hilo_create('a', 5, 2, 3, 99, 'integer', true, false, 10, 5, '{value}', owned_by => 't.id');
-         SELECT hilo_create('b', ordered => true, gapless => true)",
+         SELECT hilo_create('b', ordered => true, gapless => true),
+                hilo_create('c', source => 'SELECT 1', reserve_ahead => '1 min')",
     );
     let summary: String = admin.one("SELECT hilo_node_summary()::text");
     let exported: Value = serde_json::from_str(&summary).expect("it is JSON");

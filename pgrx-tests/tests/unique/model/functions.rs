@@ -92,6 +92,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
         &["hilo_facade", "make_facade", "mappers"],
     ),
     ("calls hilo_lease and its kin for each row", &["hilo_refill", "hilo_transfer"]),
+    ("needs a source, which the model has none of: see durable/sources.rs", &["detach"]),
     ("needs Citus: calls hilo_apply on each node", &["hilo_create_on_all_nodes"]),
     (
         "a trigger that only a subscriber or a restore runs, or that keeps rows out of it",
@@ -100,6 +101,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "restored_position",
             "restored_free_range",
             "restored_lease",
+            "restored_source",
             "own_row",
             "skip_row",
             "skip_default",

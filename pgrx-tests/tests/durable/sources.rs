@@ -1,0 +1,301 @@
+//! A sequence with a source serves what the source brings, each value once, and nothing else.
+
+use std::net::TcpListener;
+use std::thread;
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, assert_unique, wait_until};
+
+/// Another database, `centre`, that gives numbers away for good, the same for the same request.
+fn with_centre() -> (Cluster, Client) {
+    let cluster = Cluster::builder().config("max_worker_processes", "20").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE DATABASE centre");
+    client.run("CREATE EXTENSION dblink");
+    cluster.connect("centre").run(
+        "CREATE TABLE given (id uuid, first bigint, last bigint, times int DEFAULT 1);
+         CREATE FUNCTION take(n bigint, request uuid) RETURNS TABLE (first bigint, last bigint)
+             LANGUAGE plpgsql AS $$ #variable_conflict use_column
+         BEGIN
+             LOCK given;
+             UPDATE given SET times = times + 1 WHERE id = request;
+             IF NOT FOUND THEN
+                 INSERT INTO given SELECT request, m + 1, m + n
+                   FROM (SELECT coalesce(max(last), 0) + 5 AS m FROM given) AS most;
+             END IF;
+             RETURN QUERY SELECT first, last FROM given WHERE id = request;
+         END $$",
+    );
+    (cluster, client)
+}
+
+/// The query that asks `centre`, followed by `more`.
+fn asks_centre(cluster: &Cluster, more: &str) -> String {
+    let at = cluster.socket_directory().display();
+    format!(
+        "$q$SELECT t.first, t.last FROM public.dblink(
+             'dbname=centre user=postgres host={at}',
+             pg_catalog.format('SELECT * FROM take(%s, %L)', $2, $3)
+         ) AS t (first bigint, last bigint){more}$q$"
+    )
+}
+
+/// Eight sessions draw at once, and every value is one of those that the source has brought.
+#[test]
+fn many_sessions_get_what_the_source_brings() {
+    let (cluster, mut client) = with_centre();
+    let source = asks_centre(&cluster, "");
+    client.run(&format!("SELECT hilo_create('s', source => {source})"));
+    let draw = |_| {
+        let cluster = &cluster;
+        move || cluster.connect("postgres").draw("s", 5_000)
+    };
+    let mut drawn: Vec<i64> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|at| scope.spawn(draw(at))).collect();
+        threads.into_iter().flat_map(|one| one.join().expect("a session failed")).collect()
+    });
+    let range = "SELECT (hilo_nextrange('s', 300)).first";
+    let first: i64 = client.one(range);
+    drawn.extend(first..first + 300);
+    let lease = "SELECT ARRAY[first, last] FROM hilo_lease('s', 100)";
+    let leased: Vec<i64> = client.one(lease);
+    drawn.extend(leased[0]..=leased[1]);
+    assert_unique("s", &drawn);
+    let mut centre = cluster.connect("centre");
+    let given: Vec<String> = centre.all("SELECT first || ' ' || last FROM given");
+    let given: Vec<(i64, i64)> = given
+        .iter()
+        .map(|row| row.split_once(' ').expect("two numbers"))
+        .map(|(first, last)| (first.parse().expect("first"), last.parse().expect("last")))
+        .collect();
+    for value in drawn {
+        assert!(given.iter().any(|(first, last)| (first..=last).contains(&&value)), "{value}");
+    }
+    let state = "SELECT requested >= 40400 AND received = requested FROM hilo_stat_sources";
+    wait_until("all is received", LONG, || client.one(state));
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+    assert_eq!(centre.one::<i64>("SELECT count(*) FROM given WHERE times > 1"), 0);
+}
+
+/// The server is killed after the source has answered, and before the answer is committed: the
+/// same request is made again, and its answer is served.
+#[test]
+fn a_request_is_repeated_until_its_answer_is_committed() {
+    let (cluster, mut client) = with_centre();
+    let held = asks_centre(
+        &cluster,
+        ", LATERAL (SELECT pg_catalog.pg_advisory_xact_lock(77 + t.first * 0)) AS held",
+    );
+    client.run(&format!("SELECT hilo_create('s', source => {held})"));
+    client.run("SELECT pg_advisory_lock(77)");
+    let mut caller = cluster.connect("postgres");
+    caller.run("SET hilo.reserve_timeout = '1h'");
+    let waits = thread::spawn(move || caller.query_one("SELECT hilo_nextval('s')", &[]).is_err());
+    let mut centre = cluster.connect("centre");
+    let asked = "SELECT count(*) = 1 FROM given";
+    wait_until("the source has been asked", LONG, || centre.one(asked));
+    let request: String = centre.one("SELECT id::text FROM given");
+    cluster.kill9_postmaster();
+    cluster.start();
+    assert!(waits.join().expect("the caller panicked"));
+    let mut client = cluster.connect_when_up("postgres");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('s')"), 6);
+    let mut centre = cluster.connect("centre");
+    let repeated = "SELECT id::text FROM given WHERE first = 6 AND times > 1";
+    assert_eq!(centre.one::<String>(repeated), request);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+}
+
+/// Whatever is wrong with an answer, the caller, the view and the log are told, and nothing of it
+/// is served.
+#[test]
+fn nothing_is_served_of_a_bad_answer() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let bad = [
+        ("SELECT 1", "two columns of type bigint"),
+        ("SELECT 1, 2", "two columns of type bigint"),
+        ("SELECT 1::bigint, NULL::bigint", "two columns of type bigint"),
+        ("SELECT 1::bigint, 1::bigint WHERE false", "has brought no values"),
+        ("SELECT 20::bigint, 10::bigint", "not the direction of the sequence"),
+        ("SELECT 0::bigint, 10::bigint", "has brought 0, which is not a value"),
+        ("SELECT 10::bigint, 1001::bigint", "has brought 1001, which is not a value"),
+        (
+            "VALUES (10::bigint, 20::bigint), (20, 30)",
+            "20 to 30, of which the sequence holds a part",
+        ),
+        ("SELECT 1::bigint / 0, 1::bigint", "division by zero"),
+        ("SELEC", "syntax error"),
+        ("CREATE TABLE public.t ()", "two columns of type bigint"),
+    ];
+    for (at, (source, says)) in bad.iter().enumerate() {
+        let name = format!("s{at}");
+        client.run(&format!(
+            "SELECT hilo_create('{name}', min_value => 10, max_value => 1000, increment => 10,
+                                start_value => 10, source => $q${source}$q$)"
+        ));
+        client.refusal(&format!("SELECT hilo_nextval('{name}')")).says(says);
+        let seen = format!("SELECT last_error FROM hilo_stat_sources WHERE name = '{name}'");
+        assert!(client.one::<String>(&seen).contains(says));
+        let state =
+            format!("SELECT state || received FROM hilo_stat_sources WHERE name = '{name}'");
+        assert_eq!(client.one::<String>(&state), "failing0");
+        cluster.expect_in_log(says);
+    }
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.free_range"), 0);
+    // Off the grid.
+    client.run(
+        "SELECT hilo_create('off', increment => 10, min_value => 10, start_value => 10,
+                            source => 'SELECT 15::bigint, 20::bigint')",
+    );
+    client.refusal("SELECT hilo_nextval('off')").says("has brought 15, which is not a value");
+    // What it has served before, and what it holds.
+    client.run("SELECT hilo_create('own'); SELECT hilo_nextval('own')");
+    client.run("SELECT hilo_alter('own', source => 'SELECT 1::bigint, 1::bigint')");
+    client.refusal("SELECT hilo_nextval('own')").says("served a part before it had this source");
+    // A source that fails is asked again, and serves when it is right.
+    client.run("SELECT hilo_alter('own', source => 'SELECT 7000::bigint, 7000 + $2')");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('own')"), 7000);
+}
+
+/// One source sleeps and another one's server never says a word: other sequences are served, a
+/// limit ends the query, and so does a stop of the server.
+#[test]
+fn a_source_that_does_not_answer_holds_up_nothing_else() {
+    let mute = TcpListener::bind("127.0.0.1:0").expect("cannot listen");
+    let port = mute.local_addr().expect("it has an address").port();
+    let cluster = Cluster::builder()
+        .config("max_worker_processes", "20")
+        .config("hilo.source_timeout", "300ms")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE EXTENSION dblink; SELECT hilo_create('other')");
+    client.run(
+        "SELECT hilo_create('asleep', source => 'SELECT 1::bigint, 1::bigint FROM pg_catalog.pg_sleep(3600)')",
+    );
+    client.run(&format!(
+        "SELECT hilo_create('mute', source => $$SELECT * FROM public.dblink(
+             'host=127.0.0.1 port={port} user=x dbname=x', 'SELECT 1') AS t (a bigint, b bigint)$$)"
+    ));
+    for name in ["asleep", "mute"] {
+        let draw = format!("SELECT hilo_nextval('{name}')");
+        client.refusal(&draw).says("has not answered within 300 ms");
+    }
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('other')"), 1);
+    cluster.configure("hilo.source_timeout", "1h");
+    cluster.reload();
+    client.run("SET hilo.reserve_timeout = '100ms'");
+    let asking = "SELECT count(*) = 2 FROM pg_stat_activity
+                   WHERE backend_type = 'hilo source' AND query LIKE '%asking%'
+                     AND query_start < clock_timestamp() - interval '1 second'";
+    wait_until("both are asked without a limit", LONG, || {
+        for name in ["asleep", "mute"] {
+            client.refusal(&format!("SELECT hilo_nextval('{name}')"));
+        }
+        client.one(asking)
+    });
+    client.draw("other", 1_000);
+    cluster.stop(Mode::Fast);
+    cluster.start();
+    let mut client = cluster.connect("postgres");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('other')"), 1_002);
+}
+
+/// The query runs with the rights of the sequence's owner, and cannot leave them.
+#[test]
+fn a_source_has_its_owners_rights() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE TABLE secret (v bigint); INSERT INTO secret VALUES (5);
+         CREATE ROLE alice LOGIN; GRANT CREATE ON SCHEMA public TO alice; CREATE ROLE reader LOGIN",
+    );
+    let mut alice = cluster.connect_as("alice", "postgres");
+    alice.run(
+        "CREATE FUNCTION flee(what text) RETURNS bigint LANGUAGE plpgsql
+             AS $$ BEGIN EXECUTE what; RETURN 1; END $$",
+    );
+    for (name, source, says) in [
+        ("reads", "SELECT v, v FROM public.secret", "permission denied"),
+        ("flees", "SELECT public.flee('RESET ROLE'), 1::bigint", "cannot set parameter"),
+        (
+            "flees2",
+            "SELECT public.flee('SET SESSION AUTHORIZATION postgres'), 1::bigint",
+            "cannot set parameter",
+        ),
+        ("path", "SELECT v, v FROM secret", "does not exist"),
+    ] {
+        alice.run(&format!("SELECT hilo_create('{name}', source => $q${source}$q$)"));
+        alice.refusal(&format!("SELECT hilo_nextval('{name}')")).says(says);
+    }
+    alice.run("SELECT hilo_grant('reads', 'reader', 'ALL')");
+    let mut reader = cluster.connect_as("reader", "postgres");
+    let seen = "SELECT count(*) FROM hilo_stat_sources WHERE source IS NULL AND last_error IS NULL";
+    assert_eq!(reader.one::<i64>(seen), 1);
+    let exported: String = reader.one("SELECT hilo_export('reads')::text");
+    assert!(!exported.contains("secret"), "{exported}");
+    let exported: String = alice.one("SELECT hilo_export('reads')::text");
+    assert!(exported.contains("secret"), "{exported}");
+    reader.refusal("SELECT hilo_alter('reads', source => 'SELECT 1')").is("42501");
+}
+
+/// What a source cannot go together with is refused, both ways.
+#[test]
+fn a_source_excludes_what_others_decide() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let source = "source => 'SELECT 100::bigint, 99 + $2'";
+    for option in ["cycle", "ordered", "gapless"] {
+        let create = format!("SELECT hilo_create('x', {option} => true, {source})");
+        client.refusal(&create).is("0A000").helps();
+        client.run(&format!("SELECT hilo_create('{option}', {option} => true)"));
+        client.refusal(&format!("SELECT hilo_alter('{option}', {source})")).is("0A000");
+    }
+    client.refusal("SELECT hilo_create('x', reserve_ahead => '1 min')").is("22023");
+    client.run(&format!("SELECT hilo_create('s', {source}, reserve_ahead => '90 s')"));
+    for option in ["cycle", "ordered", "gapless"] {
+        client.refusal(&format!("SELECT hilo_alter('s', {option} => true)")).is("0A000");
+    }
+    client.refusal("SELECT hilo_alter('s', increment => 2)").is("22023").helps();
+    client.refusal("SELECT hilo_alter('s', restart_with => 2)").is("55000").helps();
+    client.refusal("SELECT hilo_setval('s', 2)").is("55000");
+    client.refusal("SELECT hilo_advance('s', 2)").is("55000");
+    let same = "BEGIN; SELECT hilo_create('new', source => 'SELECT 1'); SELECT hilo_nextval('new')";
+    client.refusal(same).is("55000").helps();
+    client.run("ROLLBACK");
+    // Nothing was asked: it goes as it came.
+    client.run("SELECT hilo_alter('s', source => '')");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('s')"), 1);
+    client.run(&format!("BEGIN; SELECT hilo_alter('s', {source}); ROLLBACK"));
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('s')"), 2);
+    client.run(&format!("SELECT hilo_alter('s', {source})"));
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('s')"), 100);
+    client.refusal("SELECT hilo_alter('s', source => '')").is("55000").helps();
+    client.refusal("SELECT hilo.detach('s', 100)").is("55000").helps();
+    assert_eq!(client.one::<i64>("SELECT hilo.detach('s', 5000)"), 5000);
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('s')"), 5000);
+    client.refusal("SELECT hilo.detach('s', 6000)").is("55000");
+    let gap = "SELECT min(first) || ' ' || bool_and(reason = 'altered') FROM hilo_gaps WHERE first >= 100";
+    assert_eq!(client.one::<String>(gap), "101 true");
+    client.run("SELECT hilo_drop('s')");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.source"), 0);
+}
+
+/// A dump brings the sequence and its source. What the dumped server may serve is not served.
+#[test]
+fn a_restored_sequence_serves_nothing_of_the_dumped_server() {
+    let (cluster, mut client) = with_centre();
+    let source = asks_centre(&cluster, "");
+    client.run(&format!("SELECT hilo_create('s', source => {source}, reserve_ahead => '1 min')"));
+    let before = client.draw("s", 10);
+    let dump = cluster.pg_dump("postgres", &[]);
+    cluster.connect("postgres").run("CREATE DATABASE restored");
+    cluster.restore("restored", &dump);
+    let mut restored = cluster.connect("restored");
+    let mut both = client.draw("s", 1_000);
+    both.extend(restored.draw("s", 1_000));
+    both.extend(before);
+    assert_unique("s", &both);
+    let kept = "SELECT source LIKE '%centre%' FROM hilo_stat_sources";
+    assert!(restored.one::<bool>(kept));
+    assert_eq!(restored.one::<i64>("SELECT reserve_ahead FROM _hilo.sequence"), 60);
+}

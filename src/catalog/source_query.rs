@@ -1,0 +1,64 @@
+//! Runs the query that is the source of a sequence, as the sequence's owner.
+
+use std::ffi::CString;
+
+use pgrx::pg_sys;
+
+use crate::catalog::definitions::Sequence;
+use crate::catalog::lease_id::uuid_datum;
+use crate::catalog::sources::Request;
+use crate::catalog::table::text_datum;
+use crate::errors::{HiloError, OrRaise};
+use crate::process::memory::{self, TryGrow};
+use crate::process::rights::{with_rights_of, with_settings};
+
+/// The first and the last value of each range that the query brings. Nothing that it does to this
+/// process outlives the call, but for connections that an extension keeps: a process asks the
+/// sources of one owner only.
+///
+/// Raises what the query raises, and `AnswerType`.
+pub fn run(sequence: &Sequence, request: &Request) -> Vec<(i64, i64)> {
+    let query = sequence.definition.source.as_deref().unwrap_or_default();
+    let query = CString::new(query).map_err(|_| HiloError::AnswerType).or_raise();
+    // The owner's policies apply, as in a query of his own.
+    let settings = [(c"row_security", c"on")];
+    with_rights_of(sequence.owner, || {
+        with_settings(&settings, || answer(&query, sequence, request))
+    })
+}
+
+fn answer(query: &CString, sequence: &Sequence, request: &Request) -> Vec<(i64, i64)> {
+    memory::check().or_raise();
+    let mut types = [pg_sys::TEXTOID, pg_sys::INT8OID, pg_sys::UUIDOID];
+    let mut values = [text_datum(&sequence.name), request.wanted.into(), uuid_datum(&request.id)];
+    let mut ranges = Vec::new();
+    // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up.
+    // Both columns are bigint, as is checked before they are read. The rows are those of the last
+    // statement.
+    unsafe {
+        pg_sys::SPI_connect();
+        let (types, values) = (types.as_mut_ptr(), values.as_mut_ptr());
+        let none = std::ptr::null();
+        pg_sys::SPI_execute_with_args(query.as_ptr(), 3, types, values, none, false, 0);
+        let table = pg_sys::SPI_tuptable.as_ref().ok_or(HiloError::AnswerType).or_raise();
+        let columns = table.tupdesc;
+        let is_int8 = |column| pg_sys::SPI_gettypeid(columns, column) == pg_sys::INT8OID;
+        if (*columns).natts != 2 || !is_int8(1) || !is_int8(2) {
+            HiloError::AnswerType.raise();
+        }
+        for at in 0..pg_sys::SPI_processed as usize {
+            let value = |column| {
+                let mut null = false;
+                let tuple = *table.vals.add(at);
+                let datum = pg_sys::SPI_getbinval(tuple, columns, column, &mut null);
+                if null {
+                    HiloError::AnswerType.raise();
+                }
+                datum.value() as i64
+            };
+            ranges.try_push((value(1), value(2))).or_raise();
+        }
+        pg_sys::SPI_finish();
+    }
+    ranges
+}

@@ -1,0 +1,111 @@
+//! The connections to other servers that a query of this process makes. A library that waits for
+//! one of them may heed no interrupts: dblink of PostgreSQL 15 does not. If its sockets are shut
+//! down, its wait ends with an error.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+
+use pgrx::pg_sys;
+
+use crate::backend::Global;
+
+/// Files with higher numbers are left alone.
+const MOST: i32 = 8192;
+
+/// In milliseconds: what is connected after the first time is shut down, too.
+const AGAIN: i32 = 200;
+
+/// The sockets that the process had before: other processes may share them.
+static KEPT: [AtomicU64; MOST as usize / 64] = [const { AtomicU64::new(0) }; MOST as usize / 64];
+/// A query is running whose connections may be cut.
+static RUNNING: AtomicBool = AtomicBool::new(false);
+/// They are to be cut.
+static CUT: AtomicBool = AtomicBool::new(false);
+
+/// The number of the timeout that repeats it, as Postgres has registered it.
+static TIMEOUT: Global<Cell<Option<i32>>> = Global::new(Cell::new(None));
+
+#[cfg(any(feature = "pg15", feature = "pg16"))]
+const USER_TIMEOUT: i32 = 12;
+#[cfg(not(any(feature = "pg15", feature = "pg16")))]
+const USER_TIMEOUT: i32 = 13;
+
+// SAFETY: timeout.h declares them like this; a TimeoutId is an int.
+unsafe extern "C-unwind" {
+    fn RegisterTimeout(id: i32, handler: Option<unsafe extern "C-unwind" fn()>) -> i32;
+    fn enable_timeout_every(id: i32, at: pg_sys::TimestampTz, delay_ms: i32);
+    fn disable_timeout(id: i32, keep_indicator: bool);
+}
+
+fn is_socket(fd: i32) -> bool {
+    let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
+    // SAFETY: it takes any number, and fills `stat` if it succeeds.
+    unsafe {
+        libc::fstat(fd, stat.as_mut_ptr()) == 0
+            && (*stat.as_ptr()).st_mode & libc::S_IFMT == libc::S_IFSOCK
+    }
+}
+
+/// To be called when the process has started, before it runs any query.
+pub fn init() {
+    for fd in (0..MOST).filter(|fd| is_socket(*fd)) {
+        KEPT[fd as usize / 64].fetch_or(1 << (fd % 64), Relaxed);
+    }
+    // SAFETY: the handler stays loaded for the life of the process, and may run at any moment.
+    TIMEOUT.set(Some(unsafe { RegisterTimeout(USER_TIMEOUT, Some(on_tick)) }));
+}
+
+/// While it exists, [`cut`] cuts connections.
+pub struct Cuttable(());
+
+impl Cuttable {
+    pub fn begin() -> Cuttable {
+        CUT.store(false, SeqCst);
+        RUNNING.store(true, SeqCst);
+        if let Some(id) = TIMEOUT.get() {
+            let at = crate::process::ffi::now().0 + i64::from(AGAIN) * 1000;
+            // SAFETY: the timeout is registered, and disabled in `drop`.
+            unsafe { enable_timeout_every(id, at, AGAIN) };
+        }
+        Cuttable(())
+    }
+}
+
+impl Drop for Cuttable {
+    fn drop(&mut self) {
+        RUNNING.store(false, SeqCst);
+        if let Some(id) = TIMEOUT.get() {
+            // SAFETY: the timeout is registered.
+            unsafe { disable_timeout(id, false) };
+        }
+    }
+}
+
+/// Ends what the running query waits for, and what it connects to from now on. It may run in a
+/// signal handler.
+pub fn cut() {
+    if !RUNNING.load(SeqCst) {
+        return;
+    }
+    CUT.store(true, SeqCst);
+    // SAFETY: the functions are safe in a signal handler. The error number, which is this thread's,
+    // is that of the interrupted code again.
+    unsafe {
+        let error = *libc::__errno_location();
+        for fd in 3..MOST {
+            let kept = KEPT[fd as usize / 64].load(Relaxed) >> (fd % 64) & 1 == 1;
+            if !kept && is_socket(fd) {
+                libc::shutdown(fd, libc::SHUT_RDWR);
+            }
+        }
+        *libc::__errno_location() = error;
+    }
+}
+
+/// # Safety
+/// It may run at any moment.
+unsafe extern "C-unwind" fn on_tick() {
+    if CUT.load(SeqCst) {
+        cut();
+    }
+}

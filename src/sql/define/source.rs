@@ -1,0 +1,131 @@
+//! How a sequence gets a source, and how it is rid of it.
+
+use hilo_core::options::{Definition, Options};
+
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::definitions::{LockedSequence, Sequence};
+use crate::catalog::positions::{self, Position};
+use crate::catalog::sources::{self, Supply, hull};
+use crate::catalog::{catalog_oids, node, numbering};
+use crate::errors::{HiloError, OrRaise};
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::define::ddl_checks::{
+    begin_write, check_source_nodes, lock_owned, required, required_name,
+};
+use crate::sql::define::ended::{self, Restart, refuse_source, stated};
+use crate::sql::define::redefine::redefined;
+
+sql_functions!(hilo_detach);
+
+/// Changes a locked sequence that begins or ceases to have a source, as its new definition says.
+/// Returns whether it does.
+pub fn alter(
+    owned: &LockedSequence,
+    new: &Definition,
+    options: &Options,
+    owned_by: Option<ColumnRef>,
+    restart: Option<i64>,
+) -> bool {
+    let old = &owned.sequence;
+    if restart.is_some() && new.source.is_some() {
+        HiloError::HasSource(old.name.to_string()).raise();
+    }
+    match (&old.definition.source, &new.source) {
+        (None, None) => return false,
+        (None, Some(_)) => begin(owned, options, owned_by),
+        (Some(_), None) => {
+            if restart.is_some() {
+                refuse_source(old);
+            }
+            end(owned, None, options, owned_by);
+        }
+        (Some(before), Some(after)) => {
+            if before != after {
+                // The other source knows nothing of the request.
+                change(old);
+            }
+            return false;
+        }
+    }
+    true
+}
+
+fn begin(owned: &LockedSequence, options: &Options, owned_by: Option<ColumnRef>) {
+    let old = &owned.sequence;
+    let ended = Restart::close(old, stated);
+    let position = *ended.position();
+    let definition = redefined(owned, options, owned_by, &position, None);
+    let new = Sequence { definition, ..old.clone() };
+    check_source_nodes(&new, position.nodes).or_raise();
+    let mut supply = supply(&position);
+    let last = position.last_value(&old.definition);
+    let own = last.map(|last| (last.min(position.base), last.max(position.base)));
+    supply.own = hull(supply.own, own);
+    write(&position, &supply);
+    let base = new.definition.grid_base();
+    let begun = numbering::starting_at(old, &position, &new.definition, base).or_raise();
+    ended.share(begun);
+}
+
+/// Forgets an open request.
+fn change(sequence: &Sequence) {
+    ended::lock(sequence);
+    let (ids, node) = (catalog_oids().or_raise(), node::id().or_raise());
+    if let Some(position) = positions::find(&ids, sequence.id, node).or_raise() {
+        let mut supply = supply(&position);
+        supply.request = None;
+        write(&position, &supply);
+    }
+}
+
+/// Ends the numbering of the source: numbers begin with `start`, or, if the source has brought
+/// nothing, where the sequence stood before it had one. Returns where.
+fn end(
+    owned: &LockedSequence,
+    start: Option<i64>,
+    options: &Options,
+    owned_by: Option<ColumnRef>,
+) -> i64 {
+    let old = &owned.sequence;
+    let ended = Restart::close_any(old);
+    let position = *ended.position();
+    let mut supply = supply(&position);
+    if start.is_none() && (supply.brought.is_some() || supply.request.is_some()) {
+        HiloError::SourceUsed(old.name.to_string()).raise();
+    }
+    let used = hull(supply.own, supply.brought);
+    let rising = old.definition.increment > 0;
+    let last = used.map(|(low, high)| if rising { high } else { low });
+    let next = |last: i64| last.saturating_add(old.definition.increment);
+    let start = start.unwrap_or_else(|| last.map_or(old.definition.start_value, next));
+    if let Some(last) = last.filter(|last| if rising { start <= *last } else { start >= *last }) {
+        HiloError::DetachedBefore { name: old.name.to_string(), start, last }.raise();
+    }
+    (supply.own, supply.brought, supply.request) = (used, None, None);
+    write(&position, &supply);
+    let definition = redefined(owned, options, owned_by, &position, Some(start));
+    let begun = numbering::starting_at(old, &position, &definition, start).or_raise();
+    ended.share(begun);
+    start
+}
+
+fn supply(position: &Position) -> Supply {
+    sources::of(&catalog_oids().or_raise(), position).or_raise()
+}
+
+fn write(position: &Position, supply: &Supply) {
+    sources::write(&catalog_oids().or_raise(), position, supply).or_raise();
+}
+
+/// `hilo.detach(name, start)`: the sequence numbers itself from now on. Returns `start`.
+fn hilo_detach(args: Args) -> i64 {
+    begin_write(c"hilo_detach()");
+    let name = required_name(args);
+    required(args, 1, "start");
+    let owned = lock_owned(name);
+    if owned.sequence.definition.source.is_none() {
+        HiloError::NoSource(owned.sequence.name.to_string()).raise();
+    }
+    let options = Options { source: Some(String::new()), ..Options::default() };
+    end(&owned, args.int8(1), &options, owned.sequence.owned_by)
+}

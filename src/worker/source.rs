@@ -1,0 +1,305 @@
+//! A process that asks sources. It makes the requests that the database's worker has written down,
+//! for the sequences of one owner that have the same query. So nothing that the query of an owner
+//! leaves in it reaches another's, and what holds up one query holds up no other.
+//!
+//! A request is made in one transaction with what becomes of its answer. Until that is committed,
+//! it is made again, with the same uuid.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::{Duration, Instant};
+
+use pgrx::pg_sys;
+use pgrx::prelude::*;
+
+use hilo_core::backoff;
+use hilo_core::numbers::SequenceId;
+
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::owned;
+use crate::catalog::positions;
+use crate::catalog::sources::{self, Request, Supply};
+use crate::catalog::table::{LockWait, RowLock};
+use crate::catalog::{self, catalog_oids, node, source_query};
+use crate::errors::HiloError;
+use crate::gucs;
+use crate::process::time_limit::{Unfinished, within};
+use crate::process::{connections, ffi};
+use crate::shared::fault::Fault;
+use crate::shared::key::Key;
+use crate::shared::{self, Shared, wait_event};
+use crate::worker::transaction::{self, Failure};
+use crate::worker::{settings, signals};
+
+/// After so many failures in a row, the callers that wait learn of the error.
+const TOLERATED: u32 = 3;
+
+/// In milliseconds: how long it sleeps until it looks whether it is to end.
+const NAP: i64 = 100;
+
+/// How long it sleeps until it looks for requests that nobody has told it of.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// The sequences of one owner that have the same query.
+#[derive(PartialEq, Eq, Hash)]
+struct Group {
+    owner: u32,
+    query: String,
+}
+
+/// What has gone wrong with one request.
+struct Trouble {
+    request: Request,
+    failed: u32,
+    again_at: Instant,
+}
+
+struct Source {
+    shared: &'static Shared,
+    group: Group,
+    trouble: HashMap<SequenceId, Trouble>,
+    /// When it last logged a failure.
+    complained_at: Option<Instant>,
+}
+
+/// The function in which Postgres starts the process. `argument` is the database's oid.
+#[pg_guard]
+#[unsafe(no_mangle)]
+pub extern "C-unwind" fn hilo_source_main(argument: pg_sys::Datum) {
+    let database = pg_sys::Oid::from_u32(argument.value() as u32);
+    let Ok(shared) = shared::attach() else { return };
+    let mut first = [0; 8];
+    // SAFETY: Postgres has set this for a background worker; `sources::register` has filled it in.
+    let extra = unsafe { &(*pg_sys::MyBgworkerEntry).bgw_extra };
+    first.iter_mut().zip(extra).for_each(|(to, from)| *to = *from as u8);
+    connections::init();
+    signals();
+    // SAFETY: this is how every background worker connects; it is registered as one that does.
+    unsafe {
+        pg_sys::BackgroundWorkerInitializeConnectionByOid(
+            database,
+            pg_sys::InvalidOid,
+            pg_sys::BGWORKER_BYPASS_ALLOWCONN,
+        )
+    };
+    settings();
+    catalog::init_process();
+    let group = transaction::run_within(PATIENCE, c"hilo: finding requests", || {
+        let sequence = definitions::by_id(&catalog_oids()?, SequenceId(i64::from_ne_bytes(first)))?;
+        let group = sequence.as_ref().and_then(group_of);
+        Ok(group.filter(|group| group.is_ours_alone()))
+    });
+    if let Ok(Some(group)) = group {
+        Source { shared, group, trouble: HashMap::new(), complained_at: None }.run();
+    }
+}
+
+/// How long a transaction waits for a lock that does not concern the query.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+fn group_of(sequence: &Sequence) -> Option<Group> {
+    let query = sequence.definition.source.clone()?;
+    Some(Group { owner: sequence.owner.to_u32(), query })
+}
+
+impl Group {
+    /// Takes a lock that one process for these sequences holds as long as it lives. Without it a
+    /// request could be made twice at the same time, and one answer would be thrown away.
+    fn is_ours_alone(&self) -> bool {
+        /// Core's functions for advisory locks use 1 and 2.
+        const OURS: u16 = 3;
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        let hash = hasher.finish();
+        let tag = pg_sys::LOCKTAG {
+            locktag_field1: ffi::database().to_u32(),
+            locktag_field2: (hash >> 32) as u32,
+            locktag_field3: hash as u32,
+            locktag_field4: OURS,
+            locktag_type: pg_sys::LockTagType::LOCKTAG_ADVISORY as u8,
+            locktag_lockmethodid: pg_sys::USER_LOCKMETHOD as u8,
+        };
+        // SAFETY: inside a transaction; the lock is the session's, and does not wait.
+        let got = unsafe { pg_sys::LockAcquire(&tag, pg_sys::ExclusiveLock as i32, true, true) };
+        got != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
+    }
+}
+
+impl Source {
+    fn run(mut self) {
+        let mut busy_at = Instant::now();
+        loop {
+            self.interrupts();
+            // What is wanted from here on wakes it.
+            self.shared.control.source_wanted.prepare();
+            let open = self.open().unwrap_or_default();
+            if transaction::is_ending() {
+                return;
+            }
+            let alone = self.shared.sessions_in(ffi::database()) == 0;
+            if !open.is_empty() && !alone {
+                busy_at = Instant::now();
+            } else if busy_at.elapsed() >= gucs::worker_idle_timeout() {
+                return;
+            }
+            self.trouble.retain(|id, trouble| {
+                open.iter().any(|(one, _, request)| one.id == *id && *request == trouble.request)
+            });
+            let is_due = |(sequence, ..): &&(Sequence, Supply, Request)| {
+                let trouble = self.trouble.get(&sequence.id);
+                trouble.is_none_or(|trouble| trouble.again_at <= Instant::now())
+            };
+            let due: Vec<_> = open.iter().filter(is_due).cloned().collect();
+            if due.is_empty() {
+                self.sleep();
+            }
+            shared::Condition::cancel();
+            for (sequence, supply, request) in due {
+                self.ask(&sequence, &supply, request);
+            }
+        }
+    }
+
+    fn interrupts(&self) {
+        pgrx::check_for_interrupts!();
+        crate::worker::reread_configuration();
+    }
+
+    /// Sleeps until a request may have come, a retry is due, or it is time to look again.
+    fn sleep(&self) {
+        let began = Instant::now();
+        let again = self.trouble.values().map(|trouble| trouble.again_at).min();
+        let until = again.unwrap_or(began + LOOK_AGAIN).min(began + LOOK_AGAIN);
+        let event = wait_event::code(c"HiloSourceMain");
+        while Instant::now() < until && !transaction::is_ending() {
+            let left = until.saturating_duration_since(Instant::now()).as_millis() as i64 + 1;
+            if self.shared.control.source_wanted.sleep(left.min(NAP), event) {
+                return;
+            }
+        }
+    }
+
+    /// The requests of this group that have no answer.
+    fn open(&self) -> Result<Vec<(Sequence, Supply, Request)>, Failure> {
+        transaction::run_within(PATIENCE, c"hilo: finding requests", || {
+            let ids = catalog_oids()?;
+            let mut open = Vec::new();
+            for supply in sources::open(&ids, node::id()?)? {
+                let sequence = definitions::by_id(&ids, supply.sequence)?;
+                let ours = sequence.filter(|one| group_of(one).as_ref() == Some(&self.group));
+                if let (Some(sequence), Some(request)) = (ours, supply.open_request()) {
+                    open.push((sequence, supply, request));
+                }
+            }
+            Ok(open)
+        })
+    }
+
+    fn ask(&mut self, sequence: &Sequence, supply: &Supply, request: Request) {
+        let limit = gucs::source_timeout();
+        let shared = self.shared;
+        let done = transaction::run_within(limit, c"hilo: asking the source of a sequence", || {
+            receive(shared, sequence, supply.node, &request, limit)
+        });
+        match done {
+            Ok(key) => {
+                self.trouble.remove(&sequence.id);
+                shared.reload(&key);
+                shared.nudge(key.database);
+            }
+            Err(_) if transaction::is_ending() => {}
+            Err(failure) => self.fail(sequence, supply.node, request, failure),
+        }
+    }
+
+    /// Notes a failure in the catalog and for those who wait, and when to try again.
+    fn fail(&mut self, sequence: &Sequence, node: i32, request: Request, failure: Failure) {
+        let before = self.trouble.get(&sequence.id).map_or(0, |trouble| trouble.failed);
+        let failed = before + 1;
+        let wait = backoff::delay_of_many(failed, shared::random_id() as u32);
+        let trouble = Trouble { request, failed, again_at: Instant::now() + wait };
+        self.trouble.insert(sequence.id, trouble);
+        let shared = self.shared;
+        let Failure { sqlstate, kind, message } = failure;
+        let noted = transaction::run_within(PATIENCE, c"hilo: noting that a source failed", || {
+            note(shared, sequence.id, node, &request, &message)
+        });
+        const PAUSE: Duration = Duration::from_secs(60);
+        if self.complained_at.is_none_or(|at| at.elapsed() > PAUSE) {
+            self.complained_at = Some(Instant::now());
+            log!("hilo sequence \"{}\" got no values from its source: {message}", sequence.name);
+        }
+        if let Ok(Some(key)) = noted {
+            let message = format!("its source failed: {message}");
+            let fault = Fault::new(sqlstate, kind, &message, ffi::now());
+            shared.source_failed(&key, fault, failed >= TOLERATED);
+        }
+    }
+}
+
+/// Runs the query, and takes what it brings, in the current transaction.
+fn receive(
+    shared: &'static Shared,
+    sequence: &Sequence,
+    node: i32,
+    request: &Request,
+    limit: Duration,
+) -> Result<Key, HiloError> {
+    let began = Instant::now();
+    let answer = {
+        let _cuttable = connections::Cuttable::begin();
+        within(limit, || source_query::run(sequence, request))
+    };
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(Unfinished::TooLate) => return Err(HiloError::SourceLate(limit.as_millis() as i64)),
+        Err(Unfinished::Failed(error)) => error.rethrow(),
+    };
+    let took = began.elapsed().as_micros() as i64;
+    let ids = catalog_oids()?;
+    if !ids.lock_for_reservation() {
+        return Err(HiloError::SourceChanged);
+    }
+    let RowLock::Locked(locked) = positions::lock(&ids, sequence.id, node, LockWait::Block)? else {
+        return Err(HiloError::SourceChanged);
+    };
+    let now = definitions::by_id(&ids, sequence.id)?;
+    let now = now.filter(|now| group_of(now) == group_of(sequence));
+    let Some(now) = now.filter(|_| locked.position.is_ours() && !locked.position.may_lack()) else {
+        return Err(HiloError::SourceChanged);
+    };
+    owned::own(&ids, shared.life(), &now, &locked, |owned| {
+        let mut supply = owned.supply()?;
+        if supply.open_request() != Some(*request) {
+            return Err(HiloError::SourceChanged);
+        }
+        owned.receive(&mut supply, &answer, took)
+    })?;
+    Ok(Key::here(ids.extension, sequence.id))
+}
+
+/// Writes down that a request has failed, unless it is no longer open.
+fn note(
+    shared: &'static Shared,
+    id: SequenceId,
+    node: i32,
+    request: &Request,
+    message: &str,
+) -> Result<Option<Key>, HiloError> {
+    let ids = catalog_oids()?;
+    let RowLock::Locked(locked) = positions::lock(&ids, id, node, LockWait::Block)? else {
+        return Ok(None);
+    };
+    let Some(sequence) = definitions::by_id(&ids, id)? else { return Ok(None) };
+    if sequence.definition.source.is_none() || !locked.position.is_ours() {
+        return Ok(None);
+    }
+    owned::own(&ids, shared.life(), &sequence, &locked, |owned| {
+        let mut supply = owned.supply()?;
+        if supply.open_request() != Some(*request) {
+            return Ok(None);
+        }
+        owned.note_failure(&mut supply, message.to_owned())?;
+        Ok(Some(Key::here(ids.extension, id)))
+    })
+}
