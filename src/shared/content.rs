@@ -230,10 +230,10 @@ impl Shared {
     pub fn correct_served(&'static self, key: &Key, node: i32, by: i64) {
         let Some(slot) = self.find(key) else { return };
         let mut locked = self.lock_slot(self.number_of(&slot));
-        if locked.node == node {
-            if let Some(before) = &mut locked.counted_before {
-                before.served += by;
-            }
+        if locked.node == node
+            && let Some(before) = &mut locked.counted_before
+        {
+            before.served += by;
         }
     }
 
