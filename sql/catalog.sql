@@ -80,6 +80,14 @@ CREATE TABLE _hilo.position (
     timeline integer NOT NULL,
     skip bigint NOT NULL DEFAULT 0,
     served bigint NOT NULL DEFAULT 0,
+    slices bigint NOT NULL DEFAULT 0,
+    blocks_reserved bigint NOT NULL DEFAULT 0,
+    blocks_prefetched bigint NOT NULL DEFAULT 0,
+    waits bigint NOT NULL DEFAULT 0,
+    wait_time bigint NOT NULL DEFAULT 0,
+    recycled bigint NOT NULL DEFAULT 0,
+    lost bigint NOT NULL DEFAULT 0,
+    errors bigint NOT NULL DEFAULT 0,
     CONSTRAINT position_pkey PRIMARY KEY (sequence, node) WITH (fillfactor = 90)
 ) WITH (
     fillfactor = 50,
@@ -113,6 +121,14 @@ COMMENT ON COLUMN _hilo.position.skip IS
     'the rate at which values were reserved';
 COMMENT ON COLUMN _hilo.position.served IS
     'Number of values that the node had served when the row was written';
+COMMENT ON COLUMN _hilo.position.slices IS 'As served: slices that sessions had taken';
+COMMENT ON COLUMN _hilo.position.blocks_reserved IS 'As served: blocks that had been reserved';
+COMMENT ON COLUMN _hilo.position.blocks_prefetched IS 'As served: blocks that no caller had waited for';
+COMMENT ON COLUMN _hilo.position.waits IS 'As served: calls that had waited for a block';
+COMMENT ON COLUMN _hilo.position.wait_time IS 'As served: how long they had waited, in microseconds';
+COMMENT ON COLUMN _hilo.position.recycled IS 'As served: values that one session had returned and another taken';
+COMMENT ON COLUMN _hilo.position.lost IS 'As served: values that had left memory without being served';
+COMMENT ON COLUMN _hilo.position.errors IS 'As served: reservations that had failed';
 
 -- Rows are often added and removed, so these settings are as above, without the room for updates.
 CREATE TABLE _hilo.free_range (

@@ -28,7 +28,12 @@ COMMENT ON FUNCTION hilo.listed(text[], bigint) IS 'Lists the first of so many n
 -- Each finding of hilo_check that the current user may see.
 CREATE VIEW hilo.finding WITH (security_barrier) AS
     WITH state AS MATERIALIZED (
-        SELECT s.*, e.extnamespace::pg_catalog.regnamespace AS schema
+        SELECT s.*, e.extnamespace::pg_catalog.regnamespace AS schema,
+               -- Every argument has its type, so that no other function fits better.
+               'SELECT %1$s.hilo_alter(%2$L::%1$s.hilo_sequence, NULL::pg_catalog.int8, NULL::pg_catalog.int8, '
+               '%3$L::pg_catalog.int8, %4$L::pg_catalog.int8, %5$L::pg_catalog.regtype, NULL::pg_catalog.bool, '
+               'NULL::pg_catalog.bool, NULL::pg_catalog.int8, NULL::pg_catalog.int8, NULL::pg_catalog.text, '
+               'NULL::pg_catalog.int8, NULL::pg_catalog.bool, NULL::pg_catalog.text);' AS set_bounds
           FROM hilo.server_state() r
           JOIN pg_catalog.pg_extension e ON e.extname = 'hilo'
          CROSS JOIN LATERAL pg_catalog.jsonb_to_record(r) AS s (
@@ -44,7 +49,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                     OR pg_catalog.starts_with(g.name, 'hilo.')) o
          CROSS JOIN LATERAL pg_catalog.jsonb_to_record(o.settings) AS s (
                    "hilo.min_block_size" bigint, "hilo.max_block_size" bigint, "hilo.min_threshold" bigint,
-                   "hilo.prefetch" boolean, fsync boolean, full_page_writes boolean, max_worker_processes bigint)
+                   "hilo.prefetch" boolean, "hilo.window" bigint, fsync boolean, full_page_writes boolean, max_worker_processes bigint)
     ), readable AS MATERIALIZED (
         SELECT q.id, q.name, q.increment, q.min_value, q.max_value, q.cycle, q.gapless, q.owner, q.owned_by,
                q.nodes, q.next_value, q.used_fraction, q.block_size
@@ -72,7 +77,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
         -- The columns that concern the caller: each that it has a privilege on, and all for those who may read
         -- everything. known: it may know of the column; readable: it may read all rows.
         SELECT c.oid AS relation, a.attnum AS number, d.name, s.id,
-               s.min_value, s.max_value, s.increment,
+               s.min_value, s.max_value, s.increment, s.cycle, r.next_value,
                -- A fix does nothing for a table's owner that he may not do himself.
                CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_authid o WHERE o.oid = s.owner::oid)
                     THEN pg_catalog.pg_has_role(c.relowner, s.owner::oid, 'USAGE') ELSE false END AS one_owner,
@@ -117,8 +122,17 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                pg_catalog.format('hilo sequence "%s" continues to %s, which the column''s type cannot hold', c.name,
                                  CASE WHEN c.max_value > c.high THEN c.max_value ELSE c.min_value END),
                'Change the column''s type to bigint, or give the sequence the column''s data type with hilo_alter, so '
-               'that a clear error is raised in time.', NULL
-          FROM in_use c
+               'that a clear error is raised in time.',
+               CASE WHEN s.alone AND c.alike AND NOT c.cycle AND COALESCE(c.next_value, c.low::double precision)
+                         BETWEEN c.low::double precision AND c.high::double precision
+                    THEN pg_catalog.format(s.set_bounds, s.schema, c.name, GREATEST(c.min_value, c.low),
+                                           LEAST(c.max_value, c.high), NULL)
+               END
+          FROM (SELECT i.*, pg_catalog.min(i.high) OVER w = pg_catalog.max(i.high) OVER w
+                            AND pg_catalog.bool_and(i.one_owner AND i.high IS NOT NULL) OVER w AS alike
+                  FROM in_use i
+                WINDOW w AS (PARTITION BY i.id)) c
+         CROSS JOIN state s
          WHERE c.max_value > c.high OR c.min_value < c.low
          UNION ALL
         SELECT u.readable, u.object, 'error',
@@ -194,11 +208,12 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     ), idle AS (
         -- A sequence whose owner column is gone need not have been used. A block that was read ahead is no use.
         SELECT s.name, pg_catalog.count(*) OVER () AS count
-          FROM readable s
-          LEFT JOIN slot t ON t.sequence = s.id
+          -- OFFSET: the planner would look through all slots for each sequence else.
+          FROM (SELECT q.id, q.name, q.owned_by, COALESCE(t.ready, 0::bigint) AS ready
+                  FROM readable q LEFT JOIN slot t ON t.sequence = q.id OFFSET 0::bigint) s
          WHERE CASE WHEN s.owned_by IS NULL
                     THEN EXISTS (SELECT FROM _hilo.position p
-                                  WHERE p.sequence = s.id AND (p.next_index > COALESCE(t.ready, 0::bigint) OR p.epoch > 1))
+                                  WHERE p.sequence = s.id AND (p.next_index > s.ready OR p.epoch > 1))
                     ELSE s.owned_by::text = '-' END
            AND NOT EXISTS (SELECT FROM named d WHERE d.name = s.name)
          ORDER BY s.name LIMIT 10
@@ -232,57 +247,66 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
 
      -- Settings, and what shared memory knows.
      UNION ALL
-    SELECT v.object, v.severity, v.what, v.what_to_do, NULL
+    SELECT v.object, v.severity, v.what, v.what_to_do,
+           -- ALTER SYSTEM yields to what the command line, a database or a role has set.
+           CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_settings g
+                              WHERE v.object = pg_catalog.concat('setting ', g.name)
+                                AND g.source IN ('default', 'configuration file'))
+                THEN v.fix END
       FROM state s
      CROSS JOIN setting t
      CROSS JOIN LATERAL (VALUES
-         (s.no_node IS NOT NULL, 'setting hilo.node_id', 'error', s.no_node, s.no_node_hint),
+         (s.no_node IS NOT NULL, 'setting hilo.node_id', 'error', s.no_node, s.no_node_hint, NULL),
          (s.unset IS NOT NULL, 'setting hilo.node_id', 'warning',
           pg_catalog.format('%s, and hilo.node_count is %s: no sequence can be created or renumbered', s.unset, s.node_count),
-          s.unset_hint),
+          s.unset_hint, NULL),
          (s.node >= s.node_count, 'setting hilo.node_id', 'error',
           pg_catalog.format('hilo.node_id = %s is not less than hilo.node_count = %s: nothing can be reserved',
                             s.node, s.node_count),
-          'Set hilo.node_id to a value from 0 to hilo.node_count - 1 and reload.'),
+          'Set hilo.node_id to a value from 0 to hilo.node_count - 1 and reload.', NULL),
          (t."hilo.min_block_size" > t."hilo.max_block_size", 'setting hilo.min_block_size', 'warning',
           pg_catalog.format('hilo.min_block_size = %s is greater than hilo.max_block_size = %s, which is used for both',
                             t."hilo.min_block_size", t."hilo.max_block_size"),
-          'Lower hilo.min_block_size or raise hilo.max_block_size, and reload.'),
+          'Lower hilo.min_block_size or raise hilo.max_block_size, and reload.',
+          pg_catalog.format('ALTER SYSTEM SET hilo.min_block_size = %s;', t."hilo.max_block_size")),
          (NOT t."hilo.prefetch", 'setting hilo.prefetch', 'warning',
           'with hilo.prefetch = off, callers wait for every block, and hilo.min_threshold and hilo.buffer have no effect',
-          'Set hilo.prefetch = on and reload.'),
+          'Set hilo.prefetch = on and reload.', 'ALTER SYSTEM SET hilo.prefetch = on;'),
          (t."hilo.prefetch" AND t."hilo.min_threshold" > t."hilo.max_block_size", 'setting hilo.min_threshold', 'warning',
           pg_catalog.format('hilo.min_threshold = %s is greater than hilo.max_block_size = %s: the next block is always '
                             'requested before the current one is begun',
                             t."hilo.min_threshold", t."hilo.max_block_size"),
-          'Lower hilo.min_threshold or raise hilo.max_block_size, and reload.'),
+          'Lower hilo.min_threshold or raise hilo.max_block_size, and reload.',
+          pg_catalog.format('ALTER SYSTEM SET hilo.min_threshold = %s;', t."hilo.max_block_size")),
          (s.sampled_once, 'setting hilo.sample_interval', 'warning',
           'hilo.sample_interval is longer than hilo.window, so rates are computed from a single sample',
-          'Lower hilo.sample_interval below hilo.window and reload.'),
+          'Lower hilo.sample_interval below hilo.window and reload.',
+          pg_catalog.format('ALTER SYSTEM SET hilo.sample_interval = ''%sms'';', t."hilo.window" * 100::bigint)),
          (NOT t.fsync, 'setting fsync', 'error',
           'with fsync = off, reserved values may be served again after a crash of the machine',
-          'Set fsync = on and reload.'),
+          'Set fsync = on and reload.', 'ALTER SYSTEM SET fsync = on;'),
          (NOT t.full_page_writes, 'setting full_page_writes', 'error',
           'with full_page_writes = off, reserved values may be served again after a crash of the machine',
-          'Set full_page_writes = on and reload.'),
+          'Set full_page_writes = on and reload.', 'ALTER SYSTEM SET full_page_writes = on;'),
          (s.no_memory IS NOT NULL, 'setting shared_preload_libraries', 'error', s.no_memory,
-          'Add hilo to shared_preload_libraries in postgresql.conf and restart the server.'),
+          'Add hilo to shared_preload_libraries in postgresql.conf and restart the server.', NULL),
          (s.slots_scarce, 'setting hilo.max_sequences', 'warning',
           pg_catalog.format('%s of %s slots for active sequences are taken', s.slots_taken, s.slots),
-          'Raise hilo.max_sequences and restart the server, or make sure that fewer sequences are in use at the same time.'),
+          'Raise hilo.max_sequences and restart the server, or make sure that fewer sequences are in use at the same time.',
+          pg_catalog.format('ALTER SYSTEM SET hilo.max_sequences = %s;', LEAST(s.slots::bigint * 2::bigint, 1000000::bigint))),
          (s.no_worker_for IS NOT NULL, 'setting max_worker_processes', 'error',
           pg_catalog.format('%s s ago a session found no free background worker slot for the worker of its database',
                             s.no_worker_for),
-          'Raise max_worker_processes and restart the server.'),
+          'Raise max_worker_processes and restart the server.', NULL),
          (s.background_workers >= t.max_worker_processes, 'setting max_worker_processes', 'warning',
           pg_catalog.format('all %s background worker slots are taken: a database without a hilo worker cannot get one',
                             t.max_worker_processes),
-          'Raise max_worker_processes and restart the server.'),
+          'Raise max_worker_processes and restart the server.', NULL),
          (s.twin_seen_for IS NOT NULL, pg_catalog.format('node %s', COALESCE(s.node, 0)), 'error',
           pg_catalog.format('%s s ago a position of this node arrived by replication from another server, which serves '
                             'the same values', s.twin_seen_for),
-          'Stop one of the two servers, or give it its own hilo.node_id.')
-     ) AS v (is_so, object, severity, what, what_to_do)
+          'Stop one of the two servers, or give it its own hilo.node_id.', NULL)
+     ) AS v (is_so, object, severity, what, what_to_do, fix)
      WHERE v.is_so
 
      -- Sessions that do not load hilo.
@@ -320,12 +344,25 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                CASE WHEN u.hours < 16800
                     THEN pg_catalog.format('; at the current rate the rest lasts %s hours', u.hours) END),
            'Use hilo_alter to give the sequence a wider data type or wider bounds, and give the columns that it fills a '
-           'wider type.', NULL
-      FROM (SELECT q.name, q.increment, q.min_value, q.max_value,
+           'wider type.',
+           CASE WHEN s.alone AND u.wider AND u.then_used < 0.4::double precision
+                THEN pg_catalog.format(s.set_bounds, s.schema, u.name, u.low, u.high, 'pg_catalog.int8') END
+      FROM (SELECT q.name, q.increment, q.min_value, q.max_value, h.wider, b.low, b.high,
+                   (CASE WHEN q.increment > 0 THEN q.next_value - b.low::double precision ELSE b.high::double precision - q.next_value END)
+                       / (b.high::double precision - b.low::double precision + 1::double precision) AS then_used,
                    (q.used_fraction * 10000::double precision)::bigint AS used,
                    (d.days * 24::double precision)::bigint AS hours, q.used_fraction, d.days
               FROM readable q
               LEFT JOIN slot t ON t.sequence = q.id
+              LEFT JOIN (SELECT c.id, pg_catalog.max(c.low) AS low, pg_catalog.min(c.high) AS high,
+                                pg_catalog.bool_and(c.low IS NOT NULL) AS known
+                           FROM in_use c GROUP BY c.id) k ON k.id = q.id
+             -- The sequence goes as far as every column can hold.
+             CROSS JOIN LATERAL (SELECT COALESCE(k.low, -9223372036854775808) AS low,
+                                        COALESCE(k.high, 9223372036854775807) AS high) e
+             CROSS JOIN LATERAL (SELECT CASE WHEN q.increment > 0 THEN q.min_value ELSE e.low END AS low,
+                                        CASE WHEN q.increment > 0 THEN e.high ELSE q.max_value END AS high) b
+             CROSS JOIN LATERAL (SELECT COALESCE(k.known, true) AND (b.low < q.min_value OR b.high > q.max_value) AS wider) h
              CROSS JOIN LATERAL (
                  SELECT CASE WHEN t.rate > 0::double precision
                              THEN LEAST((t.ready::double precision + COALESCE(
@@ -334,6 +371,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                                       0::double precision)) / t.rate / 86400::double precision, 1e9::double precision)
                         END AS days) d
              WHERE NOT q.cycle AND q.used_fraction >= 0.4::double precision) u
+     CROSS JOIN state s
      WHERE u.used_fraction >= 0.8::double precision OR u.days < 7::double precision
      UNION ALL
     -- A restore without roles, for example, leaves these.

@@ -442,10 +442,26 @@ COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
     'Requires ownership of the sequence; without a name, superuser rights. Errors: 42704 if the sequence '
     'does not exist, 42501.';
 
--- How much each sequence has served is kept with its position, and shown in hilo_sequences too.
-ALTER TABLE _hilo.position ADD COLUMN served bigint NOT NULL DEFAULT 0;
+-- What is counted of each sequence is kept with its position, and shown in hilo_sequences too.
+ALTER TABLE _hilo.position ADD COLUMN served bigint NOT NULL DEFAULT 0,
+    ADD COLUMN slices bigint NOT NULL DEFAULT 0,
+    ADD COLUMN blocks_reserved bigint NOT NULL DEFAULT 0,
+    ADD COLUMN blocks_prefetched bigint NOT NULL DEFAULT 0,
+    ADD COLUMN waits bigint NOT NULL DEFAULT 0,
+    ADD COLUMN wait_time bigint NOT NULL DEFAULT 0,
+    ADD COLUMN recycled bigint NOT NULL DEFAULT 0,
+    ADD COLUMN lost bigint NOT NULL DEFAULT 0,
+    ADD COLUMN errors bigint NOT NULL DEFAULT 0;
 COMMENT ON COLUMN _hilo.position.served IS
     'Number of values that the node had served when the row was written';
+COMMENT ON COLUMN _hilo.position.slices IS 'As served: slices that sessions had taken';
+COMMENT ON COLUMN _hilo.position.blocks_reserved IS 'As served: blocks that had been reserved';
+COMMENT ON COLUMN _hilo.position.blocks_prefetched IS 'As served: blocks that no caller had waited for';
+COMMENT ON COLUMN _hilo.position.waits IS 'As served: calls that had waited for a block';
+COMMENT ON COLUMN _hilo.position.wait_time IS 'As served: how long they had waited, in microseconds';
+COMMENT ON COLUMN _hilo.position.recycled IS 'As served: values that one session had returned and another taken';
+COMMENT ON COLUMN _hilo.position.lost IS 'As served: values that had left memory without being served';
+COMMENT ON COLUMN _hilo.position.errors IS 'As served: reservations that had failed';
 CREATE OR REPLACE VIEW hilo.reserved AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
@@ -459,6 +475,7 @@ CREATE OR REPLACE VIEW hilo.reserved AS
            END AS used_fraction,
            COALESCE(l.leased, 0::bigint) AS leased,
            CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served,
+           p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled, p.lost, p.errors,
            -- The restarts (Epoch::restarted); a change of the increment is no restart.
            pg_catalog.concat_ws('.', s.id, COALESCE(p.epoch, 0::bigint) >> 24, s.increment) AS numbering
       FROM hilo.readable s
@@ -490,6 +507,14 @@ CREATE OR REPLACE VIEW hilo_sequences WITH (security_barrier) AS
                / 10000::double precision AS used_fraction,
            s.leased,
            s.served AS total_served,
+           COALESCE(s.slices, 0::bigint) AS total_slices,
+           COALESCE(s.blocks_reserved, 0::bigint) AS total_blocks_reserved,
+           COALESCE(s.blocks_prefetched, 0::bigint) AS total_blocks_prefetched,
+           COALESCE(s.waits, 0::bigint) AS total_waits,
+           COALESCE(s.wait_time, 0::bigint)::double precision / 1000::double precision AS total_wait_time,
+           COALESCE(s.recycled, 0::bigint) AS total_recycled,
+           COALESCE(s.lost, 0::bigint) AS total_lost,
+           COALESCE(s.errors, 0::bigint) AS total_errors,
            s.numbering
       FROM hilo.reserved s;
 COMMENT ON COLUMN hilo_sequences.used_fraction IS
@@ -498,6 +523,14 @@ COMMENT ON COLUMN hilo_sequences.used_fraction IS
 COMMENT ON COLUMN hilo_sequences.total_served IS
     'Values served to callers, and used of leases that have ended, when the catalog was last written. While the sequence is '
     'active, hilo_stat_sequences.served has those since. Null for a gapless sequence, which is not counted';
+COMMENT ON COLUMN hilo_sequences.total_slices IS 'As total_served, of hilo_stat_sequences.slices';
+COMMENT ON COLUMN hilo_sequences.total_blocks_reserved IS 'As total_served, of hilo_stat_sequences.blocks_reserved';
+COMMENT ON COLUMN hilo_sequences.total_blocks_prefetched IS 'As total_served, of hilo_stat_sequences.blocks_prefetched';
+COMMENT ON COLUMN hilo_sequences.total_waits IS 'As total_served, of hilo_stat_sequences.waits';
+COMMENT ON COLUMN hilo_sequences.total_wait_time IS 'As total_served, of hilo_stat_sequences.wait_time_total, in milliseconds';
+COMMENT ON COLUMN hilo_sequences.total_recycled IS 'As total_served, of hilo_stat_sequences.recycled';
+COMMENT ON COLUMN hilo_sequences.total_lost IS 'As total_served, of hilo_stat_sequences.lost';
+COMMENT ON COLUMN hilo_sequences.total_errors IS 'As total_served, of hilo_stat_sequences.errors';
 COMMENT ON COLUMN hilo_sequences.numbering IS
     'Which numbering this is: another one after hilo_setval, a restart, or a change of the increment, but not after hilo_advance';
 CREATE OR REPLACE VIEW hilo_stat_sequences WITH (security_barrier) AS
@@ -538,11 +571,12 @@ CREATE OR REPLACE VIEW hilo_stat_sequences WITH (security_barrier) AS
      ) l;
 COMMENT ON VIEW hilo_stat_sequences IS
     'Shows for each active sequence the values that this server holds, and the work that it has '
-    'done. Counters begin when the server starts, hilo_stat_reset is called, or the sequence '
-    'becomes active again. served begins anew only with hilo_stat_reset';
+    'done. Counters begin when the sequence is created or hilo_stat_reset is called. They are '
+    'written with each block, and when the server stops: a crash may lose what came after that';
 COMMENT ON COLUMN hilo_stat_sequences.served IS
-    'Values served to callers, and used of leases that have ended. A crash may lose what was counted since the last block '
-    'was reserved';
+    'Values served to callers, and used of leases that have ended';
+COMMENT ON COLUMN hilo_stat_sequences.wait_time_max IS
+    'Longest wait, in milliseconds, since the sequence has become active';
 COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS
     'Fraction of the way from one bound to the other that is reserved: 0 to 1, in steps of 0.0001';
 COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS
@@ -697,7 +731,12 @@ COMMENT ON FUNCTION hilo.differences(text, jsonb) IS 'Returns what is wrong betw
 -- Each finding of hilo_check that the current user may see.
 CREATE VIEW hilo.finding WITH (security_barrier) AS
     WITH state AS MATERIALIZED (
-        SELECT s.*, e.extnamespace::pg_catalog.regnamespace AS schema
+        SELECT s.*, e.extnamespace::pg_catalog.regnamespace AS schema,
+               -- Every argument has its type, so that no other function fits better.
+               'SELECT %1$s.hilo_alter(%2$L::%1$s.hilo_sequence, NULL::pg_catalog.int8, NULL::pg_catalog.int8, '
+               '%3$L::pg_catalog.int8, %4$L::pg_catalog.int8, %5$L::pg_catalog.regtype, NULL::pg_catalog.bool, '
+               'NULL::pg_catalog.bool, NULL::pg_catalog.int8, NULL::pg_catalog.int8, NULL::pg_catalog.text, '
+               'NULL::pg_catalog.int8, NULL::pg_catalog.bool, NULL::pg_catalog.text);' AS set_bounds
           FROM hilo.server_state() r
           JOIN pg_catalog.pg_extension e ON e.extname = 'hilo'
          CROSS JOIN LATERAL pg_catalog.jsonb_to_record(r) AS s (
@@ -713,7 +752,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                     OR pg_catalog.starts_with(g.name, 'hilo.')) o
          CROSS JOIN LATERAL pg_catalog.jsonb_to_record(o.settings) AS s (
                    "hilo.min_block_size" bigint, "hilo.max_block_size" bigint, "hilo.min_threshold" bigint,
-                   "hilo.prefetch" boolean, fsync boolean, full_page_writes boolean, max_worker_processes bigint)
+                   "hilo.prefetch" boolean, "hilo.window" bigint, fsync boolean, full_page_writes boolean, max_worker_processes bigint)
     ), readable AS MATERIALIZED (
         SELECT q.id, q.name, q.increment, q.min_value, q.max_value, q.cycle, q.gapless, q.owner, q.owned_by,
                q.nodes, q.next_value, q.used_fraction, q.block_size
@@ -741,7 +780,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
         -- The columns that concern the caller: each that it has a privilege on, and all for those who may read
         -- everything. known: it may know of the column; readable: it may read all rows.
         SELECT c.oid AS relation, a.attnum AS number, d.name, s.id,
-               s.min_value, s.max_value, s.increment,
+               s.min_value, s.max_value, s.increment, s.cycle, r.next_value,
                -- A fix does nothing for a table's owner that he may not do himself.
                CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_authid o WHERE o.oid = s.owner::oid)
                     THEN pg_catalog.pg_has_role(c.relowner, s.owner::oid, 'USAGE') ELSE false END AS one_owner,
@@ -786,8 +825,17 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                pg_catalog.format('hilo sequence "%s" continues to %s, which the column''s type cannot hold', c.name,
                                  CASE WHEN c.max_value > c.high THEN c.max_value ELSE c.min_value END),
                'Change the column''s type to bigint, or give the sequence the column''s data type with hilo_alter, so '
-               'that a clear error is raised in time.', NULL
-          FROM in_use c
+               'that a clear error is raised in time.',
+               CASE WHEN s.alone AND c.alike AND NOT c.cycle AND COALESCE(c.next_value, c.low::double precision)
+                         BETWEEN c.low::double precision AND c.high::double precision
+                    THEN pg_catalog.format(s.set_bounds, s.schema, c.name, GREATEST(c.min_value, c.low),
+                                           LEAST(c.max_value, c.high), NULL)
+               END
+          FROM (SELECT i.*, pg_catalog.min(i.high) OVER w = pg_catalog.max(i.high) OVER w
+                            AND pg_catalog.bool_and(i.one_owner AND i.high IS NOT NULL) OVER w AS alike
+                  FROM in_use i
+                WINDOW w AS (PARTITION BY i.id)) c
+         CROSS JOIN state s
          WHERE c.max_value > c.high OR c.min_value < c.low
          UNION ALL
         SELECT u.readable, u.object, 'error',
@@ -863,11 +911,12 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     ), idle AS (
         -- A sequence whose owner column is gone need not have been used. A block that was read ahead is no use.
         SELECT s.name, pg_catalog.count(*) OVER () AS count
-          FROM readable s
-          LEFT JOIN slot t ON t.sequence = s.id
+          -- OFFSET: the planner would look through all slots for each sequence else.
+          FROM (SELECT q.id, q.name, q.owned_by, COALESCE(t.ready, 0::bigint) AS ready
+                  FROM readable q LEFT JOIN slot t ON t.sequence = q.id OFFSET 0::bigint) s
          WHERE CASE WHEN s.owned_by IS NULL
                     THEN EXISTS (SELECT FROM _hilo.position p
-                                  WHERE p.sequence = s.id AND (p.next_index > COALESCE(t.ready, 0::bigint) OR p.epoch > 1))
+                                  WHERE p.sequence = s.id AND (p.next_index > s.ready OR p.epoch > 1))
                     ELSE s.owned_by::text = '-' END
            AND NOT EXISTS (SELECT FROM named d WHERE d.name = s.name)
          ORDER BY s.name LIMIT 10
@@ -901,57 +950,66 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
 
      -- Settings, and what shared memory knows.
      UNION ALL
-    SELECT v.object, v.severity, v.what, v.what_to_do, NULL
+    SELECT v.object, v.severity, v.what, v.what_to_do,
+           -- ALTER SYSTEM yields to what the command line, a database or a role has set.
+           CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_settings g
+                              WHERE v.object = pg_catalog.concat('setting ', g.name)
+                                AND g.source IN ('default', 'configuration file'))
+                THEN v.fix END
       FROM state s
      CROSS JOIN setting t
      CROSS JOIN LATERAL (VALUES
-         (s.no_node IS NOT NULL, 'setting hilo.node_id', 'error', s.no_node, s.no_node_hint),
+         (s.no_node IS NOT NULL, 'setting hilo.node_id', 'error', s.no_node, s.no_node_hint, NULL),
          (s.unset IS NOT NULL, 'setting hilo.node_id', 'warning',
           pg_catalog.format('%s, and hilo.node_count is %s: no sequence can be created or renumbered', s.unset, s.node_count),
-          s.unset_hint),
+          s.unset_hint, NULL),
          (s.node >= s.node_count, 'setting hilo.node_id', 'error',
           pg_catalog.format('hilo.node_id = %s is not less than hilo.node_count = %s: nothing can be reserved',
                             s.node, s.node_count),
-          'Set hilo.node_id to a value from 0 to hilo.node_count - 1 and reload.'),
+          'Set hilo.node_id to a value from 0 to hilo.node_count - 1 and reload.', NULL),
          (t."hilo.min_block_size" > t."hilo.max_block_size", 'setting hilo.min_block_size', 'warning',
           pg_catalog.format('hilo.min_block_size = %s is greater than hilo.max_block_size = %s, which is used for both',
                             t."hilo.min_block_size", t."hilo.max_block_size"),
-          'Lower hilo.min_block_size or raise hilo.max_block_size, and reload.'),
+          'Lower hilo.min_block_size or raise hilo.max_block_size, and reload.',
+          pg_catalog.format('ALTER SYSTEM SET hilo.min_block_size = %s;', t."hilo.max_block_size")),
          (NOT t."hilo.prefetch", 'setting hilo.prefetch', 'warning',
           'with hilo.prefetch = off, callers wait for every block, and hilo.min_threshold and hilo.buffer have no effect',
-          'Set hilo.prefetch = on and reload.'),
+          'Set hilo.prefetch = on and reload.', 'ALTER SYSTEM SET hilo.prefetch = on;'),
          (t."hilo.prefetch" AND t."hilo.min_threshold" > t."hilo.max_block_size", 'setting hilo.min_threshold', 'warning',
           pg_catalog.format('hilo.min_threshold = %s is greater than hilo.max_block_size = %s: the next block is always '
                             'requested before the current one is begun',
                             t."hilo.min_threshold", t."hilo.max_block_size"),
-          'Lower hilo.min_threshold or raise hilo.max_block_size, and reload.'),
+          'Lower hilo.min_threshold or raise hilo.max_block_size, and reload.',
+          pg_catalog.format('ALTER SYSTEM SET hilo.min_threshold = %s;', t."hilo.max_block_size")),
          (s.sampled_once, 'setting hilo.sample_interval', 'warning',
           'hilo.sample_interval is longer than hilo.window, so rates are computed from a single sample',
-          'Lower hilo.sample_interval below hilo.window and reload.'),
+          'Lower hilo.sample_interval below hilo.window and reload.',
+          pg_catalog.format('ALTER SYSTEM SET hilo.sample_interval = ''%sms'';', t."hilo.window" * 100::bigint)),
          (NOT t.fsync, 'setting fsync', 'error',
           'with fsync = off, reserved values may be served again after a crash of the machine',
-          'Set fsync = on and reload.'),
+          'Set fsync = on and reload.', 'ALTER SYSTEM SET fsync = on;'),
          (NOT t.full_page_writes, 'setting full_page_writes', 'error',
           'with full_page_writes = off, reserved values may be served again after a crash of the machine',
-          'Set full_page_writes = on and reload.'),
+          'Set full_page_writes = on and reload.', 'ALTER SYSTEM SET full_page_writes = on;'),
          (s.no_memory IS NOT NULL, 'setting shared_preload_libraries', 'error', s.no_memory,
-          'Add hilo to shared_preload_libraries in postgresql.conf and restart the server.'),
+          'Add hilo to shared_preload_libraries in postgresql.conf and restart the server.', NULL),
          (s.slots_scarce, 'setting hilo.max_sequences', 'warning',
           pg_catalog.format('%s of %s slots for active sequences are taken', s.slots_taken, s.slots),
-          'Raise hilo.max_sequences and restart the server, or make sure that fewer sequences are in use at the same time.'),
+          'Raise hilo.max_sequences and restart the server, or make sure that fewer sequences are in use at the same time.',
+          pg_catalog.format('ALTER SYSTEM SET hilo.max_sequences = %s;', LEAST(s.slots::bigint * 2::bigint, 1000000::bigint))),
          (s.no_worker_for IS NOT NULL, 'setting max_worker_processes', 'error',
           pg_catalog.format('%s s ago a session found no free background worker slot for the worker of its database',
                             s.no_worker_for),
-          'Raise max_worker_processes and restart the server.'),
+          'Raise max_worker_processes and restart the server.', NULL),
          (s.background_workers >= t.max_worker_processes, 'setting max_worker_processes', 'warning',
           pg_catalog.format('all %s background worker slots are taken: a database without a hilo worker cannot get one',
                             t.max_worker_processes),
-          'Raise max_worker_processes and restart the server.'),
+          'Raise max_worker_processes and restart the server.', NULL),
          (s.twin_seen_for IS NOT NULL, pg_catalog.format('node %s', COALESCE(s.node, 0)), 'error',
           pg_catalog.format('%s s ago a position of this node arrived by replication from another server, which serves '
                             'the same values', s.twin_seen_for),
-          'Stop one of the two servers, or give it its own hilo.node_id.')
-     ) AS v (is_so, object, severity, what, what_to_do)
+          'Stop one of the two servers, or give it its own hilo.node_id.', NULL)
+     ) AS v (is_so, object, severity, what, what_to_do, fix)
      WHERE v.is_so
 
      -- Sessions that do not load hilo.
@@ -989,12 +1047,25 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                CASE WHEN u.hours < 16800
                     THEN pg_catalog.format('; at the current rate the rest lasts %s hours', u.hours) END),
            'Use hilo_alter to give the sequence a wider data type or wider bounds, and give the columns that it fills a '
-           'wider type.', NULL
-      FROM (SELECT q.name, q.increment, q.min_value, q.max_value,
+           'wider type.',
+           CASE WHEN s.alone AND u.wider AND u.then_used < 0.4::double precision
+                THEN pg_catalog.format(s.set_bounds, s.schema, u.name, u.low, u.high, 'pg_catalog.int8') END
+      FROM (SELECT q.name, q.increment, q.min_value, q.max_value, h.wider, b.low, b.high,
+                   (CASE WHEN q.increment > 0 THEN q.next_value - b.low::double precision ELSE b.high::double precision - q.next_value END)
+                       / (b.high::double precision - b.low::double precision + 1::double precision) AS then_used,
                    (q.used_fraction * 10000::double precision)::bigint AS used,
                    (d.days * 24::double precision)::bigint AS hours, q.used_fraction, d.days
               FROM readable q
               LEFT JOIN slot t ON t.sequence = q.id
+              LEFT JOIN (SELECT c.id, pg_catalog.max(c.low) AS low, pg_catalog.min(c.high) AS high,
+                                pg_catalog.bool_and(c.low IS NOT NULL) AS known
+                           FROM in_use c GROUP BY c.id) k ON k.id = q.id
+             -- The sequence goes as far as every column can hold.
+             CROSS JOIN LATERAL (SELECT COALESCE(k.low, -9223372036854775808) AS low,
+                                        COALESCE(k.high, 9223372036854775807) AS high) e
+             CROSS JOIN LATERAL (SELECT CASE WHEN q.increment > 0 THEN q.min_value ELSE e.low END AS low,
+                                        CASE WHEN q.increment > 0 THEN e.high ELSE q.max_value END AS high) b
+             CROSS JOIN LATERAL (SELECT COALESCE(k.known, true) AND (b.low < q.min_value OR b.high > q.max_value) AS wider) h
              CROSS JOIN LATERAL (
                  SELECT CASE WHEN t.rate > 0::double precision
                              THEN LEAST((t.ready::double precision + COALESCE(
@@ -1003,6 +1074,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                                       0::double precision)) / t.rate / 86400::double precision, 1e9::double precision)
                         END AS days) d
              WHERE NOT q.cycle AND q.used_fraction >= 0.4::double precision) u
+     CROSS JOIN state s
      WHERE u.used_fraction >= 0.8::double precision OR u.days < 7::double precision
      UNION ALL
     -- A restore without roles, for example, leaves these.
@@ -1967,29 +2039,29 @@ COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
 -- B - 1. The mapper reads one number for it, and computes the rest.
 
 CREATE FUNCTION hilo.mappers()
-    RETURNS TABLE (client text, makes text, origin bigint, value text, step text)
+    RETURNS TABLE (client text, makes text, origin bigint, value text, step text, first text)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 20
 BEGIN ATOMIC
-    SELECT m.client, m.makes, m.origin, m.value, m.step
+    SELECT m.client, m.makes, m.origin, m.value, m.step, m.first
       FROM (VALUES
-          ('core', 'nextval', NULL::bigint, NULL, NULL),
-          ('efcore', 'nextval', NULL, 'first', 'size'),
-          ('doctrine', 'nextval', NULL, 'first', 'size'),
-          ('hibernate', 'nextval', NULL, 'first + size - 1', 'size'),
-          ('hibernate-pooled-lo', 'nextval', NULL, 'first', 'size'),
-          ('hibernate-pooled-old', 'nextval', NULL, 'first + size', 'size'),
-          ('hibernate-hilo', 'nextval', 1, '(first - 1) / size + 1', '1'),
-          ('hibernate-legacy-hilo', 'hibernate_unique_key', 0, 'first / size', '1'),
+          ('core', 'nextval', NULL::bigint, NULL, NULL, 'value'),
+          ('efcore', 'nextval', NULL, 'first', 'size', 'value'),
+          ('doctrine', 'nextval', NULL, 'first', 'size', 'value'),
+          ('hibernate', 'nextval', NULL, 'first + size - 1', 'size', 'value - size + 1'),
+          ('hibernate-pooled-lo', 'nextval', NULL, 'first', 'size', 'value'),
+          ('hibernate-pooled-old', 'nextval', NULL, 'first + size', 'size', 'value - size'),
+          ('hibernate-hilo', 'nextval', 1, '(first - 1) / size + 1', '1', '(value - 1) * size + 1'),
+          ('hibernate-legacy-hilo', 'hibernate_unique_key', 0, 'first / size', '1', 'value * size'),
           -- Hibernate since 5.3 stores the number before the one that it uses.
-          ('hibernate-table', 'hibernate_sequences', NULL, 'first + size - 2', 'size'),
-          ('hibernate-table-pooled-lo', 'hibernate_sequences', NULL, 'first - 1', 'size'),
-          ('hibernate-table-hilo', 'hibernate_sequences', 1, '(first - 1) / size', '1'),
-          ('hibernate-table-old', 'hibernate_sequences', NULL, 'first + size', 'size'),
-          ('nhibernate', 'hibernate_unique_key', 0, 'first / size', '1'),
-          ('nhibernate-pooled', 'nextval', NULL, 'first + size', 'size'),
-          ('nhibernate-table', 'hibernate_sequences', NULL, 'first + size', 'size'),
-          ('marten', 'mt_hilo', 1, '(first - 1) / size', '1')
-      ) AS m (client, makes, origin, value, step);
+          ('hibernate-table', 'hibernate_sequences', NULL, 'first + size - 2', 'size', 'value - size + 2'),
+          ('hibernate-table-pooled-lo', 'hibernate_sequences', NULL, 'first - 1', 'size', 'value + 1'),
+          ('hibernate-table-hilo', 'hibernate_sequences', 1, '(first - 1) / size', '1', 'value * size + 1'),
+          ('hibernate-table-old', 'hibernate_sequences', NULL, 'first + size', 'size', 'value - size'),
+          ('nhibernate', 'hibernate_unique_key', 0, 'first / size', '1', 'value * size'),
+          ('nhibernate-pooled', 'nextval', NULL, 'first + size', 'size', 'value - size'),
+          ('nhibernate-table', 'hibernate_sequences', NULL, 'first + size', 'size', 'value - size'),
+          ('marten', 'mt_hilo', 1, '(first - 1) / size', '1', 'value * size + 1')
+      ) AS m (client, makes, origin, value, step, first);
 END;
 COMMENT ON FUNCTION hilo.mappers() IS
     'Returns the Hi/Lo mappers: what a facade makes, what the mapper reads for a block, and what '
@@ -2201,3 +2273,147 @@ COMMENT ON FUNCTION hilo_facade(name, text) IS
     'What it makes belongs to the caller; DROP removes it. Requires CREATE on the schema. Errors: '
     '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not exist, '
     '42501, 42723 or 42P07 if one of the names is taken.';
+
+-- The query that takes whole blocks from a mapper's own counter, as the mapper does. $2 is how many
+-- values are wanted. A block below the minimum of the counter is cut there. Names are filled in
+-- last, so that no name is taken for a part of the query.
+CREATE FUNCTION hilo.source_of(relation regclass, client text, entity text, size bigint)
+    RETURNS text
+    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $source$
+DECLARE
+    of_core CONSTANT text :=
+        'SELECT min(b.value), max(b.value) FROM (SELECT v.value, v.value - @size@::bigint '
+        '* row_number() OVER (ORDER BY v.value) AS island FROM (SELECT nextval(%1$s) AS value '
+        'FROM generate_series(1::bigint, $2)) v) b GROUP BY b.island';
+    of_sequence CONSTANT text :=
+        'SELECT r.first, r.last FROM (SELECT GREATEST(@first@, @low@::bigint) AS first, '
+        '(@first@) + size - 1 AS last FROM (SELECT nextval(%1$s) AS value, '
+        '@size@::bigint AS size FROM generate_series(1::bigint, @blocks@ + 1)) b) r '
+        'WHERE r.last >= r.first';
+    of_table CONSTANT text :=
+        'WITH b AS (@write@ RETURNING @read@ AS value, @size@::bigint AS size) '
+        'SELECT @first@, (@first@) + ($2 + size - 1) / size * size - 1 FROM b';
+    of_segment CONSTANT text :=
+        'UPDATE %2$s SET next_val = next_val + @blocks@ * @step@ WHERE sequence_name = %3$s';
+    of_unique_key CONSTANT text := 'UPDATE %2$s SET next_hi = next_hi + @blocks@';
+    of_entity CONSTANT text :=
+        'INSERT INTO %2$s AS t (entity_name, hi_value) VALUES (%3$s, @blocks@ - 1) '
+        'ON CONFLICT (entity_name) DO UPDATE SET hi_value = t.hi_value + @blocks@';
+    mapper record;
+    counter record;
+    query text;
+    marks text[];
+BEGIN
+    SELECT m.* INTO mapper FROM hilo.mappers() m WHERE m.client = source_of.client;
+    SELECT c.relkind, c.relpersistence, o.seqincrement AS increment, o.seqmin AS low,
+           o.seqcycle AS cycle, o.seqcache AS cache INTO counter
+      FROM pg_class c LEFT JOIN pg_sequence o ON o.seqrelid = c.oid WHERE c.oid = relation;
+    IF client = 'nhibernate-optimizer-hilo' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'NHibernate''s optimizer "hilo" shares a counter with nobody',
+            DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
+            HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
+    ELSIF mapper.client IS NULL OR counter.relkind IS NULL OR (CASE counter.relkind
+            WHEN 'S' THEN mapper.makes NOT IN ('nextval', 'hibernate_unique_key')
+            WHEN 'r' THEN mapper.makes = 'nextval' ELSE true END)
+    THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('%s is no counter of the mapper "%s"', relation, client),
+            HINT = 'docs/mappers.md has the names of the mappers.';
+    ELSIF counter.relpersistence <> 'p' OR counter.cycle OR counter.cache > 1 THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('%s gives out no numbers for good', relation),
+            DETAIL = 'It is temporary or unlogged, it cycles, or its CACHE is above 1.',
+            HINT = 'ALTER SEQUENCE ... NO CYCLE CACHE 1 changes a sequence; sessions that have '
+                   'numbers of it in their cache must end.';
+    ELSIF counter.relkind = 'S' AND mapper.origin IS NULL THEN
+        size := counter.increment;
+        IF size < 1 AND client <> 'core' THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('%s falls, and a mapper''s blocks rise', relation);
+        END IF;
+    ELSIF counter.increment <> 1 OR size IS NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = 'the size of the mapper''s blocks is not known',
+            HINT = 'Create the sequence with hilo_create, and block_size the allocation size of '
+                   'the mapper. INCREMENT BY of a sequence that counts blocks must be 1.';
+    ELSIF entity IS NULL AND mapper.makes IN ('hibernate_sequences', 'mt_hilo') THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'the table has a counter for each entity: say which',
+            HINT = 'entity is the name in its first column.';
+    END IF;
+    query := CASE WHEN client = 'core' THEN of_core WHEN counter.relkind = 'S' THEN of_sequence
+                  ELSE of_table END;
+    marks := ARRAY[
+        '@write@', CASE mapper.makes WHEN 'hibernate_sequences' THEN of_segment
+                                     WHEN 'hibernate_unique_key' THEN of_unique_key
+                                     ELSE of_entity END,
+        '@read@', CASE mapper.makes WHEN 'hibernate_sequences' THEN 'next_val - @blocks@ * @step@'
+                                    WHEN 'hibernate_unique_key' THEN 'next_hi - @blocks@'
+                                    ELSE 't.hi_value - @blocks@ + 1' END,
+        '@blocks@', '($2 + @size@ - 1) / @size@',
+        '@step@', CASE mapper.step WHEN 'size' THEN size ELSE 1 END::text,
+        '@first@', mapper.first, '@low@', COALESCE(counter.low, 1)::text, '@size@', size::text];
+    FOR i IN 1 .. cardinality(marks) BY 2 LOOP
+        query := replace(query, marks[i], marks[i + 1]);
+    END LOOP;
+    -- hilo_check reads what the comment says.
+    RETURN format('/* %s of %s */ ', client, size)
+           || format(query, quote_literal(relation::text) || '::regclass', relation::text,
+                     quote_literal(entity));
+END;
+$source$;
+COMMENT ON FUNCTION hilo.source_of(regclass, text, text, bigint) IS
+    'Returns the query that takes blocks from the counter of a mapper: $2 is how many values are '
+    'wanted';
+
+-- With the rights of the caller. It takes one block: a mapper that finds a fresh counter takes the
+-- second block for its own too, and the counter must be one that can be drawn from.
+CREATE FUNCTION hilo.first_drawn(source text, client text) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $drawn$
+DECLARE
+    brought record;
+BEGIN
+    IF client <> 'core' THEN
+        EXECUTE source INTO brought USING ''::text, 1::bigint, NULL::uuid;
+        IF brought IS NULL THEN
+            RAISE object_not_in_prerequisite_state USING
+                MESSAGE = 'the counter has no row for this entity',
+                HINT = 'Let the mapper take its first block, or insert the row.';
+        END IF;
+    END IF;
+    RETURN true;
+END;
+$drawn$;
+COMMENT ON FUNCTION hilo.first_drawn(text, text) IS
+    'Takes the first block of the counter of a mapper, unless the client takes single numbers';
+
+CREATE FUNCTION hilo_attach(
+    name hilo_sequence, relation regclass, client text DEFAULT 'core', entity text DEFAULT NULL
+) RETURNS hilo_sequence
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+    SELECT hilo_create($1, data_type => COALESCE(o.seqtypid, 'bigint'::regtype::oid)::regtype)
+      FROM (SELECT $2::oid AS oid) r
+      LEFT JOIN pg_catalog.pg_sequence o ON o.seqrelid = r.oid AND $3 = 'core'
+     WHERE NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = $1::text);
+    SELECT hilo_alter($1, start_value => CASE WHEN q.max_reserved IS NULL THEN o.seqstart END,
+                      increment => COALESCE(o.seqincrement, 1::bigint),
+                      min_value => o.seqmin, max_value => o.seqmax, source => r.source)
+      FROM hilo_sequences q
+     CROSS JOIN LATERAL (SELECT hilo.source_of($2, $3, $4, q.block_size) AS source) r
+      LEFT JOIN pg_catalog.pg_sequence o ON o.seqrelid = $2::oid AND $3 = 'core'
+     WHERE q.name = $1::text AND hilo.first_drawn(r.source, $3);
+    SELECT $1;
+END;
+COMMENT ON FUNCTION hilo_attach(hilo_sequence, regclass, text, text) IS
+    'Lets a sequence take its values from a sequence of Postgres, or from the counter of a Hi/Lo '
+    'mapper, which stays the truth, and returns its name. It is created if it does not exist. '
+    'client: as in hilo_facade; core: whatever calls nextval for each number. entity: the row of '
+    'a table with counters. A mapper''s counter loses a block or two. Requires ownership of the '
+    'sequence, and of its owner the privileges to draw from the counter. Errors: as for '
+    'hilo_create and hilo_alter, 22023 if the relation is no counter of the client or entity is '
+    'missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above '
+    '1, is not permanent or has no row for the entity, or the size of the blocks is not known.';

@@ -37,6 +37,7 @@ CREATE VIEW hilo.reserved AS
            END AS used_fraction,
            COALESCE(l.leased, 0::bigint) AS leased,
            CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served,
+           p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled, p.lost, p.errors,
            -- The restarts (Epoch::restarted); a change of the increment is no restart.
            pg_catalog.concat_ws('.', s.id, COALESCE(p.epoch, 0::bigint) >> 24, s.increment) AS numbering
       FROM hilo.readable s
@@ -74,6 +75,14 @@ CREATE VIEW hilo_sequences WITH (security_barrier) AS
                / 10000::double precision AS used_fraction,
            s.leased,
            s.served AS total_served,
+           COALESCE(s.slices, 0::bigint) AS total_slices,
+           COALESCE(s.blocks_reserved, 0::bigint) AS total_blocks_reserved,
+           COALESCE(s.blocks_prefetched, 0::bigint) AS total_blocks_prefetched,
+           COALESCE(s.waits, 0::bigint) AS total_waits,
+           COALESCE(s.wait_time, 0::bigint)::double precision / 1000::double precision AS total_wait_time,
+           COALESCE(s.recycled, 0::bigint) AS total_recycled,
+           COALESCE(s.lost, 0::bigint) AS total_lost,
+           COALESCE(s.errors, 0::bigint) AS total_errors,
            s.numbering
       FROM hilo.reserved s;
 COMMENT ON VIEW hilo_sequences IS 'Sequences of this database that the current user may read';
@@ -106,6 +115,14 @@ COMMENT ON COLUMN hilo_sequences.leased IS 'Values in open leases';
 COMMENT ON COLUMN hilo_sequences.total_served IS
     'Values served to callers, and used of leases that have ended, when the catalog was last written. While the sequence is '
     'active, hilo_stat_sequences.served has those since. Null for a gapless sequence, which is not counted';
+COMMENT ON COLUMN hilo_sequences.total_slices IS 'As total_served, of hilo_stat_sequences.slices';
+COMMENT ON COLUMN hilo_sequences.total_blocks_reserved IS 'As total_served, of hilo_stat_sequences.blocks_reserved';
+COMMENT ON COLUMN hilo_sequences.total_blocks_prefetched IS 'As total_served, of hilo_stat_sequences.blocks_prefetched';
+COMMENT ON COLUMN hilo_sequences.total_waits IS 'As total_served, of hilo_stat_sequences.waits';
+COMMENT ON COLUMN hilo_sequences.total_wait_time IS 'As total_served, of hilo_stat_sequences.wait_time_total, in milliseconds';
+COMMENT ON COLUMN hilo_sequences.total_recycled IS 'As total_served, of hilo_stat_sequences.recycled';
+COMMENT ON COLUMN hilo_sequences.total_lost IS 'As total_served, of hilo_stat_sequences.lost';
+COMMENT ON COLUMN hilo_sequences.total_errors IS 'As total_served, of hilo_stat_sequences.errors';
 COMMENT ON COLUMN hilo_sequences.numbering IS
     'Which numbering this is: another one after hilo_setval, a restart, or a change of the increment, but not after hilo_advance';
 
@@ -147,12 +164,11 @@ CREATE VIEW hilo_stat_sequences WITH (security_barrier) AS
      ) l;
 COMMENT ON VIEW hilo_stat_sequences IS
     'Shows for each active sequence the values that this server holds, and the work that it has '
-    'done. Counters begin when the server starts, hilo_stat_reset is called, or the sequence '
-    'becomes active again. served begins anew only with hilo_stat_reset';
+    'done. Counters begin when the sequence is created or hilo_stat_reset is called. They are '
+    'written with each block, and when the server stops: a crash may lose what came after that';
 COMMENT ON COLUMN hilo_stat_sequences.name IS 'Name of the sequence';
 COMMENT ON COLUMN hilo_stat_sequences.served IS
-    'Values served to callers, and used of leases that have ended. A crash may lose what was counted since the last block '
-    'was reserved';
+    'Values served to callers, and used of leases that have ended';
 COMMENT ON COLUMN hilo_stat_sequences.slices IS 'Slices that sessions have taken from the pool';
 COMMENT ON COLUMN hilo_stat_sequences.blocks_reserved IS 'Blocks reserved in the catalog';
 COMMENT ON COLUMN hilo_stat_sequences.blocks_prefetched IS
@@ -162,7 +178,8 @@ COMMENT ON COLUMN hilo_stat_sequences.refill_wanted IS
 COMMENT ON COLUMN hilo_stat_sequences.waits IS 'Calls that had to wait for a block';
 COMMENT ON COLUMN hilo_stat_sequences.wait_time_total IS
     'Total time that these calls waited, in milliseconds';
-COMMENT ON COLUMN hilo_stat_sequences.wait_time_max IS 'Longest wait, in milliseconds';
+COMMENT ON COLUMN hilo_stat_sequences.wait_time_max IS
+    'Longest wait, in milliseconds, since the sequence has become active';
 COMMENT ON COLUMN hilo_stat_sequences.rate IS 'Values per second over hilo.window';
 COMMENT ON COLUMN hilo_stat_sequences.in_slices IS 'Values that sessions hold now';
 COMMENT ON COLUMN hilo_stat_sequences.in_current IS 'Values left in the block that is being served';

@@ -61,9 +61,10 @@ pub mod position {
     pub const SYSTEM_ID: i16 = 10;
     pub const TIMELINE: i16 = 11;
     pub const SKIP: i16 = 12;
+    /// The first of the counters, which stand last, in the order of `shared::totals`.
     pub const SERVED: i16 = 13;
     /// The number of columns.
-    pub const COUNT: usize = 13;
+    pub const COUNT: usize = 12 + crate::shared::totals::COUNT;
 }
 
 pub mod free_range {

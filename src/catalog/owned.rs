@@ -23,6 +23,7 @@ use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
 use crate::shared::inventory::InMemory;
+use crate::shared::totals::Totals;
 
 /// When each range in memory below the pool gets a row of its own.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -283,9 +284,15 @@ impl Owned<'_> {
         }
     }
 
-    /// Notes how many values were served.
-    pub fn count(&mut self, served: i64) {
-        self.position.served = served.max(0);
+    /// Notes what was counted.
+    pub fn count(&mut self, totals: Totals) {
+        self.position.totals = Totals { served: totals.served.max(0), ..totals };
+    }
+
+    /// Corrects how many values were served.
+    pub fn correct_served(&mut self, by: i64) {
+        let totals = self.position.totals;
+        self.count(Totals { served: totals.served + by, ..totals });
     }
 
     /// Notes that no memory holds anything.

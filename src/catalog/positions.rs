@@ -1,5 +1,6 @@
 //! `_hilo.position`: how far a node has reserved.
 
+use std::array;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -20,6 +21,7 @@ use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::memory::TryGrow;
 use crate::shared::slot::Terms;
+use crate::shared::totals::Totals;
 
 /// The `incarnation` of a position that came from a dump, until the first reservation here.
 pub const RESTORED: i64 = -1;
@@ -44,8 +46,8 @@ pub struct Position {
     pub timeline: i32,
     /// How many values a server skips by default when it takes over from a copy of this row.
     pub skip: i64,
-    /// How many values the node had served when the row was written, in all epochs.
-    pub served: i64,
+    /// What the node had counted when the row was written, in all epochs.
+    pub totals: Totals,
 }
 
 impl Position {
@@ -65,7 +67,7 @@ impl Position {
             system_id: row.int8(column::SYSTEM_ID),
             timeline: row.int4(column::TIMELINE),
             skip: row.int8(column::SKIP),
-            served: row.int8(column::SERVED),
+            totals: Totals::of(array::from_fn(|counter| row.int8(column::SERVED + counter as i16))),
         }
     }
 
@@ -88,7 +90,7 @@ impl Position {
             system_id,
             timeline,
             skip: 0,
-            served: 0,
+            totals: Totals::default(),
         }
     }
 
@@ -117,7 +119,10 @@ impl Position {
     }
 
     pub(super) fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
-        [
+        let totals = self.totals.counters();
+        let mut values = [None; column::COUNT];
+        let (first, counters) = values.split_at_mut(column::COUNT - totals.len());
+        first.copy_from_slice(&[
             Some(self.sequence.0.into()),
             Some(self.node.into()),
             Some(self.epoch.0.into()),
@@ -130,8 +135,11 @@ impl Position {
             Some(self.system_id.into()),
             Some(self.timeline.into()),
             Some(self.skip.into()),
-            Some(self.served.into()),
-        ]
+        ]);
+        for (value, total) in counters.iter_mut().zip(totals) {
+            *value = Some(total.into());
+        }
+        values
     }
 
     /// How the worker, and the transaction that wrote this position, serve a sequence with this

@@ -1,6 +1,8 @@
 //! The ranges that a slot holds and how they move: some are taken, some are returned, and some
 //! leave for the catalog.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use hilo_core::numbers::Index;
 use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
@@ -10,6 +12,7 @@ use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::slices::IndexSpace;
 use crate::shared::slot::{DROPPED, HELD, Locked};
+use crate::shared::totals::Totals;
 
 hilo_core::named! {
     /// Where in memory a range is.
@@ -27,18 +30,22 @@ hilo_core::named! {
     }
 }
 
-/// How many values were served.
+/// What a slot has counted.
 #[derive(Clone, Copy)]
-pub struct Served {
-    /// Before the slot counted; `None`: as many as the row says.
-    before: Option<i64>,
-    now: i64,
+pub struct Counted {
+    /// Before the slot counted. `None`: the row is not read yet, and nothing was served.
+    before: Option<Totals>,
+    now: Totals,
 }
 
-impl Served {
-    /// `row`: what the row says.
-    pub fn total(&self, row: i64) -> i64 {
-        self.before.unwrap_or(row) + self.now
+impl Counted {
+    pub fn total(&self) -> Totals {
+        self.before.unwrap_or_default().plus(&self.now)
+    }
+
+    /// What is to be written to the row, which has `row`.
+    pub fn total_beside(&self, row: Totals) -> Totals {
+        self.before.map_or(row, |_| self.total())
     }
 }
 
@@ -118,9 +125,21 @@ impl Locked {
         self.taken_at_reset += range.len();
     }
 
-    /// The values of the sequence that were served, and those in the slices of sessions.
-    pub fn served(&self) -> Served {
-        Served { before: self.served_before, now: self.taken_count() - self.taken_at_reset }
+    /// The counters. What sessions have in their slices counts as served.
+    pub fn counted(&self) -> Counted {
+        let slot = self.slot;
+        let now = Totals {
+            served: self.taken_count() - self.taken_at_reset,
+            slices: slot.taking.slices.load(Relaxed) as i64,
+            blocks_reserved: self.blocks_reserved as i64,
+            blocks_prefetched: self.blocks_prefetched as i64,
+            waits: slot.waits.load(Relaxed) as i64,
+            wait_time: slot.wait_total.load(Relaxed) as i64,
+            recycled: self.pool.recycled() - self.recycled_at_reset,
+            lost: self.lost,
+            errors: self.errors as i64,
+        };
+        Counted { before: self.counted_before, now }
     }
 
     /// See [`Pool::claim`].
@@ -211,8 +230,10 @@ impl Shared {
     pub fn correct_served(&'static self, key: &Key, node: i32, by: i64) {
         let Some(slot) = self.find(key) else { return };
         let mut locked = self.lock_slot(self.number_of(&slot));
-        if locked.node == node {
-            locked.served_before = locked.served_before.map(|before| before + by);
+        if locked.node == node
+            && let Some(before) = &mut locked.counted_before
+        {
+            before.served += by;
         }
     }
 

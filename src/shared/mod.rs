@@ -23,6 +23,7 @@ mod preloaded;
 mod registry;
 pub mod slices;
 pub mod slot;
+pub mod totals;
 pub mod wait_event;
 pub mod workers;
 

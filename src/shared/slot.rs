@@ -29,6 +29,7 @@ use hilo_core::rate::Rate;
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::nameplate::Nameplate;
+use crate::shared::totals::Totals;
 use crate::shared::{Condition, Lock};
 
 /// The epoch of a slot whose row has not been read yet.
@@ -182,9 +183,8 @@ pub struct Inner {
     pub blocks_prefetched: u64,
     pub lost: i64,
     pub taken_at_reset: i64,
-    /// How many values had been served before this slot counted. `None`: the position is not read
-    /// yet.
-    pub served_before: Option<i64>,
+    /// The totals before this slot counted. `None`: the position is not read yet.
+    pub counted_before: Option<Totals>,
     pub recycled_at_reset: i64,
     pub errors: u64,
     pub fault: Fault,
@@ -252,7 +252,7 @@ impl Slot {
         self.wait_max.fetch_max(micros, Relaxed);
     }
 
-    pub fn reset_counters(&self) {
+    fn reset_counters(&self) {
         for counter in [&self.waits, &self.wait_total, &self.wait_max, &self.taking.slices] {
             counter.store(0, Relaxed);
         }
@@ -320,15 +320,20 @@ impl Locked {
     /// Counts from zero again. All that was taken so far becomes the starting point, except for
     /// what the sessions still hold.
     pub fn reset_counters(&mut self, in_slices: i64) {
-        self.taken_at_reset = self.taken_count() - in_slices;
-        self.served_before = Some(0);
+        self.forget_counts();
+        self.taken_at_reset -= in_slices;
+        self.counted_before = Some(Totals::default());
         self.catalog_stale = true;
-        self.recycled_at_reset = self.pool.recycled();
-        self.blocks_reserved = 0;
-        self.blocks_prefetched = 0;
-        self.lost = 0;
-        self.errors = 0;
         self.fault = Fault::default();
+    }
+
+    fn forget_counts(&mut self) {
+        self.slot.reset_counters();
+        self.counted_before = None;
+        self.taken_at_reset = self.taken_count();
+        self.recycled_at_reset = self.pool.recycled();
+        (self.blocks_reserved, self.blocks_prefetched) = (0, 0);
+        (self.lost, self.errors) = (0, 0);
     }
 
     /// Makes everything that memos remember of this slot out of date.
@@ -359,7 +364,7 @@ impl Locked {
     pub fn change_node(&mut self) {
         if self.epoch != DROPPED {
             self.begin(-1, UNKNOWN);
-            (self.served_before, self.taken_at_reset) = (None, self.taken_count());
+            self.forget_counts();
         }
     }
 

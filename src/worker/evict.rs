@@ -21,7 +21,7 @@ use crate::catalog::{self, CatalogOids, definitions};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory;
-use crate::shared::content::Served;
+use crate::shared::content::Counted;
 use crate::shared::slices::IndexSpace;
 use crate::shared::{Shared, slot};
 use crate::worker::Worker;
@@ -120,8 +120,8 @@ impl Worker {
                 found => found?,
             };
             for frozen in &frozen {
-                let Frozen { index_space, ranges, served, .. } = &**frozen;
-                let from = From::Pool(*served);
+                let Frozen { index_space, ranges, counted, .. } = &**frozen;
+                let from = From::Pool(*counted);
                 frozen.outcome.set(write(&ids, shared, index_space, ranges, from)?);
             }
             Ok(())
@@ -156,7 +156,7 @@ impl Worker {
         // Until the transaction ends, what the catalog has and what is in memory may differ.
         locked.slot.reserving.store(1, Release);
         let ranges = locked.outgoing();
-        let served = locked.served();
+        let counted = locked.counted();
         let index_space = locked.index_space();
         let serial = locked.serial();
         drop(locked);
@@ -169,7 +169,7 @@ impl Worker {
             freezes,
             was_frozen,
             ranges,
-            served,
+            counted,
             outcome,
         });
         leaving::begin_flush(frozen.clone());
@@ -181,7 +181,7 @@ impl Worker {
 #[derive(Clone, Copy)]
 pub(super) enum From {
     /// A frozen pool.
-    Pool(Served),
+    Pool(Counted),
     /// An orphaned slice.
     Slice,
     /// Leases whose transactions were rolled back: their values have been seen, so they are written
@@ -232,11 +232,11 @@ pub(super) fn write(
         }
         match from {
             From::Lease => {}
-            From::Pool(served) => owned.count(served.total(owned.served)),
+            From::Pool(counted) => owned.count(counted.total_beside(owned.totals)),
             // It counted as served.
             From::Slice => {
                 let rests: i64 = ranges.iter().map(Range::len).sum();
-                owned.count(owned.served - rests);
+                owned.correct_served(-rests);
                 shared.correct_served(&key, node, -rests);
             }
         }

@@ -159,7 +159,7 @@ fn file(
             return Ok(());
         };
         next_command();
-        owned.count(owned.served + used);
+        owned.correct_served(used);
         shared.correct_served(&key, node, used);
         if !rests.is_empty() {
             owned.put(&rests)?;

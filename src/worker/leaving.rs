@@ -22,7 +22,7 @@ use hilo_core::range::Range;
 use crate::backend::Global;
 use crate::errors::HiloError;
 use crate::process::memory;
-use crate::shared::content::Served;
+use crate::shared::content::Counted;
 use crate::shared::pending::Place;
 use crate::shared::slices::{IndexSpace, Orphaned, Slice};
 use crate::shared::{self, Shared};
@@ -83,7 +83,7 @@ pub(super) struct Frozen {
     /// A session had frozen the pool: only a worker that can lock the row may unfreeze it.
     pub was_frozen: bool,
     pub ranges: Vec<Range>,
-    pub served: Served,
+    pub counted: Counted,
     pub outcome: Cell<Outcome>,
 }
 

@@ -75,6 +75,10 @@ impl Retries {
         retry.is_some_and(|retry| retry.serial == serial && retry.at > Instant::now())
     }
 
+    fn failures(&self, number: usize) -> u32 {
+        self.0.get(&number).map_or(0, |retry| retry.failed)
+    }
+
     /// Notes a failure. Returns whether it was the last one that is tolerated.
     fn note_failure(&mut self, number: usize, serial: Serial, obstacle: Obstacle) -> bool {
         /// Retries no later than about 160 ms after a lock is released.
@@ -109,7 +113,7 @@ fn need(locked: &Locked, waited_for: bool) -> i64 {
 impl Worker {
     /// Serves the slots that want something now. Returns whether there were any.
     pub(super) fn serve(&mut self) -> bool {
-        let mut any = false;
+        let (mut any, mut free) = (false, true);
         for batch in self.due_slots().chunks(BATCH) {
             let (mut alone, mut together) = (Vec::new(), Vec::new());
             for &number in batch {
@@ -129,9 +133,13 @@ impl Worker {
                 self.read_ahead();
             }
             // What creates a sequence may wait for another transaction: no other slot is marked as
-            // reserving meanwhile.
+            // reserving meanwhile, and only one waits in a round, which has failed least often.
+            alone.sort_unstable_by_key(|plan| self.retries.failures(plan.number));
             for plan in alone {
-                self.reserve(vec![plan]);
+                match free {
+                    true => free = self.reserve(vec![plan]),
+                    false => self.put_off(&plan),
+                }
             }
             self.interrupts();
         }
@@ -227,7 +235,7 @@ impl Worker {
             available,
             need,
             demand: locked.rate.refill(now, taken, window),
-            served: locked.served(),
+            counted: locked.counted(),
             block: locked.block,
             room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
             from: locked.terms().map_or(from, |(terms, _)| from.max(terms.mapping.indexes().start)),
@@ -274,13 +282,16 @@ impl Worker {
     }
 
     /// Reserves for all plans in one transaction. If that fails, reserves for each in its own
-    /// transaction, so that a fault with one sequence does not affect another.
-    fn reserve(&mut self, plans: Vec<Plan>) {
+    /// transaction, so that a fault with one sequence does not affect another. Returns whether no
+    /// lock of another transaction was waited for in vain.
+    fn reserve(&mut self, plans: Vec<Plan>) -> bool {
         match self.reserve_together(&plans) {
             Ok((outcomes, commit)) => self.apply_outcomes(plans, outcomes, commit),
             Err(failure) if plans.len() == 1 => {
+                let free = failure.sqlstate != LOCKED;
                 self.fail(&plans[0], failure);
                 self.shared.slots[plans[0].number].reserving.store(0, Release);
+                return free;
             }
             Err(_) => {
                 for plan in plans {
@@ -288,6 +299,13 @@ impl Worker {
                 }
             }
         }
+        true
+    }
+
+    /// Leaves what a slot wants to the next round.
+    fn put_off(&self, plan: &Plan) {
+        self.shared.slots[plan.number].reserving.store(0, Release);
+        self.shared.want(plan.number);
     }
 
     fn reserve_together(&self, plans: &[Plan]) -> Result<(Vec<Outcome>, Commit), Failure> {
@@ -409,7 +427,7 @@ impl Worker {
                 locked.blocks_prefetched += u64::from(!waited);
             }
             locked.reserved_to = Some(reserved.next_index);
-            locked.served_before.get_or_insert(reserved.served);
+            locked.counted_before.get_or_insert(reserved.totals);
             locked.catalog_stale = true;
             (locked.free_end, locked.reloaded) = (reserved.free_end, plan.freed);
             locked.asked_at = if reserved.awaits { ffi::now() } else { Timestamp(0) };
@@ -439,11 +457,11 @@ impl Worker {
         locked.errors += 1;
         drop(locked);
         if (!known || since > REPEAT_AFTER) && !transaction::is_ending() {
-            log!(
-                "hilo could not reserve a block of sequence {}: {}",
-                plan.index_space.key.sequence,
-                failure.message
-            );
+            let sequence = match &plan.wish {
+                Some(wish) => format!("\"{}\"", String::from_utf8_lossy(wish.name())),
+                None => plan.index_space.key.sequence.to_string(),
+            };
+            log!("hilo could not reserve a block of sequence {sequence}: {}", failure.message);
         }
         let obstacle = match failure.sqlstate == LOCKED && slot.waiting.load(SeqCst) > 0 {
             true => Obstacle::Passing,

@@ -18,12 +18,13 @@ use crate::catalog::{CatalogOids, numbering, table};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::shared::Shared;
-use crate::shared::content::Served;
+use crate::shared::content::Counted;
 use crate::shared::key::Key;
 use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
 use crate::shared::slices::IndexSpace;
 use crate::shared::slot::{LEAVING, Terms, UNKNOWN};
+use crate::shared::totals::Totals;
 use crate::worker::auto_create;
 use crate::worker::sources::Asks;
 
@@ -41,7 +42,7 @@ pub struct Plan {
     /// How many indexes a session waits for.
     pub need: i64,
     pub demand: Demand,
-    pub served: Served,
+    pub counted: Counted,
     pub block: i64,
     /// How many ranges the slot can reload from the catalog, and from which index on they are of
     /// use.
@@ -102,8 +103,8 @@ pub struct Reserved {
     /// The block size that was decided on.
     pub size: i64,
     pub threshold: i64,
-    /// What the position said was served, when it was locked.
-    pub served: i64,
+    /// What the position said when it was locked.
+    pub totals: Totals,
     /// Whether what was leaving memory is in the catalog.
     pub left: bool,
     /// The level of exhaustion that is worth a warning, once the block is published.
@@ -204,7 +205,7 @@ fn take(
         None => reserve_own(sequence, owned, plan, available)?,
         Some(_) => lend_received(sequence, owned, plan, available)?,
     };
-    owned.count(plan.served.total(reserved.served));
+    owned.count(plan.counted.total_beside(reserved.totals));
     reserved.next_index = owned.next_index;
     reserved.left = catalog_current && same;
     let limit = reserved.terms.mapping.limit();
@@ -300,7 +301,7 @@ fn lend_received(
         free: chosen.returned,
         size,
         threshold: policy::threshold(size, &plan.demand, room, &settings),
-        served: owned.served,
+        totals: owned.totals,
         left: false,
         passed: None,
     })
@@ -335,7 +336,7 @@ fn decide(
         free,
         size,
         threshold: policy::threshold(size, &plan.demand, left, &settings),
-        served: position.served,
+        totals: position.totals,
         left: false,
         passed: None,
         asks: None,

@@ -1,6 +1,6 @@
 //! The statements that hilo_check proposes mend what it has found, as psql's \gexec runs them, and break nothing.
 
-use hilo_tests::{Client, ClientExt, Cluster};
+use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
 /// Each finding of these objects: its severity, its object, and whether it has a fix.
 fn found(client: &mut Client) -> Vec<String> {
@@ -18,7 +18,7 @@ fn mend(cluster: &Cluster) {
 
 /// Functions of the names that a fix calls, whose arguments fit words without a type better than those of hilo's own.
 const TRAPS: &str = "DO $do$ DECLARE f text; t text; BEGIN
-    FOREACH f IN ARRAY ARRAY['hilo_sync', 'hilo_grant', 'hilo_set_owner', 'hilo_lease_revoke'] LOOP
+    FOREACH f IN ARRAY ARRAY['hilo_sync', 'hilo_grant', 'hilo_set_owner', 'hilo_lease_revoke', 'hilo_alter'] LOOP
         FOREACH t IN ARRAY ARRAY['text, text, text', 'text, text', 'text, name', 'text', 'uuid', 'name, name', 'hilo_sequence, name',
                                  'hilo_sequence, text, name', 'text, regclass, name'] LOOP
             EXECUTE format('CREATE FUNCTION %I(%s) RETURNS text LANGUAGE plpgsql AS %L', f, t,
@@ -74,6 +74,91 @@ fn each_fix_mends_its_finding() {
         client.one::<i64>("SELECT count(*) FROM hilo_sequences WHERE owner = 'postgres'"),
         4
     );
+    cluster.finish();
+}
+
+/// A sequence that runs out gets as many numbers as its columns hold, and one that goes beyond a column ends with it.
+#[test]
+fn a_fix_gives_the_bounds_of_the_columns() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(TRAPS);
+    client.run(
+        "CREATE FUNCTION hilo_alter(name hilo_sequence, min_value bigint, max_value bigint, data_type regtype) RETURNS text
+             LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION $$trapped$$; END';
+         SELECT hilo_create('widens', data_type => 'integer'), hilo_create('full', data_type => 'smallint'),
+                hilo_create('ends', max_value => 1000), hilo_create('falls', increment => -1, min_value => -100),
+                hilo_create('middle', data_type => 'smallint'), hilo_create('wide'), hilo_create('parts'), hilo_create('beyond');
+         SELECT hilo_setval('widens', 2000000000), hilo_setval('full', 32000), hilo_setval('ends', 990), hilo_setval('falls', -90),
+                hilo_setval('middle', 32000), hilo_setval('wide', 7), hilo_setval('beyond', 3000000000);
+         CREATE TABLE t (widens bigint DEFAULT hilo_nextval('widens'), \"full\" smallint DEFAULT hilo_nextval('full'),
+                         ends numeric DEFAULT hilo_nextval('ends'), falls bigint DEFAULT hilo_nextval('falls'),
+                         middle integer DEFAULT hilo_nextval('middle'), wide integer DEFAULT hilo_nextval('wide'),
+                         beyond integer DEFAULT hilo_nextval('beyond'));
+         CREATE TABLE parts (id smallint DEFAULT hilo_nextval('parts')) PARTITION BY RANGE (id);
+         CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (1000)",
+    );
+    let left = [
+        "error sequence \"ends\" -",
+        "error sequence \"full\" -",
+        "warning column public.t.beyond -",
+    ];
+    let expected = [
+        "error sequence \"ends\" -",
+        "error sequence \"full\" -",
+        "error sequence \"middle\" fix",
+        "warning column public.parts.id fix",
+        "warning column public.parts_1.id fix",
+        "warning column public.t.beyond -",
+        "warning column public.t.wide fix",
+        "warning sequence \"falls\" fix",
+        "warning sequence \"widens\" fix",
+    ];
+    assert_eq!(found(&mut client), expected);
+    mend(&cluster);
+    assert_eq!(found(&mut client), left);
+    let bounds = "SELECT concat_ws(' ', name, min_value, max_value) FROM hilo_sequences
+                   WHERE name NOT IN ('full', 'ends', 'beyond') ORDER BY name";
+    assert_eq!(
+        client.all::<String>(bounds),
+        [
+            "falls -9223372036854775808 -1",
+            "middle 1 2147483647",
+            "parts 1 32767",
+            "wide 1 2147483647",
+            "widens 1 9223372036854775807",
+        ]
+    );
+    let next = "SELECT ARRAY[hilo_nextval('widens'), hilo_nextval('falls'), hilo_nextval('middle'), hilo_nextval('wide')]";
+    assert_eq!(client.one::<Vec<i64>>(next), [2_000_000_001, -91, 32_001, 8]);
+    cluster.finish();
+}
+
+/// A setting is mended where one statement does it, which the next reload takes up.
+#[test]
+fn a_fix_sets_what_contradicts() {
+    let cluster = Cluster::builder()
+        .config("hilo.prefetch", "off")
+        .config("hilo.min_block_size", "2000")
+        .config("hilo.max_block_size", "1000")
+        .config("hilo.window", "10")
+        .config("hilo.sample_interval", "30s")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    let expected = [
+        "warning setting hilo.min_block_size fix",
+        "warning setting hilo.prefetch fix",
+        "warning setting hilo.sample_interval fix",
+    ];
+    assert_eq!(found(&mut client), expected);
+    client.run("ALTER SYSTEM SET hilo.min_threshold = 5000");
+    mend(&cluster);
+    cluster.reload();
+    let threshold = ["warning setting hilo.min_threshold fix"];
+    wait_until("the settings are taken up", LONG, || found(&mut client) == threshold);
+    mend(&cluster);
+    cluster.reload();
+    wait_until("nothing is left", LONG, || found(&mut client).is_empty());
     cluster.finish();
 }
 

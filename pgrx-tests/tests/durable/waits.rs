@@ -221,3 +221,50 @@ fn the_worker_waits_for_no_table() {
     });
     cluster.finish();
 }
+
+/// The worker meets the lock of one wish of hilo.auto_create, and serves other sequences before it tries the next.
+#[test]
+fn wishes_hold_up_no_other_sequence() {
+    const WISHES: usize = 20;
+    let cluster = Cluster::builder().config("hilo.prefetch", "off").start_with_hilo();
+    let mut user = client(&cluster);
+    user.run("SELECT hilo_create('s', block_size => 1)");
+    user.draw("s", 1);
+    let mut holder = client(&cluster);
+    holder.run(&format!(
+        "BEGIN; SELECT hilo_create('wish ' || n) FROM generate_series(1, {WISHES}) n"
+    ));
+    let mut wishers: Vec<Client> = (0..WISHES).map(|_| client(&cluster)).collect();
+    let pids: Vec<i32> = wishers.iter_mut().map(|wisher| wisher.backend_pid()).collect();
+    let worker = Pid::from_raw(cluster.wait_for_worker("postgres"));
+    kill(worker, Signal::SIGSTOP).expect("the worker runs");
+    thread::scope(|scope| {
+        let calls: Vec<_> = wishers
+            .iter_mut()
+            .enumerate()
+            .map(|(n, wisher)| {
+                let sql = format!("SELECT hilo_nextval('wish {}')", n + 1);
+                scope.spawn(move || wisher.one::<i64>(&sql))
+            })
+            .collect();
+        let mut watcher = cluster.connect("postgres");
+        wait_until("each of them waits", LONG, || {
+            pids.iter().all(|pid| is_waiting(&mut watcher, *pid))
+        });
+        kill(worker, Signal::SIGCONT).expect("the worker runs");
+        let (mut met, mut between) = (0, 0);
+        wait_until("each wish has met the lock", LONG, || {
+            user.draw("s", 1);
+            let before = met;
+            met = cluster.logged("hilo could not reserve a block of sequence \"wish ");
+            between += usize::from(before > 0 && met < WISHES);
+            met == WISHES
+        });
+        assert!(between > 0, "all wishes came before the next value");
+        holder.run("ROLLBACK");
+        for call in calls {
+            assert_eq!(call.join().expect("it is served"), 1);
+        }
+    });
+    cluster.finish();
+}

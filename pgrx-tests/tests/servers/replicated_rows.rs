@@ -220,3 +220,32 @@ fn a_row_that_another_node_is_yet_to_serve() {
     south.finish();
     north.finish();
 }
+
+/// A publisher whose tables were emptied, although its own trigger refuses that, empties no subscriber's.
+#[test]
+fn truncate_of_a_publisher_is_refused_here() {
+    let (publisher, subscriber) = (logical(0, 2), logical(1, 2));
+    let mut there = publisher.connect("postgres");
+    there.run(
+        "SELECT hilo_create('s');
+         CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position, _hilo.free_range, _hilo.lease",
+    );
+    subscriber.subscribe("own", &publisher, "own", "");
+    subscriber.wait_for_copy();
+    let mut here = subscriber.connect("postgres");
+    here.run("SELECT hilo_alter('s', restart_with => 1)");
+    let drawn = here.draw("s", 10);
+    let rows = "SELECT concat_ws(' ', (SELECT count(*) FROM _hilo.sequence), (SELECT count(*) FROM _hilo.position))";
+    let before: String = here.one(rows);
+    for table in ["position", "sequence", "free_range", "lease"] {
+        there.run(&format!("ALTER TABLE _hilo.{table} DISABLE TRIGGER refuse_truncate"));
+    }
+    there.run("TRUNCATE _hilo.position, _hilo.sequence, _hilo.free_range, _hilo.lease");
+    let refused = "is a table of the extension hilo";
+    wait_until("it is refused", LONG, || subscriber.logged(refused) > 1);
+    assert_eq!(here.one::<String>(rows), before);
+    here.run("ALTER SUBSCRIPTION own DISABLE");
+    assert!(here.draw("s", 10)[0] > drawn[9]);
+    subscriber.finish();
+    publisher.finish();
+}

@@ -11,3 +11,4 @@ mod parity;
 mod report;
 mod sql_surface;
 mod statistics;
+mod totals;

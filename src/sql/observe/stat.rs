@@ -24,6 +24,7 @@ use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::slices::IndexSpace;
 use crate::shared::slot::{DROPPED, LEAVING, Locked};
+use crate::shared::totals::Totals;
 use crate::shared::{self, Shared};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::stored_rows::StoredRows;
@@ -54,15 +55,10 @@ pub fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
 struct Stat {
     number: usize,
     index_space: IndexSpace,
-    served: i64,
+    totals: Totals,
     current: i64,
     standby: i64,
     returned: i64,
-    recycled: i64,
-    lost: i64,
-    reserved: u64,
-    prefetched: u64,
-    errors: u64,
     rate: f64,
     fault: Fault,
 }
@@ -73,15 +69,10 @@ fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
     Some(Stat {
         number,
         index_space: locked.index_space(),
-        served: locked.served().total(0),
+        totals: locked.counted().total(),
         current,
         standby: locked.pool.queue().total(),
         returned: locked.pool.returned().total(),
-        recycled: locked.pool.recycled() - locked.recycled_at_reset,
-        lost: locked.lost,
-        reserved: locked.blocks_reserved,
-        prefetched: locked.blocks_prefetched,
-        errors: locked.errors,
         rate: locked.rate.per_second(ffi::now(), taken, gucs::window().into()),
         fault: locked.fault,
     })
@@ -151,25 +142,26 @@ fn stat_slots() -> TableIterator<
         let slot = &shared.slots[stat.number];
         let in_slices = held.get(&stat.index_space.key.sequence).copied().unwrap_or_default();
         let faulty = stat.fault.at.0 != 0;
+        let totals = stat.totals;
         (
             stat.index_space.key.sequence.0,
             stat.index_space.epoch.0,
-            (stat.served - in_slices.good - in_slices.void).max(0),
-            slot.taking.slices.load(Relaxed) as i64,
-            stat.reserved as i64,
-            stat.prefetched as i64,
+            (totals.served - in_slices.good - in_slices.void).max(0),
+            totals.slices,
+            totals.blocks_reserved,
+            totals.blocks_prefetched,
             shared.wanted.is_set(stat.number) || slot.waiting.load(Relaxed) != 0,
-            slot.waits.load(Relaxed) as i64,
-            slot.wait_total.load(Relaxed) as f64 / 1000.0,
+            totals.waits,
+            totals.wait_time as f64 / 1000.0,
             slot.wait_max.load(Relaxed) as f64 / 1000.0,
             stat.rate,
             in_slices.good,
             stat.current,
             stat.standby,
             stat.returned,
-            stat.recycled,
-            stat.lost,
-            stat.errors as i64,
+            totals.recycled,
+            totals.lost,
+            totals.errors,
             faulty.then(|| stat.fault.message().to_string()),
             faulty.then(|| TimestampWithTimeZone::try_from(stat.fault.at.0).ok()).flatten(),
         )
@@ -376,14 +368,11 @@ fn hilo_stat_reset(args: Args) {
         HiloError::ResetAll.raise();
     }
     let held = in_slices(shared, &each_slot(|_, locked| Some(locked.index_space())));
-    for number in each_slot(|number, locked| {
-        let wanted = one.is_none_or(|id| locked.key.sequence == id);
-        if wanted {
+    each_slot(|_, locked| {
+        if one.is_none_or(|id| locked.key.sequence == id) {
             let held = held.get(&locked.key.sequence).copied().unwrap_or_default();
             locked.reset_counters(held.good + held.void);
         }
-        wanted.then_some(number)
-    }) {
-        shared.slots[number].reset_counters();
-    }
+        None::<()>
+    });
 }
