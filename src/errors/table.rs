@@ -156,6 +156,11 @@ errors! {
         "cannot detach hilo sequence \"{name}\" with {start}: it may have served values up to \
          {last}"
         => hint "Specify a start beyond that, and beyond all values of the source's other users.";
+    SourceGiven(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "cannot give hilo sequence \"{name}\" to another role, because it has a source"
+        => detail "The source would run with the rights of the new owner, who has not written it."
+        => hint "Take the source away first, with hilo_alter(name, source => '') or \
+                 hilo_detach(name, start). The new owner can set it again.";
     SourceUncommitted(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "cannot draw from hilo sequence \"{name}\" in the transaction that has given it a source"
         => hint "Commit first: another process asks the source.";
