@@ -2,29 +2,29 @@
 -- B - 1. The mapper reads one number for it, and computes the rest.
 
 CREATE FUNCTION hilo.mappers()
-    RETURNS TABLE (client text, makes text, origin bigint, value text, step text)
+    RETURNS TABLE (client text, makes text, origin bigint, value text, step text, first text)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 20
 BEGIN ATOMIC
-    SELECT m.client, m.makes, m.origin, m.value, m.step
+    SELECT m.client, m.makes, m.origin, m.value, m.step, m.first
       FROM (VALUES
-          ('core', 'nextval', NULL::bigint, NULL, NULL),
-          ('efcore', 'nextval', NULL, 'first', 'size'),
-          ('doctrine', 'nextval', NULL, 'first', 'size'),
-          ('hibernate', 'nextval', NULL, 'first + size - 1', 'size'),
-          ('hibernate-pooled-lo', 'nextval', NULL, 'first', 'size'),
-          ('hibernate-pooled-old', 'nextval', NULL, 'first + size', 'size'),
-          ('hibernate-hilo', 'nextval', 1, '(first - 1) / size + 1', '1'),
-          ('hibernate-legacy-hilo', 'hibernate_unique_key', 0, 'first / size', '1'),
+          ('core', 'nextval', NULL::bigint, NULL, NULL, 'value'),
+          ('efcore', 'nextval', NULL, 'first', 'size', 'value'),
+          ('doctrine', 'nextval', NULL, 'first', 'size', 'value'),
+          ('hibernate', 'nextval', NULL, 'first + size - 1', 'size', 'value - size + 1'),
+          ('hibernate-pooled-lo', 'nextval', NULL, 'first', 'size', 'value'),
+          ('hibernate-pooled-old', 'nextval', NULL, 'first + size', 'size', 'value - size'),
+          ('hibernate-hilo', 'nextval', 1, '(first - 1) / size + 1', '1', '(value - 1) * size + 1'),
+          ('hibernate-legacy-hilo', 'hibernate_unique_key', 0, 'first / size', '1', 'value * size'),
           -- Hibernate since 5.3 stores the number before the one that it uses.
-          ('hibernate-table', 'hibernate_sequences', NULL, 'first + size - 2', 'size'),
-          ('hibernate-table-pooled-lo', 'hibernate_sequences', NULL, 'first - 1', 'size'),
-          ('hibernate-table-hilo', 'hibernate_sequences', 1, '(first - 1) / size', '1'),
-          ('hibernate-table-old', 'hibernate_sequences', NULL, 'first + size', 'size'),
-          ('nhibernate', 'hibernate_unique_key', 0, 'first / size', '1'),
-          ('nhibernate-pooled', 'nextval', NULL, 'first + size', 'size'),
-          ('nhibernate-table', 'hibernate_sequences', NULL, 'first + size', 'size'),
-          ('marten', 'mt_hilo', 1, '(first - 1) / size', '1')
-      ) AS m (client, makes, origin, value, step);
+          ('hibernate-table', 'hibernate_sequences', NULL, 'first + size - 2', 'size', 'value - size + 2'),
+          ('hibernate-table-pooled-lo', 'hibernate_sequences', NULL, 'first - 1', 'size', 'value + 1'),
+          ('hibernate-table-hilo', 'hibernate_sequences', 1, '(first - 1) / size', '1', 'value * size + 1'),
+          ('hibernate-table-old', 'hibernate_sequences', NULL, 'first + size', 'size', 'value - size'),
+          ('nhibernate', 'hibernate_unique_key', 0, 'first / size', '1', 'value * size'),
+          ('nhibernate-pooled', 'nextval', NULL, 'first + size', 'size', 'value - size'),
+          ('nhibernate-table', 'hibernate_sequences', NULL, 'first + size', 'size', 'value - size'),
+          ('marten', 'mt_hilo', 1, '(first - 1) / size', '1', 'value * size + 1')
+      ) AS m (client, makes, origin, value, step, first);
 END;
 COMMENT ON FUNCTION hilo.mappers() IS
     'Returns the Hi/Lo mappers: what a facade makes, what the mapper reads for a block, and what '
@@ -236,3 +236,147 @@ COMMENT ON FUNCTION hilo_facade(name, text) IS
     'What it makes belongs to the caller; DROP removes it. Requires CREATE on the schema. Errors: '
     '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not exist, '
     '42501, 42723 or 42P07 if one of the names is taken.';
+
+-- The query that takes whole blocks from a mapper's own counter, as the mapper does. $2 is how many
+-- values are wanted. A block below the minimum of the counter is cut there. Names are filled in
+-- last, so that no name is taken for a part of the query.
+CREATE FUNCTION hilo.source_of(relation regclass, client text, entity text, size bigint)
+    RETURNS text
+    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $source$
+DECLARE
+    of_core CONSTANT text :=
+        'SELECT min(b.value), max(b.value) FROM (SELECT v.value, v.value - @size@::bigint '
+        '* row_number() OVER (ORDER BY v.value) AS island FROM (SELECT nextval(%1$s) AS value '
+        'FROM generate_series(1::bigint, $2)) v) b GROUP BY b.island';
+    of_sequence CONSTANT text :=
+        'SELECT r.first, r.last FROM (SELECT GREATEST(@first@, @low@::bigint) AS first, '
+        '(@first@) + size - 1 AS last FROM (SELECT nextval(%1$s) AS value, '
+        '@size@::bigint AS size FROM generate_series(1::bigint, @blocks@ + 1)) b) r '
+        'WHERE r.last >= r.first';
+    of_table CONSTANT text :=
+        'WITH b AS (@write@ RETURNING @read@ AS value, @size@::bigint AS size) '
+        'SELECT @first@, (@first@) + ($2 + size - 1) / size * size - 1 FROM b';
+    of_segment CONSTANT text :=
+        'UPDATE %2$s SET next_val = next_val + @blocks@ * @step@ WHERE sequence_name = %3$s';
+    of_unique_key CONSTANT text := 'UPDATE %2$s SET next_hi = next_hi + @blocks@';
+    of_entity CONSTANT text :=
+        'INSERT INTO %2$s AS t (entity_name, hi_value) VALUES (%3$s, @blocks@ - 1) '
+        'ON CONFLICT (entity_name) DO UPDATE SET hi_value = t.hi_value + @blocks@';
+    mapper record;
+    counter record;
+    query text;
+    marks text[];
+BEGIN
+    SELECT m.* INTO mapper FROM hilo.mappers() m WHERE m.client = source_of.client;
+    SELECT c.relkind, c.relpersistence, o.seqincrement AS increment, o.seqmin AS low,
+           o.seqcycle AS cycle, o.seqcache AS cache INTO counter
+      FROM pg_class c LEFT JOIN pg_sequence o ON o.seqrelid = c.oid WHERE c.oid = relation;
+    IF client = 'nhibernate-optimizer-hilo' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'NHibernate''s optimizer "hilo" shares a counter with nobody',
+            DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
+            HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
+    ELSIF mapper.client IS NULL OR counter.relkind IS NULL OR (CASE counter.relkind
+            WHEN 'S' THEN mapper.makes NOT IN ('nextval', 'hibernate_unique_key')
+            WHEN 'r' THEN mapper.makes = 'nextval' ELSE true END)
+    THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('%s is no counter of the mapper "%s"', relation, client),
+            HINT = 'docs/mappers.md has the names of the mappers.';
+    ELSIF counter.relpersistence <> 'p' OR counter.cycle OR counter.cache > 1 THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('%s gives out no numbers for good', relation),
+            DETAIL = 'It is temporary or unlogged, it cycles, or its CACHE is above 1.',
+            HINT = 'ALTER SEQUENCE ... NO CYCLE CACHE 1 changes a sequence; sessions that have '
+                   'numbers of it in their cache must end.';
+    ELSIF counter.relkind = 'S' AND mapper.origin IS NULL THEN
+        size := counter.increment;
+        IF size < 1 AND client <> 'core' THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('%s falls, and a mapper''s blocks rise', relation);
+        END IF;
+    ELSIF counter.increment <> 1 OR size IS NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = 'the size of the mapper''s blocks is not known',
+            HINT = 'Create the sequence with hilo_create, and block_size the allocation size of '
+                   'the mapper. INCREMENT BY of a sequence that counts blocks must be 1.';
+    ELSIF entity IS NULL AND mapper.makes IN ('hibernate_sequences', 'mt_hilo') THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'the table has a counter for each entity: say which',
+            HINT = 'entity is the name in its first column.';
+    END IF;
+    query := CASE WHEN client = 'core' THEN of_core WHEN counter.relkind = 'S' THEN of_sequence
+                  ELSE of_table END;
+    marks := ARRAY[
+        '@write@', CASE mapper.makes WHEN 'hibernate_sequences' THEN of_segment
+                                     WHEN 'hibernate_unique_key' THEN of_unique_key
+                                     ELSE of_entity END,
+        '@read@', CASE mapper.makes WHEN 'hibernate_sequences' THEN 'next_val - @blocks@ * @step@'
+                                    WHEN 'hibernate_unique_key' THEN 'next_hi - @blocks@'
+                                    ELSE 't.hi_value - @blocks@ + 1' END,
+        '@blocks@', '($2 + @size@ - 1) / @size@',
+        '@step@', CASE mapper.step WHEN 'size' THEN size ELSE 1 END::text,
+        '@first@', mapper.first, '@low@', COALESCE(counter.low, 1)::text, '@size@', size::text];
+    FOR i IN 1 .. cardinality(marks) BY 2 LOOP
+        query := replace(query, marks[i], marks[i + 1]);
+    END LOOP;
+    -- hilo_check reads what the comment says.
+    RETURN format('/* %s of %s */ ', client, size)
+           || format(query, quote_literal(relation::text) || '::regclass', relation::text,
+                     quote_literal(entity));
+END;
+$source$;
+COMMENT ON FUNCTION hilo.source_of(regclass, text, text, bigint) IS
+    'Returns the query that takes blocks from the counter of a mapper: $2 is how many values are '
+    'wanted';
+
+-- With the rights of the caller. It takes one block: a mapper that finds a fresh counter takes the
+-- second block for its own too, and the counter must be one that can be drawn from.
+CREATE FUNCTION hilo.first_drawn(source text, client text) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $drawn$
+DECLARE
+    brought record;
+BEGIN
+    IF client <> 'core' THEN
+        EXECUTE source INTO brought USING ''::text, 1::bigint, NULL::uuid;
+        IF brought IS NULL THEN
+            RAISE object_not_in_prerequisite_state USING
+                MESSAGE = 'the counter has no row for this entity',
+                HINT = 'Let the mapper take its first block, or insert the row.';
+        END IF;
+    END IF;
+    RETURN true;
+END;
+$drawn$;
+COMMENT ON FUNCTION hilo.first_drawn(text, text) IS
+    'Takes the first block of the counter of a mapper, unless the client takes single numbers';
+
+CREATE FUNCTION hilo_attach(
+    name hilo_sequence, relation regclass, client text DEFAULT 'core', entity text DEFAULT NULL
+) RETURNS hilo_sequence
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+    SELECT hilo_create($1, data_type => COALESCE(o.seqtypid, 'bigint'::regtype::oid)::regtype)
+      FROM (SELECT $2::oid AS oid) r
+      LEFT JOIN pg_catalog.pg_sequence o ON o.seqrelid = r.oid AND $3 = 'core'
+     WHERE NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = $1::text);
+    SELECT hilo_alter($1, start_value => CASE WHEN q.max_reserved IS NULL THEN o.seqstart END,
+                      increment => COALESCE(o.seqincrement, 1::bigint),
+                      min_value => o.seqmin, max_value => o.seqmax, source => r.source)
+      FROM hilo_sequences q
+     CROSS JOIN LATERAL (SELECT hilo.source_of($2, $3, $4, q.block_size) AS source) r
+      LEFT JOIN pg_catalog.pg_sequence o ON o.seqrelid = $2::oid AND $3 = 'core'
+     WHERE q.name = $1::text AND hilo.first_drawn(r.source, $3);
+    SELECT $1;
+END;
+COMMENT ON FUNCTION hilo_attach(hilo_sequence, regclass, text, text) IS
+    'Lets a sequence take its values from a sequence of Postgres, or from the counter of a Hi/Lo '
+    'mapper, which stays the truth, and returns its name. It is created if it does not exist. '
+    'client: as in hilo_facade; core: whatever calls nextval for each number. entity: the row of '
+    'a table with counters. A mapper''s counter loses a block or two. Requires ownership of the '
+    'sequence, and of its owner the privileges to draw from the counter. Errors: as for '
+    'hilo_create and hilo_alter, 22023 if the relation is no counter of the client or entity is '
+    'missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above '
+    '1, is not permanent or has no row for the entity, or the size of the blocks is not known.';

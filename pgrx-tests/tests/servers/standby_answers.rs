@@ -22,7 +22,7 @@ const READ_ONLY: Answer = Refused("25006");
 /// The session has drawn nothing.
 const UNDRAWN: Answer = Refused("55000");
 
-const FUNCTIONS: [(&str, &str, Answer); 48] = [
+const FUNCTIONS: [(&str, &str, Answer); 49] = [
     ("hilo_nextval", "'orders'", READ_ONLY),
     ("hilo_nextval_always", "'orders'", READ_ONLY),
     ("hilo_nextvals", "'orders', 2", READ_ONLY),
@@ -55,6 +55,7 @@ const FUNCTIONS: [(&str, &str, Answer); 48] = [
     ("hilo_adopt_all", "'public', true", READ_ONLY),
     ("hilo_release", "'orders', 'id'", READ_ONLY),
     ("hilo_facade", "'public', 'efcore'", READ_ONLY),
+    ("hilo_attach", "'orders', 'serials_id_seq'", READ_ONLY),
     ("hilo_apply", "'{\"hilo\": 1, \"sequences\": [{\"name\": \"new\"}]}'", READ_ONLY),
     ("hilo_create_missing", "", READ_ONLY),
     ("hilo_create_on_all_nodes", "'new'", READ_ONLY),

@@ -1,4 +1,5 @@
 //! Hi/Lo mappers and SQL share the values of one sequence.
 
+mod attach;
 mod emulated;
 mod facade;

@@ -89,10 +89,13 @@ pub const IDLE: &[(&str, &[&str])] = &[
     ("changes counters that nothing is served by", &["hilo_stat_reset"]),
     (
         "makes functions of the caller's, or says what they do",
-        &["hilo_facade", "make_facade", "mappers"],
+        &["hilo_facade", "make_facade", "mappers", "source_of"],
     ),
     ("calls hilo_lease and its kin for each row", &["hilo_refill", "hilo_transfer"]),
-    ("needs a source, which the model has none of: see durable/sources.rs", &["detach"]),
+    (
+        "needs a source, which the model has none of: see durable/sources.rs, sql/mappers",
+        &["detach", "hilo_attach", "first_drawn"],
+    ),
     ("needs Citus: calls hilo_apply on each node", &["hilo_create_on_all_nodes"]),
     (
         "a trigger that only a subscriber or a restore runs, or that keeps rows out of it",
