@@ -113,8 +113,7 @@ errors! {
         "cannot draw from gapless hilo sequence \"{name}\" during a parallel operation"
         => detail "The first draw of a transaction locks the sequence, and a transaction cannot \
                    lock a row while a parallel query runs."
-        => hint "Let the query run without workers: SET LOCAL max_parallel_workers_per_gather = \
-                 0.";
+        => hint "Run the query without workers: SET LOCAL max_parallel_workers_per_gather = 0.";
     ParallelWorker(function: &'static str) = INVALID_TRANSACTION_STATE,
         "cannot execute {function}() in a parallel worker"
         => detail "The values of a session rise, and currval and lastval know them, because only \
@@ -143,8 +142,7 @@ errors! {
     HasSource(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" has a source, which says which values come"
         => detail "Others use the values between those that it has brought."
-        => hint "Move the numbers at the source, or begin with numbers of its own: \
-                 hilo_detach(name, start).";
+        => hint "Move the numbers at the source, or begin its own: hilo_detach(name, start).";
     SourceNodes { name: String, nodes: i32 } = FEATURE_NOT_SUPPORTED,
         "hilo sequence \"{name}\" cannot have a source while several nodes share it"
         => detail "hilo.node_count is {nodes}, or was when the sequence was numbered."
@@ -153,9 +151,11 @@ errors! {
         "hilo sequence \"{name}\" has received values from its source"
         => hint "Say where its own numbers begin: hilo_detach(name, start).";
     DetachedBefore { name: String, start: i64, last: i64 } = OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "cannot detach hilo sequence \"{name}\" with {start}: it may have served values up to \
-         {last}"
+        "cannot detach hilo sequence \"{name}\" with {start}: it may have served up to {last}"
         => hint "Specify a start beyond that, and beyond all values of the source's other users.";
+    SourceGiven(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "hilo sequence \"{name}\" has a source, which would run with the rights of its new owner"
+        => hint "Take it away first: hilo_alter with source => '', or hilo_detach.";
     SourceUncommitted(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "cannot draw from hilo sequence \"{name}\" in the transaction that has given it a source"
         => hint "Commit first: another process asks the source.";

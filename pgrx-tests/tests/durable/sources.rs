@@ -238,6 +238,32 @@ fn a_source_has_its_owners_rights() {
     reader.refusal("SELECT hilo_alter('reads', source => 'SELECT 1')").is("42501");
 }
 
+/// Whoever writes a source never acts as another role, to which the sequence or its table is given.
+#[test]
+fn a_sequence_with_a_source_stays_with_its_owner() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE ROLE alice LOGIN; GRANT CREATE ON SCHEMA public TO alice; CREATE ROLE bob");
+    let mut alice = cluster.connect_as("alice", "postgres");
+    alice.run(
+        "CREATE TABLE orders (id bigint);
+         SELECT hilo_create('orders', owned_by => 'orders.id', source => 'SELECT 5::bigint, 5::bigint'),
+                hilo_create('tickets', source => 'SELECT 5::bigint, 5::bigint')",
+    );
+    for give in [
+        "SELECT hilo_set_owner('tickets', 'postgres')",
+        "ALTER TABLE orders OWNER TO bob",
+        "REASSIGN OWNED BY alice TO postgres",
+    ] {
+        client.refusal(give).is("55000").helps();
+    }
+    let owners = "SELECT count(*) FROM hilo_sequences WHERE owner = 'alice'";
+    assert_eq!(client.one::<i64>(owners), 2);
+    alice.run("SELECT hilo_alter('tickets', source => '')");
+    client.run("SELECT hilo_set_owner('tickets', 'postgres')");
+    cluster.finish();
+}
+
 /// What a source cannot go together with is refused, both ways.
 #[test]
 fn a_source_excludes_what_others_decide() {

@@ -53,8 +53,14 @@ pub fn set_owner(owned: LockedSequence, new_owner: pg_sys::Oid) {
 }
 
 /// Makes `new_owner` the owner of a sequence, with the consequences for its privileges.
+///
+/// # Errors
+/// `SourceGiven`: whoever wrote the source would act as `new_owner`.
 pub fn give(locked: LockedSequence, new_owner: pg_sys::Oid) -> Result<(), HiloError> {
     let sequence = &locked.sequence;
+    if sequence.definition.source.is_some() && sequence.owner != new_owner {
+        return Err(HiloError::SourceGiven(sequence.name.to_string()));
+    }
     let (id, old_owner) = (sequence.id, sequence.owner);
     roles::depend_on(new_owner)?;
     locked.update(&Sequence { owner: new_owner, ..sequence.clone() });
