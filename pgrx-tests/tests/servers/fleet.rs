@@ -82,6 +82,37 @@ fn a_promoted_centre_gives_nothing_out_twice() {
     assert_unique("orders", &seen);
 }
 
+/// The commands of the page, with a password and a role that is no superuser.
+#[test]
+fn the_commands_of_the_page_make_a_branch() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/fleet.md");
+    let page = std::fs::read_to_string(page).expect("the page");
+    let block = |fence: &str| page.split(fence).nth(1).and_then(|rest| rest.split("```").next());
+    // An address of its own, since other servers listen too.
+    let address = format!("127.79.{}.{}", fastrand::u8(1..255), fastrand::u8(1..255));
+    let centre = Cluster::builder().config("listen_addresses", &address).start_with_hilo();
+    let rules = centre.data_directory().join("pg_hba.conf");
+    let others = std::fs::read_to_string(&rules).expect("rules");
+    let rule = "host all branch 127.0.0.0/8 scram-sha-256\n";
+    std::fs::write(&rules, format!("{rule}{others}")).expect("rules");
+    centre.reload();
+    let each = |client: &mut Client, script: &str| {
+        script.split(';').filter(|one| !one.trim().is_empty()).for_each(|one| client.run(one));
+    };
+    each(&mut centre.connect("postgres"), block("```sql\n").expect("commands of the centre"));
+    let branch = Cluster::builder().own_identity().start_with_hilo();
+    let mut client = branch.connect("postgres");
+    let commands = block("```text\n").expect("commands of a branch");
+    let commands = commands.replace("centre.example", &address).replace("'app'", "'postgres'");
+    client.run("CREATE ROLE shop; GRANT CREATE ON SCHEMA public TO shop");
+    each(&mut client, &commands);
+    let source = "SELECT received > 0 AND last_error IS NULL FROM hilo_stat_sources";
+    assert!(client.one::<bool>(source));
+    let mut seen = client.draw("orders", 5_000);
+    seen.extend(draw_on(&[&centre, &branch], 5_000));
+    assert_unique("orders", &seen);
+}
+
 fn draw_until_refused(client: &mut Client) -> String {
     let draw = "SELECT count(hilo_nextval('orders')) FROM generate_series(1, 10000000)";
     client.refusal(draw).report().message().to_owned()
