@@ -176,9 +176,11 @@ BEGIN ATOMIC
                data_type => (r.there ->> 'data_type'::text)::regtype,
                block_size => COALESCE((r.there ->> 'block_size'::text)::bigint, 0::bigint),
                key_format => r.there ->> 'key_format'::text,
+               -- One process asks for all sequences whose queries begin with the same comment.
                source => pg_catalog.format(
-                   'SELECT v.first, v.last '
+                   '-- server %s' || pg_catalog.chr(10) || 'SELECT v.first, v.last '
                    'FROM %I.hilo_ask_server(%L, $1, $2, $3, %L, %L, %L) AS v',
+                   pg_catalog.md5($2::text),
                    (SELECT n.nspname FROM pg_catalog.pg_extension e
                       JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
                      WHERE e.extname = 'hilo'::name),

@@ -370,8 +370,16 @@ COMMENT ON FUNCTION hilo.note_roles() IS
 REVOKE ALL ON FUNCTION hilo.own_row(), hilo.skip_row(), hilo.skip_default(), hilo.note_roles() FROM PUBLIC;
 
 CREATE TRIGGER missing_owner BEFORE INSERT ON _hilo.sequence
-    FOR EACH ROW WHEN (NEW.owner = '-'::hilo.role) EXECUTE FUNCTION hilo.own_row();
+    FOR EACH ROW WHEN (NEW.owner = '-'::hilo.role OR (NEW.source IS NOT NULL AND NOT pg_catalog.pg_has_role(
+        NEW.owner::pg_catalog.text::pg_catalog.regrole, 'USAGE'::pg_catalog.text)))
+    EXECUTE FUNCTION hilo.own_row();
 ALTER TABLE _hilo.sequence ENABLE ALWAYS TRIGGER missing_owner;
+-- Whoever may write to the tables, as members of pg_write_all_data may, must not have others run a query.
+CREATE TRIGGER refuse_source BEFORE UPDATE OF owner, source ON _hilo.sequence
+    FOR EACH ROW WHEN (NEW.source IS NOT NULL AND NOT pg_catalog.pg_has_role(
+        NEW.owner::pg_catalog.text::pg_catalog.regrole, 'USAGE'::pg_catalog.text))
+    EXECUTE FUNCTION hilo.own_row();
+ALTER TABLE _hilo.sequence ENABLE ALWAYS TRIGGER refuse_source;
 
 CREATE TRIGGER missing_grantee BEFORE INSERT ON _hilo.privilege
     FOR EACH ROW WHEN (NEW.grantee = '-'::hilo.role) EXECUTE FUNCTION hilo.skip_row();

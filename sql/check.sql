@@ -504,6 +504,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                   ('missing_owner', 'A', '{sequence}'),
                   ('missing_role', 'A', '{default_privilege}'),
                   ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
+                  ('refuse_source', 'A', '{sequence}'),
                   ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, source, privilege, default_privilege}'),
                   ('replicated', 'R', '{sequence, position, free_range, lease, source, privilege, default_privilege}'),
                   ('restored', 'O', '{position, free_range, lease, source}')) AS v (name, fires, relations)) w

@@ -172,6 +172,17 @@ COMMENT ON COLUMN _hilo.source.database IS
 REVOKE ALL ON _hilo.source FROM PUBLIC;
 GRANT SELECT ON _hilo.source TO pg_database_owner;
 SELECT pg_catalog.pg_extension_config_dump('_hilo.source', '');
+CREATE OR REPLACE TRIGGER missing_owner BEFORE INSERT ON _hilo.sequence
+    FOR EACH ROW WHEN (NEW.owner = '-'::hilo.role OR (NEW.source IS NOT NULL AND NOT pg_catalog.pg_has_role(
+        NEW.owner::pg_catalog.text::pg_catalog.regrole, 'USAGE'::pg_catalog.text)))
+    EXECUTE FUNCTION hilo.own_row();
+ALTER TABLE _hilo.sequence ENABLE ALWAYS TRIGGER missing_owner;
+-- Whoever may write to the tables, as members of pg_write_all_data may, must not have others run a query.
+CREATE TRIGGER refuse_source BEFORE UPDATE OF owner, source ON _hilo.sequence
+    FOR EACH ROW WHEN (NEW.source IS NOT NULL AND NOT pg_catalog.pg_has_role(
+        NEW.owner::pg_catalog.text::pg_catalog.regrole, 'USAGE'::pg_catalog.text))
+    EXECUTE FUNCTION hilo.own_row();
+ALTER TABLE _hilo.sequence ENABLE ALWAYS TRIGGER refuse_source;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.source
     FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
 ALTER TABLE _hilo.source ENABLE REPLICA TRIGGER replicated;
@@ -1207,6 +1218,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                   ('missing_owner', 'A', '{sequence}'),
                   ('missing_role', 'A', '{default_privilege}'),
                   ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
+                  ('refuse_source', 'A', '{sequence}'),
                   ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, source, privilege, default_privilege}'),
                   ('replicated', 'R', '{sequence, position, free_range, lease, source, privilege, default_privilege}'),
                   ('restored', 'O', '{position, free_range, lease, source}')) AS v (name, fires, relations)) w
@@ -2004,9 +2016,11 @@ BEGIN ATOMIC
                data_type => (r.there ->> 'data_type'::text)::regtype,
                block_size => COALESCE((r.there ->> 'block_size'::text)::bigint, 0::bigint),
                key_format => r.there ->> 'key_format'::text,
+               -- One process asks for all sequences whose queries begin with the same comment.
                source => pg_catalog.format(
-                   'SELECT v.first, v.last '
+                   '-- server %s' || pg_catalog.chr(10) || 'SELECT v.first, v.last '
                    'FROM %I.hilo_ask_server(%L, $1, $2, $3, %L, %L, %L) AS v',
+                   pg_catalog.md5($2::text),
                    (SELECT n.nspname FROM pg_catalog.pg_extension e
                       JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
                      WHERE e.extname = 'hilo'::name),
@@ -2302,9 +2316,15 @@ DECLARE
         'ON CONFLICT (entity_name) DO UPDATE SET hi_value = t.hi_value + @blocks@';
     mapper record;
     counter record;
+    here CONSTANT text :=
+        '(SELECT concat_ws(''/'', c.system_identifier, substr(pg_walfile_name('
+        'pg_current_wal_lsn()), 1, 8), d.oid) FROM pg_control_system() c, pg_database d '
+        'WHERE d.datname = current_database())';
+    place text;
     query text;
     marks text[];
 BEGIN
+    EXECUTE 'SELECT ' || here INTO place;
     SELECT m.* INTO mapper FROM hilo.mappers() m WHERE m.client = source_of.client;
     SELECT c.relkind, c.relpersistence, o.seqincrement AS increment, o.seqmin AS low,
            o.seqcycle AS cycle, o.seqcache AS cache INTO counter
@@ -2359,7 +2379,10 @@ BEGIN
         query := replace(query, marks[i], marks[i + 1]);
     END LOOP;
     -- hilo_check reads what the comment says.
-    RETURN format('/* %s of %s */ ', client, size)
+    -- A server that took over from another may have the counter as it was earlier.
+    RETURN format('/* %s of %s */ SELECT CASE WHEN %s = %L THEN 0 ELSE (''the counter may lack '
+                  'numbers, since another server drew from it: call hilo_attach again, '' '
+                  '|| clock_timestamp()::text)::bigint END; ', client, size, here, place)
            || format(query, quote_literal(relation::text) || '::regclass', relation::text,
                      quote_literal(entity));
 END;

@@ -265,9 +265,15 @@ DECLARE
         'ON CONFLICT (entity_name) DO UPDATE SET hi_value = t.hi_value + @blocks@';
     mapper record;
     counter record;
+    here CONSTANT text :=
+        '(SELECT concat_ws(''/'', c.system_identifier, substr(pg_walfile_name('
+        'pg_current_wal_lsn()), 1, 8), d.oid) FROM pg_control_system() c, pg_database d '
+        'WHERE d.datname = current_database())';
+    place text;
     query text;
     marks text[];
 BEGIN
+    EXECUTE 'SELECT ' || here INTO place;
     SELECT m.* INTO mapper FROM hilo.mappers() m WHERE m.client = source_of.client;
     SELECT c.relkind, c.relpersistence, o.seqincrement AS increment, o.seqmin AS low,
            o.seqcycle AS cycle, o.seqcache AS cache INTO counter
@@ -322,7 +328,10 @@ BEGIN
         query := replace(query, marks[i], marks[i + 1]);
     END LOOP;
     -- hilo_check reads what the comment says.
-    RETURN format('/* %s of %s */ ', client, size)
+    -- A server that took over from another may have the counter as it was earlier.
+    RETURN format('/* %s of %s */ SELECT CASE WHEN %s = %L THEN 0 ELSE (''the counter may lack '
+                  'numbers, since another server drew from it: call hilo_attach again, '' '
+                  '|| clock_timestamp()::text)::bigint END; ', client, size, here, place)
            || format(query, quote_literal(relation::text) || '::regclass', relation::text,
                      quote_literal(entity));
 END;

@@ -12,6 +12,15 @@ use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
 use crate::process::rights::{with_rights_of, with_settings};
 
+/// What the queries have in common that one process asks: their first line if it is a comment, else
+/// the whole.
+pub fn common_part(query: &str) -> &str {
+    match query.split_once('\n') {
+        Some((first, _)) if first.starts_with("--") => first,
+        _ => query,
+    }
+}
+
 /// The first and the last value of each range that the query brings. Nothing that it does to this
 /// process outlives the call, but for connections that an extension keeps: a process asks the
 /// sources of one owner only.

@@ -3,7 +3,7 @@
 //! down, its wait ends with an error.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 
 use pgrx::pg_sys;
 
@@ -21,6 +21,10 @@ static KEPT: [AtomicU64; MOST as usize / 64] = [const { AtomicU64::new(0) }; MOS
 static RUNNING: AtomicBool = AtomicBool::new(false);
 /// They are to be cut.
 static CUT: AtomicBool = AtomicBool::new(false);
+
+/// How often it has been cut since the query was to end, and after how often the process ends.
+static TICKS: AtomicU32 = AtomicU32::new(0);
+const PATIENT: u32 = 10;
 
 /// The number of the timeout that repeats it, as Postgres has registered it.
 static TIMEOUT: Global<Cell<Option<i32>>> = Global::new(Cell::new(None));
@@ -61,6 +65,7 @@ pub struct Cuttable(());
 impl Cuttable {
     pub fn begin() -> Cuttable {
         CUT.store(false, SeqCst);
+        TICKS.store(0, SeqCst);
         RUNNING.store(true, SeqCst);
         if let Some(id) = TIMEOUT.get() {
             let at = crate::process::ffi::now().0 + i64::from(AGAIN) * 1000;
@@ -105,7 +110,17 @@ pub fn cut() {
 /// # Safety
 /// It may run at any moment.
 unsafe extern "C-unwind" fn on_tick() {
-    if CUT.load(SeqCst) {
-        cut();
+    if !CUT.load(SeqCst) {
+        return;
+    }
+    cut();
+    // A query that catches each cancel would go on. The end of the process it cannot catch, and its
+    // request is made again.
+    if TICKS.fetch_add(1, SeqCst) >= PATIENT {
+        // SAFETY: core's own handlers set these flags.
+        unsafe {
+            (&raw mut pg_sys::ProcDiePending).write_volatile(1);
+            (&raw mut pg_sys::InterruptPending).write_volatile(1);
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::catalog::owned::{self, LentRows, Owned};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock, next_command};
-use crate::catalog::{CatalogOids, numbering, table};
+use crate::catalog::{CatalogOids, numbering, source_query, table};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::shared::Shared;
@@ -296,7 +296,11 @@ fn lend_received(
             && lent == 0
             && chosen.returned.is_empty()
             && (chosen.left == 0 || chosen.unmet > 0),
-        asks: asks.map(|query| Asks { owner: sequence.owner, query, key }),
+        asks: asks.map(|query| Asks {
+            owner: sequence.owner,
+            query: source_query::common_part(&query).to_owned(),
+            key,
+        }),
         blocks: chosen.blocks,
         free: chosen.returned,
         size,

@@ -1,6 +1,7 @@
 //! A process that asks sources. It makes the requests that the database's worker has written down,
-//! for the sequences of one owner that have the same query. So nothing that the query of an owner
-//! leaves in it reaches another's, and what holds up one query holds up no other.
+//! for the sequences of one owner whose queries are the same, or begin with the same comment. So
+//! nothing that the query of an owner leaves in it reaches another's, and what holds up one query
+//! holds up no other.
 //!
 //! A request is made in one transaction with what becomes of its answer. Until that is committed,
 //! it is made again, with the same uuid.
@@ -98,7 +99,7 @@ pub extern "C-unwind" fn hilo_source_main(argument: pg_sys::Datum) {
 const PATIENCE: Duration = Duration::from_secs(1);
 
 fn group_of(sequence: &Sequence) -> Option<Group> {
-    let query = sequence.definition.source.clone()?;
+    let query = source_query::common_part(sequence.definition.source.as_deref()?).to_owned();
     Some(Group { owner: sequence.owner.to_u32(), query })
 }
 
@@ -264,7 +265,8 @@ fn receive(
         return Err(HiloError::SourceChanged);
     };
     let now = definitions::by_id(&ids, sequence.id)?;
-    let now = now.filter(|now| group_of(now) == group_of(sequence));
+    let asked = (sequence.owner, &sequence.definition.source);
+    let now = now.filter(|now| (now.owner, &now.definition.source) == asked);
     let Some(now) = now.filter(|_| locked.position.is_ours() && !locked.position.may_lack()) else {
         return Err(HiloError::SourceChanged);
     };

@@ -55,14 +55,18 @@ impl Worker {
         if processes.contains_key(&(owner, query.clone())) {
             return;
         }
-        match register(self.database, key.sequence) {
+        // Half of the places are for others.
+        // SAFETY: a setting that is read when the server starts.
+        let most = unsafe { pg_sys::max_worker_processes } as usize / 2;
+        let place = processes.len() < most.max(1);
+        match place.then(|| register(self.database, key.sequence)).flatten() {
             Some(handle) => {
                 processes.insert((owner, query), Process { handle, at: Instant::now() });
             }
             None => {
                 let code = PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED as i32;
-                let message = "no background worker is free to ask its source: \
-                               max_worker_processes is too low";
+                let message = "no background worker is free to ask its source: raise \
+                               max_worker_processes, or let fewer queries ask at once";
                 let fault = Fault::new(code, FaultKind::Other, message, ffi::now());
                 self.shared.source_failed(&key, fault, false);
             }

@@ -50,7 +50,7 @@ fn each_trigger_that_was_disabled_is_found_and_mended() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     let before = triggers(&mut client);
-    assert_eq!(before.len(), 25);
+    assert_eq!(before.len(), 26);
     let mend = |client: &mut Client, changed: &str| {
         client.run(changed);
         let fixes = client.all::<String>(FIXES);

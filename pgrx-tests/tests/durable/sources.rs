@@ -109,7 +109,8 @@ fn a_request_is_repeated_until_its_answer_is_committed() {
 /// is served.
 #[test]
 fn nothing_is_served_of_a_bad_answer() {
-    let cluster = Cluster::with_hilo();
+    // Each has another query, and so a process, half of the places for which are for others.
+    let cluster = Cluster::builder().config("max_worker_processes", "40").start_with_hilo();
     let mut client = cluster.connect("postgres");
     let bad = [
         ("SELECT 1", "two columns of type bigint"),
@@ -262,6 +263,61 @@ fn a_sequence_with_a_source_stays_with_its_owner() {
     alice.run("SELECT hilo_alter('tickets', source => '')");
     client.run("SELECT hilo_set_owner('tickets', 'postgres')");
     cluster.finish();
+}
+
+/// Whoever may write to every table has no query run as another role.
+#[test]
+fn nobody_writes_a_source_for_another_role() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('orders'); CREATE ROLE writer LOGIN;
+         GRANT pg_read_all_data, pg_write_all_data TO writer",
+    );
+    let mut writer = cluster.connect_as("writer", "postgres");
+    let query = "SELECT 1::bigint, 1::bigint";
+    writer.refusal(&format!("UPDATE _hilo.sequence SET source = '{query}'")).is("39P01");
+    let columns: String = client.one(
+        "SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute
+          WHERE attrelid = '_hilo.sequence'::regclass AND attnum > 2 AND attname <> 'source'",
+    );
+    writer.run(&format!(
+        "INSERT INTO _hilo.sequence (id, name, source, {columns})
+         SELECT 99, 'planted', '{query}', {columns} FROM _hilo.sequence"
+    ));
+    let mine = "SELECT count(*) FROM _hilo.sequence
+                 WHERE owner::text = 'writer' AND source LIKE '%did not exist%'";
+    assert_eq!(client.one::<i64>(mine), 1);
+}
+
+/// What a sequence has served by its own numbers, or got from another source, no source brings again.
+#[test]
+fn no_source_brings_what_was_served_before() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let counter = "SELECT min(v), max(v) FROM (SELECT nextval(''public.counter'') v FROM generate_series(1, $2)) n";
+    client.run("CREATE SEQUENCE counter; CREATE SEQUENCE other");
+    for (name, moved) in [("advanced", "hilo_advance"), ("set", "hilo_setval")] {
+        client.run(&format!("SELECT hilo_create('{name}')"));
+        client.draw(name, 100);
+        client.run(&format!("SELECT {moved}('{name}', 1000)"));
+        client.run(&format!("SELECT hilo_alter('{name}', source => '{counter}')"));
+        // The counter stands lower at first: what it gives then is refused.
+        assert!(client.one::<i64>(&format!("SELECT hilo_nextval('{name}')")) > 1000, "{name}");
+    }
+    client.run("SELECT hilo_create('back')");
+    client.draw("back", 100);
+    client.run("SELECT hilo_advance('back', 1000)");
+    client.run(&format!("SELECT hilo_alter('back', source => '{counter}')"));
+    client.run("SELECT hilo_alter('back', source => '')");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('back')"), 1001);
+    client.run("SELECT setval('counter', 1, false); SELECT hilo_attach('both', 'counter')");
+    let mut seen = client.draw("both", 100);
+    client.run("SELECT hilo_attach('both', 'other')");
+    seen.extend(client.draw("both", 1_000));
+    assert_unique("both", &seen);
+    let refused = "SELECT coalesce(last_error, '') LIKE '%may have served%' FROM hilo_stat_sources";
+    assert!(client.all::<bool>(refused).contains(&true));
 }
 
 /// What a source cannot go together with is refused, both ways.

@@ -6,7 +6,7 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{LockedSequence, Sequence};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::sources::{self, Supply, hull};
-use crate::catalog::{catalog_oids, node, numbering};
+use crate::catalog::{catalog_oids, node, numbering, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{
@@ -58,22 +58,36 @@ fn begin(owned: &LockedSequence, options: &Options, owned_by: Option<ColumnRef>)
     let new = Sequence { definition, ..old.clone() };
     check_source_nodes(&new, position.nodes).or_raise();
     let mut supply = supply(&position);
-    let last = position.last_value(&old.definition);
-    let own = last.map(|last| (last.min(position.base), last.max(position.base)));
-    supply.own = hull(supply.own, own);
+    supply.own = hull(supply.own, served_by_itself(old, &position));
     write(&position, &supply);
     let base = new.definition.grid_base();
     let begun = numbering::starting_at(old, &position, &new.definition, base).or_raise();
     ended.share(begun);
 }
 
-/// Forgets an open request.
+/// The lowest and the highest value that its own numberings may have served. Of those before the
+/// last one it is known only that they began within the bounds, and ended before this one.
+fn served_by_itself(sequence: &Sequence, position: &Position) -> Option<(i64, i64)> {
+    let definition = &sequence.definition;
+    let last = takeover::at_most(sequence, position).last_value(definition);
+    if position.is_first() {
+        return last.map(|last| (last.min(position.base), last.max(position.base)));
+    }
+    let last = last.unwrap_or(position.base.saturating_sub(definition.increment));
+    Some(match definition.increment > 0 {
+        true => (definition.min_value.min(last), last),
+        false => (last, definition.max_value.max(last)),
+    })
+}
+
+/// Forgets an open request. What the other source has brought comes from this one no more.
 fn change(sequence: &Sequence) {
     ended::lock(sequence);
     let (ids, node) = (catalog_oids().or_raise(), node::id().or_raise());
     if let Some(position) = positions::find(&ids, sequence.id, node).or_raise() {
         let mut supply = supply(&position);
         supply.request = None;
+        supply.own = hull(supply.own, supply.brought);
         write(&position, &supply);
     }
 }
@@ -90,7 +104,8 @@ fn end(
     let ended = Restart::close_any(old);
     let position = *ended.position();
     let mut supply = supply(&position);
-    if start.is_none() && (supply.brought.is_some() || supply.request.is_some()) {
+    let may_lack = !position.is_ours() || position.may_lack();
+    if start.is_none() && (supply.brought.is_some() || supply.request.is_some() || may_lack) {
         HiloError::SourceUsed(old.name.to_string()).raise();
     }
     let used = hull(supply.own, supply.brought);

@@ -197,6 +197,11 @@ fn is_served_here(id: SequenceId) -> Result<bool, HiloError> {
     Ok(own.iter().any(Position::is_ours))
 }
 
+/// The source of a sequence that has one on another server. Here it fails until its owner sets
+/// one: a server runs no query that another sends, and makes no numbers between those of a source.
+const FROM_ELSEWHERE: &str =
+    "SELECT NULL::bigint, NULL::bigint /* the sequence has its source on another server */";
+
 /// The options that the numbers are made of.
 fn numbers(of: &Definition) -> (DataType, [i64; 4], [bool; 3]) {
     let bounds = [of.start_value, of.increment, of.min_value, of.max_value];
@@ -249,7 +254,12 @@ fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
         return Ok(Verdict::KeepOut);
     }
     roles::depend_on(new.owner)?;
-    Ok(Verdict::Accept)
+    if new.definition.source.is_none() {
+        return Ok(Verdict::Accept);
+    }
+    let mut kept = new.clone();
+    kept.definition.source = Some(FROM_ELSEWHERE.into());
+    Ok(Verdict::With((1..).zip(kept.values()).collect()))
 }
 
 /// The sequence that `new`, which has arrived, makes of `old`.
@@ -283,6 +293,13 @@ fn merged(old: &Sequence, new: &Sequence) -> Result<Sequence, HiloError> {
         merged.definition =
             Definition { block_size, slice_size, key_format, ..old.definition.clone() };
     }
+    // A source is this server's own: what the other one brings there is not brought here.
+    let (known, arrived) = (&old.definition, &new.definition);
+    merged.definition.reserve_ahead = known.reserve_ahead;
+    merged.definition.source = match (&known.source, &arrived.source) {
+        (None, Some(_)) if !is_served_here(old.id)? => Some(FROM_ELSEWHERE.into()),
+        (kept, _) => kept.clone(),
+    };
     Ok(merged)
 }
 
