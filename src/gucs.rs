@@ -58,7 +58,7 @@ fn define_sizes(preloaded: bool) {
     let at_start = || if preloaded { Postmaster } else { Sighup };
     int(c"hilo.max_sequences", &MAX_SEQUENCES, (16, 1_000_000), at_start(), NONE,
         c"Sets the maximum number of sequences that can be active at the same time.",
-        c"Each slot takes about 2.5 kB of shared memory. When all slots are taken, the longest \
+        c"Each slot takes about 3.2 kB of shared memory. When all slots are taken, the longest \
           idle sequence is flushed to the catalog.");
     int(c"hilo.max_backend_slices", &MAX_BACKEND_SLICES, (1, 4096), at_start(), NONE,
         c"Sets the maximum number of sequences of which one session can hold a slice.",

@@ -118,8 +118,9 @@ fn an_unknown_test_is_answered_with_the_known_ones() {
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
     let unknown = run(&[("TEST", "crush")]);
-    for said in ["there is no test crush", "durable: ", " crash ", " parity ", "torture"] {
-        assert!(unknown.contains(said), "{unknown}");
+    assert!(unknown.contains("there is no test crush"), "{unknown}");
+    for said in ["durable:", "crash", "parity", "torture:"] {
+        assert!(unknown.split_whitespace().any(|word| word == said), "{unknown}");
     }
     assert!(run(&[("CASE", "kill")]).contains("set that too"));
 }

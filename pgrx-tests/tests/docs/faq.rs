@@ -45,9 +45,9 @@ fn a_crash_costs_little_used_sequences_about_a_hundred_values() {
     cluster.finish();
 }
 
-/// With the default settings and 100 connections, the shared memory of a server that preloads hilo is some 30 MB.
+/// With the default settings and 100 connections, the shared memory of a server that preloads hilo is some 34 MB.
 #[test]
-fn the_memory_is_some_thirty_megabytes() {
+fn the_memory_is_as_the_page_says() {
     let defaults = [("max_connections", "100"), ("max_worker_processes", "8")];
     let builder = defaults
         .into_iter()
@@ -55,7 +55,7 @@ fn the_memory_is_some_thirty_megabytes() {
     let cluster = builder.start_with_hilo();
     let size = "SELECT allocated_size FROM pg_shmem_allocations WHERE name = 'hilo'";
     for bytes in cluster.connect("postgres").all::<i64>(size) {
-        assert!((27_000_000..33_000_000).contains(&bytes), "{bytes}");
+        assert!((31_000_000..36_000_000).contains(&bytes), "{bytes}");
     }
     cluster.finish();
 }
