@@ -273,7 +273,10 @@ DECLARE
     query text;
     marks text[];
 BEGIN
-    EXECUTE 'SELECT ' || here INTO place;
+    -- A standby refuses what comes next.
+    IF NOT pg_is_in_recovery() THEN
+        EXECUTE 'SELECT ' || here INTO place;
+    END IF;
     SELECT m.* INTO mapper FROM hilo.mappers() m WHERE m.client = source_of.client;
     SELECT c.relkind, c.relpersistence, o.seqincrement AS increment, o.seqmin AS low,
            o.seqcycle AS cycle, o.seqcache AS cache INTO counter
