@@ -67,17 +67,8 @@ fn values(
 
 /// The free ranges of a position's epoch, lowest first.
 pub fn free_of(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, HiloError> {
-    let mut free = Vec::new();
-    Table::read(ids.free_range)?.scan(
-        ids.free_range_pkey,
-        &free_keys(position),
-        Snapshot::Catalog,
-        |row| {
-            free.try_push(range(&row)).or_raise();
-            true
-        },
-    );
-    Ok(free)
+    let keys = free_keys(position);
+    Table::read(ids.free_range)?.collect(ids.free_range_pkey, &keys, |row| Some(range(row)))
 }
 
 /// The free ranges that overlap `hull`.
@@ -108,16 +99,19 @@ pub fn free_end(ids: &CatalogOids, position: &Position) -> Result<Index, HiloErr
     Ok(last.map_or(Index::ZERO, |row| range(&row).end))
 }
 
-/// The rows of ranges that are in some server's memory.
-fn lent_rows(table: &Table, ids: &CatalogOids, position: &Position) -> Vec<Row> {
-    let [a, b, c] = keys(position);
+fn rows(table: &Table, ids: &CatalogOids, keys: &[(i16, Match)]) -> Vec<Row> {
     let mut rows = Vec::new();
-    let lent = [a, b, c, (column::INCARNATION, Match::Int8Greater(FREE))];
-    table.scan(ids.free_range_pkey, &lent, Snapshot::Catalog, |row| {
+    table.scan(ids.free_range_pkey, keys, Snapshot::Catalog, |row| {
         rows.try_push(row).or_raise();
         true
     });
     rows
+}
+
+/// The rows of ranges that are in some server's memory.
+fn lent_rows(table: &Table, ids: &CatalogOids, position: &Position) -> Vec<Row> {
+    let [a, b, c] = keys(position);
+    rows(table, ids, &[a, b, c, (column::INCARNATION, Match::Int8Greater(FREE))])
 }
 
 /// The ranges that are in some server's memory, or were when that server's life ended.
@@ -169,11 +163,7 @@ pub(super) fn lend_chosen(
     wish: &Wish,
 ) -> Result<Chosen, HiloError> {
     let table = Table::write(ids.free_range)?;
-    let mut rows = Vec::new();
-    table.scan(ids.free_range_pkey, &free_keys(position), Snapshot::Catalog, |row| {
-        rows.try_push(row).or_raise();
-        true
-    });
+    let rows = rows(&table, ids, &free_keys(position));
     let free: Vec<Range> = memory::try_collect(rows.iter().map(range))?;
     let chosen = source::choose(&free, position.next_index, wish);
     let parts = chosen.returned.iter().chain(&chosen.blocks).copied();

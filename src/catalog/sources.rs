@@ -15,9 +15,8 @@ use crate::catalog::lease_id::{LeaseId, id_of, random, uuid_datum};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::scan::{Match, Snapshot};
 use crate::catalog::table::{Row, Table, next_command, text_datum};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::ffi;
-use crate::process::memory::TryGrow;
 
 /// A row of `_hilo.source`.
 #[derive(Clone, Debug, PartialEq)]
@@ -170,13 +169,8 @@ pub fn write(ids: &CatalogOids, position: &Position, supply: &Supply) -> Result<
 
 /// The requests of `node` that this server has written and that have no answer.
 pub fn open(ids: &CatalogOids, node: i32) -> Result<Vec<Supply>, HiloError> {
-    let mut open = Vec::new();
-    Table::read(ids.source)?.scan(ids.source_pkey, &[], Snapshot::Catalog, |row| {
-        let supply = Supply::from_row(&row);
-        if supply.node == node && supply.open_request().is_some() {
-            open.try_push(supply).or_raise();
-        }
-        true
-    });
-    Ok(open)
+    Table::read(ids.source)?.collect(ids.source_pkey, &[], |row| {
+        let supply = Supply::from_row(row);
+        (supply.node == node && supply.open_request().is_some()).then_some(supply)
+    })
 }
