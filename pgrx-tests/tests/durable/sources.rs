@@ -4,6 +4,8 @@ use std::net::TcpListener;
 use std::thread;
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, assert_unique, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// Another database, `centre`, that gives numbers away for good, the same for the same request.
 fn with_centre() -> (Cluster, Client) {
@@ -94,6 +96,10 @@ fn a_request_is_repeated_until_its_answer_is_committed() {
     let asked = "SELECT count(*) = 1 FROM given";
     wait_until("the source has been asked", LONG, || centre.one(asked));
     let request: String = centre.one("SELECT id::text FROM given");
+    // The process first: when the lock's holder dies, it would get the lock, and may still commit.
+    let asking: i32 =
+        centre.one("SELECT pid FROM pg_stat_activity WHERE backend_type = 'hilo source'");
+    kill(Pid::from_raw(asking), Signal::SIGKILL).expect("it runs");
     cluster.kill9_postmaster();
     cluster.start();
     assert!(waits.join().expect("the caller panicked"));
