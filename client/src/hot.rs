@@ -15,8 +15,8 @@ use crate::lane::{Lane, Took};
 
 /// The most lanes of one sequence.
 const MOST_LANES: usize = 64;
-/// Threads are in each other's way after so many lost races in one filling of their only lane. There
-/// must also be one for each of so many values.
+/// Threads are in each other's way after so many lost races in one filling of their only lane.
+/// There must also be one for each of so many values.
 const RACES_PER_TAKEN: (u32, u32) = (64, 64);
 
 /// Two cache lines: processors fetch them in pairs.
