@@ -87,8 +87,8 @@ fn branch_of(centre: &Cluster, names: &str, ahead: u64) -> Branch {
          CREATE SERVER centre FOREIGN DATA WRAPPER dblink_fdw
              OPTIONS (host '127.0.0.1', port '{}', dbname 'postgres', connect_timeout '3');
          CREATE USER MAPPING FOR postgres SERVER centre OPTIONS (user 'postgres');
-         SELECT hilo_attach_server(name, 'centre') FROM {names} AS name;
-         SELECT hilo_alter(name, reserve_ahead => '{ahead} s') FROM {names} AS name",
+         SELECT hilo_attach_server(name, 'centre') FROM {names} AS t (name);
+         SELECT hilo_alter(name, reserve_ahead => '{ahead} s') FROM {names} AS t (name)",
         link.port()
     ));
     Branch { cluster, link }
@@ -156,7 +156,6 @@ pub fn measure(bench: &mut Bench) {
     );
     let mut centre = Cluster::builder().config("max_connections", "60").start_with_hilo();
     centre.connect("postgres").run(&format!("SELECT hilo_create(name) FROM {names} AS t (name)"));
-    let names = format!("{names} AS t (name)").replace(" AS t (name)", "");
     let branches: Vec<Branch> = thread::scope(|scope| {
         let made: Vec<_> = (0..load.branches)
             .map(|_| scope.spawn(|| branch_of(&centre, &names, load.reserve_ahead)))
