@@ -94,6 +94,11 @@ impl Example {
         &self.places["pooler"]
     }
 
+    /// The settings that let PHP find a later version of the packages.
+    pub fn later(&self) -> String {
+        format!(":{}", self.places["later"].display())
+    }
+
     /// Runs `commands` in turn, each a program with its arguments, in a copy of the folder. `environment` says more
     /// than where `cluster` is, or something else.
     #[track_caller]

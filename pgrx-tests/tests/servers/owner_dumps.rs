@@ -174,6 +174,50 @@ fn the_owner_restores_definitions_and_positions() {
     }
 }
 
+/// Postgres refuses the owner a table that forces its policies on the owner. What hilo has is dumped all the same, and
+/// the restored columns continue behind rows that were hidden.
+#[test]
+fn forced_policies_hide_rows_and_no_numbers() {
+    for schema in LAYOUTS {
+        let cluster = Cluster::builder().preload(true).start();
+        let steps = shop(&cluster, schema);
+        let mut owner = cluster.connect_as("shop_owner", "shop");
+        owner.run(
+            "CREATE TABLE hidden (id bigserial, who text);
+             CREATE POLICY few ON hidden USING (who = 'owner') WITH CHECK (true);
+             CREATE POLICY few ON orders USING (id <= 10) WITH CHECK (true);
+             ALTER TABLE hidden ENABLE ROW LEVEL SECURITY; ALTER TABLE orders ENABLE ROW LEVEL SECURITY;
+             ALTER TABLE hidden FORCE ROW LEVEL SECURITY; ALTER TABLE orders FORCE ROW LEVEL SECURITY",
+        );
+        cluster.connect("shop").run("INSERT INTO hidden VALUES (500, 'somebody')");
+        // All rows count when a column moves, and when it moves back.
+        owner.run("SELECT hilo_adopt('hidden', 'id')");
+        let insert = "INSERT INTO hidden (who) VALUES ('owner') RETURNING id";
+        assert_eq!(owner.one::<i64>(insert), 501);
+        owner.run("SELECT hilo_release('hidden', 'id'); SELECT hilo_adopt('hidden', 'id')");
+        assert_eq!(owner.one::<i64>(insert), 502);
+
+        let mut dump = cluster.tool("pg_dump", "shop");
+        let said = dump.args(["--username=shop_owner", "--file=/dev/null"]).output();
+        let said = said.expect("it runs").stderr;
+        let said = String::from_utf8_lossy(&said);
+        assert!(said.contains("row-level security policy for table \"hidden\""), "{said}");
+        let file = owners_dump(&cluster, &["--format=custom", "--enable-row-security"]);
+        create(&cluster, "copy", schema);
+        let mut restore = cluster.tool("pg_restore", "copy");
+        run(restore.args(["--exit-on-error", "--enable-row-security", "-d", "copy"]).arg(file));
+        let mut copy = cluster.connect("copy");
+        let definitions = copy.all::<String>(DEFINITIONS);
+        assert_eq!(definitions, cluster.connect("shop").all::<String>(DEFINITIONS));
+        assert_eq!(copy.all::<i64>("SELECT id FROM hidden ORDER BY 1"), [501, 502]);
+        assert_eq!(copy.one::<i64>("SELECT count(*) FROM orders"), 10);
+        assert_eq!(copy.one::<i64>(insert), 503);
+        assert_numbered(&mut copy);
+        assert!(copy.draw("steps", 40).iter().all(|value| !steps.contains(value)));
+        cluster.finish();
+    }
+}
+
 /// A dump of the tables' schema alone, by a role that may read no table of hilo's.
 #[test]
 fn a_schema_is_dumped_and_restored_by_itself() {
