@@ -222,7 +222,7 @@ fn forced_policies_hide_rows_and_no_numbers() {
         assert_eq!(definitions, cluster.connect("shop").all::<String>(DEFINITIONS));
         assert_eq!(copy.all::<i64>("SELECT id FROM hidden ORDER BY 1"), [501, 502]);
         assert_eq!(copy.one::<i64>("SELECT count(*) FROM orders"), 10);
-        assert_eq!(copy.one::<i64>(insert), 503);
+        assert!(copy.one::<i64>(insert) > 502);
         assert_numbered(&mut copy);
         assert!(copy.draw("steps", 40).iter().all(|value| !steps.contains(value)));
         cluster.finish();
