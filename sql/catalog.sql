@@ -390,9 +390,9 @@ CREATE TRIGGER missing_role BEFORE INSERT ON _hilo.default_privilege
     EXECUTE FUNCTION hilo.skip_default();
 ALTER TABLE _hilo.default_privilege ENABLE ALWAYS TRIGGER missing_role;
 
--- These triggers handle what logical replication brings, from any publication. They fire for its workers only
--- (session_replication_role = replica), and not in a restore. What they accept and what they keep out:
--- docs/multi-node.md.
+-- These triggers handle what logical replication brings, from any publication. They fire for its
+-- workers only (session_replication_role = replica), and not in a restore. docs/multi-node.md says
+-- what they accept and keep out.
 
 CREATE FUNCTION hilo.replicated() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated';

@@ -490,8 +490,8 @@ COMMENT ON FUNCTION hilo_refill(uuid[], bigint[], uuid[], text[], bigint[], uuid
     'are null, contain null, or are not of one length; 25006; the commit may fail as for the '
     'functions of each row.';
 
--- PL/pgSQL, because an error has to name the request. What is read after hilo_lease is the newest that there is, so a
--- request that comes late finds the one that came after it.
+-- PL/pgSQL, because an error has to name the request. A statement after hilo_lease reads the newest
+-- rows, so a request that comes late finds the one that came after it.
 CREATE FUNCTION hilo_transfer(
     name hilo_sequence, n bigint, receiver text, request uuid,
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
