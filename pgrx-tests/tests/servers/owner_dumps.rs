@@ -149,7 +149,6 @@ fn the_owner_restores_definitions_and_positions() {
         let cluster = Cluster::builder().preload(true).start();
         let steps = shop(&cluster, schema);
         let mut owner = cluster.connect_as("shop_owner", "shop");
-        let file = owners_dump(&cluster, &["--format=custom"]);
         // Positions without a use: behind what core's sequences have served, and where the owner wants them.
         owner.run(
             "CREATE TABLE late (id serial); INSERT INTO late SELECT FROM generate_series(1, 20);
@@ -157,6 +156,7 @@ fn the_owner_restores_definitions_and_positions() {
              SELECT hilo_create('set'), hilo_setval('set', 700);
              SELECT hilo_create('set gapless', gapless => true), hilo_setval('set gapless', 70)",
         );
+        let file = owners_dump(&cluster, &["--format=custom"]);
         let sequences: String =
             statements.iter().flat_map(|sql| owner.all::<String>(sql)).collect();
 

@@ -28,7 +28,7 @@ const MOVED: [&CStr; 7] =
 const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint /* the owner did not exist */";
 
 /// COPY of such a dump, as one that fills the tables where they are now; any other statement as it
-/// is. What a client has prepared, or a function's text, stays as it was written.
+/// is. A statement that a client has prepared stays as it was written.
 ///
 /// # Safety
 /// `statement` must be one that is about to be executed.
