@@ -107,8 +107,8 @@ pub fn assert_later_shop_serves_on(client: &mut Client) {
     client.refusal("SELECT hilo_nextval('goods')").is("42704");
 }
 
-/// ALTER EXTENSION hilo UPDATE makes of a release's objects what a new database has, and its sequences
-/// continue, whether it goes through the releases between one by one or at once.
+/// ALTER EXTENSION hilo UPDATE makes of a release's objects what a new database has, and its
+/// sequences continue. It goes through the releases between one by one, or at once.
 #[test]
 fn an_upgraded_catalog_equals_a_fresh_one() {
     let all = ["0.2.0", "0.3.0", CURRENT];
