@@ -21,8 +21,8 @@ fn draw(client: &mut Client, table: &str) -> i64 {
     client.one(&format!("INSERT INTO {table} DEFAULT VALUES RETURNING id::bigint"))
 }
 
-/// The new sequence continues beyond the old one, what sessions have cached of it, and the values of all columns, also
-/// of tables that inherit; and what was prepared before draws from it.
+/// The new sequence continues beyond the old one, what sessions have cached of it, and the values
+/// of all columns, also of tables that inherit. And what was prepared before draws from it.
 #[test]
 fn columns_that_share_a_sequence_go_together() {
     let (cluster, mut client) = cluster();
@@ -223,8 +223,8 @@ const MESSY: &str = "
     CREATE DOMAIN moved AS bigint DEFAULT hilo_nextval('h'); CREATE TABLE moves (id moved);
     SET ROLE stranger; CREATE TABLE theirs (id serial); RESET ROLE; RESET search_path";
 
-/// Each column that draws from a sequence has a row, which says the same before and afterwards; one that cannot be moved
-/// does not keep the others.
+/// Each column that draws from a sequence has a row, which says the same before and afterwards. One
+/// that cannot be moved does not keep the others.
 #[test]
 fn a_schema_moves_with_one_call() {
     let (cluster, mut client) = cluster();

@@ -1,5 +1,5 @@
-//! The programs in examples/, which docs/clients.md and docs/migrating.md explain, do what they say with the real client libraries, and no
-//! value comes twice while others draw from the same sequence.
+//! The programs in examples/, which docs/clients.md and docs/migrating.md explain, do what they say
+//! with the real client libraries. No value comes twice while others draw from the same sequence.
 
 use std::collections::BTreeSet;
 use std::fs;
