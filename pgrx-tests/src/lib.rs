@@ -1,8 +1,8 @@
 //! Real Postgres clusters for tests that need commits, crashes and more than one server.
 //!
 //! A test starts a [`Cluster`], connects to it with [`Cluster::connect`], and does to it what an
-//! operator or an accident would do. A cluster that goes out of scope stops, removes its files, and
-//! fails its test if the server's log contains a crash that the test did not expect.
+//! operator or an accident would do. A cluster that goes out of scope stops and removes its files.
+//! It fails its test if the server's log contains a crash that the test did not expect.
 
 mod accounting;
 pub mod browser;
