@@ -1,6 +1,7 @@
-//! A centre and eight branches, each with two hundred sequences and clients at a fixed rate, through
-//! links of 100 ms a round trip; and what happens to the centre. Beside it, what a call of a branch
-//! costs on a server of its own.
+//! A centre and eight branches. Each has two hundred sequences, and clients at a fixed rate; the
+//! links have 100 ms a round trip. Then the centre fails in several ways.
+//!
+//! Beside it, what a call of a branch costs on a server of its own.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
@@ -239,8 +240,8 @@ fn trouble(fault: &str, load: &Fleet, centre: &mut Cluster, branches: &[Branch])
     }
 }
 
-/// `branches/call/WAY`: nanoseconds for a call, of a sequence with a source, of one without, and of
-/// this while the source of others is dead and somebody waits for it.
+/// `branches/call/WAY`: nanoseconds for a call of a sequence with a source, and of one without. The
+/// latter is measured again while another's source is dead and somebody waits for it.
 pub fn calls(bench: &mut Bench) {
     let centre = Cluster::builder().start_with_hilo();
     centre

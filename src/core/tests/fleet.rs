@@ -1,6 +1,6 @@
-//! A centre and a thousand branches on virtual time: round trips over a wide area, restarts one
-//! after the other, and a region that is cut off for an hour. The policy and the retries are those
-//! of the server. Nothing sleeps.
+//! A centre and a thousand branches on virtual time. There are round trips over a wide area,
+//! restarts one after the other, and a region that is cut off for an hour. The policy and the
+//! retries are those of the server. Nothing sleeps.
 //!
 //! `cargo test -p hilo-core --test fleet -- --nocapture` prints what the centre has had to do.
 

@@ -1,5 +1,5 @@
-//! A centre and its branches, each server with its own accidents; and sequences that draw from the
-//! counters of others, whose own clients draw beside them.
+//! A centre and its branches, each server with its own accidents. Beside them are sequences that
+//! draw from the counters of others, whose own clients draw too.
 
 mod accidents;
 mod audit;
