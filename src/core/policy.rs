@@ -21,7 +21,7 @@ const FADING: i64 = 64;
 /// enough for any rate.
 const RESERVATION: f64 = 0.1;
 /// The same for a request to a source: many slow sequences together are to cost it few requests.
-const REQUEST: f64 = 180.0;
+const REQUEST: f64 = 400.0;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
@@ -214,10 +214,11 @@ pub fn request_size(
     if held >= enough || (unmet <= 0 && !settings.prefetch) {
         return 0;
     }
-    let usual = ((demand.per_second * REQUEST) as i64).min(most / 8);
+    // A source that counts one by one still answers in time.
+    let usual = ((demand.per_second * REQUEST) as i64).min(most.min(settings.max_block) / 8);
     let gap = low.saturating_add((low / 2).max(usual)).saturating_sub(held);
     // The rate may have been that of a moment: more is asked with the next answer.
-    let several = usual.max(8 * block.max(1)).max(held);
+    let several = usual.max(8 * block.max(1)).max(held.min(settings.max_block));
     let wished = if settings.prefetch { gap.min(several).max(unmet) } else { unmet };
     match settings.fixed {
         Some(_) => whole_blocks(wished, block.max(1)),

@@ -38,7 +38,7 @@ impl Fleet {
             often: 25,
             reserve_ahead: 60,
             warm_up: Duration::from_secs(80),
-            time: Duration::from_secs(180),
+            time: Duration::from_secs(400),
             outage: Duration::from_secs(30),
         }
     }
