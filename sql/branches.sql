@@ -113,8 +113,8 @@ END;
 COMMENT ON FUNCTION hilo.remote_sequence(name, text) IS
     'Returns the row of hilo_sequences on a foreign server, with the schema of the extension there';
 
--- The request as the centre gets it rises with each new one, so it refuses one that comes late: first what was asked for
--- so far, then the version (7) and the attempt.
+-- The request as the centre gets it rises with each new one, so it refuses one that comes late. It
+-- is what was asked for so far, then the version (7) and the attempt.
 CREATE FUNCTION hilo.remote_request(asked bigint, attempt integer, request uuid) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (pg_catalog.lpad(pg_catalog.to_hex(asked & 281474976710655::bigint), 12, '0') || '700' || attempt::text
