@@ -2124,7 +2124,7 @@ COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
     'hilo_alter, 22023 if start is null, 55000 if start is not beyond what the sequence may have '
     'served, or if it has no source.';
 
--- What it runs elsewhere is committed there, so each node has what the next step reads. source: that of a branch, with
+-- Each step is committed elsewhere, so each node has what the next step reads. source: that of a branch, with
 -- '{name}' and '{numbering}'. The body runs as the caller, who has no USAGE of schema hilo.
 CREATE FUNCTION hilo.branch_on_workers(names text[], options jsonb, source text)
     RETURNS TABLE (name text, node text, action text)
@@ -2186,7 +2186,7 @@ BEGIN
       FROM pg_catalog.unnest(wanted) AS u (one)
      WHERE problems IS NULL AND NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = u.one);
     IF new IS NOT NULL THEN
-        -- What cannot be a branch is refused before anything is made.
+        -- A sequence that cannot have branches is refused before anything is made.
         PERFORM hilo_apply(pg_catalog.jsonb_build_object('hilo', 1, 'sequences', branches), false, true);
         EXECUTE 'SELECT r.success, r.result FROM pg_catalog.run_command_on_coordinator($1) r' INTO answer
           USING pg_catalog.format(apply, schema, new);

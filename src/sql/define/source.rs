@@ -43,8 +43,8 @@ pub fn alter(
     true
 }
 
-/// What the sequence holds of its own, or of another source, is not served any more: that source
-/// may be the same one after a renumbering, which knows nothing of what it gave before.
+/// Values that the sequence holds of its own, or of another source, are not served any more. That
+/// source may be the same one after a renumbering.
 fn begin(owned: &LockedSequence, options: &Options, owned_by: Option<ColumnRef>) {
     let old = &owned.sequence;
     let ended = Restart::close_any(old);

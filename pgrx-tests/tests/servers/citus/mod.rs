@@ -1,6 +1,6 @@
 //! On Citus every node calls `hilo_nextval`, so what is right for a single server serves numbers twice. Debian
-//! has no Citus: an extension of that name replaces it here, with the tables that hilo reads and the function that
-//! it calls, which connects to the other clusters with psql.
+//! has no Citus: an extension of that name replaces it here, with the tables that hilo reads and the functions that
+//! it calls, which connect to the other clusters with psql or dblink.
 
 mod added_again;
 mod alone;
