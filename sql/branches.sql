@@ -285,12 +285,12 @@ BEGIN
         '%2$I.hilo_node_summary(u.one::%2$I.hilo_sequence) OPERATOR(pg_catalog.->) ''sequences''::pg_catalog.text) AS e',
         wanted, schema);
     SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, CASE
-               WHEN pg_catalog.jsonb_typeof(n.value) = 'string' THEN n.value #>> '{}'
+               WHEN pg_catalog.jsonb_typeof(n.value) = 'string' THEN n.value #>> '{}'::text[]
                ELSE pg_catalog.format('its sequence "%s" is no branch of the coordinator', e.key) END), E'\n' ORDER BY n.key)
       INTO problems
       FROM pg_catalog.jsonb_each(found) n
       LEFT JOIN LATERAL pg_catalog.jsonb_each(CASE pg_catalog.jsonb_typeof(n.value) WHEN 'object' THEN n.value END) e
-             ON NOT pg_catalog.starts_with(coalesce(e.value ->> 'source', ''), pg_catalog.split_part(source, E'\n', 1))
+             ON NOT pg_catalog.starts_with(coalesce(e.value ->> 'source'::text, ''), pg_catalog.split_part(source, E'\n', 1))
      WHERE pg_catalog.jsonb_typeof(n.value) = 'string' OR e.key IS NOT NULL;
     SELECT pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.one)),
            pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.one, 'source', 'SELECT 1'))
@@ -311,10 +311,10 @@ BEGIN
                                                 '''{name}''', pg_catalog.quote_literal(q.name))))
           INTO branches
           FROM hilo_sequences q
-         CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(hilo_export(q.name::hilo_sequence) -> 'sequences') e
+         CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(hilo_export(q.name::hilo_sequence) -> 'sequences'::text) e
          WHERE q.name = ANY (wanted);
         EXECUTE on_workers INTO found USING pg_catalog.format(apply, schema, branches);
-        SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, n.value #>> '{}'), E'\n' ORDER BY n.key)
+        SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, n.value #>> '{}'::text[]), E'\n' ORDER BY n.key)
           INTO problems
           FROM pg_catalog.jsonb_each(found) n WHERE pg_catalog.jsonb_typeof(n.value) = 'string';
     END IF;
