@@ -95,8 +95,8 @@ fn a_worker_neither_begins_nor_moves() {
     super::finish(nodes);
 }
 
-/// After an import the coordinator is moved, and the second call lets the workers forget what they hold: no imported value
-/// is served by any node.
+/// After an import the coordinator is moved, and a second call lets the workers forget their
+/// values. So no node serves an imported one.
 #[test]
 fn workers_follow_a_renumbering() {
     let mut nodes = three();
@@ -121,9 +121,8 @@ fn workers_follow_a_renumbering() {
     super::finish(nodes);
 }
 
-/// Promise 1: a copy of a worker writes off what it finds, and so is no second server of the same values, whether Citus
-/// makes it a node of its own or it takes the place of the first one. A node that is removed gets no more, and goes on
-/// where it is added again.
+/// Promise 1: a copy of a worker writes off what it finds, so the two serve different values. A
+/// node that is removed gets no more, and goes on where it is added again.
 #[test]
 fn a_copy_of_a_worker_and_one_that_returns() {
     let mut nodes = three();
