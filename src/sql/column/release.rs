@@ -7,7 +7,6 @@ use pgrx::pg_sys;
 
 use hilo_core::options::DataType;
 
-use crate::catalog::catalog_oids;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::name::{Name, quoted};
 use crate::catalog::privileges::{self, Privileges};
@@ -63,9 +62,8 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let oid = create(&column, &sequence, kind, &bounds);
     set(oid, &sequence, &bounds, next);
     grant(oid, &sequence, &column, kind);
-    let ids = catalog_oids().or_raise();
     lease_news::write(Some(sequence.id)).or_raise();
-    leases::write_off(&ids, sequence.id).or_raise();
+    leases::write_off(sequence.id).or_raise();
     ddl_checks::release(locked, column.reference());
     oid.into()
 }

@@ -6,7 +6,7 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{LockedSequence, Sequence};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::sources::{self, Supply, hull};
-use crate::catalog::{catalog_oids, node, numbering, takeover};
+use crate::catalog::{node, numbering, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{
@@ -83,8 +83,8 @@ fn served_by_itself(sequence: &Sequence, position: &Position) -> Option<(i64, i6
 /// Forgets an open request. What the other source has brought comes from this one no more.
 fn change(sequence: &Sequence) {
     ended::lock(sequence);
-    let (ids, node) = (catalog_oids().or_raise(), node::id().or_raise());
-    if let Some(position) = positions::find(&ids, sequence.id, node).or_raise() {
+    let node = node::id().or_raise();
+    if let Some(position) = positions::find(sequence.id, node).or_raise() {
         let mut supply = supply(&position);
         supply.request = None;
         supply.own = hull(supply.own, supply.brought);
@@ -125,11 +125,11 @@ fn end(
 }
 
 fn supply(position: &Position) -> Supply {
-    sources::of(&catalog_oids().or_raise(), position).or_raise()
+    sources::of(position).or_raise()
 }
 
 fn write(position: &Position, supply: &Supply) {
-    sources::write(&catalog_oids().or_raise(), position, supply).or_raise();
+    sources::write(position, supply).or_raise();
 }
 
 /// `hilo.detach(name, start)`: the sequence numbers itself from now on. Returns `start`.

@@ -235,10 +235,10 @@ impl Wanted {
         given: Numbering,
         done: &mut All,
     ) -> Result<(), HiloError> {
-        let (ids, here) = (catalog_oids()?, node::serves(sequence)?);
+        let here = node::serves(sequence)?;
         let Numbering { base, nodes, stripe, .. } = given;
         let numbering = numbering::Numbering { base, nodes, stripe };
-        let first = numbering::given(&ids, sequence, &here, numbering, self.highest_node)?;
+        let first = numbering::given(sequence, &here, numbering, self.highest_node)?;
         // After a rollback the server may be told again, and would serve what this transaction has
         // drawn.
         uncommitted::note_origin(positions::insert(&first)?, Origin::Shared)?;
