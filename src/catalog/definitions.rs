@@ -78,7 +78,7 @@ impl Sequence {
         }
     }
 
-    pub fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
+    pub fn values(&self) -> [Option<pg_sys::Datum>; column::WIDTH] {
         let def = &self.definition;
         [
             Some(self.id.0.into()),

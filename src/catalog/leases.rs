@@ -210,7 +210,7 @@ pub fn insert(
 ) -> Result<(), HiloError> {
     let (_, last_value) = lease.ends(lease.range);
     let expires_at = lease.expires_at.map(|at| at.0.into());
-    let mut values: [Option<pg_sys::Datum>; column::COUNT] = [
+    let mut values: [Option<pg_sys::Datum>; column::WIDTH] = [
         Some(uuid_datum(&lease.id)),
         Some(lease.sequence.0.into()),
         Some(lease.node.into()),

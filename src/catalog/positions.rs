@@ -118,10 +118,10 @@ impl Position {
                 && (self.has_reserved() || self.system_id == system_id))
     }
 
-    pub(super) fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
+    pub(super) fn values(&self) -> [Option<pg_sys::Datum>; column::WIDTH] {
         let totals = self.totals.counters();
-        let mut values = [None; column::COUNT];
-        let (first, counters) = values.split_at_mut(column::COUNT - totals.len());
+        let mut values = [None; column::WIDTH];
+        let (first, counters) = values.split_at_mut(column::WIDTH - totals.len());
         first.copy_from_slice(&[
             Some(self.sequence.0.into()),
             Some(self.node.into()),

@@ -54,7 +54,7 @@ fn values(
     position: &Position,
     range: &Range,
     incarnation: i64,
-) -> [Option<pg_sys::Datum>; column::COUNT] {
+) -> [Option<pg_sys::Datum>; column::WIDTH] {
     [
         Some(position.sequence.0.into()),
         Some(position.node.into()),

@@ -102,7 +102,7 @@ impl Supply {
         }
     }
 
-    fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
+    fn values(&self) -> [Option<pg_sys::Datum>; column::WIDTH] {
         let request = self.request.as_ref();
         [
             Some(self.sequence.0.into()),
