@@ -23,7 +23,7 @@ pub enum Own {
 }
 
 /// Their names, in the order of [`Own`].
-pub(super) const NAMES: [&CStr; 8] = [
+pub const NAMES: [&CStr; 8] = [
     c"sequence",
     c"position",
     c"free_range",

@@ -12,6 +12,7 @@ use std::ffi::CStr;
 use pgrx::{pg_guard, pg_sys};
 
 use crate::catalog::columns::{free_range, lease, position, sequence, source};
+use crate::catalog::own;
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
 use crate::catalog::relation_named;
 use crate::catalog::scan::{Index, Match, Snapshot};
@@ -20,14 +21,10 @@ use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::sql::call::trigger::{Event, Fired, refuse, trigger_functions};
 
-/// The tables that were in schema `hilo` before 0.4.0, where a dump of that time has its rows go.
-const MOVED: [&CStr; 7] =
-    [c"sequence", c"position", c"free_range", c"gap", c"lease", c"privilege", c"default_privilege"];
-
 /// The source of a restored sequence whose owner does not exist.
 const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint /* the owner did not exist */";
 
-/// Has COPY of such a dump fill the tables where they are now.
+/// Has COPY of a dump from before 0.4.0, whose tables were in schema `hilo`, fill those of today.
 ///
 /// # Safety
 /// `copy` must be the node of a statement that may be changed.
@@ -40,7 +37,7 @@ pub unsafe extern "C-unwind" fn follow_tables(copy: *mut pg_sys::CopyStmt) {
         let name = CStr::from_ptr(relation.relname);
         let old = c"hilo";
         if (*copy).is_from
-            && MOVED.contains(&name)
+            && own::NAMES.contains(&name)
             && !relation.schemaname.is_null()
             && CStr::from_ptr(relation.schemaname) == old
             && pg_sys::get_relname_relid(
