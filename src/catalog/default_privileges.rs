@@ -11,7 +11,7 @@ use crate::catalog::definitions::Sequence;
 use crate::catalog::own::{self, Own};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles;
-use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::scan::Match;
 use crate::catalog::table::{Row, Table, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
 
@@ -68,7 +68,7 @@ pub fn apply(sequence: &Sequence) -> Result<(), HiloError> {
     let table = Own::DefaultPrivilege.read()?;
     let keys = [(column::OWNER, Match::Oid(sequence.owner))];
     let mut granted = false;
-    table.scan(own::DEFAULT_PRIVILEGE_PKEY, &keys, Snapshot::Catalog, |row| {
+    table.scan(own::DEFAULT_PRIVILEGE_PKEY, &keys, |row| {
         let grantee = row.oid(column::GRANTEE);
         let set = row.text(column::PRIVILEGE).as_deref().and_then(Privileges::named);
         // The owner has every privilege anyway.
@@ -132,7 +132,7 @@ fn mentions(table: &Table, role: pg_sys::Oid, mut visit: impl FnMut(Row)) {
         (own::DEFAULT_PRIVILEGE_PKEY, column::OWNER),
         (own::DEFAULT_PRIVILEGE_GRANTEE_IDX, column::GRANTEE),
     ] {
-        table.scan(index, &[(column, Match::Oid(role))], Snapshot::Catalog, |row| {
+        table.scan(index, &[(column, Match::Oid(role))], |row| {
             visit(row);
             true
         });
@@ -170,5 +170,5 @@ pub fn is_recorded(row: &Row) -> Result<bool, HiloError> {
     let which = Which { owner: row.oid(column::OWNER), pattern: &pattern };
     let keys = keys(which, row.oid(column::GRANTEE), &name);
     let table = Own::DefaultPrivilege.read()?;
-    Ok(table.find(own::DEFAULT_PRIVILEGE_PKEY, &keys, Snapshot::Catalog).is_some())
+    Ok(table.find(own::DEFAULT_PRIVILEGE_PKEY, &keys).is_some())
 }

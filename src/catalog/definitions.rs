@@ -9,12 +9,11 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::columns::sequence as column;
 use crate::catalog::name::Name;
 use crate::catalog::own::{self, Own};
-use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{LockWait, Row, RowLock, Table, text_datum};
 use crate::catalog::{relation_named, roles};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::ffi;
-use crate::process::memory::TryGrow;
 use crate::shared::random_id;
 
 /// A row of `_hilo.sequence`.
@@ -130,14 +129,14 @@ pub fn data_type_from(oid: pg_sys::Oid) -> Option<DataType> {
 pub fn by_name(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
     let table = Own::Sequence.read()?;
     let keys = [(column::NAME, Match::Text(name))];
-    let row = table.find(own::SEQUENCE_NAME_KEY, &keys, Snapshot::Catalog);
+    let row = table.find(own::SEQUENCE_NAME_KEY, &keys);
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
 /// The sequence that has this id now.
 pub fn by_id(id: SequenceId) -> Result<Option<Sequence>, HiloError> {
     let table = Own::Sequence.read()?;
-    let row = table.find(own::SEQUENCE_PKEY, &[(column::ID, Match::Int8(id.0))], Snapshot::Catalog);
+    let row = table.find(own::SEQUENCE_PKEY, &[(column::ID, Match::Int8(id.0))]);
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
@@ -163,12 +162,7 @@ pub fn owned_by_column(
         (column::OWNED_BY, Match::Int8Greater(after)),
         (column::OWNED_BY, Match::Int8Less(before)),
     ];
-    let mut found = Vec::new();
-    table.scan(own::SEQUENCE_OWNED_BY_IDX, &keys, Snapshot::Catalog, |row| {
-        found.try_push(Sequence::from_row(&row)).or_raise();
-        true
-    });
-    Ok(found)
+    table.collect(own::SEQUENCE_OWNED_BY_IDX, &keys, |row| Some(Sequence::from_row(row)))
 }
 
 /// Whether a column, or any column of the table, owns a sequence in a database whose objects are of
@@ -184,13 +178,13 @@ pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<
     let (after, before) = owned_between(relid, attnum);
     let keys = [(column, Match::Int8Greater(after)), (column, Match::Int8Less(before))];
     let by_owned = Index::Named(c"sequence_owned_by_idx");
-    Ok(Table::read(table)?.find(by_owned, &keys, Snapshot::Catalog).is_some())
+    Ok(Table::read(table)?.find(by_owned, &keys).is_some())
 }
 
 /// Visits all sequences that exist now, until `visit` returns false.
 pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
     let table = Own::Sequence.read()?;
-    table.scan(own::SEQUENCE_PKEY, &[], Snapshot::Catalog, |row| {
+    table.scan(own::SEQUENCE_PKEY, &[], |row| {
         let sequence = Sequence::from_row(&row);
         row.free();
         visit(sequence)
@@ -204,7 +198,7 @@ pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloErr
     let (mut found, mut left) = (Vec::new(), most);
     let Some(before) = by_id(id)? else { return Ok(found) };
     let after = [(column::NAME, Match::TextGreater(&before.name))];
-    Own::Sequence.read()?.scan(own::SEQUENCE_NAME_KEY, &after, Snapshot::Catalog, |row| {
+    Own::Sequence.read()?.scan(own::SEQUENCE_NAME_KEY, &after, |row| {
         if !row.bool(column::GAPLESS) {
             found.push(SequenceId(row.int8(column::ID)));
         }

@@ -16,7 +16,6 @@ use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::node;
 use crate::catalog::own::{self, Own};
 use crate::catalog::positions::{Position, keys, server, written};
-use crate::catalog::scan::Snapshot;
 use crate::catalog::table::{LockWait, Row, RowLock, Table};
 use crate::errors::HiloError;
 
@@ -60,7 +59,7 @@ pub fn lock(
         found.filter(|(at, _)| (at.sequence, at.node) == (id, node)).map(|(_, row)| row)
     };
     let in_index = || {
-        let row = table.find(own::POSITION_PKEY, &keys(id, node), Snapshot::Catalog)?;
+        let row = table.find(own::POSITION_PKEY, &keys(id, node))?;
         root.set(table.root_of(&row));
         Some(row)
     };
@@ -133,9 +132,7 @@ impl Counter {
         let row = match table.at(self.place).filter(|row| self.is_at(row)) {
             Some(row) => row,
             None => {
-                let Some(row) =
-                    table.find(own::POSITION_PKEY, &keys(sequence, node), Snapshot::Catalog)
-                else {
+                let Some(row) = table.find(own::POSITION_PKEY, &keys(sequence, node)) else {
                     return Ok(());
                 };
                 if !self.is_at(&row) {

@@ -14,7 +14,7 @@ use crate::catalog::name::Name;
 use crate::catalog::node;
 use crate::catalog::own::{self, Own};
 use crate::catalog::positions::Position;
-use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::scan::Match;
 use crate::catalog::table::{Row, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
@@ -129,7 +129,7 @@ pub fn add(sequence: SequenceId, node: i32, increment: i64, new: &[Gap]) -> Resu
     let (mut rows, mut gaps) = (Vec::new(), Vec::new());
     if node::known() == Some(node) {
         let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
-        table.scan(own::GAP_SEQUENCE_IDX, &keys, Snapshot::Catalog, |row| {
+        table.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
             let reason = row.text(column::REASON).and_then(|reason| Reason::by_name(&reason));
             if let Some(reason) = reason.filter(|_| row.int4(column::NODE) == node) {
                 let known = Gap {
@@ -200,13 +200,13 @@ pub fn forget_released(relid: pg_sys::Oid, attnum: i16) -> Result<(), HiloError>
         column.relid == relid && (attnum == 0 || column.attnum == attnum)
     };
     let mut any = false;
-    Own::Gap.read()?.scan(own::GAP_SEQUENCE_IDX, &keys, Snapshot::Catalog, |row| {
+    Own::Gap.read()?.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
         any = concerns(&row);
         !any
     });
     if any {
         let table = Own::Gap.write()?;
-        table.scan(own::GAP_SEQUENCE_IDX, &keys, Snapshot::Catalog, |row| {
+        table.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
             if concerns(&row) {
                 table.delete(&row);
             }
@@ -224,7 +224,7 @@ fn move_all(
 ) -> Result<(), HiloError> {
     let table = Own::Gap.write()?;
     let keys = [(column::SEQUENCE, Match::Int8(from.0))];
-    table.scan(own::GAP_SEQUENCE_IDX, &keys, Snapshot::Catalog, |row| {
+    table.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
         if let Some((name, column)) = to_columns(&row) {
             let column = column.map(|column| column.packed().into());
             table.change(

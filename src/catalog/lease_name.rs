@@ -8,7 +8,8 @@ use crate::catalog::columns::lease as column;
 use crate::catalog::lease_id::LeaseId;
 use crate::catalog::object_lock::ObjectLock;
 use crate::catalog::own::{self, Own};
-use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::scan::Match;
+use crate::catalog::table::Snapshot;
 use crate::catalog::table::is_own_transaction;
 use crate::errors::HiloError;
 use crate::process::ffi;
@@ -41,7 +42,7 @@ pub fn lock(id: &LeaseId) -> Result<LockedName, HiloError> {
 fn writer_at_work(id: &LeaseId) -> Result<Option<pg_sys::TransactionId>, HiloError> {
     let mut found = None;
     let keys = [(column::LEASE, Match::Uuid(id))];
-    Own::Lease.read()?.scan(own::LEASE_PKEY, &keys, Snapshot::Any, |row| {
+    Own::Lease.read()?.seeing(Snapshot::Any).scan(own::LEASE_PKEY, &keys, |row| {
         let writer = row.writer();
         // SAFETY: only compares a number with the transactions that run; any number will do.
         let at_work = unsafe { pg_sys::TransactionIdIsInProgress(writer) };

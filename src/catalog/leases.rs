@@ -16,7 +16,7 @@ use crate::catalog::gaps::{self, Reason};
 use crate::catalog::lease_id::{LeaseId, display, id_of, uuid_datum};
 use crate::catalog::own::{self, Own};
 use crate::catalog::positions::{self, Position, REPLICATED};
-use crate::catalog::scan::{self, Match, Snapshot};
+use crate::catalog::scan::{self, Match};
 use crate::catalog::table::{LockWait, Row, RowLock, Strength, Table, next_command, text_datum};
 use crate::errors::{Closed, HiloError, OrRaise};
 use crate::gucs;
@@ -272,8 +272,7 @@ pub(super) fn lock_as(
     strength: Strength,
 ) -> Result<RowLock<LockedLease>, HiloError> {
     let table = Own::Lease.write()?;
-    let find =
-        || table.find(own::LEASE_PKEY, &[(column::LEASE, Match::Uuid(id))], Snapshot::Catalog);
+    let find = || table.find(own::LEASE_PKEY, &[(column::LEASE, Match::Uuid(id))]);
     let found = table.lock_found_as(find, wait, strength);
     Ok(found.map(|row| LockedLease::of(table, row)))
 }
@@ -294,7 +293,7 @@ pub fn printed(at: Timestamp) -> String {
 /// A lease, not locked, and whether nobody else has locked it, for sure.
 pub fn find(id: &LeaseId) -> Result<Option<(Lease, bool)>, HiloError> {
     let key = [(column::LEASE, Match::Uuid(id))];
-    let found = Own::Lease.read()?.find(own::LEASE_PKEY, &key, Snapshot::Catalog);
+    let found = Own::Lease.read()?.find(own::LEASE_PKEY, &key);
     Ok(found.map(|row| (Lease::from_row(&row), row.is_untouched())))
 }
 
@@ -342,7 +341,7 @@ pub fn due(
 ) -> Result<(Vec<Lease>, Option<Timestamp>), HiloError> {
     let (mut found, mut next, now) = (Vec::new(), None, ffi::now());
     let keys = [(column::DUE_AT, Match::TimestampLess(i64::MAX))];
-    Own::Lease.read()?.scan(own::LEASE_DUE_AT_IDX, &keys, Snapshot::Catalog, |row| {
+    Own::Lease.read()?.scan(own::LEASE_DUE_AT_IDX, &keys, |row| {
         let (lease, at) = (Lease::from_row(&row), timestamp(&row, column::DUE_AT));
         row.free();
         if at.is_some_and(|at| at > now) {
@@ -365,7 +364,7 @@ pub fn due(
 /// Whether leases of a sequence on a node have ended that are to be filed.
 pub fn any_ended(sequence: SequenceId, node: i32) -> Result<bool, HiloError> {
     let key = due_by(sequence, node, AT_ONCE);
-    Ok(Own::Lease.read()?.find(own::LEASE_SEQUENCE_IDX, &key, Snapshot::Catalog).is_some())
+    Ok(Own::Lease.read()?.find(own::LEASE_SEQUENCE_IDX, &key).is_some())
 }
 
 /// The open leases with this holder.

@@ -9,7 +9,6 @@ use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::own::{self, Own};
 use crate::catalog::privileges;
-use crate::catalog::scan::Snapshot;
 use crate::catalog::table::Row;
 use crate::errors::{HiloError, Meant, OrRaise};
 use crate::process::ffi;
@@ -85,7 +84,7 @@ fn similar(name: &[u8]) -> Option<(Distance, Meant)> {
         }
         left > 0 && best.as_ref().is_none_or(|(distance, _)| *distance != Distance::default())
     };
-    Own::Sequence.read().or_raise().scan(own::SEQUENCE_NAME_KEY, &[], Snapshot::Catalog, visit);
+    Own::Sequence.read().or_raise().scan(own::SEQUENCE_NAME_KEY, &[], visit);
     best.map(|(distance, name)| (distance, Meant::Similar(name.to_string())))
 }
 

@@ -15,7 +15,7 @@ use crate::backend::Global;
 use crate::catalog::columns::position as column;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::own::{self, Own};
-use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::scan::Match;
 use crate::catalog::table::{LockWait, Row, RowLock, Table, is_own_transaction};
 use crate::errors::HiloError;
 use crate::gucs;
@@ -271,8 +271,7 @@ pub(super) fn written(table: &Table, sequence: SequenceId, node: i32) -> Option<
 }
 
 fn newest(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
-    written(table, sequence, node)
-        .or_else(|| table.find(own::POSITION_PKEY, &keys(sequence, node), Snapshot::Catalog))
+    written(table, sequence, node).or_else(|| table.find(own::POSITION_PKEY, &keys(sequence, node)))
 }
 
 /// A position row that this transaction has locked.
@@ -340,8 +339,7 @@ pub fn lock(
 
 /// A node's row as it is now.
 pub fn find(sequence: SequenceId, node: i32) -> Result<Option<Position>, HiloError> {
-    let row =
-        Own::Position.read()?.find(own::POSITION_PKEY, &keys(sequence, node), Snapshot::Catalog);
+    let row = Own::Position.read()?.find(own::POSITION_PKEY, &keys(sequence, node));
     Ok(row.map(|row| Position::from_row(&row)))
 }
 
@@ -352,13 +350,8 @@ pub fn insert(position: &Position) -> Result<Version, HiloError> {
 
 /// The rows of all nodes for this sequence.
 pub fn of_all_nodes(sequence: SequenceId) -> Result<Vec<Position>, HiloError> {
-    let table = Own::Position.read()?;
-    let mut all = Vec::new();
-    table.scan(own::POSITION_PKEY, &keys(sequence, 0)[..1], Snapshot::Catalog, |row| {
-        all.push(Position::from_row(&row));
-        true
-    });
-    Ok(all)
+    let key = &keys(sequence, 0)[..1];
+    Own::Position.read()?.collect(own::POSITION_PKEY, key, |row| Some(Position::from_row(row)))
 }
 
 /// The rows of the other nodes, read without visiting the versions of `node`'s row, which may be
@@ -368,10 +361,8 @@ pub fn of_other_nodes(sequence: SequenceId, node: i32) -> Result<Vec<Position>, 
     let mut all = Vec::new();
     for other in [Match::Int4Less(node), Match::Int4Greater(node)] {
         let keys = [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, other)];
-        table.scan(own::POSITION_PKEY, &keys, Snapshot::Catalog, |row| {
-            all.push(Position::from_row(&row));
-            true
-        });
+        let found = |row: &Row| Some(Position::from_row(row));
+        all.try_extend(table.collect(own::POSITION_PKEY, &keys, found)?)?;
     }
     Ok(all)
 }

@@ -10,7 +10,7 @@ use crate::catalog::definitions::Sequence;
 use crate::catalog::name::{escape_for_message, quoted};
 use crate::catalog::own::{self, Own};
 use crate::catalog::roles::PUBLIC;
-use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::scan::Match;
 use crate::catalog::table::{Row, next_command};
 use crate::catalog::{catalog_oids, insert_rights, relations, roles, version};
 use crate::errors::{Denied, HiloError, OrRaise};
@@ -223,7 +223,7 @@ pub fn reads_all(user: pg_sys::Oid) -> bool {
 pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, HiloError> {
     let mut granted: Vec<(pg_sys::Oid, Privileges)> = Vec::new();
     let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
-    Own::Privilege.read()?.scan(own::PRIVILEGE_PKEY, &key, Snapshot::Catalog, |row| {
+    Own::Privilege.read()?.scan(own::PRIVILEGE_PKEY, &key, |row| {
         let grantee = row.oid(column::GRANTEE);
         let name = row.text(column::PRIVILEGE).unwrap_or_default();
         let privilege = Privileges::named(&name).unwrap_or(Privileges::NONE);
@@ -253,7 +253,7 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
 pub fn is_recorded(row: &Row) -> Result<bool, HiloError> {
     let name = row.text(column::PRIVILEGE).unwrap_or_default();
     let keys = keys(SequenceId(row.int8(column::SEQUENCE)), row.oid(column::GRANTEE), &name);
-    Ok(Own::Privilege.read()?.find(own::PRIVILEGE_PKEY, &keys, Snapshot::Catalog).is_some())
+    Ok(Own::Privilege.read()?.find(own::PRIVILEGE_PKEY, &keys).is_some())
 }
 
 /// Takes privileges from `grantee`.
@@ -276,7 +276,7 @@ pub fn change_owner(
 ) -> Result<(), HiloError> {
     let table = Own::Privilege.write()?;
     let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
-    table.scan(own::PRIVILEGE_PKEY, &key, Snapshot::Catalog, |row| {
+    table.scan(own::PRIVILEGE_PKEY, &key, |row| {
         if [old, new].contains(&row.oid(column::GRANTEE)) {
             table.delete(&row);
         } else if row.oid(column::GRANTOR) == old {

@@ -15,7 +15,7 @@ use crate::catalog::gaps::{self, Reason};
 use crate::catalog::leases;
 use crate::catalog::own::{self, Own};
 use crate::catalog::positions::Position;
-use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::scan::Match;
 use crate::catalog::table::{Row, Table, next_command};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
@@ -79,7 +79,7 @@ fn free_within(position: &Position, hull: Range) -> Result<Vec<Range>, HiloError
     let mut free: Vec<Range> =
         table.last(own::FREE_RANGE_PKEY, &before).iter().map(range).collect();
     let from = [a, b, c, d, starting_from(hull.start)];
-    table.scan(own::FREE_RANGE_PKEY, &from, Snapshot::Catalog, |row| {
+    table.scan(own::FREE_RANGE_PKEY, &from, |row| {
         let found = range(&row);
         let inside = found.start < hull.end;
         if inside {
@@ -98,7 +98,7 @@ pub fn free_end(position: &Position) -> Result<Index, HiloError> {
 
 fn rows(table: &Table, keys: &[(i16, Match)]) -> Vec<Row> {
     let mut rows = Vec::new();
-    table.scan(own::FREE_RANGE_PKEY, keys, Snapshot::Catalog, |row| {
+    table.scan(own::FREE_RANGE_PKEY, keys, |row| {
         rows.try_push(row).or_raise();
         true
     });
@@ -133,7 +133,7 @@ pub(super) fn lend(
     let before = table.last(own::FREE_RANGE_PKEY, &[a, b, c, d, starting_before(from)]);
     let mut rows: Vec<Row> = before.into_iter().filter(|row| range(row).end > from).collect();
     let after = [a, b, c, d, starting_from(from)];
-    table.scan(own::FREE_RANGE_PKEY, &after, Snapshot::Catalog, |row| {
+    table.scan(own::FREE_RANGE_PKEY, &after, |row| {
         let wanted = rows.len() < limit;
         if wanted {
             rows.push(row);
@@ -198,11 +198,10 @@ pub(super) fn put_free(
         let mut whole = put;
         let before = [a, b, c, d, starting_before(put.start)];
         let after = [a, b, c, d, (column::FIRST_INDEX, Match::Int8(put.end.0))];
-        let neighbours = table.last(own::FREE_RANGE_PKEY, &before).into_iter().chain(table.find(
-            own::FREE_RANGE_PKEY,
-            &after,
-            Snapshot::Catalog,
-        ));
+        let neighbours = table
+            .last(own::FREE_RANGE_PKEY, &before)
+            .into_iter()
+            .chain(table.find(own::FREE_RANGE_PKEY, &after));
         for row in neighbours {
             if let Some(joined) = whole.joined(&range(&row)) {
                 table.delete(&row);
@@ -221,7 +220,7 @@ fn write_off_smallest(position: &Position, mapping: &Mapping) -> Result<(), Hilo
     const LOOKED_AT: usize = 4 * MOST;
     let table = Own::FreeRange.write()?;
     let mut rows = Vec::new();
-    table.scan(own::FREE_RANGE_PKEY, &free_keys(position), Snapshot::Catalog, |row| {
+    table.scan(own::FREE_RANGE_PKEY, &free_keys(position), |row| {
         rows.try_push(row).or_raise();
         rows.len() < LOOKED_AT
     });
@@ -352,7 +351,7 @@ pub fn write_off(
 ) -> Result<(), HiloError> {
     let table = Own::FreeRange.write()?;
     let mut lost = held;
-    table.scan(own::FREE_RANGE_PKEY, &keys(position), Snapshot::Catalog, |row| {
+    table.scan(own::FREE_RANGE_PKEY, &keys(position), |row| {
         // A lent range is in `held`, or has been served.
         if row.int8(column::INCARNATION) == FREE {
             lost.try_push(range(&row)).or_raise();

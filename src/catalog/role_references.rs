@@ -11,7 +11,7 @@ use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::own::{self, Own};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::{NOBODY, PUBLIC, depend_on, exists, is_lasting};
-use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::Row;
 use crate::errors::HiloError;
 use crate::process::memory::TryGrow;
@@ -41,11 +41,9 @@ pub fn granted_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
 fn mentioned(table: Own, index: Index, column: i16) -> Result<Vec<pg_sys::Oid>, HiloError> {
     let table = table.read()?;
     let mut roles = vec![PUBLIC];
-    while let Some(row) = table.find(
-        index,
-        &[(column, Match::OidGreater(*roles.last().unwrap_or(&PUBLIC)))],
-        Snapshot::Catalog,
-    ) {
+    while let Some(row) =
+        table.find(index, &[(column, Match::OidGreater(*roles.last().unwrap_or(&PUBLIC)))])
+    {
         roles.try_push(row.oid(column))?;
     }
     Ok(roles)

@@ -13,7 +13,7 @@ use crate::catalog::columns::source as column;
 use crate::catalog::lease_id::{LeaseId, id_of, random, uuid_datum};
 use crate::catalog::own::{self, Own};
 use crate::catalog::positions::{self, Position};
-use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::scan::Match;
 use crate::catalog::table::{Row, next_command, text_datum};
 use crate::errors::HiloError;
 use crate::process::ffi;
@@ -145,7 +145,7 @@ fn row_of(position: &Position) -> Result<Option<Row>, HiloError> {
         (column::SEQUENCE, Match::Int8(position.sequence.0)),
         (column::NODE, Match::Int4(position.node)),
     ];
-    Ok(Own::Source.read()?.find(own::SOURCE_PKEY, &keys, Snapshot::Catalog))
+    Ok(Own::Source.read()?.find(own::SOURCE_PKEY, &keys))
 }
 
 /// The row of a position whose lock the caller holds; a new one if there is none.

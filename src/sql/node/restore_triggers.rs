@@ -15,7 +15,7 @@ use crate::catalog::columns::{free_range, lease, position, sequence, source};
 use crate::catalog::own;
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
 use crate::catalog::relation_named;
-use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{Table, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
@@ -114,13 +114,12 @@ fn restored(fired: Fired) -> pg_sys::Datum {
 /// Refuses a row of a sequence that has been used here since it was restored. A dump of an older
 /// version is restored into SQL objects of that version, of which the library reads no more.
 fn refuse_in_use(fired: &Fired, id: i64, node: i32) {
-    let see = Snapshot::Catalog;
     let table = |name| Table::read(fired.neighbour(name)).or_raise();
     let key = [(position::SEQUENCE, Match::Int8(id)), (position::NODE, Match::Int4(node))];
-    let position = table(c"position").find(Index::Named(c"position_pkey"), &key, see);
+    let position = table(c"position").find(Index::Named(c"position_pkey"), &key);
     if position.is_some_and(|row| row.int8(position::INCARNATION) != RESTORED) {
         let key = [(sequence::ID, Match::Int8(id))];
-        let known = table(c"sequence").find(Index::Named(c"sequence_pkey"), &key, see);
+        let known = table(c"sequence").find(Index::Named(c"sequence_pkey"), &key);
         let name = known.and_then(|row| row.text(sequence::NAME));
         HiloError::RestoreInUse(name.unwrap_or(id.to_string())).raise();
     }
