@@ -46,30 +46,37 @@ macro_rules! export {
 /// format, which has the same. `parse` makes one of a C string.
 macro_rules! input_functions {
     ($parse:path; $in:ident, $recv:ident) => {
-        // SAFETY: the functions are strict, so they have their argument: a C string, or, as
-        // Postgres gives it to a receive function, a message.
-        $crate::sql::call::raw_function::export!($in "", |fcinfo| $parse(unsafe {
-            let text = $crate::sql::call::raw_function::argument(fcinfo, 0);
-            std::ffi::CStr::from_ptr(text.cast_mut_ptr())
-        }));
-        $crate::sql::call::raw_function::export!($recv "", |fcinfo| $parse(unsafe {
-            let message = $crate::sql::call::raw_function::argument(fcinfo, 0);
-            $crate::sql::call::raw_function::received_text(message.cast_mut_ptr())
-        }));
+        $crate::sql::call::raw_function::export!($in "", |fcinfo| {
+            // SAFETY: the function is strict, so its one argument is a C string.
+            $parse(unsafe {
+                let text = $crate::sql::call::raw_function::argument(fcinfo, 0);
+                std::ffi::CStr::from_ptr(text.cast_mut_ptr())
+            })
+        });
+        $crate::sql::call::raw_function::export!($recv "", |fcinfo| {
+            // SAFETY: the function is strict, and Postgres gives a receive function a message.
+            $parse(unsafe {
+                let message = $crate::sql::call::raw_function::argument(fcinfo, 0);
+                $crate::sql::call::raw_function::received_text(message.cast_mut_ptr())
+            })
+        });
     };
 }
 
 /// The inverse: `text` makes a `CString` of a value.
 macro_rules! output_functions {
     ($text:path; $out:ident, $send:ident) => {
-        // SAFETY: the functions are strict, so they have their argument.
-        $crate::sql::call::raw_function::export!($out "", |fcinfo| unsafe {
-            let text = $text($crate::sql::call::raw_function::argument(fcinfo, 0));
-            pgrx::pg_sys::Datum::from(pgrx::pg_sys::pstrdup(text.as_ptr()))
+        $crate::sql::call::raw_function::export!($out "", |fcinfo| {
+            // SAFETY: the function is strict, so it has its argument. The result is a copy.
+            unsafe {
+                let text = $text($crate::sql::call::raw_function::argument(fcinfo, 0));
+                pgrx::pg_sys::Datum::from(pgrx::pg_sys::pstrdup(text.as_ptr()))
+            }
         });
-        $crate::sql::call::raw_function::export!($send "", |fcinfo| unsafe {
-            let text = $text($crate::sql::call::raw_function::argument(fcinfo, 0));
-            $crate::sql::call::raw_function::message(&text)
+        $crate::sql::call::raw_function::export!($send "", |fcinfo| {
+            // SAFETY: as above.
+            let value = unsafe { $crate::sql::call::raw_function::argument(fcinfo, 0) };
+            $crate::sql::call::raw_function::message(&$text(value))
         });
     };
 }

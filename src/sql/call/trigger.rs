@@ -16,8 +16,8 @@ use crate::catalog::table::{Row, split};
 /// which table the trigger is of. Each is a symbol in the SQL objects of some version.
 macro_rules! trigger_functions {
     ($body:path; $($name:ident),+ $(,)?) => { $(
-        // SAFETY: Postgres passes a live call to a trigger function.
         $crate::sql::call::raw_function::export!($name "", |fcinfo| {
+            // SAFETY: Postgres passes a live call to a trigger function.
             $body(unsafe { $crate::sql::call::trigger::Fired::of(fcinfo) })
         });
     )+ };
