@@ -181,15 +181,9 @@ pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<
     Ok(Table::read(table)?.find(by_owned, &keys).is_some())
 }
 
-/// Visits all sequences that exist now, until `visit` returns false.
-pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
-    let table = Own::Sequence.read()?;
-    table.scan(own::SEQUENCE_PKEY, &[], |row| {
-        let sequence = Sequence::from_row(&row);
-        row.free();
-        visit(sequence)
-    });
-    Ok(())
+/// What `of` makes of all sequences that exist now.
+pub fn collect<T>(mut of: impl FnMut(Sequence) -> Option<T>) -> Result<Vec<T>, HiloError> {
+    Own::Sequence.read()?.collect(own::SEQUENCE_PKEY, &[], |row| of(Sequence::from_row(row)))
 }
 
 /// Of the `most` sequences whose names follow that of `id`, those that are not gapless. The order

@@ -324,14 +324,10 @@ fn detail(sequence: &Sequence) -> Result<Value, HiloError> {
 /// The sequences of the current user that the document does not contain.
 fn unwanted(wanted: &[Wanted]) -> Result<Vec<Sequence>, HiloError> {
     let kept: HashSet<&[u8]> = wanted.iter().map(|one| &*one.name).collect();
-    let (user, mut found) = (ffi::current_user(), Vec::new());
-    definitions::each(|sequence| {
-        if !kept.contains(&*sequence.name) && privileges::acts_as(user, sequence.owner) {
-            found.try_push(sequence).or_raise();
-        }
-        true
-    })?;
-    Ok(found)
+    let user = ffi::current_user();
+    definitions::collect(|one| {
+        (!kept.contains(&*one.name) && privileges::acts_as(user, one.owner)).then_some(one)
+    })
 }
 
 /// Drops a sequence, unless it has been dropped, renamed or given away since it was found.

@@ -98,14 +98,7 @@ fn named(name: &[u8]) -> Result<Sequence, HiloError> {
 /// The sequences that view hilo_sequences shows to the current user.
 pub fn readable() -> Result<Vec<Sequence>, HiloError> {
     let user = ffi::current_user();
-    let mut found = Vec::new();
-    definitions::each(|sequence| {
-        if privileges::may_see(&sequence, user).or_raise() {
-            found.try_push(sequence).or_raise();
-        }
-        true
-    })?;
-    Ok(found)
+    definitions::collect(|one| privileges::may_see(&one, user).or_raise().then_some(one))
 }
 
 /// All that a document says of a sequence. A role that does not exist any more is left out.
