@@ -140,8 +140,7 @@ pub fn by_id(id: SequenceId) -> Result<Option<Sequence>, HiloError> {
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
-/// What `owned_by` lies between for a column or, if `attnum` is `None`, for any column of the
-/// table.
+/// The bounds of `owned_by` for a column or, if `attnum` is `None`, for any column of the table.
 fn owned_between(relid: pg_sys::Oid, attnum: Option<i16>) -> (i64, i64) {
     let packed = |attnum| ColumnRef { relid, attnum }.packed();
     // A table's numbers of columns are from 1 to 1600.
@@ -186,8 +185,8 @@ pub fn collect<T>(mut of: impl FnMut(Sequence) -> Option<T>) -> Result<Vec<T>, H
     Own::Sequence.read()?.collect(own::SEQUENCE_PKEY, &[], |row| of(Sequence::from_row(row)))
 }
 
-/// Of the `most` sequences whose names follow that of `id`, those that are not gapless. The order
-/// is that of the names' bytes.
+/// The ids among the `most` sequences whose names follow that of `id`, without gapless ones. The
+/// order is that of the names' bytes.
 pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloError> {
     let (mut found, mut left) = (Vec::new(), most);
     let Some(before) = by_id(id)? else { return Ok(found) };
