@@ -180,7 +180,7 @@ pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<
     Ok(Table::read(table)?.find(by_owned, &keys).is_some())
 }
 
-/// What `of` makes of all sequences that exist now.
+/// Collects what `of` makes of each sequence that exists now.
 pub fn collect<T>(mut of: impl FnMut(Sequence) -> Option<T>) -> Result<Vec<T>, HiloError> {
     Own::Sequence.read()?.collect(own::SEQUENCE_PKEY, &[], |row| of(Sequence::from_row(row)))
 }
