@@ -24,9 +24,10 @@ use crate::sql::call::trigger::{Event, Fired, refuse, trigger_functions};
 /// The source of a restored sequence whose owner does not exist.
 const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint /* the owner did not exist */";
 
-/// COPY of a dump from before 0.4.0, whose tables were in schema `hilo`, as one that fills the
-/// tables where they are now; any other statement as it is. A statement that a client has prepared
-/// stays as it was written.
+/// COPY of such a dump, as one that fills the tables where they are now; any other statement as it
+/// is. A statement that a client has prepared stays as it was written.
+///
+/// The tables were in schema `hilo` before 0.4.0, where a dump of that time has its rows go.
 ///
 /// # Safety
 /// `statement` must be one that is about to be executed.
