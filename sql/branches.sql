@@ -126,12 +126,13 @@ BEGIN ATOMIC
                        -- The function is called for the row that the condition finds, so not
                        -- after a renumbering.
                        'SELECT pg_catalog.to_jsonb(t) FROM %1$I.hilo_sequences q, '
-                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, '
-                       '%3$L::pg_catalog.text, ''?''::pg_catalog.uuid) t '
-                       'WHERE q.name = %4$L AND q.numbering = %5$L AND t.numbering = %5$L',
-                       $5, $3,
-                       hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint), $6, $7
-                   ) AS query,
+                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, ',
+                       $5, $3) AS head,
+                   pg_catalog.format(
+                       ') t WHERE q.name = %1$L AND q.numbering = %2$L AND t.numbering = %2$L',
+                       $6, $7) AS tail,
+                   '%L::pg_catalog.text, %L::pg_catalog.uuid' AS who,
+                   hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint) AS receiver,
                    COALESCE(s.requested, 0::bigint) AS asked
               FROM hilo_sequences q
               LEFT JOIN hilo_stat_sources s ON s.name = q.name
@@ -140,10 +141,15 @@ BEGIN ATOMIC
            SELECT COALESCE(
                -- One that was revoked meanwhile is refused, and so is each that comes before a
                -- later one.
-               hilo.remote($1, pg_catalog.replace(
-                   r.query, '?', hilo.remote_request(r.asked, 0, $4)::text), true),
-               hilo.remote($1, pg_catalog.replace(
-                   r.query, '?', hilo.remote_request(r.asked, 1, $4)::text), true),
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, r.receiver, hilo.remote_request(r.asked, 0, $4)) || r.tail, true),
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, r.receiver, hilo.remote_request(r.asked, 1, $4)) || r.tail, true),
+               -- Another copy of this server, on the same timeline, has the same name, and has
+               -- asked for more. This request is one of a receiver of its own.
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, pg_catalog.concat_ws('/', r.receiver, $4),
+                   hilo.remote_request(r.asked, 2, $4)) || r.tail, true),
                hilo.refuse(
                    pg_catalog.format(
                        'hilo sequence "%s" must be attached to server "%s" again', $2, $1),

@@ -61,3 +61,9 @@ fn nor_on_several_nodes() {
 fn nor_after_promotions() {
     play(Scene::Promotions, 12);
 }
+
+/// On a centre, its branches and their copies, and beside counters of others.
+#[test]
+fn nor_with_branches() {
+    play(Scene::Branches, 20);
+}
