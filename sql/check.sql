@@ -512,7 +512,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                              'TRUNCATE, may cause a value to be served twice',
                              pg_catalog.string_agg(w.name::text, ', ' ORDER BY w.name)),
            CASE WHEN pg_catalog.bool_and(t.oid IS NOT NULL) THEN 'Let them fire as before.'
-                ELSE 'Create those that were dropped, with the statements of sql/catalog.sql.' END,
+                ELSE 'Create those that were dropped, with the statements of sql/triggers.sql.' END,
            'ALTER TABLE _hilo.' || w.relation::text || ' ' || pg_catalog.string_agg(pg_catalog.format(
                CASE w.fires WHEN 'R' THEN 'ENABLE REPLICA TRIGGER %s'
                             WHEN 'A' THEN 'ENABLE ALWAYS TRIGGER %s'

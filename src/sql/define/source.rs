@@ -6,7 +6,7 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{LockedSequence, Sequence};
 use crate::catalog::positions::Position;
 use crate::catalog::sources::{self, Supply, hull};
-use crate::catalog::{catalog_oids, numbering, takeover};
+use crate::catalog::{numbering, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{
@@ -112,11 +112,11 @@ fn end(
 }
 
 fn supply(position: &Position) -> Supply {
-    sources::of(&catalog_oids().or_raise(), position).or_raise()
+    sources::of(position).or_raise()
 }
 
 fn write(position: &Position, supply: &Supply) {
-    sources::write(&catalog_oids().or_raise(), position, supply).or_raise();
+    sources::write(position, supply).or_raise();
 }
 
 /// `hilo.detach(name, start)`: the sequence numbers itself from now on. Returns `start`.
