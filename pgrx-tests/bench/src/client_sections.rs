@@ -107,8 +107,9 @@ pub fn branches(results: &Results) -> Section {
         "{} branches draw from {} sequences of one centre ([fleet.md](fleet.md)) at a fixed rate, through links of \
          100 ms a round trip, with a reserve_ahead of {} s. Then the centre is stopped for {} s, killed, frozen \
          (SIGSTOP) as long, and its standby is promoted. The longest is that of a statement with a number of each \
-         sequence. All servers share this machine: its processors, and not the link, make most of it. Calls are \
-         measured on one server that does nothing else. `make bench ONLY=branch` measures this alone.",
+         sequence. All servers share this machine, and none waits for its disk (`fsync = off`): the processors make \
+         most of it. Branches that receive less than they draw use what they hold from the start. Calls are measured \
+         on one server. `make bench ONLY=branch` measures this alone.",
         results.words("branches"),
         results.words("sequences of each"),
         results.words("reserve_ahead"),

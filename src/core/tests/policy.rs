@@ -3,8 +3,8 @@
 
 use hilo_core::backoff;
 use hilo_core::policy::{
-    FAILOVER_LAG, Remaining, Settings, failover_skip, lease_ahead, lease_size, next_block,
-    reservation_size, shrunk_block, threshold,
+    FAILOVER_LAG, Remaining, Settings, Supply, failover_skip, lease_ahead, lease_size, next_block,
+    request_size, reservation_size, shrunk_block, threshold,
 };
 use hilo_core::rate::Demand;
 use hilo_core::slice::next_slice;
@@ -180,4 +180,20 @@ fn no_block_is_larger_than_the_largest() {
     assert_eq!(failover_skip(i64::MAX, 0.0, &fixed), settings.max_block);
     let million_a_second = failover_skip(i64::MAX, 1e6, &settings);
     assert!(million_a_second as f64 >= 1e6 * (FAILOVER_LAG + settings.buffer));
+}
+
+/// A slow sequence asks for minutes' worth, a fast one for that of seconds: some sources count
+/// their values one by one. A small sequence asks for a part of the numbers that there are.
+#[test]
+fn a_request_to_a_source_is_large_only_for_slow_sequences() {
+    let wanted = |per_second: f64, whole: i64| {
+        let demand = Demand { per_second, recent: 0.0, burst: 0 };
+        let block = (per_second * 10.0) as i64;
+        let supply = Supply { ahead: None, latency: 0.1 };
+        let held = (per_second * 14.0) as i64;
+        request_size(held, 0, block, &demand, &supply, whole, &Settings::default())
+    };
+    assert!(wanted(25.0, i64::MAX) >= 25 * 300);
+    assert!((50_000..=50_000 * 10).contains(&wanted(50_000.0, i64::MAX)));
+    assert!(wanted(25.0, 32_767) <= 32_767 / 32);
 }

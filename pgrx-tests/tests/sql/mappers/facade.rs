@@ -117,7 +117,7 @@ fn none_of_a_million_values_belongs_to_two() {
     assert!(drawn > 1_000_000);
 }
 
-/// So many rounds, and as many after a kill of the server, then some that its standby does not
+/// So many rounds, and as many after a kill of the server. Then come some that its standby does not
 /// know, and as many on that standby. Returns how many values there are.
 fn draw_through_accidents(rounds: usize) -> usize {
     let cluster = Cluster::with_hilo();
