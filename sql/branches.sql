@@ -121,7 +121,8 @@ CREATE FUNCTION hilo.remote_request(asked bigint, attempt integer, request uuid)
             || pg_catalog.substr(pg_catalog.replace(request::text, '-', ''), 17))::uuid;
 COMMENT ON FUNCTION hilo.remote_request(bigint, integer, uuid) IS 'Returns the uuid by which a request is known at the centre';
 
--- This server, by what no copy of it shares once it has been promoted, and the sequence.
+-- This server and the sequence. Copies of it on the same timeline differ in what each request begins
+-- with.
 CREATE FUNCTION hilo.receiver(sequence bigint) RETURNS text
     LANGUAGE sql VOLATILE PARALLEL SAFE
     RETURN pg_catalog.concat_ws('/', 'branch', (SELECT c.system_identifier FROM pg_catalog.pg_control_system() c),
@@ -149,7 +150,9 @@ BEGIN ATOMIC
                        'AND t.numbering OPERATOR(pg_catalog.=) %2$L::pg_catalog.text',
                        $6, $7) AS tail,
                    '%L::pg_catalog.text, %L::pg_catalog.uuid' AS who,
-                   hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint) AS receiver,
+                   pg_catalog.concat_ws(
+                       '/', hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint),
+                       pg_catalog.split_part($4::text, '-', 1)) AS receiver,
                    COALESCE(s.requested, 0::bigint) AS asked
               FROM hilo_sequences q
               LEFT JOIN hilo_stat_sources s ON s.name = q.name
@@ -162,11 +165,6 @@ BEGIN ATOMIC
                    r.who, r.receiver, hilo.remote_request(r.asked, 0, $4)) || r.tail, true),
                hilo.remote($1, r.head || pg_catalog.format(
                    r.who, r.receiver, hilo.remote_request(r.asked, 1, $4)) || r.tail, true),
-               -- Another copy of this server, on the same timeline, has the same name, and has
-               -- asked for more. This request is one of a receiver of its own.
-               hilo.remote($1, r.head || pg_catalog.format(
-                   r.who, pg_catalog.concat_ws('/', r.receiver, $4),
-                   hilo.remote_request(r.asked, 2, $4)) || r.tail, true),
                hilo.refuse(
                    pg_catalog.format(
                        'hilo sequence "%s" must be attached to %s again', $2, COALESCE(

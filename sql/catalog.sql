@@ -256,8 +256,8 @@ CREATE TABLE _hilo.source (
     request uuid,
     wanted bigint,
     requested_at timestamptz,
-    system_id bigint,
-    timeline integer,
+    system_id bigint NOT NULL,
+    timeline integer NOT NULL,
     requested bigint NOT NULL,
     received bigint NOT NULL,
     first_value bigint,
@@ -269,6 +269,7 @@ CREATE TABLE _hilo.source (
     last_error text,
     last_error_at timestamptz,
     database bigint NOT NULL,
+    receiver bigint NOT NULL,
     CONSTRAINT source_pkey PRIMARY KEY (sequence, node)
 ) WITH (
     fillfactor = 50,
@@ -281,9 +282,9 @@ COMMENT ON COLUMN _hilo.source.node IS 'hilo.node_id of the server';
 COMMENT ON COLUMN _hilo.source.request IS 'The request that has no answer yet; null: there is none';
 COMMENT ON COLUMN _hilo.source.wanted IS 'How many values it asks for';
 COMMENT ON COLUMN _hilo.source.requested_at IS 'When it was written down';
-COMMENT ON COLUMN _hilo.source.system_id IS 'System identifier of the cluster that makes it';
+COMMENT ON COLUMN _hilo.source.system_id IS 'System identifier of the cluster that the row is of';
 COMMENT ON COLUMN _hilo.source.timeline IS
-    'Timeline on which it is made. A server on another one makes a request of its own: the answer may be the first server''s';
+    'Its timeline. A server on another one makes a request of its own: the answer may be the first server''s';
 COMMENT ON COLUMN _hilo.source.requested IS 'Number of values asked for';
 COMMENT ON COLUMN _hilo.source.received IS 'Number of values received';
 COMMENT ON COLUMN _hilo.source.first_value IS 'Smallest value that the source has brought';
@@ -297,6 +298,8 @@ COMMENT ON COLUMN _hilo.source.last_error IS 'Error message of the last failure'
 COMMENT ON COLUMN _hilo.source.last_error_at IS 'Time of the last failure';
 COMMENT ON COLUMN _hilo.source.database IS
     'Database that the row is of, by which a copy made from a template is recognized';
+COMMENT ON COLUMN _hilo.source.receiver IS
+    'Random number that no copy of the server shares: the first eight digits of each request';
 
 CREATE TABLE _hilo.privilege (
     sequence bigint NOT NULL,

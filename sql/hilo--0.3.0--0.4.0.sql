@@ -127,8 +127,8 @@ CREATE TABLE _hilo.source (
     request uuid,
     wanted bigint,
     requested_at timestamptz,
-    system_id bigint,
-    timeline integer,
+    system_id bigint NOT NULL,
+    timeline integer NOT NULL,
     requested bigint NOT NULL,
     received bigint NOT NULL,
     first_value bigint,
@@ -140,6 +140,7 @@ CREATE TABLE _hilo.source (
     last_error text,
     last_error_at timestamptz,
     database bigint NOT NULL,
+    receiver bigint NOT NULL,
     CONSTRAINT source_pkey PRIMARY KEY (sequence, node)
 ) WITH (
     fillfactor = 50,
@@ -152,9 +153,9 @@ COMMENT ON COLUMN _hilo.source.node IS 'hilo.node_id of the server';
 COMMENT ON COLUMN _hilo.source.request IS 'The request that has no answer yet; null: there is none';
 COMMENT ON COLUMN _hilo.source.wanted IS 'How many values it asks for';
 COMMENT ON COLUMN _hilo.source.requested_at IS 'When it was written down';
-COMMENT ON COLUMN _hilo.source.system_id IS 'System identifier of the cluster that makes it';
+COMMENT ON COLUMN _hilo.source.system_id IS 'System identifier of the cluster that the row is of';
 COMMENT ON COLUMN _hilo.source.timeline IS
-    'Timeline on which it is made. A server on another one makes a request of its own: the answer may be the first server''s';
+    'Its timeline. A server on another one makes a request of its own: the answer may be the first server''s';
 COMMENT ON COLUMN _hilo.source.requested IS 'Number of values asked for';
 COMMENT ON COLUMN _hilo.source.received IS 'Number of values received';
 COMMENT ON COLUMN _hilo.source.first_value IS 'Smallest value that the source has brought';
@@ -168,6 +169,8 @@ COMMENT ON COLUMN _hilo.source.last_error IS 'Error message of the last failure'
 COMMENT ON COLUMN _hilo.source.last_error_at IS 'Time of the last failure';
 COMMENT ON COLUMN _hilo.source.database IS
     'Database that the row is of, by which a copy made from a template is recognized';
+COMMENT ON COLUMN _hilo.source.receiver IS
+    'Random number that no copy of the server shares: the first eight digits of each request';
 
 REVOKE ALL ON _hilo.source FROM PUBLIC;
 GRANT SELECT ON _hilo.source TO pg_database_owner;
@@ -2019,7 +2022,8 @@ CREATE FUNCTION hilo.remote_request(asked bigint, attempt integer, request uuid)
             || pg_catalog.substr(pg_catalog.replace(request::text, '-', ''), 17))::uuid;
 COMMENT ON FUNCTION hilo.remote_request(bigint, integer, uuid) IS 'Returns the uuid by which a request is known at the centre';
 
--- This server, by what no copy of it shares once it has been promoted, and the sequence.
+-- This server and the sequence. Copies of it on the same timeline differ in what each request begins
+-- with.
 CREATE FUNCTION hilo.receiver(sequence bigint) RETURNS text
     LANGUAGE sql VOLATILE PARALLEL SAFE
     RETURN pg_catalog.concat_ws('/', 'branch', (SELECT c.system_identifier FROM pg_catalog.pg_control_system() c),
@@ -2047,7 +2051,9 @@ BEGIN ATOMIC
                        'AND t.numbering OPERATOR(pg_catalog.=) %2$L::pg_catalog.text',
                        $6, $7) AS tail,
                    '%L::pg_catalog.text, %L::pg_catalog.uuid' AS who,
-                   hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint) AS receiver,
+                   pg_catalog.concat_ws(
+                       '/', hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint),
+                       pg_catalog.split_part($4::text, '-', 1)) AS receiver,
                    COALESCE(s.requested, 0::bigint) AS asked
               FROM hilo_sequences q
               LEFT JOIN hilo_stat_sources s ON s.name = q.name
@@ -2060,11 +2066,6 @@ BEGIN ATOMIC
                    r.who, r.receiver, hilo.remote_request(r.asked, 0, $4)) || r.tail, true),
                hilo.remote($1, r.head || pg_catalog.format(
                    r.who, r.receiver, hilo.remote_request(r.asked, 1, $4)) || r.tail, true),
-               -- Another copy of this server, on the same timeline, has the same name, and has
-               -- asked for more. This request is one of a receiver of its own.
-               hilo.remote($1, r.head || pg_catalog.format(
-                   r.who, pg_catalog.concat_ws('/', r.receiver, $4),
-                   hilo.remote_request(r.asked, 2, $4)) || r.tail, true),
                hilo.refuse(
                    pg_catalog.format(
                        'hilo sequence "%s" must be attached to %s again', $2, COALESCE(
@@ -2519,8 +2520,9 @@ COMMENT ON FUNCTION hilo_facade(name, text) IS
     '42501, 42723 or 42P07 if one of the names is taken.';
 
 -- The query that takes whole blocks from a mapper's own counter, as the mapper does. $2 is how many
--- values are wanted. A block below the minimum of the counter is cut there. Names are filled in
--- last, so that no name is taken for a part of the query.
+-- values are wanted. A million calls of nextval bring less, but in time. A block below the minimum
+-- of the counter is cut there. Names are filled in last, so that no name is taken for a part of the
+-- query.
 CREATE FUNCTION hilo.source_of(relation regclass, client text, entity text, size bigint)
     RETURNS text
     LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -2529,11 +2531,12 @@ DECLARE
     of_core CONSTANT text :=
         'SELECT min(b.value), max(b.value) FROM (SELECT v.value, v.value - @size@::bigint '
         '* row_number() OVER (ORDER BY v.value) AS island FROM (SELECT nextval(%1$s) AS value '
-        'FROM generate_series(1::bigint, $2)) v) b GROUP BY b.island';
+        'FROM generate_series(1::bigint, LEAST($2, 1000000::bigint))) v) b GROUP BY b.island';
     of_sequence CONSTANT text :=
         'SELECT r.first, r.last FROM (SELECT GREATEST(@first@, @low@::bigint) AS first, '
         '(@first@) + size - 1 AS last FROM (SELECT nextval(%1$s) AS value, '
-        '@size@::bigint AS size FROM generate_series(1::bigint, @blocks@ + 1)) b) r '
+        '@size@::bigint AS size '
+        'FROM generate_series(1::bigint, LEAST(@blocks@ + 1, 1000000::bigint))) b) r '
         'WHERE r.last >= r.first';
     of_table CONSTANT text :=
         'WITH b AS (@write@ RETURNING @read@ AS value, @size@::bigint AS size) '

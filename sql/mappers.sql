@@ -238,8 +238,9 @@ COMMENT ON FUNCTION hilo_facade(name, text) IS
     '42501, 42723 or 42P07 if one of the names is taken.';
 
 -- The query that takes whole blocks from a mapper's own counter, as the mapper does. $2 is how many
--- values are wanted. A block below the minimum of the counter is cut there. Names are filled in
--- last, so that no name is taken for a part of the query.
+-- values are wanted. A million calls of nextval bring less, but in time. A block below the minimum
+-- of the counter is cut there. Names are filled in last, so that no name is taken for a part of the
+-- query.
 CREATE FUNCTION hilo.source_of(relation regclass, client text, entity text, size bigint)
     RETURNS text
     LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
@@ -248,11 +249,12 @@ DECLARE
     of_core CONSTANT text :=
         'SELECT min(b.value), max(b.value) FROM (SELECT v.value, v.value - @size@::bigint '
         '* row_number() OVER (ORDER BY v.value) AS island FROM (SELECT nextval(%1$s) AS value '
-        'FROM generate_series(1::bigint, $2)) v) b GROUP BY b.island';
+        'FROM generate_series(1::bigint, LEAST($2, 1000000::bigint))) v) b GROUP BY b.island';
     of_sequence CONSTANT text :=
         'SELECT r.first, r.last FROM (SELECT GREATEST(@first@, @low@::bigint) AS first, '
         '(@first@) + size - 1 AS last FROM (SELECT nextval(%1$s) AS value, '
-        '@size@::bigint AS size FROM generate_series(1::bigint, @blocks@ + 1)) b) r '
+        '@size@::bigint AS size '
+        'FROM generate_series(1::bigint, LEAST(@blocks@ + 1, 1000000::bigint))) b) r '
         'WHERE r.last >= r.first';
     of_table CONSTANT text :=
         'WITH b AS (@write@ RETURNING @read@ AS value, @size@::bigint AS size) '

@@ -197,15 +197,14 @@ impl Owned<'_> {
     /// other's: it is written off.
     pub fn supply(&mut self) -> Result<Supply, HiloError> {
         let mut supply = sources::of(self)?;
-        let here = ffi::database().to_u32() as i64;
-        if supply.database != here {
-            if supply.database != 0 {
+        let before = supply.database;
+        if supply.take_over() {
+            if ![0, supply.database].contains(&before) {
                 let definition = &self.sequence.definition;
                 let mapping = self.mapping(definition);
                 ranges::write_off_memory(self, &mapping, &[], Reason::Discarded)?;
                 ranges::write_off(self, definition, Vec::new(), Reason::Discarded)?;
             }
-            (supply.database, supply.request) = (here, None);
             sources::write(self, &supply)?;
         }
         Ok(supply)

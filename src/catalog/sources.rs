@@ -40,6 +40,11 @@ pub struct Supply {
     pub last_error_at: Option<Timestamp>,
     /// The database that the row is of, by which a copy is recognized; 0: none yet.
     pub database: i64,
+    /// The system identifier and the timeline of the server that the row is of.
+    pub server: (i64, i32),
+    /// Random: no other copy of this server has it, not even one on the same timeline. Each request
+    /// begins with it.
+    pub receiver: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +52,6 @@ pub struct Request {
     pub id: LeaseId,
     pub wanted: i64,
     pub at: Timestamp,
-    /// The system identifier and the timeline of the server that has written it.
-    pub server: (i64, i32),
 }
 
 /// The lowest and the highest of both.
@@ -74,6 +77,8 @@ impl Supply {
             last_error: None,
             last_error_at: None,
             database: 0,
+            server: (0, 0),
+            receiver: 0,
         }
     }
 
@@ -86,7 +91,6 @@ impl Supply {
                 id: id_of(id),
                 wanted: row.int8(column::WANTED),
                 at: Timestamp(row.int8(column::REQUESTED_AT)),
-                server: (row.int8(column::SYSTEM_ID), row.int4(column::TIMELINE)),
             }),
             requested: row.int8(column::REQUESTED),
             received: row.int8(column::RECEIVED),
@@ -99,6 +103,8 @@ impl Supply {
                 .datum(column::LAST_ERROR_AT)
                 .map(|_| Timestamp(row.int8(column::LAST_ERROR_AT))),
             database: row.int8(column::DATABASE),
+            server: (row.int8(column::SYSTEM_ID), row.int4(column::TIMELINE)),
+            receiver: row.int8(column::RECEIVER),
         }
     }
 
@@ -110,8 +116,8 @@ impl Supply {
             request.map(|request| uuid_datum(&request.id)),
             request.map(|request| request.wanted.into()),
             request.map(|request| request.at.0.into()),
-            request.map(|request| request.server.0.into()),
-            request.map(|request| request.server.1.into()),
+            Some(self.server.0.into()),
+            Some(self.server.1.into()),
             Some(self.requested.into()),
             Some(self.received.into()),
             self.brought.map(|(low, _)| low.into()),
@@ -123,21 +129,44 @@ impl Supply {
             self.last_error.as_ref().map(|error| text_datum(error.as_bytes())),
             self.last_error_at.map(|at| at.0.into()),
             Some(self.database.into()),
+            Some(self.receiver.into()),
         ]
     }
 
     /// The request without an answer, if this server has written it.
     pub fn open_request(&self) -> Option<Request> {
-        let is_here = self.database == i64::from(ffi::database().to_u32());
-        self.request.filter(|request| is_here && request.server == positions::server())
+        self.request.filter(|_| self.is_here())
+    }
+
+    fn is_here(&self) -> bool {
+        (self.database, self.server) == here()
+    }
+
+    /// Makes the row this database's on this server, unless it is. Another one may still make its
+    /// request.
+    pub fn take_over(&mut self) -> bool {
+        if self.is_here() {
+            return false;
+        }
+        (self.database, self.server) = here();
+        let [.., a, b, c, d] = random();
+        self.receiver = i64::from(u32::from_be_bytes([a, b, c, d]));
+        self.request = None;
+        true
     }
 
     /// Notes a request that is about to be made.
     pub fn ask(&mut self, wanted: i64) {
-        let (at, server) = (ffi::now(), positions::server());
-        self.request = Some(Request { id: random(), wanted, at, server });
+        let mut id = random();
+        id[..4].copy_from_slice(&(self.receiver as u32).to_be_bytes());
+        self.request = Some(Request { id, wanted, at: ffi::now() });
         self.requested = self.requested.saturating_add(wanted);
     }
+}
+
+/// This database and this server.
+fn here() -> (i64, (i64, i32)) {
+    (i64::from(ffi::database().to_u32()), positions::server())
 }
 
 fn row_of(position: &Position) -> Result<Option<Row>, HiloError> {

@@ -63,9 +63,9 @@ fn a_centre_and_its_branches_serve_no_value_twice() {
     assert_eq!(two.connect("postgres").one::<i64>(kept), 0);
 }
 
-/// Both are on the same timeline, so they have the same name at the centre.
+/// Both are on the same timeline. Each is a receiver of its own, before and after a restart.
 #[test]
-fn two_copies_of_one_branch_are_both_served() {
+fn two_copies_of_one_branch_are_two_receivers() {
     let centre = centre();
     let branch = branch_of(&centre);
     let mut seen = draw_on(&[&branch], 100);
@@ -76,8 +76,12 @@ fn two_copies_of_one_branch_are_both_served() {
     for count in [50_000, 5_000, 60_000] {
         seen.extend(draw_on(&[&copies[0]], count));
         seen.extend(draw_on(&[&copies[1]], 5_000));
+        copies[0].restart();
     }
     assert_unique("orders", &seen);
+    let receivers: Vec<String> = centre.connect("postgres").all("SELECT holder FROM hilo_leases");
+    let names: std::collections::HashSet<_> = receivers.iter().collect();
+    assert_eq!((receivers.len(), names.len()), (3, 3), "{receivers:?}");
 }
 
 /// The centre's standby lacks what was given out last: it skips that, and the branch goes on there.

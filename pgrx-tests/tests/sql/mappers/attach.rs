@@ -66,6 +66,27 @@ fn the_source_of_each_mapper_takes_blocks_as_the_mapper_does() {
     cluster.finish();
 }
 
+/// A request stays as it is until it is answered. One that takes too long would never be.
+#[test]
+fn a_request_for_too_many_brings_less() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    for mapper in ["core", "efcore"] {
+        client.run(&format!("CREATE SEQUENCE {mapper}"));
+        client.run(&format!("SELECT hilo_attach('{mapper} beside', '{mapper}', '{mapper}')"));
+        let source: String =
+            client.one(&format!("SELECT hilo.source_of('{mapper}', '{mapper}', 'x', 1)"));
+        let (_, source) = source.split_once("END; ").expect("two statements");
+        client.run(&format!("PREPARE {mapper} (text, bigint, uuid) AS {source}"));
+        let rows = client.query(&format!("EXECUTE {mapper} ('x', 1000000000000, NULL)"), &[]);
+        let rows = rows.unwrap_or_else(|error| panic!("{mapper}: {error}"));
+        let brought: i64 =
+            rows.iter().map(|row| row.get::<_, i64>(1) - row.get::<_, i64>(0) + 1).sum();
+        assert!((1..=1_000_000).contains(&brought), "{mapper}: {brought}");
+    }
+    cluster.finish();
+}
+
 /// Draws until `end` is set; what it has got is kept even if the server is killed meanwhile.
 fn insert_until(cluster: &Cluster, table: &str, end: &AtomicBool) {
     while !end.load(Ordering::Relaxed) {

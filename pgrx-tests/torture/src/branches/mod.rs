@@ -101,7 +101,7 @@ impl Fleet<'_, '_> {
         one_server::builder(self.plan)
             .config("max_worker_processes", "24")
             .config("max_connections", &(self.plan.sessions + 40).to_string())
-            .config("hilo.source_timeout", "2s")
+            .config("hilo.source_timeout", "4s")
             .config("hilo.reserve_timeout", "3s")
     }
 
