@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use postgres::Client;
+use postgres::{Client, Row};
 
 use super::Server;
 use super::book::{Book, CORE, Line, TABLE};
@@ -19,6 +19,9 @@ struct Books {
     /// The ranges that memory has, or a killed server's had.
     memory: Bits,
     gaps: Bits,
+    /// Where gaps lie that stand for several, between which are other numbers; and how many.
+    scattered: Bits,
+    scattered_count: u64,
     leases: Bits,
     /// The place behind the last that was reserved of its own numbers.
     end: i64,
@@ -124,15 +127,26 @@ fn read(line: &Line, server: &Server) -> Books {
         let of = if row.get(2) { &mut books.memory } else { &mut books.free };
         of.insert_range(row.get::<_, i64>(0) + shift, row.get::<_, i64>(1) + shift);
     }
-    for (view, to) in [("hilo_gaps", &mut books.gaps), ("hilo_leases", &mut books.leases)] {
-        let sql = format!("SELECT first, last FROM {view} WHERE name = '{name}'");
-        for row in client.query(&sql, &[]).expect("the views can be read") {
-            let (first, last) = (line.place(row.get(0)), line.place(row.get(1)));
-            let (Some(first), Some(last)) = (first, last) else {
-                panic!("{name} on server {}: {view} is off the grid", server.number)
-            };
-            to.insert_range(first, last + 1);
+    let places = |row: &Row| {
+        let (first, last) = (line.place(row.get(0)), line.place(row.get(1)));
+        let (Some(first), Some(last)) = (first, last) else {
+            panic!("{name} on server {}: a range is off the grid", server.number)
+        };
+        (first, last + 1)
+    };
+    let of_view = |view| format!("SELECT first, last, count FROM {view} WHERE name = '{name}'");
+    for row in client.query(&of_view("hilo_gaps"), &[]).expect("gaps can be read") {
+        let ((first, end), count) = (places(&row), row.get::<_, i64>(2));
+        if count == end - first {
+            books.gaps.insert_range(first, end);
+        } else {
+            books.scattered.insert_range(first, end);
+            books.scattered_count += count as u64;
         }
+    }
+    for row in client.query(&of_view("hilo_leases"), &[]).expect("leases can be read") {
+        let (first, end) = places(&row);
+        books.leases.insert_range(first, end);
     }
     let received = format!(
         "SELECT COALESCE(sum(received), 0)::int8 FROM hilo_stat_sources WHERE name = '{name}'"
@@ -161,7 +175,8 @@ fn check_each(book: &Book, number: usize, servers: &[&Arc<Server>], books: &[Boo
         none(server, books.gaps.common(&books.free), "is in a gap, and is free");
         none(server, all.common(&books.free), "is free on two servers");
         all.add(&books.free);
-        if server.is_copied.load(SeqCst) || server.link.is_none() || books.received == 0 {
+        let is_alone = !server.is_copied.load(SeqCst) && server.link.is_some();
+        if number >= CORE || !is_alone {
             continue;
         }
         // All that such a server has had came from its source.
@@ -171,8 +186,8 @@ fn check_each(book: &Book, number: usize, servers: &[&Arc<Server>], books: &[Boo
         for part in [&here, &books.free, &books.memory, &books.gaps, &books.leases] {
             known.add(part);
         }
-        let mine = if number == CORE || number == TABLE { None } else { Some(known.count()) };
-        let missing = mine.map_or(0, |mine| books.received.saturating_sub(mine));
+        let known = known.count() + books.scattered_count;
+        let missing = books.received.saturating_sub(known);
         add(&book.figures.checked, books.received);
         if missing > share.lost.load(SeqCst) {
             let of =
@@ -193,6 +208,14 @@ fn check_all(book: &Book, number: usize, servers: &[&Arc<Server>], books: &[Book
         for part in [&books.free, &books.memory, &books.gaps, &books.leases] {
             open.remove(part);
         }
+    }
+    let before = open.count();
+    books.iter().for_each(|books| open.remove(&books.scattered));
+    let (hidden, scattered) =
+        (before - open.count(), books.iter().map(|books| books.scattered_count).sum::<u64>());
+    if hidden > scattered {
+        let text = format!("{}: {hidden} numbers in gaps of {scattered}", line.name);
+        book.figures.wrong(text);
     }
     let mut lost: u64 = servers.iter().map(|server| server.share[number].lost.load(SeqCst)).sum();
     if number == TABLE {
