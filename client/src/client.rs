@@ -9,12 +9,12 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, NoTls, Socket};
 
 use crate::driver::Driver;
-use crate::engine::{self, Engine, Figures};
+use crate::engine::{self, Engine};
 use crate::fork::{self, only_here};
 use crate::refusal::report;
 use crate::sequence::Sequence;
-use crate::server::{Connector, Direct, Link};
-use crate::shared::{Handle, Life, MAX_WAIT, Options, SequenceState, Shared};
+use crate::server::{Connector, Direct};
+use crate::shared::{Handle, Life, MAX_WAIT, Options, Shared};
 use crate::stats::{Returned, SequenceStats, Stats};
 use crate::waiting::Waiter;
 use crate::{Error, Unavailable};
@@ -27,12 +27,9 @@ const LEAST_TTL: Duration = Duration::from_secs(1);
 #[must_use]
 pub struct Builder {
     config: Config,
-    name: String,
+    /// Its holder is only a name yet.
+    options: Options,
     buffer: Duration,
-    ttl: Option<Duration>,
-    patience: Duration,
-    unavailable: Unavailable,
-    timeout: Duration,
     least: i64,
     most: i64,
 }
@@ -41,7 +38,7 @@ impl Builder {
     /// What the holder of the leases is called in `hilo_leases`: this name, `/`, and a random part
     /// that tells this client from others. At most 222 bytes. Default: `hilo-client`.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
-        self.name = name.into();
+        self.options.holder = name.into();
         self
     }
 
@@ -59,28 +56,28 @@ impl Builder {
     /// longer be returned. It is at least a second and at most a year, and should be several times
     /// [`timeout`](Self::timeout). Default: leases do not expire.
     pub fn ttl(mut self, ttl: Duration) -> Builder {
-        self.ttl = Some(ttl);
+        self.options.ttl = Some(ttl.clamp(LEAST_TTL, MAX_WAIT));
         self
     }
 
     /// How long a caller waits for a value, a warm-up for all of its values, and a shutdown for the
     /// server. Default: 30 s.
     pub fn patience(mut self, patience: Duration) -> Builder {
-        self.patience = patience;
+        self.options.patience = patience;
         self
     }
 
     /// What callers do who find nothing in memory while the server cannot be reached. Default: they
     /// wait.
     pub fn unavailable(mut self, unavailable: Unavailable) -> Builder {
-        self.unavailable = unavailable;
+        self.options.unavailable = unavailable;
         self
     }
 
     /// How long a statement, or making a connection, may take until it counts as failed. Default:
     /// 10 s.
     pub fn timeout(mut self, timeout: Duration) -> Builder {
-        self.timeout = timeout;
+        self.options.timeout = timeout;
         self
     }
 
@@ -117,7 +114,7 @@ impl Builder {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         if config.get_application_name().is_none() {
-            config.application_name(&self.name);
+            config.application_name(&self.options.holder);
         }
         let generation = fork::watch()?;
         self.connect_through(Direct { config, tls, generation }).await
@@ -139,23 +136,18 @@ impl Builder {
         connector: Arc<dyn Connector>,
     ) -> Result<Client, Error> {
         let identity = uuid::Uuid::new_v4();
-        let options = Options {
-            holder: format!("{}/{}", self.name, identity.simple()),
-            ttl: self.ttl.map(|ttl| ttl.clamp(LEAST_TTL, MAX_WAIT)),
-            patience: self.patience,
-            unavailable: self.unavailable,
-            timeout: self.timeout,
-        };
-        let mut settings =
-            engine::Settings::new(self.buffer.min(MAX_WAIT).into(), options.ttl.map(Into::into));
+        let mut options = self.options;
+        options.holder = format!("{}/{}", options.holder, identity.simple());
+        let ttl = options.ttl.map(Into::into);
+        let mut settings = engine::Settings::new(self.buffer.min(MAX_WAIT).into(), ttl);
         settings.policy.min_block = self.least;
         settings.policy.max_block = self.most;
-        let silent = |_| Error::Unreachable { source: None };
-        let link = timeout(options.timeout, Link::open(&*connector)).await.map_err(silent)??;
         let seed = identity.as_u128() as u64;
         let engine = |now| Engine::new(settings, now, seed);
         let shared = Arc::new(Shared::new(engine, options, generation));
-        tokio::spawn(only_here(generation, Driver::new(shared.clone(), connector, link).run()));
+        let mut driver = Driver::new(shared.clone(), connector);
+        driver.connect().await?;
+        tokio::spawn(only_here(generation, driver.run()));
         Ok(Client { handle: Arc::new(Handle { shared }) })
     }
 }
@@ -186,12 +178,14 @@ impl Client {
     pub fn builder(config: Config) -> Builder {
         Builder {
             config,
-            name: "hilo-client".into(),
+            options: Options {
+                holder: "hilo-client".into(),
+                ttl: None,
+                patience: Duration::from_secs(30),
+                unavailable: Unavailable::Wait,
+                timeout: Duration::from_secs(10),
+            },
             buffer: Duration::from_secs(30),
-            ttl: None,
-            patience: Duration::from_secs(30),
-            unavailable: Unavailable::Wait,
-            timeout: Duration::from_secs(10),
             least: 32,
             most: 1 << 24,
         }
@@ -226,21 +220,13 @@ impl Client {
     }
 
     fn register<'a>(&'a self, sequences: &'a [Sequence]) -> Result<Vec<Waiter<'a>>, Error> {
-        let mut waiters = Vec::with_capacity(sequences.len());
-        let mut failed = None;
         let mut core = self.shared().lock();
-        for sequence in sequences {
-            match Waiter::register(self.shared(), &sequence.hot, &mut core) {
-                Ok(waiter) => waiters.push(waiter),
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
-            }
-        }
+        let register =
+            |sequence: &'a Sequence| Waiter::register(self.shared(), &sequence.hot, &mut core);
+        let waiters: Vec<_> = sequences.iter().map(register).collect();
         // Those that are dropped take the lock.
         drop(core);
-        failed.map_or(Ok(waiters), Err)
+        waiters.into_iter().collect()
     }
 
     /// What the holder of this client's leases is called in `hilo_leases`.
@@ -289,15 +275,14 @@ impl Client {
             connected: core.connected,
             ..Stats::default()
         };
-        for state in &core.states {
-            let figures = core.engine.figures(state.hot.id, now, state.hot.left());
-            stats.hits += figures.taken.max(0) as u64;
-            stats.refills += figures.refills;
-            stats.waits += state.waits;
-            stats.errors += state.errors;
-            stats.rate += figures.rate;
-            stats.left += figures.left.max(0) as u64;
-            stats.leases += figures.leases as u64;
+        for one in core.states.iter().map(|state| core.stats(state, now)) {
+            stats.hits += one.hits;
+            stats.refills += one.refills;
+            stats.waits += one.waits;
+            stats.errors += one.errors;
+            stats.rate += one.rate;
+            stats.left += one.left;
+            stats.leases += one.leases;
         }
         stats
     }
@@ -310,20 +295,7 @@ impl Client {
         }
         let now = shared.now();
         let core = shared.lock();
-        let of = |state: &SequenceState| {
-            let figures: Figures = core.engine.figures(state.hot.id, now, state.hot.left());
-            SequenceStats {
-                name: state.hot.name.clone(),
-                hits: figures.taken.max(0) as u64,
-                refills: figures.refills,
-                waits: state.waits,
-                errors: state.errors,
-                rate: figures.rate,
-                left: figures.left.max(0) as u64,
-                leases: figures.leases as u64,
-            }
-        };
-        core.states.iter().map(of).collect()
+        core.states.iter().map(|state| core.stats(state, now)).collect()
     }
 
     fn shared(&self) -> &Shared {

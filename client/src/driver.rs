@@ -26,9 +26,8 @@ pub struct Driver {
     _over: Over,
 }
 
-/// What became of a statement.
-enum Outcome<T> {
-    Done(T),
+/// Why a statement has brought nothing.
+enum Fault {
     /// The server refuses, and has changed nothing.
     Refused(Arc<Report>),
     /// Anything may have happened.
@@ -36,10 +35,9 @@ enum Outcome<T> {
 }
 
 impl Driver {
-    pub fn new(shared: Arc<Shared>, connector: Arc<dyn Connector>, link: Link) -> Driver {
-        shared.lock().counts.connects += 1;
-        let (link, _over) = (Some(link), Over(shared.clone()));
-        Driver { shared, connector, link, returned: Returned::default(), _over }
+    pub fn new(shared: Arc<Shared>, connector: Arc<dyn Connector>) -> Driver {
+        let _over = Over(shared.clone());
+        Driver { shared, connector, link: None, returned: Returned::default(), _over }
     }
 
     /// Works until the client is closed, and no longer than patience after that.
@@ -123,13 +121,13 @@ impl Driver {
             Ok(()) => {
                 let revoking = self.link.as_ref().map(|link| link.revoke(self.holder()));
                 match self.bounded(revoking).await {
-                    Outcome::Done(()) => return true,
-                    Outcome::Refused(refusal) if !refusal.is_lack() => {
+                    Ok(()) => return true,
+                    Err(Fault::Refused(refusal)) if !refusal.is_lack() => {
                         tracing::warn!(error = %refusal, "leases that are unknown stay open");
                         return true;
                     }
-                    Outcome::Refused(refusal) => Some(refusal),
-                    Outcome::Unknown(error) => {
+                    Err(Fault::Refused(refusal)) => Some(refusal),
+                    Err(Fault::Unknown(error)) => {
                         self.link = None;
                         error
                     }
@@ -163,18 +161,18 @@ impl Driver {
         loop {
             let sent = self.shared.now();
             match self.send(&plan).await {
-                Outcome::Done(answer) => return self.accept(plan, answer, sent),
-                Outcome::Unknown(error) => {
+                Ok(answer) => return self.accept(plan, answer, sent),
+                Err(Fault::Unknown(error)) => {
                     self.link = None;
                     return self.failed(plan, Failure::Unknown, error);
                 }
-                Outcome::Refused(refusal)
+                Err(Fault::Refused(refusal))
                     if refusal.is_overload() && self.shared.lock().engine.can_be_smaller(&plan) =>
                 {
                     return self.failed(plan, Failure::NoRoom, Some(refusal));
                 }
                 // A lease may have ended, or a sequence been renumbered, until the commit.
-                Outcome::Refused(refusal)
+                Err(Fault::Refused(refusal))
                     if (refusal.is_transient() || refusal.is_gone())
                         && attempt < backoff::ATTEMPTS =>
                 {
@@ -182,7 +180,7 @@ impl Driver {
                     sleep(backoff::delay(attempt, self.random())).await;
                     attempt += 1;
                 }
-                Outcome::Refused(refusal) => {
+                Err(Fault::Refused(refusal)) => {
                     let answer = vec![Err(refusal); plan.len()];
                     return self.accept(plan, answer, sent);
                 }
@@ -195,19 +193,19 @@ impl Driver {
     }
 
     /// Connects if there is no connection.
-    async fn connect(&mut self) -> Result<(), Error> {
+    pub async fn connect(&mut self) -> Result<(), Error> {
         if self.link.as_ref().is_none_or(Link::is_closed) {
             self.link = None;
             let connecting = timeout(self.shared.options.timeout, Link::open(&*self.connector));
             let silent = |_| Error::Unreachable { source: None };
             self.link = Some(connecting.await.map_err(silent)??);
             self.shared.lock().counts.connects += 1;
-            tracing::info!("connected again");
+            tracing::info!("connected");
         }
         Ok(())
     }
 
-    async fn send(&self, plan: &Plan) -> Outcome<Answer> {
+    async fn send(&self, plan: &Plan) -> Result<Answer, Fault> {
         let names: Vec<Arc<str>> = {
             let mut core = self.shared.lock();
             core.counts.statements += 1;
@@ -216,33 +214,28 @@ impl Driver {
         };
         let link = self.link.as_ref();
         let sending = link.map(|link| link.carry_out(plan, &names, &self.shared.options));
-        match self.bounded(sending).await {
-            Outcome::Done(Some(answer)) => Outcome::Done(answer),
-            Outcome::Done(None) => Outcome::Unknown(None),
-            Outcome::Refused(refusal) => Outcome::Refused(refusal),
-            Outcome::Unknown(error) => Outcome::Unknown(error),
-        }
+        self.bounded(sending).await?.ok_or(Fault::Unknown(None))
     }
 
     /// Waits for a statement of the link, as long as one may take.
     async fn bounded<T>(
         &self,
         statement: Option<impl Future<Output = Result<T, tokio_postgres::Error>>>,
-    ) -> Outcome<T> {
+    ) -> Result<T, Fault> {
         let (Some(statement), Some(link)) = (statement, &self.link) else {
-            return Outcome::Unknown(None);
+            return Err(Fault::Unknown(None));
         };
         let limit = self.shared.options.timeout;
         match timeout(limit, statement).await {
-            Ok(Ok(done)) => Outcome::Done(done),
-            Ok(Err(error)) if is_refusal(&error) => Outcome::Refused(report(&error)),
-            Ok(Err(error)) => Outcome::Unknown(Some(report(&error))),
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(error)) if is_refusal(&error) => Err(Fault::Refused(report(&error))),
+            Ok(Err(error)) => Err(Fault::Unknown(Some(report(&error)))),
             Err(_) => {
                 // It must not go on without this client, perhaps for as long as somebody holds a
                 // lock.
                 let canceling = self.connector.cancel(link.cancel_token());
                 let _ = timeout(limit.min(CANCEL), canceling).await;
-                Outcome::Unknown(None)
+                Err(Fault::Unknown(None))
             }
         }
     }
@@ -257,11 +250,6 @@ impl Drop for Over {
             return;
         }
         self.0.close(Life::Over);
-        let mut core = self.0.lock();
-        core.life = Life::Over;
-        let hots: Vec<_> = core.states.iter().map(|state| state.hot.clone()).collect();
-        drop(core);
-        hots.iter().for_each(|hot| hot.changed.notify_waiters());
         self.0.result.send_if_modified(|result| {
             let is_open = result.is_none();
             if is_open {

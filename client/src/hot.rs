@@ -25,7 +25,7 @@ const RACES_PER_TAKEN: (u32, u32) = (64, 64);
 #[repr(align(128))]
 struct Padded<T>(T);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Hot {
     lane: Padded<Lane>,
     /// Which part of a thread's number says which lane is its own.
@@ -63,17 +63,7 @@ thread_local! {
 
 impl Hot {
     pub fn new(id: Id, name: Arc<str>, generation: u32) -> Hot {
-        Hot {
-            lane: Padded::default(),
-            mask: AtomicU32::new(0),
-            crowded: AtomicBool::new(false),
-            generation,
-            id,
-            more: OnceLock::new(),
-            name,
-            changed: Notify::new(),
-            keys: RwLock::new(None),
-        }
+        Hot { id, name, generation, ..Hot::default() }
     }
 
     /// The number of this thread's lane.

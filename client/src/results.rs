@@ -12,7 +12,7 @@ use crate::lane;
 use crate::refusal::Report;
 use crate::sequence::keys;
 use crate::server::{Answer, Done, Granted};
-use crate::shared::{Core, Life};
+use crate::shared::{Core, Life, Shared};
 use crate::{Error, Unavailable};
 
 /// The sequences of a statement for which something has changed, and the refusal of one.
@@ -123,11 +123,9 @@ impl Driver {
             }
         }
         core.engine.failed(plan, why, now);
-        let fails = !core.connected && self.shared.options.unavailable == Unavailable::Fail;
-        let hots = core.states.iter().filter(|_| fails).map(|state| state.hot.clone());
-        let hots: Vec<Arc<Hot>> = hots.collect();
-        drop(core);
-        hots.iter().for_each(|hot| hot.changed.notify_waiters());
+        if !core.connected && self.shared.options.unavailable == Unavailable::Fail {
+            Shared::wake_all(core);
+        }
     }
 }
 

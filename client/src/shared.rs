@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 use crate::engine::{Engine, Id};
 use crate::hot::Hot;
 use crate::refusal::Report;
-use crate::stats::Returned;
+use crate::stats::{Returned, SequenceStats};
 use crate::{Error, Unavailable, fork};
 
 /// As long as anybody waits, and any lease lives without a renewal.
@@ -54,10 +54,9 @@ pub struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // In a child of the process, a thread of the parent may have held the lock.
-        if self.shared.check_process().is_ok() {
-            if self.shared.lock().life == Life::Serving {
-                tracing::warn!(holder = self.shared.options.holder, "dropped without a shutdown");
-            }
+        let is_here = self.shared.check_process().is_ok();
+        if is_here && self.shared.lock().life == Life::Serving {
+            tracing::warn!(holder = self.shared.options.holder, "dropped without a shutdown");
             self.shared.close(Life::Over);
         }
     }
@@ -95,7 +94,7 @@ impl SequenceState {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Life {
     Serving,
     /// All leases are being returned.
@@ -248,28 +247,49 @@ impl Shared {
         (fails && cut_off).then(|| Error::Unreachable { source: core.trouble.clone() })
     }
 
+    /// Has all callers who wait look again, after the lock.
+    pub fn wake_all(core: MutexGuard<'_, Core>) {
+        let hots: Vec<Arc<Hot>> = core.states.iter().map(|state| state.hot.clone()).collect();
+        drop(core);
+        hots.iter().for_each(|hot| hot.changed.notify_waiters());
+    }
+
     /// Ends serving: from now on no lane gives a value. What is left is in the engine, to be
     /// returned.
     pub fn close(&self, life: Life) {
         let now = self.now();
         let mut core = self.lock();
-        if core.life != Life::Serving {
-            return;
+        let before = core.life;
+        core.life = core.life.max(life);
+        if before == Life::Serving {
+            for number in 0..core.states.len() {
+                let hot = core.states[number].hot.clone();
+                core.retire(&hot, now);
+            }
+            core.engine.give_back_all(now);
         }
-        core.life = life;
-        let hots: Vec<Arc<Hot>> = core.states.iter().map(|state| state.hot.clone()).collect();
-        for hot in &hots {
-            core.retire(hot, now);
-        }
-        core.engine.give_back_all(now);
-        drop(core);
-        hots.iter().for_each(|hot| hot.changed.notify_waiters());
+        Shared::wake_all(core);
         self.wake_driver.notify_one();
         self.closed.notify_one();
     }
 }
 
 impl Core {
+    /// What was done for a sequence.
+    pub fn stats(&self, state: &SequenceState, now: Monotonic) -> SequenceStats {
+        let figures = self.engine.figures(state.hot.id, now, state.hot.left());
+        SequenceStats {
+            name: state.hot.name.clone(),
+            hits: figures.taken.max(0) as u64,
+            refills: figures.refills,
+            waits: state.waits,
+            errors: state.errors,
+            rate: figures.rate,
+            left: figures.left.max(0) as u64,
+            leases: figures.leases as u64,
+        }
+    }
+
     /// Fills a lane if it is empty.
     pub fn fill(&mut self, hot: &Hot, number: usize, now: Monotonic) {
         // The books must name the lane that is filled.

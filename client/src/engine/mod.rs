@@ -44,7 +44,7 @@ const ENDS_PER_ASK: usize = 10;
 const LONGEST: i64 = 365 * 86_400 * SECOND;
 
 /// A sequence of an engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(pub u32);
 
 /// Values that this client may serve.
@@ -75,7 +75,7 @@ impl Lease {
 }
 
 /// How an engine behaves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     /// How long what is left lasts when a refill begins.
     pub buffer: Micros,
@@ -85,7 +85,7 @@ pub struct Settings {
     pub window: Micros,
     /// How long a lease is open without being renewed.
     pub ttl: Option<Micros>,
-    /// Least and greatest sizes. Its buffer is not used.
+    /// Least and greatest sizes. The engine sets its buffer.
     pub policy: policy::Settings,
 }
 
@@ -124,10 +124,9 @@ pub struct Figures {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Engine {
     settings: Settings,
-    refill: policy::Settings,
     supplies: Vec<Supply>,
     /// Places of sequences that were forgotten.
     vacant: Vec<Id>,
@@ -165,33 +164,19 @@ pub struct Engine {
 impl Engine {
     /// A new one at `now`. `seed` makes its jitter differ from that of others.
     pub fn new(settings: Settings, now: Monotonic, seed: u64) -> Engine {
-        let every = settings.window;
         let renewal = settings.ttl.map_or(NEVER, |ttl| after(now, Micros(ttl.0 / 2)));
         Engine {
-            refill: settings.refill(),
-            settings,
-            supplies: Vec::new(),
-            vacant: Vec::new(),
-            low: Vec::new(),
+            settings: Settings { policy: settings.refill(), ..settings },
             most_asks: MOST_ASKS,
-            near: Vec::new(),
-            again: Vec::new(),
-            ranges: VecDeque::new(),
-            tickets: HashMap::new(),
-            last_ticket: 0,
-            returns: Vec::new(),
             ends_due: NEVER,
-            held: Vec::new(),
             held_due: NEVER,
-            held_attempt: 0,
             due: NEVER,
             last_plan: Monotonic(i64::MIN / 2),
-            in_flight: false,
             not_before: now,
-            attempt: 0,
-            housekeeping: after(now, every),
+            housekeeping: after(now, settings.window),
             renewal,
             random: seed,
+            ..Engine::default()
         }
     }
 
@@ -321,7 +306,7 @@ impl Engine {
         let (pace, last_plan) = (self.settings.pace, self.last_plan);
         let settings = &self.settings;
         let supply = &mut self.supplies[id.0 as usize];
-        let seen = supply.look(now, in_lanes, settings.window, &self.refill);
+        let seen = supply.look(now, in_lanes, settings);
         if seen.low && !supply.is_low && supply.asked == 0 {
             supply.is_low = true;
             supply.due = NEVER;
@@ -369,16 +354,6 @@ impl Engine {
     /// What is known of a sequence.
     pub fn figures(&self, id: Id, now: Monotonic, in_lanes: i64) -> Figures {
         self.supplies[id.0 as usize].figures(now, in_lanes, self.settings.window)
-    }
-
-    /// How many sequences there are.
-    pub fn len(&self) -> usize {
-        self.supplies.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.supplies.is_empty()
     }
 
     /// Ends every lease that is in no lane, because nothing is served any more.
