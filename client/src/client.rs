@@ -11,9 +11,8 @@ use tokio_postgres::{Config, NoTls, Socket};
 use crate::driver::Driver;
 use crate::engine::{self, Engine};
 use crate::fork::{self, only_here};
-use crate::refusal::report;
 use crate::sequence::Sequence;
-use crate::server::{Connector, Direct};
+use crate::server::{Connector, Direct, unreachable};
 use crate::shared::{Handle, Life, MAX_WAIT, Options, Shared};
 use crate::stats::{Returned, SequenceStats, Stats};
 use crate::waiting::Waiter;
@@ -135,6 +134,9 @@ impl Builder {
         generation: u32,
         connector: Arc<dyn Connector>,
     ) -> Result<Client, Error> {
+        if self.options.holder.contains('\0') {
+            return Err(Error::Name(self.options.holder.into()));
+        }
         let identity = uuid::Uuid::new_v4();
         let mut options = self.options;
         options.holder = format!("{}/{}", options.holder, identity.simple());
@@ -169,8 +171,7 @@ impl Client {
     /// # Errors
     /// As for [`Builder::connect`]; [`Error::Unreachable`] also for what is no such address.
     pub async fn connect(url: &str) -> Result<Client, Error> {
-        let config = url.parse::<Config>();
-        let config = config.map_err(|wrong| Error::Unreachable { source: Some(report(&wrong)) })?;
+        let config = url.parse().map_err(|wrong: tokio_postgres::Error| unreachable(&wrong))?;
         Client::builder(config).connect().await
     }
 
@@ -194,7 +195,7 @@ impl Client {
     /// The sequence `name`. Nothing is asked of the server before it is used. The client remembers
     /// every name that it was ever asked for, until it is to [`forget`](Self::forget) it.
     pub fn sequence(&self, name: &str) -> Sequence {
-        Sequence::new(self.shared().sequence(name), self.handle.clone())
+        Sequence { hot: self.shared().sequence(name), handle: self.handle.clone() }
     }
 
     /// Forgets a sequence: what is left of its leases goes back with the next statement. `false`:
@@ -250,8 +251,9 @@ impl Client {
             let options = &shared.options;
             let bound = options.patience.saturating_add(options.timeout).min(MAX_WAIT);
             match timeout(bound, result.wait_for(Option::is_some)).await {
-                Ok(Ok(result)) => result.clone().unwrap_or(Err(Error::Closed)),
-                Ok(Err(_)) => Err(Error::Closed),
+                Ok(result) => {
+                    result.ok().and_then(|seen| seen.clone()).unwrap_or(Err(Error::Closed))
+                }
                 Err(_) => Err(Error::Unreachable { source: None }),
             }
         };

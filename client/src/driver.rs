@@ -23,7 +23,8 @@ pub struct Driver {
     connector: Arc<dyn Connector>,
     link: Option<Link>,
     pub returned: Returned,
-    _over: Over,
+    /// What a shutdown has achieved.
+    result: Result<Returned, Error>,
 }
 
 /// Why a statement has brought nothing.
@@ -36,8 +37,8 @@ enum Fault {
 
 impl Driver {
     pub fn new(shared: Arc<Shared>, connector: Arc<dyn Connector>) -> Driver {
-        let _over = Over(shared.clone());
-        Driver { shared, connector, link: None, returned: Returned::default(), _over }
+        let (returned, result) = (Returned::default(), Err(Error::Closed));
+        Driver { shared, connector, link: None, returned, result }
     }
 
     /// Works until the client is closed, and no longer than patience after that.
@@ -47,11 +48,10 @@ impl Driver {
             shared.closed.notified().await;
             sleep(shared.options.patience.min(MAX_WAIT)).await;
         };
-        let result = tokio::select! {
+        self.result = tokio::select! {
             result = self.work() => result,
             () = overdue => Err(Error::Unreachable { source: shared.lock().trouble.clone() }),
         };
-        shared.result.send_replace(Some(result));
     }
 
     async fn work(&mut self) -> Result<Returned, Error> {
@@ -119,7 +119,8 @@ impl Driver {
             Err(Error::Unreachable { source }) => source,
             Err(_) => None,
             Ok(()) => {
-                let revoking = self.link.as_ref().map(|link| link.revoke(self.holder()));
+                let holder = &self.shared.options.holder;
+                let revoking = self.link.as_ref().map(|link| link.revoke(holder));
                 match self.bounded(revoking).await {
                     Ok(()) => return true,
                     Err(Fault::Refused(refusal)) if !refusal.is_lack() => {
@@ -136,10 +137,6 @@ impl Driver {
         };
         self.shared.lock().trouble = error;
         false
-    }
-
-    fn holder(&self) -> &str {
-        &self.shared.options.holder
     }
 
     /// Does a plan in one statement. What the server refuses of it, it does later.
@@ -194,7 +191,7 @@ impl Driver {
 
     /// Connects if there is no connection.
     pub async fn connect(&mut self) -> Result<(), Error> {
-        if self.link.as_ref().is_none_or(Link::is_closed) {
+        if self.link.as_ref().is_none_or(|link| link.client.is_closed()) {
             self.link = None;
             let connecting = timeout(self.shared.options.timeout, Link::open(&*self.connector));
             let silent = |_| Error::Unreachable { source: None };
@@ -233,7 +230,7 @@ impl Driver {
             Err(_) => {
                 // It must not go on without this client, perhaps for as long as somebody holds a
                 // lock.
-                let canceling = self.connector.cancel(link.cancel_token());
+                let canceling = self.connector.cancel(link.client.cancel_token());
                 let _ = timeout(limit.min(CANCEL), canceling).await;
                 Err(Fault::Unknown(None))
             }
@@ -242,20 +239,11 @@ impl Driver {
 }
 
 /// However the task ends, and if it never begins, nobody waits for it any more.
-struct Over(Arc<Shared>);
-
-impl Drop for Over {
+impl Drop for Driver {
     fn drop(&mut self) {
-        if self.0.check_process().is_err() {
-            return;
+        if self.shared.check_process().is_ok() {
+            self.shared.close(Life::Over);
+            self.shared.result.send_replace(Some(self.result.clone()));
         }
-        self.0.close(Life::Over);
-        self.0.result.send_if_modified(|result| {
-            let is_open = result.is_none();
-            if is_open {
-                *result = Some(Err(Error::Closed));
-            }
-            is_open
-        });
     }
 }

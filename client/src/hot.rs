@@ -6,7 +6,7 @@
 //! value.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
-use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use hilo_core::key_format::Frame;
 use tokio::sync::Notify;
@@ -40,8 +40,8 @@ pub struct Hot {
     /// Values have come, or an error.
     pub changed: Notify,
     /// How keys look; none until the first lease has said it. Whoever holds the lock takes values
-    /// of no other kind.
-    keys: RwLock<Option<Keys>>,
+    /// of no other kind, and must not wait for the lock of the client.
+    pub keys: RwLock<Option<Keys>>,
 }
 
 /// How keys of a sequence look, and from what that was made.
@@ -89,17 +89,6 @@ impl Hot {
         let (own, lanes) = (self.own(), self.lanes());
         let from = |number| self.lane(number).take(count).map(|took| (took, number));
         (0..lanes).map(|step| (own + step) % lanes).find_map(from)
-    }
-
-    /// How keys look, as long as the guard lives. Whoever has it must not wait for the lock of the
-    /// client.
-    pub fn keys(&self) -> RwLockReadGuard<'_, Option<Keys>> {
-        self.keys.read().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// The same, to change it.
-    pub fn keys_mut(&self) -> RwLockWriteGuard<'_, Option<Keys>> {
-        self.keys.write().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     pub fn lanes(&self) -> usize {

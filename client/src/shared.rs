@@ -42,7 +42,7 @@ pub struct Shared {
     pub start: Instant,
     pub generation: u32,
     pub options: Options,
-    /// What a shutdown has achieved.
+    /// What a shutdown has achieved, once the task has ended.
     pub result: watch::Sender<Option<Result<Returned, Error>>>,
 }
 
@@ -62,6 +62,7 @@ impl Drop for Handle {
     }
 }
 
+#[derive(Default)]
 pub struct Core {
     pub engine: Engine,
     pub states: Vec<SequenceState>,
@@ -76,6 +77,7 @@ pub struct Core {
 }
 
 /// A sequence of a client.
+#[derive(Default)]
 pub struct SequenceState {
     pub hot: Arc<Hot>,
     /// The last refusal, and how many there were.
@@ -88,14 +90,9 @@ pub struct SequenceState {
     pub errors: u64,
 }
 
-impl SequenceState {
-    fn of(hot: Arc<Hot>) -> SequenceState {
-        SequenceState { hot, refusal: None, refusals: 0, lack: None, waits: 0, errors: 0 }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Life {
+    #[default]
     Serving,
     /// All leases are being returned.
     Closing,
@@ -118,16 +115,7 @@ impl Shared {
         generation: u32,
     ) -> Shared {
         let engine = engine(Monotonic(0));
-        let core = Core {
-            engine,
-            states: Vec::new(),
-            by_name: HashMap::new(),
-            life: Life::Serving,
-            connected: true,
-            answered_at: Monotonic(0),
-            trouble: None,
-            counts: Counts::default(),
-        };
+        let core = Core { engine, connected: true, ..Core::default() };
         Shared {
             core: Mutex::new(core),
             wake_driver: Notify::new(),
@@ -190,7 +178,7 @@ impl Shared {
         let name: Arc<str> = name.into();
         let hot = Arc::new(Hot::new(id, name.clone(), self.generation));
         core.by_name.insert(name, id);
-        let state = SequenceState::of(hot.clone());
+        let state = SequenceState { hot: hot.clone(), ..SequenceState::default() };
         match core.states.get_mut(id.0 as usize) {
             Some(place) => *place = state,
             None => core.states.push(state),
@@ -228,11 +216,14 @@ impl Shared {
         }
     }
 
-    /// The error for a caller who finds nothing, and has seen so many refusals of the sequence
-    /// before.
-    pub fn obstacle(&self, core: &Core, hot: &Hot, refusals: u64) -> Option<Error> {
+    /// Fails for a caller who finds nothing, has seen so many refusals of the sequence before, and
+    /// would wait in vain.
+    pub fn check_wait(&self, core: &Core, hot: &Hot, refusals: u64) -> Result<(), Error> {
         if core.life != Life::Serving {
-            return Some(Error::Closed);
+            return Err(Error::Closed);
+        }
+        if hot.name.contains('\0') {
+            return Err(Error::Name(hot.name.clone()));
         }
         let state = &core.states[hot.id.0 as usize];
         let is_fresh = || {
@@ -240,11 +231,14 @@ impl Shared {
                 || self.now() < core.engine.retry_at(hot.id, Monotonic(i64::MIN))
         };
         if let Some(refusal) = state.refusal.as_ref().filter(|_| is_fresh()) {
-            return Some(refusal.clone());
+            return Err(refusal.clone());
         }
         let fails = self.options.unavailable == Unavailable::Fail;
         let cut_off = !core.connected && core.engine.is_cut_off();
-        (fails && cut_off).then(|| Error::Unreachable { source: core.trouble.clone() })
+        match fails && cut_off {
+            true => Err(Error::Unreachable { source: core.trouble.clone() }),
+            false => Ok(()),
+        }
     }
 
     /// Has all callers who wait look again, after the lock.
@@ -259,15 +253,15 @@ impl Shared {
     pub fn close(&self, life: Life) {
         let now = self.now();
         let mut core = self.lock();
-        let before = core.life;
-        core.life = core.life.max(life);
-        if before == Life::Serving {
-            for number in 0..core.states.len() {
-                let hot = core.states[number].hot.clone();
-                core.retire(&hot, now);
-            }
-            core.engine.give_back_all(now);
+        if core.life != Life::Serving {
+            return;
         }
+        core.life = life;
+        for number in 0..core.states.len() {
+            let hot = core.states[number].hot.clone();
+            core.retire(&hot, now);
+        }
+        core.engine.give_back_all(now);
         Shared::wake_all(core);
         self.wake_driver.notify_one();
         self.closed.notify_one();

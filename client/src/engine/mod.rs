@@ -40,8 +40,6 @@ const MOST_ASKS: usize = 1_000;
 const LEAST_ASKS: usize = 2;
 /// How many leases a statement returns or renews for each that it may take.
 const ENDS_PER_ASK: usize = 10;
-/// The longest times that the engine counts with: a year.
-const LONGEST: i64 = 365 * 86_400 * SECOND;
 
 /// A sequence of an engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -93,8 +91,6 @@ impl Settings {
     /// Those for a buffer: a statement every twelfth of it, between a fifth of a second and five
     /// seconds.
     pub fn new(buffer: Micros, ttl: Option<Micros>) -> Settings {
-        let buffer = Micros(buffer.0.min(LONGEST));
-        let ttl = ttl.map(|ttl| Micros(ttl.0.min(LONGEST)));
         let pace = (buffer.0 / 12).clamp(SECOND / 5, 5 * SECOND);
         let policy = policy::Settings { max_block: 1 << 24, ..policy::Settings::default() };
         Settings { buffer, pace: Micros(pace), window: Micros(60 * SECOND), ttl, policy }
@@ -260,11 +256,6 @@ impl Engine {
     /// A caller has found nothing, and does not wait.
     pub fn want(&mut self, id: Id) {
         self.supply(id).wanted = true;
-    }
-
-    /// Whether somebody waits for a value of a sequence.
-    pub fn is_awaited(&self, id: Id) -> bool {
-        self.supplies[id.0 as usize].waiting > 0
     }
 
     /// A caller waits for a lease of its own of `count` values, which the ticket names.

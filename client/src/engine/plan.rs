@@ -150,7 +150,7 @@ impl Engine {
     fn plan_low(&mut self, now: Monotonic, in_lanes: &impl Fn(Id) -> i64, plan: &mut Plan) {
         let mut low = std::mem::take(&mut self.low);
         // Those that somebody waits for come first, if there are too many.
-        low.sort_by_key(|id| !self.is_awaited(*id));
+        low.sort_by_key(|id| self.supply(*id).waiting == 0);
         for id in low {
             let waits = self.supply(id).refused > 0 && self.due_of(id, now) > now;
             if waits || plan.asks.len() >= self.most_asks {

@@ -60,7 +60,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A full run: about sixteen minutes.
+    /// A full run: about half an hour.
     pub fn full() -> Plan {
         Plan {
             rounds: 11,
@@ -113,7 +113,7 @@ pub struct Bench {
 type Measurement = (&'static str, u64, fn(&mut Bench));
 
 /// Those with restarts disconnect all sessions, so they are last.
-const MEASUREMENTS: [Measurement; 17] = [
+const MEASUREMENTS: [Measurement; 18] = [
     ("the cost of a call", 80, calls::single),
     ("the cost of many numbers at once", 40, calls::bulk),
     ("sessions that draw at once", 180, throughput::long_selects),
@@ -128,6 +128,7 @@ const MEASUREMENTS: [Measurement; 17] = [
     ("many sequences", 60, many::measure),
     ("memory", 10, footprint::memory),
     ("numbers from a client's memory", 60, hits::measure),
+    ("clients of hilo_lite, and of Python", 660, fleet::measure_pairs),
     ("many clients, and an outage", 240, fleet::measure),
     ("first calls", 60, first::measure),
     ("first uses of sequences", 60, first::uses),
