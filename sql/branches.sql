@@ -98,8 +98,8 @@ END;
 COMMENT ON FUNCTION hilo.remote_sequence(name, text) IS
     'Returns the row of hilo_sequences on a foreign server, with the schema of the extension there';
 
--- The request as the centre gets it rises with each new one, so it refuses one that comes late: first what was asked for
--- so far, then the version (7) and the attempt.
+-- The request as the centre gets it rises with each new one, so it refuses one that comes late. It
+-- is what was asked for so far, then the version (7) and the attempt.
 CREATE FUNCTION hilo.remote_request(asked bigint, attempt integer, request uuid) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (pg_catalog.lpad(pg_catalog.to_hex(asked & 281474976710655::bigint), 12, '0') || '700' || attempt::text
@@ -126,12 +126,13 @@ BEGIN ATOMIC
                        -- The function is called for the row that the condition finds, so not
                        -- after a renumbering.
                        'SELECT pg_catalog.to_jsonb(t) FROM %1$I.hilo_sequences q, '
-                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, '
-                       '%3$L::pg_catalog.text, ''?''::pg_catalog.uuid) t '
-                       'WHERE q.name = %4$L AND q.numbering = %5$L AND t.numbering = %5$L',
-                       $5, $3,
-                       hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint), $6, $7
-                   ) AS query,
+                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, ',
+                       $5, $3) AS head,
+                   pg_catalog.format(
+                       ') t WHERE q.name = %1$L AND q.numbering = %2$L AND t.numbering = %2$L',
+                       $6, $7) AS tail,
+                   '%L::pg_catalog.text, %L::pg_catalog.uuid' AS who,
+                   hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint) AS receiver,
                    COALESCE(s.requested, 0::bigint) AS asked
               FROM hilo_sequences q
               LEFT JOIN hilo_stat_sources s ON s.name = q.name
@@ -140,10 +141,15 @@ BEGIN ATOMIC
            SELECT COALESCE(
                -- One that was revoked meanwhile is refused, and so is each that comes before a
                -- later one.
-               hilo.remote($1, pg_catalog.replace(
-                   r.query, '?', hilo.remote_request(r.asked, 0, $4)::text), true),
-               hilo.remote($1, pg_catalog.replace(
-                   r.query, '?', hilo.remote_request(r.asked, 1, $4)::text), true),
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, r.receiver, hilo.remote_request(r.asked, 0, $4)) || r.tail, true),
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, r.receiver, hilo.remote_request(r.asked, 1, $4)) || r.tail, true),
+               -- Another copy of this server, on the same timeline, has the same name, and has
+               -- asked for more. This request is one of a receiver of its own.
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, pg_catalog.concat_ws('/', r.receiver, $4),
+                   hilo.remote_request(r.asked, 2, $4)) || r.tail, true),
                hilo.refuse(
                    pg_catalog.format(
                        'hilo sequence "%s" must be attached to server "%s" again', $2, $1),
@@ -157,7 +163,7 @@ COMMENT ON FUNCTION hilo_ask_server(name, text, bigint, uuid, name, text, text) 
     'numbering: the sequence there, as in hilo_sequences when it was attached. Errors: 55000 if '
     'its numbering is another by now, or without dblink; those of dblink and hilo_transfer.';
 
--- What is held here stays: it was given away for good, whatever numbering has followed there.
+-- Values held here stay: they were given away for good, whatever numbering has followed there.
 CREATE FUNCTION hilo_attach_server(
     name hilo_sequence, server name, remote_name hilo_sequence DEFAULT NULL
 ) RETURNS hilo_sequence

@@ -526,7 +526,9 @@ CREATE OR REPLACE VIEW hilo_sequences WITH (security_barrier) AS
            COALESCE(s.recycled, 0::bigint) AS total_recycled,
            COALESCE(s.lost, 0::bigint) AS total_lost,
            COALESCE(s.errors, 0::bigint) AS total_errors,
-           s.numbering
+           s.numbering,
+           hilo.value_at(s.next_index, s.base, s.increment, s.min_value, s.max_value, s.cycle,
+                         s.node, s.nodes, s.stripe) AS next_value
       FROM hilo.reserved s;
 COMMENT ON COLUMN hilo_sequences.used_fraction IS
     'Fraction of the way from one bound to the other that this server has reserved: 0 to 1, in steps of 0.0001; null: it has '
@@ -542,6 +544,8 @@ COMMENT ON COLUMN hilo_sequences.total_wait_time IS 'As total_served, of hilo_st
 COMMENT ON COLUMN hilo_sequences.total_recycled IS 'As total_served, of hilo_stat_sequences.recycled';
 COMMENT ON COLUMN hilo_sequences.total_lost IS 'As total_served, of hilo_stat_sequences.lost';
 COMMENT ON COLUMN hilo_sequences.total_errors IS 'As total_served, of hilo_stat_sequences.errors';
+COMMENT ON COLUMN hilo_sequences.next_value IS
+    'Value that this server would reserve next; null: none is left, or it has no position yet';
 COMMENT ON COLUMN hilo_sequences.numbering IS
     'Which numbering this is: another one after hilo_setval, a restart, or a change of the increment, but not after hilo_advance';
 CREATE OR REPLACE VIEW hilo_stat_sequences WITH (security_barrier) AS
@@ -932,7 +936,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            AND NOT EXISTS (SELECT FROM named d WHERE d.name = s.name)
          ORDER BY s.name LIMIT 10
     )
-    -- Columns. Those who may read everything are told how much there is to find about the others.
+    -- Columns. Roles that may read everything are told how much there is to find about the others.
     SELECT CASE WHEN c.shown THEN c.object ELSE 'a column' END AS object, c.severity,
            CASE WHEN c.shown THEN c.what
                 ELSE 'this role may not see which column has this finding, nor what it is' END AS what,
@@ -1127,8 +1131,8 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     HAVING pg_catalog.bool_and(l.expires_at IS NULL)
        AND pg_catalog.max(l.leased_at) < pg_catalog.now() - '30 days'::interval
      UNION ALL
-    -- hilo_adopt keeps a sequence that something else uses, or that another role owns. What was drawn from it is not
-    -- looked at, which would wait for locks.
+    -- hilo_adopt keeps a sequence that something else uses, or that another role owns. Values drawn
+    -- from it are not looked at, which would wait for locks.
     SELECT pg_catalog.format('sequence "%s"', o.name), 'note',
            pg_catalog.format('sequence %s of Postgres lives on beside it: whoever draws from that one gets the same numbers',
                              o.twin),
@@ -1611,12 +1615,13 @@ BEGIN ATOMIC
            AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
                             WHERE d.classid = 1255::oid AND d.objid = p.oid AND d.deptype = 'e')
     )
-    -- What Postgres knows: views, rules, triggers, policies, domains, and functions with a body of SQL.
+    -- Postgres itself knows views, rules, triggers, policies, domains, and functions with a body of
+    -- SQL.
     SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid)
       FROM pg_catalog.pg_depend d
      WHERE d.refclassid = 1259::oid AND d.refobjid = mentions.sequence AND d.deptype = 'n' AND d.classid <> 2604::oid
      UNION
-    -- What only the text tells.
+    -- Only the text tells of the rest.
     SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0) FROM code p JOIN named n ON hilo.has_word(p.prosrc, n.name)
      UNION
     SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0)
@@ -1681,17 +1686,19 @@ BEGIN ATOMIC
     ), every AS (
         SELECT c.oid AS relation, a.attname AS column_name, f.sequence, d.name, h.parent, s.several, s.elsewhere, s.objects,
                s.leader, pg_catalog.format('%s.%I', c.oid::regclass::text, a.attname) AS object,
+               CASE WHEN e.oid IS NULL THEN t.typdefault END AS of_domain, t.oid::regtype::text AS domain,
                (SELECT pg_catalog.min(x.extname::text) FROM pg_catalog.pg_depend e JOIN pg_catalog.pg_extension x ON x.oid = e.refobjid
                  WHERE e.classid = 1259::oid AND e.objid = c.oid AND e.refclassid = 3079::oid AND e.deptype = 'e') AS extension
           FROM pg_catalog.pg_class c
           JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0::smallint AND NOT a.attisdropped
           LEFT JOIN pg_catalog.pg_attrdef e ON e.adrelid = c.oid AND e.adnum = a.attnum
+          LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid AND t.typtype = 'd' AND c.relkind <> 'v'
           LEFT JOIN fed f ON f.relation = c.oid AND f.number = a.attnum
           LEFT JOIN heir h ON h.relation = c.oid AND h.number = a.attnum
           LEFT JOIN shared s ON s.sequence = f.sequence
           LEFT JOIN drawn d ON d.relation = c.oid AND d.number = a.attnum
          WHERE c.relnamespace = adoptable.schema AND c.relkind IN ('r', 'p', 'f', 'v')
-           AND (f.sequence IS NOT NULL OR d.name IS NOT NULL OR pg_catalog.pg_get_expr(e.adbin, e.adrelid) ~ 'nextval[(]')
+           AND (f.sequence IS NOT NULL OR d.name IS NOT NULL OR COALESCE(pg_catalog.pg_get_expr(e.adbin, e.adrelid), t.typdefault) ~ 'nextval[(]')
     )
     SELECT pg_catalog.row_number() OVER (
                -- The columns of a shared sequence follow the first of them.
@@ -1699,10 +1706,13 @@ BEGIN ATOMIC
                         e.object <> e.leader, e.object COLLATE "C") AS place,
            e.relation::regclass, e.column_name, e.sequence::regclass,
            e.leader IS NOT NULL AND e.parent IS NULL AND e.object <> e.leader, e.name,
-           CASE WHEN e.name IS NOT NULL OR e.parent IS NOT NULL THEN 'skip'
-                WHEN e.extension IS NOT NULL OR e.several AND e.elsewhere IS NOT NULL THEN 'refuse' END,
-           CASE WHEN e.name IS NOT NULL THEN 'hilo feeds it already'
+           CASE WHEN e.name IS NOT NULL OR e.parent IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]' THEN 'skip'
+                WHEN e.sequence IS NULL AND e.of_domain IS NOT NULL OR e.extension IS NOT NULL OR e.several AND e.elsewhere IS NOT NULL THEN 'refuse' END,
+           CASE WHEN e.name IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]' THEN 'hilo feeds it already'
                 WHEN e.parent IS NOT NULL THEN pg_catalog.format('it goes along with %s', e.parent::regclass::text)
+                WHEN e.sequence IS NULL AND e.of_domain IS NOT NULL
+                THEN pg_catalog.format('its domain %s has the default %s: use hilo_create, with the next value of the sequence, '
+                                       'and ALTER DOMAIN', e.domain, e.of_domain)
                 WHEN e.extension IS NOT NULL THEN pg_catalog.format('its table belongs to extension %I', e.extension)
                 WHEN e.several AND e.elsewhere IS NOT NULL
                 THEN pg_catalog.format('sequence %s feeds columns of other schemas too, such as %s: use hilo_adopt_sequence',
@@ -1717,12 +1727,12 @@ COMMENT ON FUNCTION hilo.adoptable(oid) IS
     'without trying. follows: it goes along with the row before it';
 
 CREATE FUNCTION hilo.try_adopt(
-    relation regclass, column_name name, sequence regclass, dry_run boolean, OUT name text, OUT failure text
+    relation regclass, column_name name, sequence regclass, dry_run boolean, OUT name text, OUT failure text, OUT said text
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_try_adopt_wrapper';
 COMMENT ON FUNCTION hilo.try_adopt(regclass, name, regclass, boolean) IS
-    'hilo_adopt for a column or, with a sequence, for all columns that it feeds. Returns the name of the new sequence, or the '
-    'error. dry_run: only checks what can be checked without a lock';
+    'hilo_adopt for a column or, with a sequence, for all columns that it feeds. Returns the name of the new sequence and what '
+    'hilo_adopt tells, or the error. dry_run: only checks what can be checked without a lock';
 
 CREATE FUNCTION hilo_adopt_all(schema name, dry_run boolean DEFAULT false)
     RETURNS TABLE (relation regclass, column_name name, name text, action text, detail text)
@@ -1734,14 +1744,14 @@ BEGIN ATOMIC
                CASE WHEN a.action IS NULL AND NOT a.follows THEN ARRAY(SELECT m FROM hilo.mentions(a.sequence::oid) m) END AS mentions
           FROM hilo.adoptable(pg_catalog.quote_ident(schema::text)::regnamespace::oid) a
     ), tried AS MATERIALIZED (
-        SELECT f.relation, f.sequence, f.old, f.mentions, t.name, t.failure
+        SELECT f.relation, f.sequence, f.old, f.mentions, t.name, t.failure, t.said
           FROM found f CROSS JOIN LATERAL hilo.try_adopt(f.relation, f.column_name, f.sequence, dry_run) t
          WHERE f.action IS NULL AND NOT f.follows
     )
     SELECT r.relation, r.column_name, r.name, r.action, r.detail
       FROM (SELECT f.place, 0 AS part, f.relation, f.column_name, COALESCE(f.name, t.name) AS name,
                    COALESCE(f.action, CASE WHEN t.failure IS NULL THEN 'adopt' ELSE 'refuse' END) AS action,
-                   COALESCE(t.failure, f.detail) AS detail
+                   COALESCE(t.failure, pg_catalog.concat_ws('; ', f.detail, CASE WHEN NOT f.follows THEN t.said END)) AS detail
               FROM found f
               LEFT JOIN tried t ON f.action IS NULL AND (t.relation::oid = f.relation::oid AND NOT f.follows OR t.sequence::oid = f.sequence::oid)
              UNION ALL
@@ -1756,8 +1766,9 @@ END;
 COMMENT ON FUNCTION hilo_adopt_all(name, boolean) IS
     'Calls hilo_adopt or hilo_adopt_sequence for each column of a schema that a sequence of Postgres feeds, and returns a '
     'row for each column that draws from any sequence. action: adopt; skip, if hilo feeds it already or it goes along with '
-    'the table that it inherits from; refuse, with the reason in detail; change, without a column, for what still names an '
-    'old sequence, as hilo_adopt_sequence lists it. dry_run: changes and locks nothing, and returns the same rows, as '
+    'the table that it inherits from; refuse, with the reason in detail, as for a column whose domain draws; change, '
+    'without a column, for what still names an old sequence, as hilo_adopt_sequence lists it. detail also says what '
+    'hilo_adopt says in notices and warnings. dry_run: changes and locks nothing, and returns the same rows, as '
     'far as that can be told without locks. Requires ownership of each table: the others are refused. Errors: 3F000 if the '
     'schema does not exist.';
 
@@ -1781,8 +1792,8 @@ CREATE OR REPLACE VIEW hilo_leases WITH (security_barrier) AS
      WHERE l.ended IS NULL AND (l.expires_at IS NULL OR l.expires_at > pg_catalog.clock_timestamp());
 COMMENT ON COLUMN hilo_leases.numbering IS 'Numbering of the sequence that the values belong to, as in hilo_sequences';
 
--- PL/pgSQL, because an error has to name the request. What is read after hilo_lease is the newest that there is, so a
--- request that comes late finds the one that came after it.
+-- PL/pgSQL, because an error has to name the request. A statement after hilo_lease reads the newest
+-- rows, so a request that comes late finds the one that came after it.
 CREATE FUNCTION hilo_transfer(
     name hilo_sequence, n bigint, receiver text, request uuid,
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
@@ -1938,8 +1949,8 @@ END;
 COMMENT ON FUNCTION hilo.remote_sequence(name, text) IS
     'Returns the row of hilo_sequences on a foreign server, with the schema of the extension there';
 
--- The request as the centre gets it rises with each new one, so it refuses one that comes late: first what was asked for
--- so far, then the version (7) and the attempt.
+-- The request as the centre gets it rises with each new one, so it refuses one that comes late. It
+-- is what was asked for so far, then the version (7) and the attempt.
 CREATE FUNCTION hilo.remote_request(asked bigint, attempt integer, request uuid) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (pg_catalog.lpad(pg_catalog.to_hex(asked & 281474976710655::bigint), 12, '0') || '700' || attempt::text
@@ -1966,12 +1977,13 @@ BEGIN ATOMIC
                        -- The function is called for the row that the condition finds, so not
                        -- after a renumbering.
                        'SELECT pg_catalog.to_jsonb(t) FROM %1$I.hilo_sequences q, '
-                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, '
-                       '%3$L::pg_catalog.text, ''?''::pg_catalog.uuid) t '
-                       'WHERE q.name = %4$L AND q.numbering = %5$L AND t.numbering = %5$L',
-                       $5, $3,
-                       hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint), $6, $7
-                   ) AS query,
+                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, ',
+                       $5, $3) AS head,
+                   pg_catalog.format(
+                       ') t WHERE q.name = %1$L AND q.numbering = %2$L AND t.numbering = %2$L',
+                       $6, $7) AS tail,
+                   '%L::pg_catalog.text, %L::pg_catalog.uuid' AS who,
+                   hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint) AS receiver,
                    COALESCE(s.requested, 0::bigint) AS asked
               FROM hilo_sequences q
               LEFT JOIN hilo_stat_sources s ON s.name = q.name
@@ -1980,10 +1992,15 @@ BEGIN ATOMIC
            SELECT COALESCE(
                -- One that was revoked meanwhile is refused, and so is each that comes before a
                -- later one.
-               hilo.remote($1, pg_catalog.replace(
-                   r.query, '?', hilo.remote_request(r.asked, 0, $4)::text), true),
-               hilo.remote($1, pg_catalog.replace(
-                   r.query, '?', hilo.remote_request(r.asked, 1, $4)::text), true),
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, r.receiver, hilo.remote_request(r.asked, 0, $4)) || r.tail, true),
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, r.receiver, hilo.remote_request(r.asked, 1, $4)) || r.tail, true),
+               -- Another copy of this server, on the same timeline, has the same name, and has
+               -- asked for more. This request is one of a receiver of its own.
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, pg_catalog.concat_ws('/', r.receiver, $4),
+                   hilo.remote_request(r.asked, 2, $4)) || r.tail, true),
                hilo.refuse(
                    pg_catalog.format(
                        'hilo sequence "%s" must be attached to server "%s" again', $2, $1),
@@ -1997,7 +2014,7 @@ COMMENT ON FUNCTION hilo_ask_server(name, text, bigint, uuid, name, text, text) 
     'numbering: the sequence there, as in hilo_sequences when it was attached. Errors: 55000 if '
     'its numbering is another by now, or without dblink; those of dblink and hilo_transfer.';
 
--- What is held here stays: it was given away for good, whatever numbering has followed there.
+-- Values held here stay: they were given away for good, whatever numbering has followed there.
 CREATE FUNCTION hilo_attach_server(
     name hilo_sequence, server name, remote_name hilo_sequence DEFAULT NULL
 ) RETURNS hilo_sequence
@@ -2394,8 +2411,8 @@ COMMENT ON FUNCTION hilo.source_of(regclass, text, text, bigint) IS
     'Returns the query that takes blocks from the counter of a mapper: $2 is how many values are '
     'wanted';
 
--- With the rights of the caller. It takes one block: a mapper that finds a fresh counter takes the
--- second block for its own too, and the counter must be one that can be drawn from.
+-- With the rights of the caller. It takes one block, as the counter must be one that can be drawn
+-- from. A mapper that finds a fresh counter takes the second block for its own too.
 CREATE FUNCTION hilo.first_drawn(source text, client text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $drawn$

@@ -343,8 +343,8 @@ COMMENT ON FUNCTION hilo.source_of(regclass, text, text, bigint) IS
     'Returns the query that takes blocks from the counter of a mapper: $2 is how many values are '
     'wanted';
 
--- With the rights of the caller. It takes one block: a mapper that finds a fresh counter takes the
--- second block for its own too, and the counter must be one that can be drawn from.
+-- With the rights of the caller. It takes one block, as the counter must be one that can be drawn
+-- from. A mapper that finds a fresh counter takes the second block for its own too.
 CREATE FUNCTION hilo.first_drawn(source text, client text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $drawn$

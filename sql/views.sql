@@ -6,9 +6,9 @@
 -- The part that the other views share. It is not a security barrier itself, so each of them is planned as one
 -- query that finds definitions by key. Only those views may read it.
 --
--- A role may read a sequence under the same conditions as one of core's. It is the owner or a member of it, or
--- has any privilege on the sequence, or is a member of a predefined role that reads everything. The conditions
--- are ordered from cheap to expensive.
+-- A role may read a sequence under the same conditions as one of core's. It is the owner or a
+-- member of it, has any privilege on the sequence, or belongs to a predefined role that reads
+-- everything. The conditions are ordered from cheap to expensive.
 CREATE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
@@ -83,7 +83,9 @@ CREATE VIEW hilo_sequences WITH (security_barrier) AS
            COALESCE(s.recycled, 0::bigint) AS total_recycled,
            COALESCE(s.lost, 0::bigint) AS total_lost,
            COALESCE(s.errors, 0::bigint) AS total_errors,
-           s.numbering
+           s.numbering,
+           hilo.value_at(s.next_index, s.base, s.increment, s.min_value, s.max_value, s.cycle,
+                         s.node, s.nodes, s.stripe) AS next_value
       FROM hilo.reserved s;
 COMMENT ON VIEW hilo_sequences IS 'Sequences of this database that the current user may read';
 COMMENT ON COLUMN hilo_sequences.name IS 'Name';
@@ -123,6 +125,8 @@ COMMENT ON COLUMN hilo_sequences.total_wait_time IS 'As total_served, of hilo_st
 COMMENT ON COLUMN hilo_sequences.total_recycled IS 'As total_served, of hilo_stat_sequences.recycled';
 COMMENT ON COLUMN hilo_sequences.total_lost IS 'As total_served, of hilo_stat_sequences.lost';
 COMMENT ON COLUMN hilo_sequences.total_errors IS 'As total_served, of hilo_stat_sequences.errors';
+COMMENT ON COLUMN hilo_sequences.next_value IS
+    'Value that this server would reserve next; null: none is left, or it has no position yet';
 COMMENT ON COLUMN hilo_sequences.numbering IS
     'Which numbering this is: another one after hilo_setval, a restart, or a change of the increment, but not after hilo_advance';
 

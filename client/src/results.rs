@@ -1,4 +1,4 @@
-//! What a statement has brought, for the books and for those who wait.
+//! Enters the results of a statement for the books and for callers who wait.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
@@ -106,7 +106,7 @@ impl Driver {
             }
             () => self.returned.refused += 1,
         }
-        // What has ended when it was sent before needs no word.
+        // A lease that ended when it was sent before needs no word.
         if !(refusal.is_gone() && back.tried) {
             refused.push((format!("lease {} cannot be returned", back.token), refusal));
         }
@@ -191,8 +191,8 @@ impl Core {
     }
 }
 
-/// Notes how keys look from this lease on, before it is served. What is left of leases whose keys
-/// look different goes back: no key is made of them any more.
+/// Notes how keys look from this lease on, before it is served. The rest of leases whose keys look
+/// different goes back: no key is made of them any more.
 fn learn_keys(core: &mut Core, hot: &Hot, granted: &Granted, now: Monotonic) {
     let (format, prefix) = (&granted.key_format, &granted.server_prefix);
     let first = lane::value(granted.last, granted.increment, granted.count as u32);

@@ -1,7 +1,8 @@
 //! A script whose comments say what its statements return: `SELECT hilo_nextval('orders');   -- 1`.
 //!
-//! What stands between `--` and a colon or the end of the line is what psql prints, with `, ` between columns and between
-//! rows, or `ERROR` and an SQLSTATE. It has no spaces but these; all other comments are prose.
+//! The text between `--` and a colon or the end of the line is what psql prints, or `ERROR` and an
+//! SQLSTATE. There is `, ` between columns and between rows. It has no spaces but these; all other
+//! comments are prose.
 
 use crate::cluster::Cluster;
 use crate::server::run;

@@ -177,8 +177,8 @@ fn leases_are_renewed_together() {
     assert_eq!((plan.returns.len(), plan.asks.len()), (0, 1));
 }
 
-/// What was sent, and perhaps done, is asked for by its name until there is an answer, whatever
-/// comes in between; and anew when its name is used up.
+/// Calls that were sent, and perhaps done, are asked for by their name until there is an answer,
+/// whatever comes in between. When the name is used up, they are asked for by another.
 #[test]
 fn a_lost_answer_is_asked_for_again() {
     let mut world = World::new(2, None);

@@ -69,7 +69,7 @@ fn ranges_starve_nobody() {
     assert!(world.lanes[2] > 0, "a first lease");
 }
 
-/// The lease of a caller who gives up is for others, before and after it has come; that of one who
+/// The lease of a caller who gives up is for others, before and after it has come. That of one who
 /// does not is all used.
 #[test]
 fn a_range_that_is_given_up_is_for_others() {
@@ -189,8 +189,8 @@ fn each_lane_has_a_lease() {
 }
 
 /// A server that has no room for a statement, or takes too long for it, gets smaller ones, later
-/// and later, and larger ones again when it has. Nothing is asked for by itself, and nothing is
-/// forgotten.
+/// and later. It gets larger ones again when it has room. Nothing is asked for by itself, and
+/// nothing is forgotten.
 #[test]
 fn a_statement_that_failed_is_made_smaller() {
     for why in [Failure::NoRoom, Failure::Unknown] {

@@ -134,8 +134,8 @@ impl Server {
         if missing > 0 { there.max(at) } else { at }
     }
 
-    /// Has the worker reserve what the pool needs, so that it has `need` values: in its next run,
-    /// which begins at once unless one is under way.
+    /// Has the worker reserve in its next run, so that the pool has `need` values. That run begins
+    /// at once unless one is under way.
     fn reserve(&mut self, number: u32, need: i64, at: i64) {
         let settings = Settings::default();
         let sequence = &mut self.sequences[number as usize];

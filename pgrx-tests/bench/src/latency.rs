@@ -36,8 +36,8 @@ pub const TIMED: [(&str, &str, &str); 8] = [
 /// How many calls took how many microseconds.
 type Histogram = BTreeMap<i64, i64>;
 
-/// The clock is read before and after each call in the server: the executor computes the columns of a
-/// row one after the other, in order.
+/// The clock is read before and after each call in the server. The executor computes the columns of
+/// a row one after the other, in order.
 fn timed(call: &str) -> String {
     format!(
         "WITH calls AS MATERIALIZED (

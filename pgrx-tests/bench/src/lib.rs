@@ -3,6 +3,7 @@
 //! Measuring puts samples into [`results::Results`]; reporting reads nothing else, so that a document
 //! can be written again from the samples of an earlier run.
 
+mod branches;
 mod calls;
 mod chart;
 mod client_sections;
@@ -57,10 +58,12 @@ pub struct Plan {
     pub pgbench_of_many: [&'static str; 2],
     /// What eight processes with a client each do.
     pub fleet: fleet::Load,
+    /// What a centre and its branches do.
+    pub branches: branches::Fleet,
 }
 
 impl Plan {
-    /// A full run: about half an hour.
+    /// A full run: about thirty-five minutes.
     pub fn full() -> Plan {
         Plan {
             rounds: 11,
@@ -74,6 +77,7 @@ impl Plan {
             pgbench: ["-T", "1"],
             pgbench_of_many: ["-T", "8"],
             fleet: fleet::Load::full(),
+            branches: branches::Fleet::full(),
         }
     }
 
@@ -91,6 +95,7 @@ impl Plan {
             pgbench: ["-t", "20"],
             pgbench_of_many: ["-t", "20"],
             fleet: fleet::Load::quick(),
+            branches: branches::Fleet::quick(),
         }
     }
 
@@ -113,7 +118,7 @@ pub struct Bench {
 type Measurement = (&'static str, u64, fn(&mut Bench));
 
 /// Those with restarts disconnect all sessions, so they are last.
-const MEASUREMENTS: [Measurement; 18] = [
+const MEASUREMENTS: [Measurement; 20] = [
     ("the cost of a call", 80, calls::single),
     ("the cost of many numbers at once", 40, calls::bulk),
     ("sessions that draw at once", 180, throughput::long_selects),
@@ -130,6 +135,8 @@ const MEASUREMENTS: [Measurement; 18] = [
     ("numbers from a client's memory", 60, hits::measure),
     ("clients of hilo_lite, and of Python", 660, fleet::measure_pairs),
     ("many clients, and an outage", 240, fleet::measure),
+    ("a call of a branch", 30, branches::calls),
+    ("a centre and its branches", 480, branches::measure),
     ("first calls", 60, first::measure),
     ("first uses of sequences", 60, first::uses),
 ];

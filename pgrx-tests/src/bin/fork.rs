@@ -1,6 +1,6 @@
-//! Forks while callers wait for values, in a runtime without threads, which both processes then poll. Prints what becomes of
-//! the callers of each: `child V` or `parent V` for a value, `child forked` for the error that a fork gets; and at the end how
-//! often the parent had to connect.
+//! Forks while callers wait for values, in a runtime without threads, which both processes then
+//! poll. Prints what becomes of the callers of each: `child V` or `parent V` for a value, `child
+//! forked` for the error that a fork gets. And at the end how often the parent had to connect.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;

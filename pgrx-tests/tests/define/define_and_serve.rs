@@ -2,8 +2,8 @@
 
 use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 
-/// A migration that creates a sequence, a table that defaults to it and a million rows gets them
-/// all in one transaction, without a number missing, and the next transaction continues after them.
+/// A migration creates a sequence, a table that defaults to it and a million rows in one
+/// transaction. No number is missing, and the next transaction continues after them.
 #[test]
 fn a_migration_creates_and_fills_in_one_transaction() {
     let cluster = Cluster::with_hilo();
@@ -125,8 +125,8 @@ fn nested_savepoints_never_repeat_a_value() {
     }
 }
 
-/// setval and alter take effect at once for their own transaction, with its commit for everybody
-/// else, and not at all when they are rolled back.
+/// setval and alter take effect at once for their own transaction, and with its commit for
+/// everybody else. They have no effect when they are rolled back.
 #[test]
 fn changes_are_transactional() {
     let cluster = Cluster::with_hilo();
@@ -150,8 +150,9 @@ fn changes_are_transactional() {
     assert_eq!(client.draw("changed", 1), [1040]);
 }
 
-/// PREPARE TRANSACTION is refused after a definition that this session's memory has a part of, and not after another one; after
-/// mere serving it is not, and the values of the prepared transaction stay used whatever becomes of it.
+/// PREPARE TRANSACTION is refused after a definition that this session's memory has a part of, and
+/// not after another one. After mere serving it is not, and the values of the prepared transaction
+/// stay used whatever becomes of it.
 #[test]
 fn a_transaction_that_defined_cannot_be_prepared() {
     let cluster = Cluster::builder().config("max_prepared_transactions", "5").start_with_hilo();

@@ -170,8 +170,8 @@ fn read_only() {
     check(&cluster, "BEGIN");
 }
 
-/// What counts values takes every integer type, a parameter without a type and an expression such as count(*),
-/// and a number beyond the maximum is refused as what it is.
+/// An argument that counts values takes every integer type, a parameter without a type and an
+/// expression such as count(*). A number beyond the maximum is refused as what it is.
 #[test]
 fn counts_of_every_integer_type() {
     let cluster = Cluster::with_hilo();

@@ -30,8 +30,9 @@ fn totals(client: &mut Client) -> [Vec<f64>; 2] {
     [client.all(&shown).pop().unwrap_or_default(), client.one(&kept)]
 }
 
-/// Every total is there again, and goes on from there, when the worker has left, the server has restarted, or the slot has gone
-/// to another sequence. hilo_stat_reset alone begins anew.
+/// Every total is there again, and continues from there, when the worker has left or the server has
+/// restarted. So it is when the slot has gone to another sequence. hilo_stat_reset alone begins
+/// anew.
 #[test]
 fn totals_count_on() {
     let cluster = Cluster::builder().config("hilo.max_sequences", "32").start_with_hilo();
@@ -169,8 +170,8 @@ fn served_is_what_was_used_of_leases() {
     cluster.finish();
 }
 
-/// hilo_stat_reset counts from zero again, including what a session continues to serve from the slice that it
-/// had; others' slices that setval has made worthless are lost, not served.
+/// hilo_stat_reset counts from zero again, including what a session continues to serve from the
+/// slice that it had. Others' slices that setval has made worthless are lost, not served.
 #[test]
 fn resets_and_loses_truly() {
     let cluster = Cluster::with_hilo();

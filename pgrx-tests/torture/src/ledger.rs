@@ -1,9 +1,9 @@
 //! What the clients have seen, by sequence and life.
 //!
 //! Every renumbering (create, setval, restart) starts in a region of numbers that the sequence has
-//! never had, so a number itself says which *life* of its sequence it belongs to: nothing has to be
-//! guessed from times, and sessions can draw during a setval. A sequence too small for that is never
-//! renumbered: another one with a new name follows it.
+//! never had. So a number itself says which *life* of its sequence it belongs to. Nothing has to be
+//! guessed from times, and sessions can draw during a setval. A sequence too small for that is
+//! never renumbered: another one with a new name follows it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};

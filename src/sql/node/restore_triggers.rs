@@ -1,6 +1,6 @@
 //! The rows that a dump brings back. pg_restore and psql write to the tables of schema _hilo
 //! through SQL, which the library never does. So a row for which an ordinary trigger fires is a
-//! restored one (sql/catalog.sql).
+//! restored one (sql/triggers.sql).
 //!
 //! A dump shows one snapshot: every value that any session had seen by then lies below its
 //! positions and in none of its free ranges. So no values have to be skipped. A restored position
@@ -27,30 +27,39 @@ const MOVED: [&CStr; 7] =
 /// The source of a restored sequence whose owner does not exist.
 const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint /* the owner did not exist */";
 
-/// Has COPY of such a dump fill the tables where they are now.
+/// COPY of such a dump, as one that fills the tables where they are now; any other statement as it
+/// is. A statement that a client has prepared stays as it was written.
 ///
 /// # Safety
-/// `copy` must be the node of a statement that may be changed.
+/// `statement` must be one that is about to be executed.
 #[pg_guard]
-pub unsafe extern "C-unwind" fn follow_tables(copy: *mut pg_sys::CopyStmt) {
-    // SAFETY: the caller guarantees the node, whose relation is null or one with a name. The
-    // look-ups run inside a transaction, by names that are C strings. The new name is a static.
+pub unsafe extern "C-unwind" fn follow_tables(
+    statement: *mut pg_sys::PlannedStmt,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: the caller guarantees the statement, whose relation is null or one with a name. The
+    // look-ups run inside a transaction, by names that are C strings. The copy lives as long as the
+    // caller's memory context, and the new name is a static.
     unsafe {
-        let Some(relation) = (*copy).relation.as_mut() else { return };
+        let copy: *mut pg_sys::CopyStmt = (*statement).utilityStmt.cast();
+        let Some(relation) = (*copy).relation.as_ref() else { return statement };
         let name = CStr::from_ptr(relation.relname);
         let old = c"hilo";
-        if (*copy).is_from
-            && MOVED.contains(&name)
-            && !relation.schemaname.is_null()
-            && CStr::from_ptr(relation.schemaname) == old
-            && pg_sys::get_relname_relid(
+        if !(*copy).is_from
+            || !MOVED.contains(&name)
+            || relation.schemaname.is_null()
+            || CStr::from_ptr(relation.schemaname) != old
+            || pg_sys::get_relname_relid(
                 name.as_ptr(),
                 pg_sys::get_namespace_oid(old.as_ptr(), true),
-            ) == pg_sys::InvalidOid
-            && relation_named(name) != pg_sys::InvalidOid
+            ) != pg_sys::InvalidOid
+            || relation_named(name) == pg_sys::InvalidOid
         {
-            relation.schemaname = c"_hilo".as_ptr().cast_mut();
+            return statement;
         }
+        let statement: *mut pg_sys::PlannedStmt = pg_sys::copyObjectImpl(statement.cast()).cast();
+        let copy: *mut pg_sys::CopyStmt = (*statement).utilityStmt.cast();
+        (*(*copy).relation).schemaname = c"_hilo".as_ptr().cast_mut();
+        statement
     }
 }
 

@@ -135,8 +135,8 @@ with HiloClient(first=100, timeout=1) as ids:
     cluster.finish();
 }
 
-/// A fault of the program in what runs in the background reaches those who wait, instead of leaving them alone, and the next
-/// caller has it run again; so does a client that closes after one.
+/// A fault of the program in the background reaches those who wait, instead of leaving them alone.
+/// The next caller has it run again, and so does a client that closes after one.
 #[test]
 fn a_fault_in_the_background_reaches_the_callers() {
     let cluster = cluster();

@@ -71,8 +71,8 @@ fn an_advance_keeps_each_node_to_its_own_stripes() {
     all_serve(nodes, seen);
 }
 
-/// Promise 1: a node that lacks what the others have renumbered does not begin with it by itself, whatever it is asked, and
-/// hilo_check says what gives it their numbering.
+/// Promise 1: a node that lacks a renumbering of the others does not begin with it by itself,
+/// whatever it is asked. hilo_check says what gives it their numbering.
 #[test]
 fn a_beginning_is_refused_and_the_hint_joins_the_others() {
     let (mut nodes, mut seen) = drawn(2_000);

@@ -23,9 +23,9 @@ fn follows_the_group() {
     nodes.into_iter().for_each(|(cluster, _)| cluster.finish());
 }
 
-/// Promise 1: when the group changes, nothing of the old one is served any more, from the next statement on: neither from
-/// a session's slice, nor from the pool, nor by a new session, nor once the node is told how the sequence is numbered. A
-/// crash and a restart change nothing of that.
+/// Promise 1: when the group changes, nothing of the old one is served any more, from the next
+/// statement on. No session's slice, no pool and no new session serves it, nor does the node once
+/// it is told how the sequence is numbered. A crash and a restart change nothing of that.
 #[test]
 fn what_is_in_memory_belongs_to_the_old_group() {
     let (cluster, mut client) = server(&FOLLOWS);
@@ -118,8 +118,9 @@ fn without_a_group_nothing_is_served() {
     cluster.finish();
 }
 
-/// Promise 1: a node with another id than its group, such as the default, serves nothing: neither sequences that it
-/// creates, nor those that it had before it joined, from memory or not. The coordinator goes on.
+/// Promise 1: a node with another id than its group, such as the default, serves nothing. That
+/// holds for sequences that it creates and for earlier ones, from memory or not. The coordinator
+/// goes on.
 #[test]
 fn a_node_needs_its_own_id() {
     let (cluster, mut client) = server(&[]);

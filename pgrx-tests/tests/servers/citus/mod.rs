@@ -1,6 +1,6 @@
-//! On Citus every node calls `hilo_nextval`, so what is right for a single server serves numbers twice. Debian
-//! has no Citus: an extension of that name replaces it here, with the tables that hilo reads and the function that
-//! it calls, which connects to the other clusters with psql.
+//! On Citus every node calls `hilo_nextval`, so what is right for a single server serves numbers
+//! twice. Debian has no Citus, so an extension of that name replaces it here. It has the tables
+//! that hilo reads and the function that it calls, which connects to the other clusters with psql.
 
 mod added_again;
 mod alone;
@@ -15,7 +15,8 @@ use hilo_tests::{Client, ClientExt, Cluster, SERVER, assert_unique};
 
 type Nodes = Vec<(Cluster, Client)>;
 
-/// As Citus does, a command's result has one column only, and a change of the group makes all processes forget what they know of its table.
+/// As with Citus, a command's result has one column only. A change of the group makes all processes
+/// forget what they know of its table.
 const STAND_IN: &str = r#"
     SET LOCAL allow_system_table_mods = on;
     CREATE TABLE pg_catalog.pg_dist_local_group (groupid integer);

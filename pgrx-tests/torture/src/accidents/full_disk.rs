@@ -7,8 +7,8 @@ use fastrand::Rng;
 
 use crate::Torture;
 
-/// Fills the disk, terminates the worker and some of the sessions, and frees the space again; sometimes only
-/// after the next worker has started, or after the server has stopped.
+/// Fills the disk, terminates the worker and some of the sessions, and frees the space again.
+/// Sometimes only after the next worker has started, or after the server has stopped.
 pub fn fill(torture: &Torture, rng: &mut Rng) -> &'static str {
     let Some((database, disk)) = &torture.disk else { return "no disk to fill" };
     let end = |kind: &str, most: i64| {
