@@ -79,8 +79,8 @@ fn options() {
         let alter = format!("SELECT hilo_alter('there', {options})");
         client.refusal(&alter).is("22023").says(says).helps();
     }
-    client.refusal("SELECT hilo_setval('there', 1001)").is("22003").says("out of bounds");
-    client.refusal("SELECT hilo_setval('there', 0)").is("22003").says("out of bounds");
+    client.refusal("SELECT hilo_setval('there', 1001)").is("22003").says("out of bounds").helps();
+    client.refusal("SELECT hilo_setval('there', 0)").is("22003").says("out of bounds").helps();
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('there')"), 501);
 }
 
