@@ -225,7 +225,7 @@ impl Client {
         let register =
             |sequence: &'a Sequence| Waiter::register(self.shared(), &sequence.hot, &mut core);
         let waiters: Vec<_> = sequences.iter().map(register).collect();
-        // Those that are dropped take the lock.
+        // A waiter takes the lock when it is dropped.
         drop(core);
         waiters.into_iter().collect()
     }

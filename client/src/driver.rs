@@ -23,7 +23,7 @@ pub struct Driver {
     connector: Arc<dyn Connector>,
     link: Option<Link>,
     pub returned: Returned,
-    /// What a shutdown has achieved.
+    /// The results of a shutdown.
     result: Result<Returned, Error>,
 }
 

@@ -74,7 +74,7 @@ pub enum Error {
     Keys {
         /// The name of the sequence.
         sequence: Arc<str>,
-        /// What is wrong with it.
+        /// The fault.
         source: Arc<Report>,
     },
 }

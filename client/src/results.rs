@@ -17,7 +17,7 @@ use crate::{Error, Unavailable};
 
 /// The sequences of a statement for which something has changed, and whether it was refused.
 type Changed = HashMap<Id, bool>;
-/// What the server has refused, to be said after the lock.
+/// Refusals of the server, to be said after the lock.
 type Refusals = Vec<(String, Arc<Report>)>;
 
 impl Driver {
@@ -54,7 +54,7 @@ impl Driver {
                 }
                 Ok(_) => core.engine.ask_again(ask),
                 Err(refusal) if refusal.is_taken() => core.engine.ask_again(ask),
-                // Of those for several lanes, one counts.
+                // If there are several for as many lanes, one counts.
                 Err(_) if changed.insert(ask.id, true) == Some(true) => core.engine.ask_again(ask),
                 Err(refusal) => {
                     let name = core.refused(ask, refusal.clone(), now);

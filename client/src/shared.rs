@@ -42,7 +42,7 @@ pub struct Shared {
     pub start: Instant,
     pub generation: u32,
     pub options: Options,
-    /// What a shutdown has achieved, once the task has ended.
+    /// The results of a shutdown, once the task has ended.
     pub result: watch::Sender<Option<Result<Returned, Error>>>,
 }
 
@@ -268,7 +268,7 @@ impl Shared {
 }
 
 impl Core {
-    /// What was done for a sequence.
+    /// The figures of a sequence.
     pub fn stats(&self, state: &SequenceState, now: Monotonic) -> SequenceStats {
         let figures = self.engine.figures(state.hot.id, now, state.hot.left());
         SequenceStats {

@@ -6,8 +6,8 @@ use super::client::commit::{before_the_commit, behind_a_proxy};
 use super::client::proxy::Fault;
 use super::client::{builder, draw, open_leases, runtime};
 
-/// The sequence is renumbered before the commit of a lease, which fails: the client takes another lease, and serves only
-/// that. In hilo_lite a transaction that has taken a lease has the sequence locked, so nobody renumbers it meanwhile.
+/// The sequence is renumbered before the commit of a lease, which fails: the client takes another
+/// lease, and serves only that. In hilo_lite the lease has locked the sequence, so nobody can.
 #[test]
 fn a_commit_that_fails_brings_another_lease() {
     for renumber in [
@@ -29,8 +29,8 @@ fn a_commit_that_fails_brings_another_lease() {
     }
 }
 
-/// When the leases in open transactions are as many as the server has places for, it gets a statement now and then, not one for
-/// each sequence. hilo_lite has no such limit.
+/// When the leases in open transactions are as many as the server has places for, it gets a
+/// statement now and then. It does not get one for each sequence. hilo_lite has no such limit.
 #[test]
 fn a_server_without_room_is_not_flooded() {
     let cluster = Cluster::with_hilo();

@@ -60,8 +60,9 @@ fn nothing_comes_twice_when_the_server_is_killed() {
     cluster.finish();
 }
 
-/// The rows of a lease have arrived, and the reply to the commit never comes: nothing of it is served before the program has
-/// asked for the same lease again. One program at a time: in hilo_lite the others would wait for the commit of one.
+/// The rows of a lease have arrived, and the reply to the commit never comes. Nothing of it is
+/// served before the program has asked for the same lease again. One program at a time: in
+/// hilo_lite the others would wait for the commit of one.
 #[test]
 fn nothing_is_served_before_its_commit_is_confirmed() {
     let cluster = cluster();
