@@ -151,7 +151,7 @@ const BEGIN: [&str; 4] = [
     "BEGIN ISOLATION LEVEL SERIALIZABLE",
 ];
 
-/// What one connection uses to draw from one sequence.
+/// The means by which one connection draws from one sequence.
 struct Lane<'a> {
     source: &'a Source,
     statement: Statement,

@@ -62,7 +62,7 @@ fn mark(script: &str) -> (String, Vec<(&str, &str)>) {
     (marked.join("\n") + "\n", expected)
 }
 
-/// What the comment of a line says that the statement returns.
+/// The result of a statement according to the comment of its line.
 fn promise(line: &str) -> Option<&str> {
     let comment = line.rsplit_once("-- ")?.1;
     let said = comment.split(": ").next()?.trim();
@@ -71,7 +71,7 @@ fn promise(line: &str) -> Option<&str> {
     (!prose).then_some(said)
 }
 
-/// What a statement returned, from what follows its first mark.
+/// The result of a statement, from the text after its first mark.
 fn result(printed: &str) -> String {
     let (rows, end) = printed.split_once(END).expect("the statement ends");
     let state = end.lines().next().unwrap_or_default().trim();

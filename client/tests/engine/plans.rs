@@ -1,4 +1,4 @@
-//! What is asked of the server, and when.
+//! The requests to the server, and their times.
 
 use super::*;
 
@@ -97,7 +97,7 @@ fn a_buffer_is_left_at_any_time() {
     }
 }
 
-/// What was lost is asked for again, later and later, and returned again.
+/// A lost statement is sent again, later and later, and returned again.
 #[test]
 fn a_lost_plan_comes_again() {
     let mut world = World::new(1, None);
@@ -112,7 +112,7 @@ fn a_lost_plan_comes_again() {
         now = Monotonic(due.0.max(now.0));
         let plan = world.plan(now).expect("again");
         assert_eq!((plan.asks.len(), plan.returns.len()), (1, 1), "attempt {attempt}");
-        // What was never sent has not been tried.
+        // A statement that was never sent has not been tried.
         assert_eq!(
             (plan.returns[0].tried, plan.asks[0].tried.is_some()),
             (attempt > 10, attempt > 10)

@@ -1,4 +1,4 @@
-//! What the server refuses, and what is given up, blocked or too much.
+//! The server refuses, and callers give up, are blocked or ask for too much.
 
 use super::*;
 
@@ -138,7 +138,7 @@ fn a_return_that_is_blocked_holds_up_nothing() {
     assert_eq!(tries, [60, 61, 63, 67, 75, 91, 123, 183]);
 }
 
-/// What nobody uses any more goes back unused.
+/// Values that nobody uses any more go back unused.
 #[test]
 fn a_surplus_is_given_back() {
     let mut world = World::new(1, None);

@@ -28,13 +28,13 @@ struct Sequence {
     rate: Rate,
 }
 
-/// What became of a call for a lease.
+/// The outcome of a call for a lease.
 pub struct Granted {
     pub last: i64,
     pub count: i64,
 }
 
-/// What became of a statement.
+/// The outcome of a statement.
 pub enum Answer {
     Done(Vec<Granted>),
     /// There were no places left. So many values were lost.

@@ -17,7 +17,7 @@ use hilo_tests::{ClientExt, Cluster, Link, Mode};
 
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 
-/// What the branches do, and for how long.
+/// The work of the branches, and how long it lasts.
 #[derive(Clone, Copy)]
 pub struct Fleet {
     branches: usize,
@@ -56,7 +56,7 @@ impl Fleet {
     }
 }
 
-/// What the clients of all branches have seen since it was last read.
+/// The figures of the clients of all branches since they were last read.
 #[derive(Default)]
 struct Seen {
     over: AtomicBool,

@@ -88,7 +88,7 @@ pub fn runtime(threads: usize) -> Runtime {
         .expect("a runtime")
 }
 
-/// What some tasks have done.
+/// The figures of some tasks.
 struct Observed {
     /// Calls per second.
     rate: f64,

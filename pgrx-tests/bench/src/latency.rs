@@ -20,8 +20,8 @@ pub const SESSIONS: [usize; 2] = [1, 8];
 pub const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("max", 1.0)];
 
-/// What is timed: an id of the results, a label, and a call. hilo without prefetching has its own
-/// sequences, so that hilo's counters are separate.
+/// The call that is timed: an id of the results, a label, and the statement. hilo without
+/// prefetching has its own sequences, so that hilo's counters are separate.
 pub const TIMED: [(&str, &str, &str); 8] = [
     ("floor", "floor (a clock)", "clock_timestamp()"),
     ("core1", "core, CACHE 1", "nextval('core1')"),

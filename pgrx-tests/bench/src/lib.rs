@@ -56,9 +56,9 @@ pub struct Plan {
     pub pgbench: [&'static str; 2],
     /// The same where sessions first get to know a thousand sequences.
     pub pgbench_of_many: [&'static str; 2],
-    /// What eight processes with a client each do.
+    /// The work of eight processes with a client each.
     pub fleet: fleet::Load,
-    /// What a centre and its branches do.
+    /// The work of a centre and its branches.
     pub branches: branches::Fleet,
 }
 
@@ -117,7 +117,7 @@ pub struct Bench {
 /// A measurement: its name, its time in seconds, and its function.
 type Measurement = (&'static str, u64, fn(&mut Bench));
 
-/// Those with restarts disconnect all sessions, so they are last.
+/// Measurements with restarts disconnect all sessions, so they are last.
 const MEASUREMENTS: [Measurement; 20] = [
     ("the cost of a call", 80, calls::single),
     ("the cost of many numbers at once", 40, calls::bulk),
@@ -161,7 +161,7 @@ impl Bench {
         self.cluster.connect("postgres")
     }
 
-    /// What hilo's statistics say about the sequences `names`.
+    /// The statistics of hilo about the sequences `names`.
     fn count(&self, what: &str, names: &[&str]) -> f64 {
         let names = names.join("', '");
         self.connect().one(&format!(

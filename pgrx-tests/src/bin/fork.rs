@@ -41,7 +41,7 @@ fn main() {
     let runtime = runtime.expect("a runtime");
     let client = runtime.block_on(Client::builder(config).connect()).expect("a client");
     let (orders, parcels) = (client.sequence("orders"), client.sequence("parcels"));
-    // What this one waits for has come, and it has not looked.
+    // The answer that this one waits for has come, and it has not looked.
     let mut first: Waiting = Box::pin(async { Ok(vec![orders.next().await?]) });
     begin(&runtime, &mut first);
     runtime.block_on(async {

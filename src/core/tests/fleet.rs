@@ -57,7 +57,7 @@ struct Branch {
     waits: u64,
 }
 
-/// What the centre does, second by second.
+/// The work of the centre, second by second.
 struct World {
     branches: Vec<Branch>,
     settings: Settings,
@@ -168,7 +168,7 @@ impl Branch {
         self.threshold = threshold(self.block, &demand, WHOLE, settings);
     }
 
-    /// What the worker does: it lends to memory, and asks for more.
+    /// The work of the worker: it lends to memory, and asks for more.
     fn look(&mut self, now: i64, settings: &Settings, ahead: Option<i64>) {
         let demand = self.rate.refill(Timestamp(now), self.taken, WINDOW);
         self.block = next_block(self.block, &demand, WHOLE, settings);
@@ -224,7 +224,7 @@ fn rolling_restarts_hold_nobody_up() {
     for number in 0..BRANCHES {
         let from = begin + number as i64 * SECOND;
         world.branches[number].restart();
-        // What a clean stop has kept is lent at once.
+        // Ranges that a clean stop has kept are lent at once.
         world.branches[number].look(from, &Settings::default(), None);
         world.run(from, from + SECOND, |_, _| true);
     }

@@ -9,12 +9,12 @@ use pgrx::prelude::*;
 use hilo_core::options::{DataType, Definition};
 
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::gaps;
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::{self, PUBLIC};
 use crate::catalog::table::text_datum;
 use crate::catalog::version;
-use crate::catalog::{catalog_oids, gaps};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::{ffi, subtransaction};
 use crate::sql::call::args::{Args, sql_functions};
@@ -253,7 +253,7 @@ fn create(moved: &Moved, old: &CoreSequence, olds: &[CoreSequence], name: Name) 
         .ok_or_else(|| HiloError::Duplicate(name.to_string()))
         .or_raise();
     for column in &moved.columns {
-        gaps::adopt(&catalog_oids().or_raise(), column.reference(), sequence.id).or_raise();
+        gaps::adopt(column.reference(), sequence.id).or_raise();
     }
     if next != Some(sequence.definition.start_value) {
         renumber::begin_with(&sequence, next);

@@ -25,7 +25,7 @@ pub fn fill(torture: &Torture, rng: &mut Rng) -> &'static str {
         thread::sleep(Duration::from_millis(rng.u64(..100)));
     }
     let what = if rng.u32(..3) == 0 {
-        // What the worker could not write is lost, as in a crash.
+        // Writes that the worker could not make are lost, as in a crash.
         torture.cluster.stop(hilo_tests::Mode::Fast);
         disk.clear();
         torture.cluster.start();

@@ -50,7 +50,7 @@ fn command(client: &mut Client, what: usize) -> Option<String> {
     })
 }
 
-/// What a REINDEX CONCURRENTLY that failed leaves behind.
+/// The index that a failed REINDEX CONCURRENTLY leaves behind.
 fn remove_rests(client: &mut Client) {
     let invalid = "SELECT i.indexrelid::regclass::text FROM pg_index i
         WHERE NOT i.indisvalid AND i.indexrelid::regclass::text LIKE '\\_hilo.%\\_cc%'";

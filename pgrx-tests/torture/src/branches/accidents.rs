@@ -1,5 +1,5 @@
-//! What happens to the servers of the fleet and to what connects them. All run after each, but for
-//! those that were retired.
+//! The accidents of the fleet's servers and of the connections between them. All run after each,
+//! but for those that were retired.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;

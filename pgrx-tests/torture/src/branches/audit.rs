@@ -11,18 +11,18 @@ use crate::bits::Bits;
 use crate::figures::add;
 use hilo_tests::{ClientExt, LONG, Mode, came_true};
 
-/// What the catalog of one server says about a sequence.
+/// The catalog of one server about a sequence.
 #[derive(Default)]
 struct Books {
     /// To be served there, and not in memory.
     free: Bits,
-    /// What memory has, or a killed server's had.
+    /// The ranges that memory has, or a killed server's had.
     memory: Bits,
     gaps: Bits,
     leases: Bits,
     /// The place behind the last that was reserved of its own numbers.
     end: i64,
-    /// What its source has brought.
+    /// The ranges that its source has brought.
     received: u64,
 }
 
@@ -141,7 +141,8 @@ fn read(line: &Line, server: &Server) -> Books {
     books
 }
 
-/// What is to be served has not been served, is in no gap, and is to be served by one server only.
+/// A value that is to be served has not been served, is in no gap, and is to be served by one
+/// server only.
 fn check_each(book: &Book, number: usize, servers: &[&Arc<Server>], books: &[Books]) {
     let line = &book.lines[number];
     let seen = line.seen.lock().unwrap();

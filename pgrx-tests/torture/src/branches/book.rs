@@ -1,4 +1,4 @@
-//! What the clients of all servers have seen, by sequence.
+//! The values that the clients of all servers have seen, by sequence.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ pub struct Line {
     pub seen: Mutex<Bits>,
 }
 
-/// What the clients of one server had of a sequence.
+/// The values of a sequence that the clients of one server had.
 #[derive(Default)]
 pub struct Share {
     pub seen: Mutex<Bits>,

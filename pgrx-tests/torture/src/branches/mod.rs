@@ -27,7 +27,7 @@ struct Server {
     link: Option<Arc<Link>>,
     /// Whether its writers are to end.
     ended: AtomicBool,
-    /// What its clients saw of each sequence.
+    /// The values of each sequence that its clients saw.
     share: Vec<Share>,
     /// Whether it was copied or is a copy: then its books tell of another's numbers too.
     is_copied: AtomicBool,
@@ -106,7 +106,7 @@ impl Fleet<'_, '_> {
     }
 
     fn server(&mut self, cluster: Cluster, link: Option<Arc<Link>>, has_counters: bool) -> Server {
-        // What it is killed for is known; a backup ends with its server.
+        // The reason why it is killed is known; a backup ends with its server.
         cluster.expect_crash();
         self.count += 1;
         Server {

@@ -71,7 +71,7 @@ fn step(server: &Server, book: &Book, client: &mut Client, batch: i64, rng: &mut
             if let Some(report) = error.as_db_error() {
                 book.figures.refused(report.code().code());
             }
-            // What has failed inside a transaction leaves that open.
+            // A failure inside a transaction leaves that open.
             !client.is_closed() && client.batch_execute("ROLLBACK").is_ok()
         }
     }
@@ -98,7 +98,7 @@ fn lease(client: &mut Client, name: &str, count: i64) -> Result<Vec<i64>, Error>
     Ok((0..count).map(|at| first + at * increment).collect())
 }
 
-/// What Marten sends, and the values that it then takes for its own.
+/// The statements of Marten, and the values that it then takes for its own.
 fn next_block(client: &mut Client) -> Result<Vec<i64>, Error> {
     let row = client.query_one("SELECT mt_get_next_hi($1)", &[&"Order"])?;
     let hi = i64::from(row.get::<_, i32>(0));
