@@ -1,7 +1,7 @@
 //! Several processes, each with a client of the same thousand counters, at a fixed rate; and an outage of the server.
 //!
 //! The processes are this program: the environment says what such a process does ([`process`]), and its standard input
-//! when. Those of the Python client are `tests/fleet.py` of its package.
+//! when. The Python client's processes are `tests/fleet.py` of its package.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
