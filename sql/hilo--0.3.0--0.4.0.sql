@@ -392,8 +392,8 @@ CREATE OR REPLACE VIEW hilo.readable AS
 CREATE VIEW hilo_stat_sources WITH (security_barrier) AS
     SELECT s.name,
            CASE WHEN pg_catalog.pg_has_role(s.owner::oid, 'USAGE') THEN s.source END AS source,
-           CASE WHEN c.request IS NULL THEN 'idle'
-                WHEN c.failures > 0 THEN 'failing'
+           CASE WHEN c.failures > 0 THEN 'failing'
+                WHEN c.request IS NULL THEN 'idle'
                 ELSE 'requested' END AS state,
            COALESCE(c.requested, 0::bigint) AS requested,
            COALESCE(c.received, 0::bigint) AS received,
@@ -408,7 +408,7 @@ COMMENT ON VIEW hilo_stat_sources IS 'What was asked of the sources of sequences
 COMMENT ON COLUMN hilo_stat_sources.name IS 'Name of the sequence';
 COMMENT ON COLUMN hilo_stat_sources.source IS 'The query; null unless the current user may act as its owner';
 COMMENT ON COLUMN hilo_stat_sources.state IS
-    'idle; requested: a request has no answer yet; failing: it has failed, and is made again';
+    'idle; requested: a request has no answer yet; failing: it has failed, or its answer was refused';
 COMMENT ON COLUMN hilo_stat_sources.requested IS 'Values asked for so far';
 COMMENT ON COLUMN hilo_stat_sources.received IS 'Values received so far';
 COMMENT ON COLUMN hilo_stat_sources.last_error IS
@@ -1840,15 +1840,21 @@ COMMENT ON FUNCTION hilo_transfer(hilo_sequence, bigint, text, uuid) IS
 
 -- Branches: sequences that get their values from the hilo of another server, through dblink.
 
--- The connection stays open for the next query of this process. A query is sent and then looked after, because a call
--- that waits inside libpq hears no cancel and no shutdown.
-CREATE FUNCTION hilo.remote(server name, query text, refused_is_null boolean DEFAULT false) RETURNS jsonb
+-- The connection of a source stays open for its next query. A query is sent and then looked after,
+-- because a call that waits inside libpq hears no cancel and no shutdown.
+CREATE FUNCTION hilo.remote(server name, query text, of_source boolean DEFAULT false) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $remote$
 DECLARE
-    dblink CONSTANT text := (SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e
-                               JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'dblink');
-    connection CONSTANT text := pg_catalog.concat_ws(' ', 'hilo', session_user, current_user, server);
+    dblink CONSTANT text := (
+        SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e
+          JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'dblink');
+    result CONSTANT text := pg_catalog.format(
+        'SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink);
+    disconnect CONSTANT text := pg_catalog.format(
+        'SELECT %s.dblink_disconnect($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink);
+    connection CONSTANT text := pg_catalog.concat_ws(
+        ' ', 'hilo', session_user, current_user, server);
     deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() + '10 s'::interval;
     is_open boolean;
     found boolean;
@@ -1861,49 +1867,59 @@ BEGIN
             HINT = 'A superuser can install it: CREATE EXTENSION dblink.';
     END IF;
     LOOP
-        EXECUTE pg_catalog.format('SELECT coalesce($1 = ANY (%s.dblink_get_connections()), false)', dblink)
+        EXECUTE pg_catalog.format(
+            'SELECT coalesce($1 = ANY (%s.dblink_get_connections()), false)', dblink)
            INTO is_open USING connection;
         BEGIN
             IF NOT is_open THEN
-                EXECUTE pg_catalog.format('SELECT %s.dblink_connect($1, $2)', dblink) USING connection, server::text;
-                EXECUTE pg_catalog.format('SELECT %s.dblink_exec($1, $2)', dblink) USING connection,
-                    'SET search_path = pg_catalog, pg_temp; SET default_transaction_isolation = ''read committed''; '
-                    'SET client_min_messages = error';
+                EXECUTE pg_catalog.format('SELECT %s.dblink_connect($1, $2)', dblink)
+                  USING connection, server::text;
+                EXECUTE pg_catalog.format('SELECT %s.dblink_exec($1, $2)', dblink)
+                  USING connection, 'SET search_path = pg_catalog, pg_temp; '
+                                    'SET default_transaction_isolation = ''read committed''; '
+                                    'SET client_min_messages = error';
             END IF;
-            EXECUTE pg_catalog.format('SELECT %s.dblink_send_query($1, $2) = 1', dblink) INTO found USING connection, query;
+            EXECUTE pg_catalog.format('SELECT %s.dblink_send_query($1, $2) = 1', dblink)
+               INTO found USING connection, query;
             IF NOT found THEN
                 RAISE connection_failure USING MESSAGE = 'could not send a query to the server';
             END IF;
             LOOP
-                EXECUTE pg_catalog.format('SELECT %s.dblink_is_busy($1) = 0', dblink) INTO found USING connection;
+                EXECUTE pg_catalog.format('SELECT %s.dblink_is_busy($1) = 0', dblink)
+                   INTO found USING connection;
                 EXIT WHEN found;
                 IF pg_catalog.clock_timestamp() > deadline THEN
-                    RAISE query_canceled USING MESSAGE = pg_catalog.format('server "%s" did not answer within 10 seconds', server);
+                    RAISE query_canceled USING MESSAGE = pg_catalog.format(
+                        'server "%s" did not answer within 10 seconds', server);
                 END IF;
                 PERFORM pg_catalog.pg_sleep(0.001);
             END LOOP;
-            EXECUTE pg_catalog.format('SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink) INTO answer USING connection;
+            EXECUTE result INTO answer USING connection;
             -- The end of the results, after which the connection takes the next query.
-            EXECUTE pg_catalog.format('SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink) INTO more USING connection;
+            EXECUTE result INTO more USING connection;
+            IF NOT of_source THEN
+                EXECUTE disconnect USING connection;
+            END IF;
             RETURN answer;
         EXCEPTION WHEN query_canceled OR OTHERS THEN
-            GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
-                                    hint = PG_EXCEPTION_HINT;
+            GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
+                detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
         END;
-        EXECUTE pg_catalog.format('SELECT %s.dblink_disconnect($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink)
-            USING connection;
-        IF state = '42710' AND refused_is_null THEN
+        EXECUTE disconnect USING connection;
+        IF state = '42710' AND of_source THEN
             RETURN NULL;
         END IF;
         -- A connection that had been open may be one to a server that was restarted since.
         EXIT WHEN NOT is_open OR state !~ '^(08|57P)';
     END LOOP;
     RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, DETAIL = detail,
-        HINT = coalesce(nullif(hint, ''), pg_catalog.format('Look whether server "%s" answers, and its user mapping.', server));
+        HINT = coalesce(nullif(hint, ''), pg_catalog.format(
+            'Look whether server "%s" answers, and its user mapping.', server));
 END;
 $remote$;
 COMMENT ON FUNCTION hilo.remote(name, text, boolean) IS
-    'Runs a query on a foreign server, and returns the first column of its first row; null: it has none';
+    'Runs a query on a foreign server, and returns the first column of its first row; null: it has '
+    'none. of_source: the connection stays, and the error that a name is taken is null too';
 
 CREATE FUNCTION hilo.refuse(message text, hint text) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -1917,43 +1933,62 @@ COMMENT ON FUNCTION hilo.refuse(text, text) IS 'Fails with 55000';
 CREATE FUNCTION hilo.remote_sequence(server name, remote_name text) RETURNS jsonb
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-    SELECT CASE WHEN r.found @> '{"cycle": false, "ordered": false, "gapless": false}'::jsonb AND r.found ? 'numbering'::text
+    SELECT CASE WHEN r.found @> '{"cycle": false, "ordered": false, "gapless": false}'::jsonb
+                     AND r.found ? 'numbering'::text
                 THEN r.found
-                ELSE hilo.refuse(pg_catalog.format('hilo sequence "%s" on server "%s" cannot have branches', $2, $1),
-                                 'It must be of version 0.4.0 or later, and may neither cycle nor be ordered or gapless.') END
+                ELSE hilo.refuse(
+                    pg_catalog.format(
+                        'hilo sequence "%s" on server "%s" cannot have branches', $2, $1),
+                    'It must be of version 0.4.0 or later, and may neither cycle nor be ordered '
+                    'or gapless.') END
       FROM (SELECT coalesce(
                        hilo.remote($1, pg_catalog.format(
-                           'SELECT pg_catalog.to_jsonb(q) || pg_catalog.jsonb_build_object(''schema'', %L) '
-                           'FROM %I.hilo_sequences q WHERE q.name = %L', n.place #>> '{}', n.place #>> '{}', $2)),
-                       hilo.refuse(pg_catalog.format('there is no hilo sequence "%s" on server "%s"', $2, $1),
-                                   'Create it there, and grant UPDATE on it to the role of the user mapping.')) AS found
+                           'SELECT pg_catalog.to_jsonb(q) '
+                           '|| pg_catalog.jsonb_build_object(''schema'', %L) '
+                           'FROM %I.hilo_sequences q WHERE q.name = %L',
+                           n.place #>> '{}', n.place #>> '{}', $2)),
+                       hilo.refuse(
+                           pg_catalog.format(
+                               'there is no hilo sequence "%s" on server "%s"', $2, $1),
+                           'Create it there, and grant UPDATE on it to the role of the user '
+                           'mapping.')) AS found
               FROM (SELECT coalesce(
-                               hilo.remote($1, 'SELECT pg_catalog.to_jsonb(n.nspname) FROM pg_catalog.pg_extension e '
-                                               'JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace '
-                                               'WHERE e.extname = ''hilo'''),
-                               hilo.refuse(pg_catalog.format('extension hilo is not installed on server "%s"', $1),
-                                           'The foreign server names the database: look at its option dbname.'))
+                               hilo.remote($1,
+                                   'SELECT pg_catalog.to_jsonb(n.nspname) '
+                                   'FROM pg_catalog.pg_extension e '
+                                   'JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace '
+                                   'WHERE e.extname = ''hilo'''),
+                               hilo.refuse(
+                                   pg_catalog.format(
+                                       'extension hilo is not installed on server "%s"', $1),
+                                   'The foreign server names the database: look at its option '
+                                   'dbname.'))
                    ) n (place)) r;
 END;
 COMMENT ON FUNCTION hilo.remote_sequence(name, text) IS
     'Returns the row of hilo_sequences on a foreign server, with the schema of the extension there';
 
--- The request as the centre gets it rises with each new one, so it refuses one that comes late: first what was asked for
--- so far, then the version (7) and the attempt.
+-- The request as the centre gets it rises with each new one, so it refuses one that comes late:
+-- first what was asked for so far, then the version (7) and the attempt.
 CREATE FUNCTION hilo.remote_request(asked bigint, attempt integer, request uuid) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN (pg_catalog.lpad(pg_catalog.to_hex(asked & 281474976710655::bigint), 12, '0') || '700' || attempt::text
+    RETURN (pg_catalog.lpad(pg_catalog.to_hex(asked & 281474976710655::bigint), 12, '0')
+            || '700' || attempt::text
             || pg_catalog.substr(pg_catalog.replace(request::text, '-', ''), 17))::uuid;
-COMMENT ON FUNCTION hilo.remote_request(bigint, integer, uuid) IS 'Returns the uuid by which a request is known at the centre';
+COMMENT ON FUNCTION hilo.remote_request(bigint, integer, uuid) IS
+    'Returns the uuid by which a request is known at the centre';
 
 -- This server, by what no copy of it shares once it has been promoted, and the sequence.
 CREATE FUNCTION hilo.receiver(sequence bigint) RETURNS text
     LANGUAGE sql VOLATILE PARALLEL SAFE
-    RETURN pg_catalog.concat_ws('/', 'branch', (SELECT c.system_identifier FROM pg_catalog.pg_control_system() c),
-                                pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8),
-                                (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()),
-                                sequence);
-COMMENT ON FUNCTION hilo.receiver(bigint) IS 'Returns the name by which a centre knows a sequence of this server';
+    RETURN (SELECT pg_catalog.concat_ws(
+                       '/', 'branch', c.system_identifier, pg_catalog.substr(
+                           pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8),
+                       d.oid, sequence)
+              FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d
+             WHERE d.datname = pg_catalog.current_database());
+COMMENT ON FUNCTION hilo.receiver(bigint) IS
+    'Returns the name by which a centre knows a sequence of this server';
 
 CREATE FUNCTION hilo_ask_server(
     server name, name text, n bigint, request uuid,
@@ -2039,16 +2074,6 @@ COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
     'on the foreign server. Errors: as for hilo_create and hilo_alter, 55000 without dblink, or if '
     'the sequence there does not exist, cycles, is ordered or gapless; those of dblink.';
 
-CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE
-    RETURN hilo.detach($1, $2);
-COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
-    'Takes the source of a sequence away: its numbers are its own from now on. Returns start, the '
-    'first value that it then serves, which must lie where nobody else serves values. What it '
-    'holds and has not served becomes a gap. Requires ownership of the sequence. Errors: those of '
-    'hilo_alter, 22023 if start is null, 55000 if start is not beyond what the sequence may have '
-    'served, or if it has no source.';
-
 -- Hi/Lo mappers: what each calls, over hilo's sequences. A block of size B holds first ... first +
 -- B - 1. The mapper reads one number for it, and computes the rest.
 
@@ -2067,10 +2092,14 @@ BEGIN ATOMIC
           ('hibernate-hilo', 'nextval', 1, '(first - 1) / size + 1', '1', '(value - 1) * size + 1'),
           ('hibernate-legacy-hilo', 'hibernate_unique_key', 0, 'first / size', '1', 'value * size'),
           -- Hibernate since 5.3 stores the number before the one that it uses.
-          ('hibernate-table', 'hibernate_sequences', NULL, 'first + size - 2', 'size', 'value - size + 2'),
-          ('hibernate-table-pooled-lo', 'hibernate_sequences', NULL, 'first - 1', 'size', 'value + 1'),
-          ('hibernate-table-hilo', 'hibernate_sequences', 1, '(first - 1) / size', '1', 'value * size + 1'),
-          ('hibernate-table-old', 'hibernate_sequences', NULL, 'first + size', 'size', 'value - size'),
+          ('hibernate-table', 'hibernate_sequences', NULL, 'first + size - 2', 'size',
+           'value - size + 2'),
+          ('hibernate-table-pooled-lo', 'hibernate_sequences', NULL, 'first - 1', 'size',
+           'value + 1'),
+          ('hibernate-table-hilo', 'hibernate_sequences', 1, '(first - 1) / size', '1',
+           'value * size + 1'),
+          ('hibernate-table-old', 'hibernate_sequences', NULL, 'first + size', 'size',
+           'value - size'),
           ('nhibernate', 'hibernate_unique_key', 0, 'first / size', '1', 'value * size'),
           ('nhibernate-pooled', 'nextval', NULL, 'first + size', 'size', 'value - size'),
           ('nhibernate-table', 'hibernate_sequences', NULL, 'first + size', 'size', 'value - size'),
@@ -2285,41 +2314,59 @@ COMMENT ON FUNCTION hilo_facade(name, text) IS
     'hibernate-table-pooled-lo, hibernate-table-hilo, hibernate-table-old, nhibernate, '
     'nhibernate-pooled, nhibernate-table. The allocation size is the block_size of the sequence. '
     'What it makes belongs to the caller; DROP removes it. Requires CREATE on the schema. Errors: '
-    '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not exist, '
-    '42501, 42723 or 42P07 if one of the names is taken.';
+    '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not '
+    'exist, 42501, 42723 or 42P07 if one of the names is taken.';
 
 -- The query that takes whole blocks from a mapper's own counter, as the mapper does. $2 is how many
--- values are wanted. A block below the minimum of the counter is cut there. Names are filled in
--- last, so that no name is taken for a part of the query.
-CREATE FUNCTION hilo.source_of(relation regclass, client text, entity text, size bigint)
-    RETURNS text
+-- values are wanted, $4 the furthest that has come. A block below the minimum of the counter is cut
+-- there. Names are filled in last, so that no name is taken for a part of the query.
+CREATE FUNCTION hilo.make_source(
+    relation regclass, client text, entity text, size bigint, makes text, origin bigint, step text,
+    first text
+) RETURNS text
     LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $source$
 DECLARE
     of_core CONSTANT text :=
-        'SELECT min(b.value), max(b.value) FROM (SELECT v.value, v.value - @size@::bigint '
+        'WITH r AS (SELECT min(b.value) AS first, max(b.value) AS last '
+        'FROM (SELECT v.value, v.value - @size@::bigint '
         '* row_number() OVER (ORDER BY v.value) AS island FROM (SELECT nextval(%1$s) AS value '
-        'FROM generate_series(1::bigint, $2)) v) b GROUP BY b.island';
+        'FROM generate_series(1::bigint, $2)) v) b GROUP BY b.island) ';
     of_sequence CONSTANT text :=
-        'SELECT r.first, r.last FROM (SELECT GREATEST(@first@, @low@::bigint) AS first, '
+        'WITH r AS (SELECT i.first, i.last '
+        'FROM (SELECT GREATEST(@first@, @low@::bigint) AS first, '
         '(@first@) + size - 1 AS last FROM (SELECT nextval(%1$s) AS value, '
-        '@size@::bigint AS size FROM generate_series(1::bigint, @blocks@ + 1)) b) r '
-        'WHERE r.last >= r.first';
+        '@size@::bigint AS size FROM generate_series(1::bigint, @blocks@ + 1)) b) i '
+        'WHERE i.last >= i.first) ';
     of_table CONSTANT text :=
-        'WITH b AS (@write@ RETURNING @read@ AS value, @size@::bigint AS size) '
-        'SELECT @first@, (@first@) + ($2 + size - 1) / size * size - 1 FROM b';
+        'WITH b AS (@write@ RETURNING @read@ AS value, @size@::bigint AS size), '
+        'r AS (SELECT @first@ AS first, (@first@) + ($2 + size - 1) / size * size - 1 AS last '
+        'FROM b) ';
+    -- It never comes back to what it has brought, $4.
+    checked CONSTANT text :=
+        'SELECT CASE WHEN r.first @beyond@ $4 OR $4 IS NULL THEN r.first '
+        'ELSE (''the counter was set back: it gives '' || r.first || '' after '' || $4)::bigint '
+        'END, r.last FROM r';
+    -- The first statement has the lock of a session that draws, and so nobody changes what the
+    -- second one finds.
+    as_it_was CONSTANT text :=
+        'SELECT pg_sequence_last_value(%1$s); SELECT CASE WHEN EXISTS (SELECT FROM pg_sequence o '
+        'WHERE o.seqrelid = %1$s AND o.seqincrement = %2$s AND NOT o.seqcycle AND o.seqcache = 1) '
+        'THEN 0 ELSE (''the counter has another INCREMENT, CYCLE or CACHE than when it was '
+        'attached: change it back, or call hilo_attach again, '' '
+        '|| clock_timestamp()::text)::bigint END; ';
     of_segment CONSTANT text :=
         'UPDATE %2$s SET next_val = next_val + @blocks@ * @step@ WHERE sequence_name = %3$s';
     of_unique_key CONSTANT text := 'UPDATE %2$s SET next_hi = next_hi + @blocks@';
     of_entity CONSTANT text :=
         'INSERT INTO %2$s AS t (entity_name, hi_value) VALUES (%3$s, @blocks@ - 1) '
         'ON CONFLICT (entity_name) DO UPDATE SET hi_value = t.hi_value + @blocks@';
-    mapper record;
     counter record;
     here CONSTANT text :=
         '(SELECT concat_ws(''/'', c.system_identifier, substr(pg_walfile_name('
         'pg_current_wal_lsn()), 1, 8), d.oid) FROM pg_control_system() c, pg_database d '
         'WHERE d.datname = current_database())';
+    drawn CONSTANT text := quote_literal(relation::text) || '::regclass';
     place text;
     query text;
     marks text[];
@@ -2328,7 +2375,6 @@ BEGIN
     IF NOT pg_is_in_recovery() THEN
         EXECUTE 'SELECT ' || here INTO place;
     END IF;
-    SELECT m.* INTO mapper FROM hilo.mappers() m WHERE m.client = source_of.client;
     SELECT c.relkind, c.relpersistence, o.seqincrement AS increment, o.seqmin AS low,
            o.seqcycle AS cycle, o.seqcache AS cache INTO counter
       FROM pg_class c LEFT JOIN pg_sequence o ON o.seqrelid = c.oid WHERE c.oid = relation;
@@ -2337,9 +2383,9 @@ BEGIN
             MESSAGE = 'NHibernate''s optimizer "hilo" shares a counter with nobody',
             DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
             HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
-    ELSIF mapper.client IS NULL OR counter.relkind IS NULL OR (CASE counter.relkind
-            WHEN 'S' THEN mapper.makes NOT IN ('nextval', 'hibernate_unique_key')
-            WHEN 'r' THEN mapper.makes = 'nextval' ELSE true END)
+    ELSIF makes IS NULL OR counter.relkind IS NULL OR (CASE counter.relkind
+            WHEN 'S' THEN makes NOT IN ('nextval', 'hibernate_unique_key')
+            WHEN 'r' THEN makes = 'nextval' ELSE true END)
     THEN
         RAISE invalid_parameter_value USING
             MESSAGE = format('%s is no counter of the mapper "%s"', relation, client),
@@ -2350,7 +2396,7 @@ BEGIN
             DETAIL = 'It is temporary or unlogged, it cycles, or its CACHE is above 1.',
             HINT = 'ALTER SEQUENCE ... NO CYCLE CACHE 1 changes a sequence; sessions that have '
                    'numbers of it in their cache must end.';
-    ELSIF counter.relkind = 'S' AND mapper.origin IS NULL THEN
+    ELSIF counter.relkind = 'S' AND origin IS NULL THEN
         size := counter.increment;
         IF size < 1 AND client <> 'core' THEN
             RAISE invalid_parameter_value USING
@@ -2360,24 +2406,25 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = 'the size of the mapper''s blocks is not known',
             HINT = 'Create the sequence with hilo_create, and block_size the allocation size of '
-                   'the mapper. INCREMENT BY of a sequence that counts blocks must be 1.';
-    ELSIF entity IS NULL AND mapper.makes IN ('hibernate_sequences', 'mt_hilo') THEN
+                   'the  INCREMENT BY of a sequence that counts blocks must be 1.';
+    ELSIF entity IS NULL AND makes IN ('hibernate_sequences', 'mt_hilo') THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'the table has a counter for each entity: say which',
             HINT = 'entity is the name in its first column.';
     END IF;
     query := CASE WHEN client = 'core' THEN of_core WHEN counter.relkind = 'S' THEN of_sequence
-                  ELSE of_table END;
+                  ELSE of_table END || checked;
     marks := ARRAY[
-        '@write@', CASE mapper.makes WHEN 'hibernate_sequences' THEN of_segment
+        '@write@', CASE makes WHEN 'hibernate_sequences' THEN of_segment
                                      WHEN 'hibernate_unique_key' THEN of_unique_key
                                      ELSE of_entity END,
-        '@read@', CASE mapper.makes WHEN 'hibernate_sequences' THEN 'next_val - @blocks@ * @step@'
+        '@read@', CASE makes WHEN 'hibernate_sequences' THEN 'next_val - @blocks@ * @step@'
                                     WHEN 'hibernate_unique_key' THEN 'next_hi - @blocks@'
                                     ELSE 't.hi_value - @blocks@ + 1' END,
         '@blocks@', '($2 + @size@ - 1) / @size@',
-        '@step@', CASE mapper.step WHEN 'size' THEN size ELSE 1 END::text,
-        '@first@', mapper.first, '@low@', COALESCE(counter.low, 1)::text, '@size@', size::text];
+        '@step@', CASE step WHEN 'size' THEN size ELSE 1 END::text,
+        '@beyond@', CASE WHEN size < 0 THEN '<' ELSE '>' END,
+        '@first@', first, '@low@', COALESCE(counter.low, 1)::text, '@size@', size::text];
     FOR i IN 1 .. cardinality(marks) BY 2 LOOP
         query := replace(query, marks[i], marks[i + 1]);
     END LOOP;
@@ -2386,13 +2433,24 @@ BEGIN
     RETURN format('/* %s of %s */ SELECT CASE WHEN %s = %L THEN 0 ELSE (''the counter may lack '
                   'numbers, since another server drew from it: call hilo_attach again, '' '
                   '|| clock_timestamp()::text)::bigint END; ', client, size, here, place)
-           || format(query, quote_literal(relation::text) || '::regclass', relation::text,
-                     quote_literal(entity));
+           || CASE WHEN counter.relkind = 'S' THEN format(as_it_was, drawn, counter.increment)
+                   ELSE '' END
+           || format(query, drawn, relation::text, quote_literal(entity));
 END;
 $source$;
+COMMENT ON FUNCTION hilo.make_source(regclass, text, text, bigint, text, bigint, text, text) IS
+    'Makes the query that takes blocks from the counter of a mapper, for a row of hilo.mappers()';
+
+CREATE FUNCTION hilo.source_of(relation regclass, client text, entity text, size bigint)
+    RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT hilo.make_source($1, $2, $3, $4, m.makes, m.origin, m.step, m.first)
+      FROM (SELECT $2 AS client) c LEFT JOIN hilo.mappers() m ON m.client = c.client;
+END;
 COMMENT ON FUNCTION hilo.source_of(regclass, text, text, bigint) IS
     'Returns the query that takes blocks from the counter of a mapper: $2 is how many values are '
-    'wanted';
+    'wanted, $4 the furthest that has come';
 
 -- With the rights of the caller. It takes one block: a mapper that finds a fresh counter takes the
 -- second block for its own too, and the counter must be one that can be drawn from.
@@ -2403,7 +2461,7 @@ DECLARE
     brought record;
 BEGIN
     IF client <> 'core' THEN
-        EXECUTE source INTO brought USING ''::text, 1::bigint, NULL::uuid;
+        EXECUTE source INTO brought USING ''::text, 1::bigint, NULL::uuid, NULL::bigint;
         IF brought IS NULL THEN
             RAISE object_not_in_prerequisite_state USING
                 MESSAGE = 'the counter has no row for this entity',
@@ -2443,3 +2501,28 @@ COMMENT ON FUNCTION hilo_attach(hilo_sequence, regclass, text, text) IS
     'hilo_create and hilo_alter, 22023 if the relation is no counter of the client or entity is '
     'missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above '
     '1, is not permanent or has no row for the entity, or the size of the blocks is not known.';
+
+-- What was attached to a sequence of Postgres goes on with the next number of that one. Only a query
+-- that hilo_attach has written is believed. It is not run, since it is its owner's.
+CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+    SELECT hilo.detach($1, COALESCE($2, (
+        SELECT pg_catalog.nextval(o.seqrelid::regclass)
+          FROM hilo_stat_sources q
+         CROSS JOIN pg_catalog.pg_sequence o
+          JOIN pg_catalog.pg_class c ON c.oid = o.seqrelid
+          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+         WHERE q.name = $1::text AND pg_catalog.starts_with(q.source, '/* core of '::text)
+           AND CASE WHEN pg_catalog.strpos(q.source, pg_catalog.quote_literal(
+                             pg_catalog.format('%I.%I', n.nspname, c.relname))) > 0
+                    THEN q.source = hilo.source_of(
+                             o.seqrelid::regclass, 'core', NULL, o.seqincrement) END)));
+END;
+COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
+    'Takes the source of a sequence away: its numbers are its own from now on. Returns start, the '
+    'first value that it then serves, which must lie where nobody else serves values; null: the '
+    'next one of the sequence of Postgres that it was attached to as client core. What it holds '
+    'and has not served becomes a gap. Requires ownership of the sequence. Errors: those of '
+    'hilo_alter, 22023 if start is null and the source another one, 55000 if start is not beyond '
+    'what the sequence may have served, or if it has no source.';

@@ -86,7 +86,7 @@ fn change(sequence: &Sequence) {
     let (ids, node) = (catalog_oids().or_raise(), node::id().or_raise());
     if let Some(position) = positions::find(&ids, sequence.id, node).or_raise() {
         let mut supply = supply(&position);
-        supply.request = None;
+        (supply.request, supply.failures) = (None, 0);
         supply.own = hull(supply.own, supply.brought);
         write(&position, &supply);
     }
@@ -116,7 +116,7 @@ fn end(
     if let Some(last) = last.filter(|last| if rising { start <= *last } else { start >= *last }) {
         HiloError::DetachedBefore { name: old.name.to_string(), start, last }.raise();
     }
-    (supply.own, supply.brought, supply.request) = (used, None, None);
+    (supply.own, supply.brought, supply.request, supply.failures) = (used, None, None, 0);
     write(&position, &supply);
     let definition = redefined(owned, options, owned_by, &position, Some(start));
     let begun = numbering::starting_at(old, &position, &definition, start).or_raise();
