@@ -426,8 +426,8 @@ COMMENT ON FUNCTION hilo_attach(hilo_sequence, regclass, text, text) IS
     'missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above '
     '1, is not permanent or has no row for the entity, or the size of the blocks is not known.';
 
--- What was attached to a sequence of Postgres goes on with the next number of that one. Only a query
--- that hilo_attach has written is believed. It is not run, since it is its owner's.
+-- What was attached to a sequence of Postgres goes on with the next number of that. Only a query that
+-- hilo_attach has written is believed. It is not run, since it is its owner's.
 CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC

@@ -1,5 +1,7 @@
 //! What is wrong with a source ends with an error at the source, and nothing of it is served.
 
+use std::thread;
+
 use hilo_tests::{ClientExt, Cluster, LONG, Mode, assert_unique, wait_until};
 
 /// A source that gives the same answer to the same request. The first five answers are wrong, each
@@ -144,5 +146,35 @@ fn a_falling_sequence_has_a_source() {
     assert_unique("s", &[seen, after].concat());
     let lost = "SELECT count(*) > 0 AND bool_and(first <= -20) FROM hilo_gaps";
     assert!(client.one::<bool>(lost));
+    cluster.finish();
+}
+
+/// Promise 2: nothing of an answer is served before the synchronous standby has it, whoever ends
+/// while it waits for that.
+#[test]
+fn nothing_of_an_answer_is_served_that_no_standby_has() {
+    let cluster = Cluster::builder()
+        .config("hilo.reserve_timeout", "60s")
+        .config("max_worker_processes", "20")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE SEQUENCE counter; SELECT hilo_attach('s', 'counter')");
+    let mut seen = client.draw("s", 10);
+    cluster.await_absent_standby();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| cluster.connect("postgres").draw("s", 50_000));
+        for _ in 0..3 {
+            cluster.terminate_worker_awaiting_standby();
+            let sources = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                            WHERE backend_type = 'hilo source'";
+            client.one::<i64>(sources);
+            assert!(!waiting.is_finished(), "values were served that no standby has");
+        }
+        cluster.configure("synchronous_standby_names", "");
+        cluster.reload();
+        seen.extend(waiting.join().expect("it draws"));
+    });
+    assert_unique("s", &seen);
+    drop(client);
     cluster.finish();
 }
