@@ -4,7 +4,7 @@
 -- leases change only under it. Who locks several does so in the order of their ids. Nobody waits
 -- for the lock on a lease, and nobody locks what he may not use.
 -- Leases that have expired stay in their table, as gaps.
--- Isolation: the counter is in the row that is locked, so a transaction with an older snapshot
+-- Isolation: the counter is in the row that is locked. So a transaction with an older snapshot
 -- fails with 40001 and never draws from an old counter.
 -- Rights: users call functions with their own rights, which insert into the view _hilo.request.
 -- Its trigger works with the rights of the owner of hilo_lite. A default of the view says who
@@ -68,7 +68,7 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = '22023', MESSAGE = message, HINT = hint;
 END $$;
 
--- What stands around the value in keys. signed: there are negative values.
+-- The text around the value in keys. signed: there are negative values.
 CREATE FUNCTION _hilo.key_parts(format text, name text, signed boolean,
     OUT before text, OUT width integer, OUT behind text)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
@@ -419,7 +419,7 @@ CREATE TRIGGER answer INSTEAD OF INSERT ON _hilo.request
 
 -- From here on, bodies are bound as they are created, in a search_path that may hold anything.
 -- So functions are named with their schema, and operators have exactly the types of core's.
--- What a role may see: the sequences that it owns, or on which it has any privilege.
+-- A role may see the sequences that it owns, or on which it has any privilege.
 CREATE VIEW hilo_sequences WITH (security_barrier) AS
     SELECT s.name, pg_catalog.pg_get_userbyid(s.owner) AS owner, s.data_type, s.start_value,
            s.min_value, s.max_value, s.increment, s.cycle, s.ordered, s.gapless, s.block_size,

@@ -5,8 +5,8 @@
 --
 -- Column defaults call hilo afterwards. If a view, a function or a column's type depends on
 -- hilo_lite, nothing happens: drop it before, and create it afterwards. Rows are written as a
--- restored dump writes them, so hilo takes them for those of another server: the rest of a lease
--- that comes back is a gap.
+-- restored dump writes them, so hilo takes them for another server's. The rest of a lease that
+-- comes back is a gap.
 
 LOCK TABLE _hilo.sequence, _hilo.lease, _hilo.unused, _hilo.privilege IN ACCESS EXCLUSIVE MODE;
 SET LOCAL search_path = pg_catalog, pg_temp;

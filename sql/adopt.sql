@@ -41,12 +41,13 @@ BEGIN ATOMIC
            AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
                             WHERE d.classid = 1255::oid AND d.objid = p.oid AND d.deptype = 'e')
     )
-    -- What Postgres knows: views, rules, triggers, policies, domains, and functions with a body of SQL.
+    -- Postgres itself knows views, rules, triggers, policies, domains, and functions with a body of
+    -- SQL.
     SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid)
       FROM pg_catalog.pg_depend d
      WHERE d.refclassid = 1259::oid AND d.refobjid = mentions.sequence AND d.deptype = 'n' AND d.classid <> 2604::oid
      UNION
-    -- What only the text tells.
+    -- Only the text tells of the rest.
     SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0) FROM code p JOIN named n ON hilo.has_word(p.prosrc, n.name)
      UNION
     SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0)

@@ -128,8 +128,8 @@ END;
 COMMENT ON FUNCTION hilo.remote_sequence(name, text) IS
     'Returns the row of hilo_sequences on a foreign server, with the schema of the extension there';
 
--- The request as the centre gets it rises with each new one, so it refuses one that comes late:
--- first what was asked for so far, then the version (7) and the attempt.
+-- The request as the centre gets it rises with each new one, so it refuses one that comes late. It
+-- is what was asked for so far, then the version (7) and the attempt.
 CREATE FUNCTION hilo.remote_request(asked bigint, attempt integer, request uuid) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (pg_catalog.lpad(pg_catalog.to_hex(asked & 281474976710655::bigint), 12, '0')
@@ -192,7 +192,7 @@ COMMENT ON FUNCTION hilo_ask_server(name, text, bigint, uuid, name, text, text) 
     'numbering: the sequence there, as in hilo_sequences when it was attached. Errors: 55000 if '
     'its numbering is another by now, or without dblink; those of dblink and hilo_transfer.';
 
--- What is held here stays: it was given away for good, whatever numbering has followed there.
+-- Values held here stay: they were given away for good, whatever numbering has followed there.
 CREATE FUNCTION hilo_attach_server(
     name hilo_sequence, server name, remote_name hilo_sequence DEFAULT NULL
 ) RETURNS hilo_sequence

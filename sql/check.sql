@@ -264,7 +264,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            AND NOT EXISTS (SELECT FROM named d WHERE d.name = s.name)
          ORDER BY s.name LIMIT 10
     )
-    -- Columns. Those who may read everything are told how much there is to find about the others.
+    -- Columns. Roles that may read everything are told how much there is to find about the others.
     SELECT CASE WHEN c.shown THEN c.object ELSE 'a column' END AS object, c.severity,
            CASE WHEN c.shown THEN c.what
                 ELSE 'this role may not see which column has this finding, nor what it is' END AS what,
@@ -508,8 +508,8 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     HAVING pg_catalog.bool_and(l.expires_at IS NULL)
        AND pg_catalog.max(l.leased_at) < pg_catalog.now() - '30 days'::interval
      UNION ALL
-    -- hilo_adopt keeps a sequence that something else uses, or that another role owns. What was drawn from it is not
-    -- looked at, which would wait for locks.
+    -- hilo_adopt keeps a sequence that something else uses, or that another role owns. Values drawn
+    -- from it are not looked at, which would wait for locks.
     SELECT pg_catalog.format('sequence "%s"', o.name), 'note',
            pg_catalog.format('sequence %s of Postgres lives on beside it: whoever draws from that one gets the same numbers',
                              o.twin),

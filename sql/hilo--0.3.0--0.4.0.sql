@@ -724,8 +724,8 @@ END;
 COMMENT ON FUNCTION hilo.remote_sequence(name, text) IS
     'Returns the row of hilo_sequences on a foreign server, with the schema of the extension there';
 
--- The request as the centre gets it rises with each new one, so it refuses one that comes late:
--- first what was asked for so far, then the version (7) and the attempt.
+-- The request as the centre gets it rises with each new one, so it refuses one that comes late. It
+-- is what was asked for so far, then the version (7) and the attempt.
 CREATE FUNCTION hilo.remote_request(asked bigint, attempt integer, request uuid) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (pg_catalog.lpad(pg_catalog.to_hex(asked & 281474976710655::bigint), 12, '0')
@@ -788,7 +788,7 @@ COMMENT ON FUNCTION hilo_ask_server(name, text, bigint, uuid, name, text, text) 
     'numbering: the sequence there, as in hilo_sequences when it was attached. Errors: 55000 if '
     'its numbering is another by now, or without dblink; those of dblink and hilo_transfer.';
 
--- What is held here stays: it was given away for good, whatever numbering has followed there.
+-- Values held here stay: they were given away for good, whatever numbering has followed there.
 CREATE FUNCTION hilo_attach_server(
     name hilo_sequence, server name, remote_name hilo_sequence DEFAULT NULL
 ) RETURNS hilo_sequence
@@ -1208,8 +1208,8 @@ COMMENT ON FUNCTION hilo.source_of(regclass, text, text, bigint) IS
     'Returns the query that takes blocks from the counter of a mapper: $2 is how many values are '
     'wanted, $4 the furthest that has come';
 
--- With the rights of the caller. It takes one block: a mapper that finds a fresh counter takes the
--- second block for its own too, and the counter must be one that can be drawn from.
+-- With the rights of the caller. It takes one block, as the counter must be one that can be drawn
+-- from. A mapper that finds a fresh counter takes the second block for its own too.
 CREATE FUNCTION hilo.first_drawn(source text, client text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $drawn$
@@ -1258,8 +1258,8 @@ COMMENT ON FUNCTION hilo_attach(hilo_sequence, regclass, text, text) IS
     'missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above '
     '1, is not permanent or has no row for the entity, or the size of the blocks is not known.';
 
--- What was attached to a sequence of Postgres goes on with the next number of that. Only a query that
--- hilo_attach has written is believed. It is not run, since it is its owner's.
+-- A sequence that was attached to one of Postgres goes on with the next number of that. Only a query
+-- that hilo_attach has written is believed. It is not run, since it is its owner's.
 CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
@@ -1667,7 +1667,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            AND NOT EXISTS (SELECT FROM named d WHERE d.name = s.name)
          ORDER BY s.name LIMIT 10
     )
-    -- Columns. Those who may read everything are told how much there is to find about the others.
+    -- Columns. Roles that may read everything are told how much there is to find about the others.
     SELECT CASE WHEN c.shown THEN c.object ELSE 'a column' END AS object, c.severity,
            CASE WHEN c.shown THEN c.what
                 ELSE 'this role may not see which column has this finding, nor what it is' END AS what,
@@ -1911,8 +1911,8 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     HAVING pg_catalog.bool_and(l.expires_at IS NULL)
        AND pg_catalog.max(l.leased_at) < pg_catalog.now() - '30 days'::interval
      UNION ALL
-    -- hilo_adopt keeps a sequence that something else uses, or that another role owns. What was drawn from it is not
-    -- looked at, which would wait for locks.
+    -- hilo_adopt keeps a sequence that something else uses, or that another role owns. Values drawn
+    -- from it are not looked at, which would wait for locks.
     SELECT pg_catalog.format('sequence "%s"', o.name), 'note',
            pg_catalog.format('sequence %s of Postgres lives on beside it: whoever draws from that one gets the same numbers',
                              o.twin),
@@ -2395,12 +2395,13 @@ BEGIN ATOMIC
            AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
                             WHERE d.classid = 1255::oid AND d.objid = p.oid AND d.deptype = 'e')
     )
-    -- What Postgres knows: views, rules, triggers, policies, domains, and functions with a body of SQL.
+    -- Postgres itself knows views, rules, triggers, policies, domains, and functions with a body of
+    -- SQL.
     SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid)
       FROM pg_catalog.pg_depend d
      WHERE d.refclassid = 1259::oid AND d.refobjid = mentions.sequence AND d.deptype = 'n' AND d.classid <> 2604::oid
      UNION
-    -- What only the text tells.
+    -- Only the text tells of the rest.
     SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0) FROM code p JOIN named n ON hilo.has_word(p.prosrc, n.name)
      UNION
     SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0)
@@ -2565,8 +2566,8 @@ CREATE OR REPLACE VIEW hilo_leases WITH (security_barrier) AS
      WHERE l.ended IS NULL AND (l.expires_at IS NULL OR l.expires_at > pg_catalog.clock_timestamp());
 COMMENT ON COLUMN hilo_leases.numbering IS 'Numbering of the sequence that the values belong to, as in hilo_sequences';
 
--- PL/pgSQL, because an error has to name the request. What is read after hilo_lease is the newest that there is, so a
--- request that comes late finds the one that came after it.
+-- PL/pgSQL, because an error has to name the request. A statement after hilo_lease reads the newest
+-- rows, so a request that comes late finds the one that came after it.
 CREATE FUNCTION hilo_transfer(
     name hilo_sequence, n bigint, receiver text, request uuid,
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,

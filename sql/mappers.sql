@@ -376,8 +376,8 @@ COMMENT ON FUNCTION hilo.source_of(regclass, text, text, bigint) IS
     'Returns the query that takes blocks from the counter of a mapper: $2 is how many values are '
     'wanted, $4 the furthest that has come';
 
--- With the rights of the caller. It takes one block: a mapper that finds a fresh counter takes the
--- second block for its own too, and the counter must be one that can be drawn from.
+-- With the rights of the caller. It takes one block, as the counter must be one that can be drawn
+-- from. A mapper that finds a fresh counter takes the second block for its own too.
 CREATE FUNCTION hilo.first_drawn(source text, client text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $drawn$
@@ -426,8 +426,8 @@ COMMENT ON FUNCTION hilo_attach(hilo_sequence, regclass, text, text) IS
     'missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above '
     '1, is not permanent or has no row for the entity, or the size of the blocks is not known.';
 
--- What was attached to a sequence of Postgres goes on with the next number of that. Only a query that
--- hilo_attach has written is believed. It is not run, since it is its owner's.
+-- A sequence that was attached to one of Postgres goes on with the next number of that. Only a query
+-- that hilo_attach has written is believed. It is not run, since it is its owner's.
 CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC

@@ -6,9 +6,9 @@
 -- The part that the other views share. It is not a security barrier itself, so each of them is planned as one
 -- query that finds definitions by key. Only those views may read it.
 --
--- A role may read a sequence under the same conditions as one of core's. It is the owner or a member of it, or
--- has any privilege on the sequence, or is a member of a predefined role that reads everything. The conditions
--- are ordered from cheap to expensive.
+-- A role may read a sequence under the same conditions as one of core's. It is the owner or a
+-- member of it, has any privilege on the sequence, or belongs to a predefined role that reads
+-- everything. The conditions are ordered from cheap to expensive.
 CREATE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,

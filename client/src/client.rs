@@ -38,8 +38,8 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// What the holder of the leases is called in `hilo_leases`: this name, `/`, and a random part
-    /// that tells this client from others. At most 222 bytes. Default: `hilo-client`.
+    /// The holder of the leases in `hilo_leases`: this name, `/`, and a random part that tells this
+    /// client from others. At most 222 bytes. Default: `hilo-client`.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = name.into();
         self
@@ -70,8 +70,8 @@ impl Builder {
         self
     }
 
-    /// What callers do who find nothing in memory while the server cannot be reached. Default: they
-    /// wait.
+    /// How long callers wait who find nothing in memory while the server cannot be reached.
+    /// Default: they wait.
     pub fn unavailable(mut self, unavailable: Unavailable) -> Builder {
         self.unavailable = unavailable;
         self
@@ -113,7 +113,7 @@ impl Builder {
     {
         let mut config = self.config.clone();
         if config.get_target_session_attrs() == TargetSessionAttrs::Any {
-            // Of several hosts, only the primary has leases.
+            // If there are several hosts, only the primary has leases.
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         if config.get_application_name().is_none() {
@@ -163,7 +163,7 @@ impl Builder {
 /// Takes leases from a server, and serves their values from memory.
 ///
 /// It is cheap to clone. When the last clone and the last [`Sequence`] are dropped, it stops, and
-/// its leases stay open until they expire or are revoked: call [`shutdown`](Self::shutdown) first,
+/// its leases stay open until they expire or are revoked. Call [`shutdown`](Self::shutdown) first,
 /// which returns them.
 #[derive(Clone)]
 pub struct Client {
@@ -238,12 +238,12 @@ impl Client {
                 }
             }
         }
-        // Those that are dropped take the lock.
+        // A waiter takes the lock when it is dropped.
         drop(core);
         failed.map_or(Ok(waiters), Err)
     }
 
-    /// What the holder of this client's leases is called in `hilo_leases`.
+    /// The name of this client's holder in `hilo_leases`.
     pub fn holder(&self) -> &str {
         &self.shared().options.holder
     }
@@ -272,7 +272,7 @@ impl Client {
         only_here(shared.generation, closing).await?
     }
 
-    /// What the client has done so far; nothing in a fork of its process.
+    /// The client's counters so far; nothing in a fork of its process.
     pub fn stats(&self) -> Stats {
         let shared = self.shared();
         if shared.check_process().is_err() {

@@ -26,7 +26,7 @@ pub struct Driver {
     _over: Over,
 }
 
-/// What became of a statement.
+/// The outcome of a statement.
 enum Outcome<T> {
     Done(T),
     /// The server refuses, and has changed nothing.
@@ -91,7 +91,7 @@ impl Driver {
     /// Returns what is left, until nothing is. Then revokes the leases of the holder that are still
     /// open: no answer has ever brought them.
     async fn return_all(&mut self) -> Result<Returned, Error> {
-        // What was returned while it served does not count.
+        // Values returned while it served do not count.
         self.returned = Returned::default();
         // How often in a row nothing has gone back.
         let mut attempt = 0;
@@ -115,7 +115,8 @@ impl Driver {
         }
     }
 
-    /// Whether there was nothing, or it was revoked. What the server refuses for good stays open.
+    /// Whether there was nothing, or it was revoked. A lease that the server refuses for good stays
+    /// open.
     async fn revoke_rest(&mut self) -> bool {
         let error = match self.connect().await {
             Err(Error::Unreachable { source }) => source,
@@ -144,7 +145,7 @@ impl Driver {
         &self.shared.options.holder
     }
 
-    /// Does a plan in one statement. What the server refuses of it, it does later.
+    /// Does a plan in one statement. It repeats later the part that the server refuses.
     async fn carry_out(&mut self, plan: Plan) {
         let (asks, returns, renewals) = (plan.asks.len(), plan.returns.len(), plan.renewals.len());
         let span = tracing::debug_span!("hilo_statement", asks, returns, renewals);

@@ -1,4 +1,4 @@
-//! What can go wrong, as callers see it.
+//! Errors as callers see them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::refusal::Report;
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The server refuses to lease values of this sequence: there is none of that name, the role
+    /// The server refuses to lease values of this sequence. There is none of that name, the role
     /// may not use it, it is exhausted, or it cannot be leased. [`code`](Self::code),
     /// [`detail`](Self::detail) and [`hint`](Self::hint) are the server's.
     #[error("no values of hilo sequence \"{sequence}\": {source}")]
@@ -71,7 +71,7 @@ pub enum Error {
     Format {
         /// The name of the sequence.
         sequence: Arc<str>,
-        /// What is wrong with it.
+        /// The fault.
         #[source]
         source: KeyFormatError,
     },
@@ -80,7 +80,7 @@ pub enum Error {
     Prefix {
         /// The name of the sequence.
         sequence: Arc<str>,
-        /// What is wrong with it.
+        /// The fault.
         #[source]
         source: PrefixError,
     },

@@ -1,7 +1,7 @@
 //! Notices that the process is a fork of the one that made a client.
 //!
 //! The C library says so to whom it knows (`pthread_atfork`). Nobody hears of a child that
-//! `_Fork()`, `vfork()` or a raw `clone(2)` has made: a check of the process's number would see it,
+//! `_Fork()`, `vfork()` or a raw `clone(2)` has made. A check of the process's number would see it,
 //! and cost each call a system call.
 
 use std::future::Future;
@@ -43,10 +43,9 @@ unsafe extern "C" fn in_child() {
     FORKS.fetch_add(1, Relaxed);
 }
 
-/// A future that belongs to the process of this generation. A fork that inherits it, perhaps with
-/// the runtime in which it was waiting, neither polls it, but gets [`Error::Forked`], nor drops it:
-/// it may hold sockets that the parent talks over, and wait for locks that threads of the parent
-/// held.
+/// A future that belongs to the process of this generation. A fork may inherit it with the runtime
+/// in which it was waiting. The fork does not poll it, but gets [`Error::Forked`]. It does not drop
+/// it either: it may hold the parent's sockets, and wait for locks of the parent's threads.
 pub fn only_here<F: Future>(generation: u32, future: F) -> OnlyHere<F> {
     OnlyHere { generation, future: Some(Box::pin(future)) }
 }

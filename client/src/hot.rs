@@ -1,9 +1,8 @@
-//! What a hit touches: the lanes of a sequence.
+//! The memory that a hit touches: the lanes of a sequence.
 //!
 //! A sequence begins with one lane. If its threads get into each other's way, the next refill takes
-//! several leases, and each thread has a lane of its own from then on, with a lease of its own: so
-//! no cache line is written by two of them, and what is not used can still be returned value by
-//! value.
+//! several leases. From then on each thread has a lane and a lease of its own. So no two threads
+//! write the same cache line, and unused values can still be returned one by one.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
 use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -16,8 +15,8 @@ use crate::lane::{Lane, Took};
 
 /// The most lanes of one sequence.
 const MOST_LANES: usize = 64;
-/// The threads of a sequence are in each other's way when its only lane has seen this many lost
-/// races in one filling, and at least one for each of so many values.
+/// Threads are in each other's way after so many lost races in one filling of their only lane.
+/// There must also be one for each of so many values.
 const RACES_PER_TAKEN: (u32, u32) = (64, 64);
 
 /// Two cache lines: processors fetch them in pairs.

@@ -3,8 +3,8 @@
 //! One 64-bit word holds how many values are left, and above that the number of the filling:
 //! `number << 32 | left`. A taker reads the word, then which value is the last and how far they are
 //! apart, and lowers the word by compare-and-swap. Both are written only while nothing is left, and
-//! a filling has a number of its own, so a swap that succeeds proves that what the taker read
-//! belongs to the word. [`Lane::close`] takes all that is left in one swap: no taker gets a value
+//! each filling has a number of its own. So a swap that succeeds proves that the taker's reads
+//! belong to the word. [`Lane::close`] takes all that is left in one swap: no taker gets a value
 //! after it, however long ago it read the word.
 //!
 //! [`Lane::fill`] and [`Lane::close`] must be serialised by a lock of the caller's; takers need
@@ -16,14 +16,14 @@ use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
 #[cfg(loom)]
 use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
 
-// Of hints, on which no value depends. The model checker need not try their interleavings.
+// For hints, on which no value depends. The model checker need not try their interleavings.
 use core::sync::atomic::AtomicU32;
 
 /// The most values of one filling.
 pub const MOST: i64 = u32::MAX as i64;
 
 const LEFT: u64 = u32::MAX as u64;
-/// What the number of a filling counts in.
+/// The step of a filling's number.
 const FILLING: u64 = 1 << 32;
 
 /// See the module.

@@ -2,8 +2,8 @@
 //!
 //! A [`Client`] takes *leases* from a PostgreSQL server with the extension hilo: ranges of values
 //! that nobody else gets. [`Sequence::next`] is then an addition in local memory. A task in the
-//! background takes the next lease before the last one is used up, so nobody waits for the server
-//! in steady state, nor in an outage that is shorter than the buffer.
+//! background takes the next lease before the last one is used up. So nobody waits for the server
+//! in steady state, nor in an outage shorter than the buffer.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -26,15 +26,14 @@
 //! * **Unique.** A lease is served from only after the server has confirmed its commit. If the
 //!   answer is lost, the client asks again for the same leases, by their names. A shutdown ends
 //!   serving before it returns the rest.
-//! * **Nothing unexplained.** Every value is served, or returned, mostly by [`Client::shutdown`],
-//!   or in an open lease in the view `hilo_leases`, where the client is the holder: after a crash
-//!   until it expires or is revoked. What a statement took that failed is a gap in the view
-//!   `hilo_gaps`.
+//! * **Nothing unexplained.** A value is served, or returned, mostly by [`Client::shutdown`], or in
+//!   an open lease. The view `hilo_leases` shows the client as its holder, after a crash until it
+//!   expires or is revoked. Values that a failed statement took are a gap in the view `hilo_gaps`.
 //! * **A call may be dropped.** One that is dropped before it is ready, as `select!` does, takes
-//!   nothing; a lease that has come for it is for others.
+//!   nothing. A lease that has come for it is for others.
 //! * **A fork serves nothing.** A child of the process gets [`Error::Forked`], because the values
-//!   are its parent's. This does not hold for a child that `_Fork()`, `vfork()` or a raw `clone(2)`
-//!   has made, past the handlers of `pthread_atfork`: it must call nothing of the client.
+//!   are its parent's. This does not hold for a child of `_Fork()`, `vfork()` or a raw `clone(2)`,
+//!   past the handlers of `pthread_atfork`. It must call nothing of the client.
 
 #![warn(clippy::cognitive_complexity, clippy::too_many_lines)]
 #![warn(missing_docs)]
@@ -69,7 +68,7 @@ pub use server::{ConnectError, Connecting, Connection, Connector};
 pub use stats::{Returned, SequenceStats, Stats};
 pub use tokio_postgres;
 
-/// What callers do who find nothing in memory while the server cannot be reached.
+/// How long callers wait who find nothing in memory while the server cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unavailable {

@@ -1,10 +1,10 @@
-//! What an error of the server means.
+//! Tells what an error of the server means.
 
 use std::sync::Arc;
 
 use tokio_postgres::error::{Severity, SqlState};
 
-/// What the server says about something that it refuses, or why it cannot be reached.
+/// The server's words about a refusal, or why it cannot be reached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
@@ -69,8 +69,8 @@ impl Report {
         self.is_overload() || self.is_transient() || self.is(&SqlState::LOCK_NOT_AVAILABLE)
     }
 
-    /// Whether the server has no room, or no time: too many leases are in open transactions, it
-    /// lacks resources, or it has canceled what took longer than `statement_timeout`.
+    /// Whether the server has no room, or no time. Too many leases are in open transactions, it
+    /// lacks resources, or it has canceled a statement at `statement_timeout`.
     pub(crate) fn is_overload(&self) -> bool {
         self.class() == "53"
             || self.is(&SqlState::PROGRAM_LIMIT_EXCEEDED)

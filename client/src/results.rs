@@ -1,4 +1,4 @@
-//! What a statement has brought, for the books and for those who wait.
+//! Enters the results of a statement for the books and for callers who wait.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -92,7 +92,7 @@ impl Driver {
             }
             Err(refusal) => refusal,
         };
-        // What has ended when it was sent before needs no word.
+        // A lease that ended when it was sent before needs no word.
         if !(refusal.is_gone() && back.tried) {
             tracing::warn!(lease = %back.token, error = %refusal, "a lease cannot be returned");
         }
@@ -163,7 +163,7 @@ impl Core {
     fn refused(&mut self, ask: Ask, refusal: Arc<Report>, changed: &mut Changed, now: Monotonic) {
         let lack = refusal.is_lack();
         if changed.insert(ask.id, Some(refusal.clone())).flatten().is_some() {
-            // Of those for several lanes, one counts.
+            // If there are several for as many lanes, one counts.
             return self.engine.ask_again(ask);
         }
         self.engine.refused(ask, lack, now);
@@ -192,8 +192,8 @@ impl Core {
     }
 }
 
-/// Notes how keys look from this lease on, before it is served. What is left of leases whose keys
-/// look different goes back: no key is made of them any more.
+/// Notes how keys look from this lease on, before it is served. The rest of leases whose keys look
+/// different goes back: no key is made of them any more.
 fn learn_keys(core: &mut Core, hot: &Hot, granted: &Granted, now: Monotonic) {
     let (format, prefix) = (&granted.key_format, &granted.server_prefix);
     let first = lane::value(granted.last, granted.increment, granted.count as u32);

@@ -72,8 +72,8 @@ impl Sequence {
         Ok(self.search(1)?.map(|took| took.first))
     }
 
-    /// The next value. It comes from memory, without an await point, unless nothing is left there;
-    /// then the caller waits as long as [`Builder::patience`](crate::Builder::patience) says; for
+    /// The next value. It comes from memory, without an await point, unless nothing is left there.
+    /// Then the caller waits as long as [`Builder::patience`](crate::Builder::patience) says. For
     /// that, it must be called in a tokio runtime with time.
     ///
     /// # Errors
@@ -109,10 +109,11 @@ impl Sequence {
         Ok(run.map(|(first, increment)| IdRange::new(first, increment, n)))
     }
 
-    /// `n` consecutive values of one lease: of one in memory if it has so many left, else of one
+    /// `n` consecutive values of one lease. It is one in memory if that has so many left, else one
     /// that the server leases out for this call. There are fewer than `n`, and at least one, where
-    /// the server leases fewer: at a bound of the sequence, at the end of a node's stripe, where it
-    /// serves what another lease returned, and where `n` is more than it skips after a failover.
+    /// the server leases fewer. It does so at a bound of the sequence, or where a node's
+    /// stripe ends. It also does so where it serves a returned lease, or where `n` is more than it
+    /// skips after a failover.
     ///
     /// # Errors
     /// As for [`next`](Self::next), and [`Error::Count`] unless `n` is from 1 to a billion.
@@ -141,8 +142,8 @@ impl Sequence {
         Ok(ranges)
     }
 
-    /// The next value as a text key, as `hilo_nextkey` renders it: with the key format of the
-    /// sequence and the prefix of the server that its lease said.
+    /// The next value as a text key, as `hilo_nextkey` renders it. It has the key format of the
+    /// sequence, and the server's prefix that its lease said.
     ///
     /// # Errors
     /// As for [`next`](Self::next), and [`Error::Prefix`] if the format does not allow the server's

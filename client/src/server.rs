@@ -19,7 +19,7 @@ use crate::fork::only_here;
 use crate::refusal::{Report, report};
 use crate::shared::Options;
 
-/// What a [`Connector`] returns.
+/// The type that a [`Connector`] returns.
 pub type Connecting<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
 
 /// A connection of tokio-postgres, or what a pool lends.
@@ -115,7 +115,7 @@ pub struct Granted {
     pub suggested: i64,
 }
 
-/// What the server has done of one call.
+/// The server's answer to one call.
 #[derive(Clone, Debug)]
 pub enum Done {
     /// It serves so many values again.
@@ -124,7 +124,7 @@ pub enum Done {
     Leased(Granted),
 }
 
-/// What became of each call of a plan, in its order.
+/// The outcome of each call of a plan, in its order.
 pub type Answer = Vec<Result<Done, Arc<Report>>>;
 
 impl Link {
@@ -150,9 +150,9 @@ impl Link {
         self.client.cancel_token()
     }
 
-    /// Does all of a plan in one transaction. What it returns has been committed: the future is
-    /// ready only when the server has said that it is ready for the next query, and an error before
-    /// that, also of the commit, is returned instead. `None`: an answer to something else.
+    /// Does all of a plan in one transaction. Its results are committed: the future is ready only
+    /// when the server is ready for the next query. It returns an error before that instead, also
+    /// one of the commit. `None`: an answer to something else.
     pub async fn carry_out(
         &self,
         plan: &Plan,
@@ -228,8 +228,8 @@ const FIND_SCHEMA: &str = "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_cata
           WHERE i.nspname = '_hilo' AND c.relname = 'sequence' AND a.attname = 'name' \
             AND t.typname = 'hilo_sequence')";
 
-/// The function is named with its schema, and gets all its arguments in its own types: one that
-/// somebody else has defined in that schema, or in one of the search path, is never a better match.
+/// The function is named with its schema, and gets all its arguments in its own types. So no
+/// function that somebody else has defined, there or in the search path, is a better match.
 const REFILL: &str = "\
 SELECT r.kind, r.lease, r.last, r.increment, r.count, r.key_format, r.server_prefix, r.suggested, \
        r.sqlstate, r.message, r.detail, r.hint \

@@ -1,4 +1,4 @@
-//! What the handles of a client and its task share.
+//! State that the handles of a client and its task share.
 //!
 //! One lock ([`Shared::core`]) guards the engine and the list of sequences. A hit takes no lock;
 //! whoever empties a lane, or goes below its mark, does. Under it nothing waits, and nobody else's
@@ -42,11 +42,11 @@ pub struct Shared {
     pub start: Instant,
     pub generation: u32,
     pub options: Options,
-    /// What a shutdown has achieved.
+    /// The results of a shutdown.
     pub result: watch::Sender<Option<Result<Returned, Error>>>,
 }
 
-/// What the client and its sequences keep alive.
+/// State that the client and its sequences keep alive.
 pub struct Handle {
     pub shared: Arc<Shared>,
 }
@@ -82,7 +82,7 @@ pub struct SequenceState {
     /// The last refusal, and how many there were.
     pub refusal: Option<Error>,
     pub refusals: u64,
-    /// What the server lacks to lease values, for which callers wait.
+    /// The reason why the server cannot lease values, for which callers wait.
     pub lack: Option<Arc<Report>>,
     pub waits: u64,
     /// Refusals of any kind.
@@ -183,7 +183,7 @@ impl Shared {
         }
         let vacant = core.engine.vacant();
         if let Some(id) = vacant {
-            // What came after it was forgotten goes back.
+            // A lease that came after it was forgotten goes back.
             let before = core.states[id.0 as usize].hot.clone();
             core.retire(&before, self.now());
         }
@@ -248,8 +248,7 @@ impl Shared {
         (fails && cut_off).then(|| Error::Unreachable { source: core.trouble.clone() })
     }
 
-    /// Ends serving: from now on no lane gives a value. What is left is in the engine, to be
-    /// returned.
+    /// Ends serving: from now on no lane gives a value. The rest is in the engine, to be returned.
     pub fn close(&self, life: Life) {
         let now = self.now();
         let mut core = self.lock();

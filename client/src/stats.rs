@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-/// What a client has done for one sequence.
+/// A client's counters for one sequence.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct SequenceStats {
@@ -24,7 +24,7 @@ pub struct SequenceStats {
     pub leases: u64,
 }
 
-/// What a client has done in all.
+/// A client's counters in all.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Stats {
@@ -57,7 +57,7 @@ pub struct Stats {
     pub connected: bool,
 }
 
-/// What a shutdown has returned.
+/// The values that a shutdown has returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Returned {

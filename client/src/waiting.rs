@@ -79,8 +79,8 @@ impl<'a> Waiter<'a> {
         Ok(Waiter { shared, hot, refusals })
     }
 
-    /// What `take` finds, if something has come. The refusal, if the server has refused since the
-    /// caller began to wait.
+    /// The values that `take` finds, if some have come. The refusal, if the server has refused
+    /// since the caller began to wait.
     pub fn look<T>(&self, take: impl Fn() -> Result<Option<T>, Error>) -> Result<Option<T>, Error> {
         loop {
             if let Some(taken) = take()? {

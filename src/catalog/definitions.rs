@@ -141,8 +141,7 @@ pub fn by_id(ids: &CatalogOids, id: SequenceId) -> Result<Option<Sequence>, Hilo
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
-/// What `owned_by` lies between for a column or, if `attnum` is `None`, for any column of the
-/// table.
+/// The bounds of `owned_by` for a column or, if `attnum` is `None`, for any column of the table.
 fn owned_between(relid: pg_sys::Oid, attnum: Option<i16>) -> (i64, i64) {
     let packed = |attnum| ColumnRef { relid, attnum }.packed();
     // A table's numbers of columns are from 1 to 1600.
@@ -200,8 +199,8 @@ pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Of the `most` sequences whose names follow that of `id`, those that are not gapless. The order
-/// is that of the names' bytes.
+/// The ids among the `most` sequences whose names follow that of `id`, without gapless ones. The
+/// order is that of the names' bytes.
 pub fn following(
     ids: &CatalogOids,
     id: SequenceId,

@@ -3,9 +3,10 @@
 //! Every index below `settled_index` is served, free, leased, recorded as a gap, or in a row of
 //! `_hilo.free_range` that says whose memory holds it. From there to `next_index`, any index may be
 //! in the memory of the life that `incarnation` names. So after a crash the catalog alone says what
-//! to write off, each index once: as long as those rows and the position change in one transaction.
-//! Therefore [`own`] is the worker's only way to all of them, and it writes the position last. A
-//! session that renumbers the sequence writes off all ranges and then the position.
+//! to write off, each index once. This needs those rows and the position to change in one
+//! transaction. Therefore [`own`] is the worker's only way to all of them, and it writes the
+//! position last. A session that renumbers the sequence writes off all ranges and then the
+//! position.
 
 use std::ops::Deref;
 
@@ -77,8 +78,8 @@ impl Deref for Owned<'_> {
 }
 
 impl Owned<'_> {
-    /// What an earlier life had in memory is written off; what another server may have reserved
-    /// beyond the position is skipped.
+    /// Ranges that an earlier life had in memory are written off; ranges that another server may
+    /// have reserved beyond the position are skipped.
     fn take_over(&mut self, life: i64) -> Result<(), HiloError> {
         let Owned { ids, sequence, ref mut position, .. } = *self;
         let (system_id, timeline) = positions::server();
@@ -99,14 +100,14 @@ impl Owned<'_> {
                 ranges::write_off(ids, position, definition, Vec::new(), Reason::Discarded)?;
             }
             if replicated {
-                // What the other server served belongs to the old epoch, so this server continues
-                // under a new one.
+                // The other server's values belong to the old epoch, so this server continues under
+                // a new one.
                 position.epoch = position.epoch.next();
             }
             position.incarnation = life;
             position.settled_index = position.next_index;
         }
-        // What the source gives from now on, the other server has not got.
+        // The other server has not got the values that the source gives from now on.
         if position.may_lack() && sequence.definition.source.is_none() {
             skip(ids, sequence, position)?;
         }
@@ -123,8 +124,8 @@ impl Owned<'_> {
     ///
     /// `settled_index` follows the lowest range that is held. A range that a session keeps for long
     /// would hold it back, and a crash would then write off all that was served since. In that case
-    /// `settled_index` rises to the first index that no session has taken from the pool, and the
-    /// ranges below that get rows of their own. With [`LentRows::Always`] this is done in any case.
+    /// `settled_index` rises to the first index that no session has taken from the pool. The ranges
+    /// below that get rows of their own. With [`LentRows::Always`] this is done in any case.
     pub fn account(&mut self, held: &InMemory, rows: LentRows) -> Result<(), HiloError> {
         let Owned { ids, sequence, ref mut position, .. } = *self;
         if sequence.definition.source.is_some() {
@@ -175,7 +176,7 @@ impl Owned<'_> {
         self.put(leaving)?;
         match self.sequence.definition.source {
             None => ranges::lower(self.ids, &mut self.position),
-            // What lies above is not reserved at the position, and free.
+            // Ranges above are not reserved at the position, and free.
             Some(_) => ranges::lower_into(self.ids, &mut self.position),
         }
     }
@@ -194,7 +195,7 @@ impl Owned<'_> {
         }
     }
 
-    /// What is known of the source. In a copy of the database, what the source has brought is the
+    /// The known state of the source. In a copy of the database, what the source has brought is the
     /// other's: it is written off.
     pub fn supply(&mut self) -> Result<Supply, HiloError> {
         let mut supply = sources::of(self.ids, self)?;

@@ -28,7 +28,7 @@ pub const RESTORED: i64 = -1;
 
 /// A row of `_hilo.position`.
 ///
-/// Indexes below `settled_index` are served, or recorded as a gap or a free range. Those from
+/// Indexes below `settled_index` are served, or recorded as a gap or a free range. The indexes from
 /// `settled_index` to `next_index` may be in the memory of the server life `incarnation`; if that
 /// is 0, they are in no memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub struct Position {
     pub timeline: i32,
     /// How many values a server skips by default when it takes over from a copy of this row.
     pub skip: i64,
-    /// What the node had counted when the row was written, in all epochs.
+    /// The node's totals when the row was written, in all epochs.
     pub totals: Totals,
 }
 
@@ -105,7 +105,7 @@ impl Position {
         self.timeline == REPLICATED
     }
 
-    /// True if values may have been served from reservations that this row does not show: it
+    /// True if values may have been served from reservations that this row does not show. It
     /// arrived by logical replication, or this server was promoted or restored to an earlier time
     /// after the row was written. A server on timeline 1 was neither promoted nor restored so; a
     /// row of another server there came with pg_upgrade after a clean shutdown.
@@ -283,7 +283,7 @@ pub struct LockedPosition {
 }
 
 impl LockedPosition {
-    /// Replaces the row. What else is written about a position's ranges goes through
+    /// Replaces the row. All other writes about a position's ranges go through
     /// [`crate::catalog::owned::own`].
     pub fn update(&self, position: &Position) {
         self.table.update(&self.row, &mut position.values());

@@ -120,8 +120,8 @@ pub fn lent(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, HiloEr
     Ok(lent_rows(&table, ids, position).iter().map(range).collect())
 }
 
-/// Lends up to `limit` of the free ranges of a position's epoch to the memory of `incarnation`: the
-/// lowest of those that contain an index of at least `from`. The caller holds the position's lock.
+/// Lends up to `limit` free ranges of a position's epoch to the memory of `incarnation`. They are
+/// the lowest that contain an index of at least `from`. The caller holds the position's lock.
 pub(super) fn lend(
     ids: &CatalogOids,
     position: &Position,
@@ -273,8 +273,8 @@ pub(super) fn lower(ids: &CatalogOids, position: &mut Position) -> Result<(), Hi
     Ok(())
 }
 
-/// Records what the memory of `incarnation` holds below `settled_index`: the part of each `held`
-/// range that lies there gets a row, and the rows of all other lent ranges are deleted.
+/// Records what the memory of `incarnation` holds below `settled_index`. The part of each `held`
+/// range that lies there gets a row; the rows of all other lent ranges are deleted.
 pub(super) fn write_lent(
     ids: &CatalogOids,
     position: &Position,
@@ -336,9 +336,9 @@ pub(super) fn trim_lent(
     Ok(())
 }
 
-/// Records as gaps what a memory held that no longer exists: the indexes from `settled_index` to
-/// the position, and the ranges that were lent, whose rows it deletes. The free ranges, the leases,
-/// and what is `pending` of leases stay.
+/// Records as gaps what a memory held that no longer exists. These are the indexes from
+/// `settled_index` to the position, and the lent ranges, whose rows it deletes. The free ranges,
+/// the leases, and what is `pending` of leases stay.
 pub fn write_off_memory(
     ids: &CatalogOids,
     position: &Position,
@@ -362,9 +362,9 @@ pub fn write_off_memory(
     gaps::record_each(ids, position, mapping, &parts, reason)
 }
 
-/// Records as gaps those parts of `held` and of the free ranges that lie below the position, or all
-/// of them where they come from a source: none of them is served any more. Deletes the rows of the
-/// free and the lent ranges.
+/// Records as gaps the parts of `held` and of the free ranges below the position, or all of them
+/// where they come from a source. None of them is served any more. Deletes the rows of the free and
+/// the lent ranges.
 pub fn write_off(
     ids: &CatalogOids,
     position: &Position,

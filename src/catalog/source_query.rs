@@ -12,7 +12,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
 use crate::process::rights::{with_rights_of, with_settings};
 
-/// What the queries have in common that one process asks: their first line if it is a comment, else
+/// The common part of the queries that one process asks: their first line if it is a comment, else
 /// the whole.
 pub fn common_part(query: &str) -> &str {
     match query.split_once('\n') {
@@ -22,7 +22,7 @@ pub fn common_part(query: &str) -> &str {
 }
 
 /// The first and the last value of each range that the query brings. Nothing that it does to this
-/// process outlives the call, but for connections that an extension keeps: a process asks the
+/// process outlives the call, but for connections that an extension keeps. So a process asks the
 /// sources of one owner only.
 ///
 /// Raises what the query raises, and `AnswerType` for rows of other columns.

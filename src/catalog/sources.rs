@@ -30,7 +30,7 @@ pub struct Supply {
     pub received: i64,
     /// The lowest and the highest value that the source has brought.
     pub brought: Option<(i64, i64)>,
-    /// Those that the sequence may have served before it had this source.
+    /// Ranges that the sequence may have served before it had this source.
     pub own: Option<(i64, i64)>,
     /// In microseconds: how long the last answer took.
     pub latency: i64,

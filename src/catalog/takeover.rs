@@ -19,8 +19,8 @@ use crate::errors::HiloError;
 use crate::gucs;
 
 /// Whether a takeover writes off what is free in the catalog, because the other server may have
-/// taken and served it. What comes from a source may have been served since it was dumped: the
-/// other users of the source do not begin again with this server.
+/// taken and served it. Values from a source may have been served since it was dumped: its other
+/// users do not begin again with this server.
 pub fn discards_free(position: &Position, definition: &Definition) -> bool {
     position.is_replicated()
         || (position.may_lack() && gucs::failover_skip() != Some(0))
@@ -40,7 +40,7 @@ pub fn reason(position: &Position) -> Reason {
 /// a gap.
 ///
 /// # Errors
-/// Those of writing to the catalog.
+/// The errors of writing to the catalog.
 pub fn skip(
     ids: &CatalogOids,
     sequence: &Sequence,

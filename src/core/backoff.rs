@@ -14,7 +14,7 @@ pub fn delay(attempt: u32, random: u32) -> Duration {
 }
 
 /// The same for a caller that has not reached a server, or was too much for it, like thousands at
-/// once: between 0 and min(5 s, 50 ms × 2^attempt).
+/// once. It is between 0 and min(5 s, 50 ms × 2^attempt).
 pub fn delay_of_many(attempt: u32, random: u32) -> Duration {
     jitter(Duration::from_millis(50), Duration::from_secs(5), attempt, random)
 }

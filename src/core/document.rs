@@ -28,7 +28,7 @@ const PRIVILEGES: [&str; 3] = ["USAGE", "SELECT", "UPDATE"];
 pub struct Document {
     #[serde(deserialize_with = "known_version")]
     pub hilo: u32,
-    /// Of a node's summary: which node it is of
+    /// In a node's summary: which node it is of
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
@@ -80,14 +80,14 @@ pub struct Described {
     /// `None`: those that a new sequence has; unchanged for one that exists
     #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "optional_list")]
     pub privileges: Option<Vec<Grant>>,
-    /// Of a node's summary. A new sequence is numbered like this; one that exists must be
+    /// In a node's summary. A new sequence is numbered like this; one that exists must be
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
         deserialize_with = "optional_object"
     )]
     pub numbering: Option<Numbering>,
-    /// Of a node's summary: the highest id of all that this server has, or has had, positions of
+    /// In a node's summary: the highest id of all that this server has, or has had, positions of
     /// the sequence for
     #[serde(skip_serializing_if = "Option::is_none")]
     pub highest_node: Option<i32>,
@@ -305,7 +305,7 @@ fn known_version<'de, D: Deserializer<'de>>(from: D) -> Result<u32, D::Error> {
     }
 }
 
-/// What stands in braces. Serde would also take a list of the fields' values.
+/// The entries in braces. Serde would also take a list of the fields' values.
 struct Object<T>(T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -375,8 +375,8 @@ where
     Ok(Option::<Wrapped<T>>::deserialize(from)?.map(|wrapped| wrapped.0))
 }
 
-/// What serde says, in the words and quotes of SQL and without a place in a text that the caller
-/// has not seen.
+/// The message of serde, in the words and quotes of SQL and without a place in a text that the
+/// caller has not seen.
 fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let text = text.split(" at line ").next().unwrap_or_default();

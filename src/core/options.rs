@@ -57,7 +57,7 @@ impl core::fmt::Display for DataType {
     }
 }
 
-/// What a caller specifies. None: the default in [`Definition::create`], unchanged in
+/// The options that a caller specifies. None: the default in [`Definition::create`], unchanged in
 /// [`Definition::alter`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
@@ -216,8 +216,8 @@ impl From<KeyFormatError> for OptionError {
 }
 
 impl Definition {
-    /// A new sequence. Defaults: bigint, increment 1, rising from 1 to the type's maximum or
-    /// falling from −1 to its minimum, starting at the end from which it can run furthest.
+    /// A new sequence. Defaults: bigint, increment 1, and all values of the type from 1 upwards, or
+    /// from −1 downwards. It starts at the end from which it can run furthest.
     pub fn create(options: &Options) -> Result<Definition, OptionError> {
         let data_type = options.data_type.unwrap_or(DataType::BigInt);
         let increment = options.increment.unwrap_or(1);
@@ -439,8 +439,8 @@ impl Definition {
         }
     }
 
-    /// The value of index 0 where a source says which values come: the first of the grid within
-    /// the bounds, so that each of its values has an index.
+    /// The value of index 0 where a source says which values come. It is the first of the grid
+    /// within the bounds, so that each of its values has an index.
     pub fn grid_base(&self) -> i64 {
         let (start, step) = (i128::from(self.start_value), i128::from(self.increment));
         let first = match self.direction() {

@@ -9,13 +9,13 @@
 
 use crate::rate::Demand;
 
-/// One block, and one pool, are at most one part in this many of the whole sequence: a few of them
+/// One block, and one pool, are at most one part in this many of the whole sequence. A few of them
 /// must not use up a small data type.
 const BLOCKS_IN_WHOLE: i64 = 64;
 const POOLS_IN_WHOLE: i64 = 32;
 /// A refill begins when less than one part in this many of the block is left.
 const THRESHOLD_OF_BLOCK: i64 = 5;
-/// What is kept ready for a lease loses one part in this many with every sample.
+/// The size kept ready for a lease loses one part in this many with every sample.
 const FADING: i64 = 64;
 /// How many seconds' worth one reservation of many blocks takes: ten reservations a second are
 /// enough for any rate.
@@ -75,11 +75,12 @@ impl Settings {
 /// How many seconds a standby may lag behind without missing more than [`failover_skip`] covers.
 pub const FAILOVER_LAG: f64 = 60.0;
 
-/// How many values a server skips, by default, when it takes over from a copy that may lag: what
-/// may be reserved ahead at `per_second` values a second within [`FAILOVER_LAG`] and the buffer, if
-/// the rate doubles, up to a pool's part of the whole; and at least the largest adaptive block and
-/// the sequence's own block size. `whole` is how many values the sequence has. It is also the most
-/// values of one lease, since the first thing that such a copy lacks may be that lease.
+/// How many values a server skips, by default, when it takes over from a copy that may lag. It is
+/// what may be reserved ahead within [`FAILOVER_LAG`] and the buffer, if the rate of `per_second`
+/// values a second doubles. It is limited by a pool's part of the whole, and is at least the
+/// largest adaptive block and the sequence's own block size. `whole` is how many values the
+/// sequence has. It is also the most values of one lease, since the first thing that such a copy
+/// lacks may be that lease.
 pub fn failover_skip(whole: i64, per_second: f64, settings: &Settings) -> i64 {
     let ahead = 2.0 * per_second * (settings.buffer + FAILOVER_LAG);
     let block = settings.fixed.unwrap_or(0);
@@ -97,8 +98,8 @@ pub fn next_block(previous: i64, demand: &Demand, room: Remaining, settings: &Se
     }
 }
 
-/// How many values to keep ready after a lease of `count`, so that the next one need not wait: as
-/// many, within the limits of a block and of a pool.
+/// How many values to keep ready after a lease of `count`, so that the next one need not wait. It
+/// is as many, within the limits of a block and of a pool.
 pub fn lease_ahead(count: i64, whole: i64, settings: &Settings) -> i64 {
     match settings.prefetch {
         true => count.min(settings.max_block).min(whole / POOLS_IN_WHOLE),
@@ -106,13 +107,13 @@ pub fn lease_ahead(count: i64, whole: i64, settings: &Settings) -> i64 {
     }
 }
 
-/// How much a pool with `available` values needs for a next lease of `ahead`: half as much again,
-/// so that the next refill is not due at once; 0: nothing.
+/// How much a pool with `available` values needs for a next lease of `ahead`; 0: nothing. It is
+/// half as much again, so that the next refill is not due at once.
 pub fn refill_for_lease(available: i64, ahead: i64) -> i64 {
     if available < ahead { ahead.saturating_add(ahead / 2) } else { 0 }
 }
 
-/// What [`lease_ahead`] has become after a sample: it halves with every 44 samples or so.
+/// The value of [`lease_ahead`] after a sample: it halves with every 44 samples or so.
 pub fn faded_lease_ahead(ahead: i64) -> i64 {
     ahead - (ahead + FADING - 1) / FADING
 }
@@ -171,7 +172,7 @@ pub fn reservation_size(
     };
     let needed = if settings.fixed.is_some() { whole_blocks(missing, block) } else { missing };
     // The minimum that an operator wants in the pool is reserved at once, however small the block
-    // is, and so much more that the next refill is not due at once.
+    // is. So much more is added that the next refill is not due at once.
     let least = settings.min_threshold.saturating_add(settings.min_block);
     let least = least.min(room.whole / POOLS_IN_WHOLE) - available;
     let least = if settings.prefetch && settings.fixed.is_none() { least } else { 0 };
@@ -188,8 +189,8 @@ pub struct Supply {
 }
 
 /// How many values to ask a source for; 0: none. `held` are received and not served, `unmet` is
-/// what callers wait for and find nowhere. What is held lasts through an outage at any moment: so
-/// it is asked early, for half as much again, and the next request is not due at once.
+/// what callers wait for and find nowhere. Held values last through an outage at any moment. So
+/// they are asked for early, and half as many again, so that the next request is not due at once.
 pub fn request_size(
     held: i64,
     unmet: i64,
@@ -206,7 +207,7 @@ pub fn request_size(
     let most = (whole / POOLS_IN_WHOLE).max(1);
     let least = settings.min_threshold.saturating_add(settings.min_block);
     let low = (low as i64).max(demand.burst).max(least).min(most);
-    // What is too small for the caller who waits is not piled up without end.
+    // Ranges too small for the caller who waits are not piled up without end.
     let enough = if unmet > 0 { low.saturating_add(unmet.saturating_mul(16)) } else { low };
     if held >= enough || (unmet <= 0 && !settings.prefetch) {
         return 0;
@@ -220,8 +221,8 @@ pub fn request_size(
     }
 }
 
-/// What a refill brings the pool up to: the buffer, and in any case so far beyond the threshold
-/// that the next refill is not due at once.
+/// The size that a refill brings the pool up to. It is the buffer, and in any case so far beyond
+/// the threshold that the next refill is not due at once.
 fn level(threshold: i64, block: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     let burst = demand.burst.min(block);
     let held =
@@ -240,8 +241,8 @@ fn whole_blocks(count: i64, block: i64) -> i64 {
     blocks.saturating_mul(block)
 }
 
-/// How many values per second to be ready for: the mean, unless what was taken since the last
-/// refill shows clearly that the rate has risen above it.
+/// How many values per second to be ready for. It is the mean, unless the takes since the last
+/// refill show clearly that the rate has risen above it.
 fn expected_rate(demand: &Demand) -> f64 {
     if demand.recent > 2.0 * demand.per_second { demand.recent } else { demand.per_second }
 }

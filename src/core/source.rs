@@ -1,4 +1,4 @@
-//! What a source has brought: the ranges that its values are, and which of them memory gets next.
+//! Orders the ranges that a source has brought, and says which of them memory gets next.
 
 use crate::error_table;
 use crate::mapping::Mapping;
@@ -67,7 +67,7 @@ pub fn ranges(
                 last: value(twice.end - 1),
             });
         }
-        // What reaches furthest may overlap what comes later.
+        // The range that reaches furthest may overlap what comes later.
         if range.end > last.0.end {
             last = (range, new);
         }
@@ -75,7 +75,7 @@ pub fn ranges(
     Ok(Range::union(brought))
 }
 
-/// What memory is to get of the free ranges.
+/// The part of the free ranges that memory is to get.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wish {
     /// How many ranges below the position, and from which index on they are of use.
@@ -90,19 +90,19 @@ pub struct Wish {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chosen {
-    /// What lies below the position: sessions that have served beyond it cannot use it.
+    /// Ranges below the position: sessions that have served beyond it cannot use them.
     pub returned: Vec<Range>,
-    /// What comes next in order.
+    /// The next ranges in order.
     pub blocks: Vec<Range>,
     /// How many indexes are left beyond that.
     pub left: i64,
-    /// What callers wait for and find in none of these.
+    /// The ranges that callers wait for and find in none of these.
     pub unmet: i64,
 }
 
 /// Chooses of the free ranges, which are sorted and disjoint, what memory gets next. All values in
-/// order lie at `next` or beyond. What is too small for the caller who waits is passed over, if
-/// something fits; it lies below the position then.
+/// order lie at `next` or beyond. A range too small for the caller who waits is skipped, if another
+/// fits; it lies below the position then.
 pub fn choose(free: &[Range], next: Index, wish: &Wish) -> Chosen {
     let mut chosen = Chosen::default();
     let fits = |range: &Range| range.from(next).len() >= wish.need;

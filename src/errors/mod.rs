@@ -20,8 +20,7 @@ pub use table::HiloError;
 pub use text::{load_in_sessions, preload_excluded_by, with_path};
 
 /// The most bytes of a message, a DETAIL or a HINT. Memory is set aside for as many, and no longer
-/// piece of a
-/// memory context comes from a block that is there already.
+/// piece of a memory context comes from a block that is there already.
 pub const LONGEST: usize = 8000;
 
 /// The kind of error that the worker has met, for the hint of the session that it tells.

@@ -71,7 +71,7 @@ pub fn within<T>(limit: Duration, work: impl FnOnce() -> T) -> Result<T, Unfinis
         result
     };
     result.map_err(|error| match subtransaction::sqlstate(&error) {
-        // What was cut off may say so in words of its own.
+        // An interrupted call may say so in words of its own.
         _ if LATE.load(Relaxed) => Unfinished::TooLate,
         PgSqlErrorCode::ERRCODE_QUERY_CANCELED | PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN => {
             error.rethrow()

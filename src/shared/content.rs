@@ -30,7 +30,7 @@ hilo_core::named! {
     }
 }
 
-/// What a slot has counted.
+/// The counters of a slot.
 #[derive(Clone, Copy)]
 pub struct Counted {
     /// Before the slot counted. `None`: the row is not read yet, and nothing was served.
@@ -43,7 +43,7 @@ impl Counted {
         self.before.unwrap_or_default().plus(&self.now)
     }
 
-    /// What is to be written to the row, which has `row`.
+    /// The counts to be written to the row, which has `row`.
     pub fn total_beside(&self, row: Totals) -> Totals {
         self.before.map_or(row, |_| self.total())
     }
@@ -125,7 +125,7 @@ impl Locked {
         self.taken_at_reset += range.len();
     }
 
-    /// The counters. What sessions have in their slices counts as served.
+    /// The counters. Values in the slices of sessions count as served.
     pub fn counted(&self) -> Counted {
         let slot = self.slot;
         let now = Totals {

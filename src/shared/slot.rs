@@ -2,7 +2,7 @@
 //!
 //! - `version` and `serial` are raised under the slot's lock and read by every process. A memo is
 //!   valid while the version is the one that it was made with. The serial names one epoch of one
-//!   sequence in this slot and is never used again, so a range taken under one serial cannot be
+//!   sequence in this slot and is never used again. So a range taken under one serial cannot be
 //!   mistaken for another's.
 //! - Ranges are taken from the cursor without a lock; its segments are installed under the slot's
 //!   lock.

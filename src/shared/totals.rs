@@ -1,5 +1,5 @@
-//! What is counted of a sequence on a node for good: it is written with its position, and a slot
-//! counts on from there.
+//! The counts of a sequence on a node that are kept for good: written with its position, from which
+//! a slot counts on.
 
 /// How many counters there are.
 pub const COUNT: usize = 9;

@@ -316,7 +316,7 @@ pub fn register(database: pg_sys::Oid) -> bool {
     unsafe { pg_sys::RegisterDynamicBackgroundWorker(&mut worker, std::ptr::null_mut()) }
 }
 
-/// What is registered for a process that begins with `function`, in a database.
+/// The name registered for a process that begins with `function`, in a database.
 pub fn entry(database: pg_sys::Oid, kind: &str, function: &str) -> pg_sys::BackgroundWorker {
     let mut worker = pg_sys::BackgroundWorker {
         bgw_flags: (pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION)

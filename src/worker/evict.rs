@@ -1,5 +1,5 @@
-//! Flushes and evicts pools: what a pool holds goes to the catalog as free ranges, and the position
-//! is lowered as far as those reach down from it. After that the slot is freed.
+//! Flushes and evicts pools. The content of a pool goes to the catalog as free ranges, and the
+//! position is lowered as far as those reach down from it. After that the slot is freed.
 //!
 //! A range stays in memory until the catalog has it: the pool is frozen, and its returned ranges
 //! are among those that are leaving. If the transaction fails, all of it is served from memory
@@ -189,9 +189,8 @@ pub(super) enum From {
     Lease,
 }
 
-/// Writes `ranges`, which have no other owner, to the catalog. What memory still has of an
-/// extension that was dropped belongs to no sequence any more, even if a restored one has the same
-/// id.
+/// Writes `ranges`, which have no other owner, to the catalog. Memory that is left from a dropped
+/// extension belongs to no sequence any more, even if a restored one has the same id.
 pub(super) fn write(
     ids: &CatalogOids,
     shared: &'static Shared,

@@ -1,7 +1,7 @@
 //! Files the leases that have ended or expired.
 //!
-//! A lease is filed under the lock of its position, together with an account of what memory holds:
-//! so after a crash nothing of it counts as lost a second time. A transaction files a few hundred
+//! A lease is filed under the lock of its position, together with an account of what memory holds.
+//! So after a crash nothing of it counts as lost a second time. A transaction files a few hundred
 //! leases, and callers are served before the next one, however many leases end at the same time.
 
 use std::collections::HashSet;
@@ -39,7 +39,7 @@ pub(super) struct Due {
     /// When the next one is due, if the catalog was read.
     at: Option<Timestamp>,
     known: bool,
-    /// Those that something is in the way of, until `again_at`: the others do not wait for them.
+    /// Leases that something is in the way of, until `again_at`: the others do not wait for them.
     deferred: Deferred,
     again_at: Option<Instant>,
 }
@@ -183,7 +183,7 @@ fn is_same_position(one: &Lease, other: &Lease) -> bool {
     (one.sequence, one.node) == (other.sequence, other.node)
 }
 
-/// What came of a look at the leases.
+/// The result of a look at the leases.
 enum Look {
     /// When the next one is due that is not deferred.
     Next(Option<Timestamp>),

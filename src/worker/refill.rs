@@ -1,5 +1,5 @@
-//! Refills the slots that want something: checks again what each needs, reserves for all of them in
-//! one transaction, publishes the blocks, and wakes the sessions that wait.
+//! Refills the slots that want something. It checks again what each needs, reserves for all of them
+//! in one transaction, publishes the blocks, and wakes the sessions that wait.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
@@ -52,7 +52,7 @@ struct Retry {
 /// How a failed reservation is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Obstacle {
-    /// Another transaction is in the way, such as one that has locked the row: it is tried again
+    /// Another transaction is in the way, such as one that has locked the row. It is tried again
     /// for as long as a session waits, because each caller's own timeout ends its wait.
     Passing,
     /// It is tried again a few times.
@@ -132,8 +132,8 @@ impl Worker {
                 self.reserve(together);
                 self.read_ahead();
             }
-            // What creates a sequence may wait for another transaction: no other slot is marked as
-            // reserving meanwhile, and only one waits in a round, which has failed least often.
+            // The creation of a sequence may wait for another transaction. No other slot is marked
+            // as reserving meanwhile, and only one waits in a round, which has failed least often.
             alone.sort_unstable_by_key(|plan| self.retries.failures(plan.number));
             for plan in alone {
                 match free {

@@ -28,7 +28,7 @@ use crate::shared::totals::Totals;
 use crate::worker::auto_create;
 use crate::worker::sources::Asks;
 
-/// What a slot needs, read under its lock before the transaction.
+/// The needs of a slot, read under its lock before the transaction.
 pub struct Plan {
     pub number: usize,
     pub index_space: IndexSpace,
@@ -77,7 +77,7 @@ pub enum Outcome {
     Locked,
     /// There is no such sequence any more, or it is gapless.
     Gone,
-    /// What the slot holds is another node's than this server is now.
+    /// The slot holds ranges of another node than this server is now.
     OtherNode,
     /// Nobody waits for it, and this server has not served it, or not since it was promoted or
     /// restored.
@@ -92,9 +92,8 @@ pub struct Reserved {
     pub terms: Terms,
     /// Where the position is now.
     pub next_index: Index,
-    /// If nothing more can be reserved, the end of the highest free range that stays in the
-    /// catalog, and the highest index if the worker is yet to file leases that have ended; else
-    /// zero.
+    /// Zero if more can be reserved. Else the end of the highest free range that stays in the
+    /// catalog; the highest index if the worker is yet to file ended leases.
     pub free_end: Index,
     /// In order; none if none was needed.
     pub blocks: Vec<Range>,
@@ -103,7 +102,7 @@ pub struct Reserved {
     /// The block size that was decided on.
     pub size: i64,
     pub threshold: i64,
-    /// What the position said when it was locked.
+    /// The position when it was locked.
     pub totals: Totals,
     /// Whether what was leaving memory is in the catalog.
     pub left: bool,
@@ -143,7 +142,7 @@ pub fn reserve(
         }
         RowLock::Locked(locked) => locked,
     };
-    // What another server serves is taken over by those who use it, and by nobody else.
+    // A position that another server serves is taken over by those who use it, and by nobody else.
     if plan.is_ahead() && (!locked.position.is_ours() || locked.position.may_lack()) {
         return Ok(Outcome::NotOurs);
     }

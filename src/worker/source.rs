@@ -1,7 +1,7 @@
-//! A process that asks sources. It makes the requests that the database's worker has written down,
-//! for the sequences of one owner whose queries are the same, or begin with the same comment. So
-//! nothing that the query of an owner leaves in it reaches another's, and what holds up one query
-//! holds up no other.
+//! A process that asks sources. It makes the requests that the database's worker has written down.
+//! They are for the sequences of one owner whose queries are the same, or begin with the same
+//! comment. So nothing that the query of an owner leaves in it reaches another's, and what holds up
+//! one query holds up no other.
 //!
 //! A request is made in one transaction with what becomes of its answer. Until that is committed,
 //! it is made again, with the same uuid.
@@ -48,7 +48,7 @@ struct Group {
     query: String,
 }
 
-/// What has gone wrong with one request, or with all of a sequence if their answers are refused.
+/// The error of one request, or of all requests of a sequence if their answers are refused.
 struct Trouble {
     request: Option<Request>,
     failed: u32,
@@ -131,7 +131,7 @@ impl Source {
         let mut busy_at = Instant::now();
         loop {
             self.interrupts();
-            // What is wanted from here on wakes it.
+            // A wish that comes from here on wakes it.
             self.shared.control.source_wanted.prepare();
             let open = self.open().unwrap_or_default();
             if transaction::is_ending() {

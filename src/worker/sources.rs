@@ -38,7 +38,7 @@ impl Process {
     }
 }
 
-/// Those that this worker knows of. Another one may be left of an earlier worker: see
+/// The processes that this worker knows of. Another one may be left of an earlier worker: see
 /// [`crate::worker::source`].
 #[derive(Default)]
 pub struct Processes(HashMap<(pg_sys::Oid, String), Process>);

@@ -1,15 +1,15 @@
-//! What a client asks the server for, when, and what it gives back: without I/O, threads or a clock
-//! of its own.
+//! Decides what a client asks the server for, when, and what it gives back: without I/O, threads or
+//! a clock of its own.
 //!
-//! An [`Engine`] knows the leases of all sequences of a client. Its caller takes values from them,
-//! tells it when little is left ([`Engine::check`]), carries out the statements that it plans
-//! ([`Engine::plan`]) and reports what became of them. A client does this against a server;
-//! `tests/simulation.rs` does it on virtual time.
+//! An [`Engine`] knows the leases of all sequences of a client. Its caller takes values from them
+//! and tells it when little is left ([`Engine::check`]). It carries out the statements that the
+//! engine plans ([`Engine::plan`]), and reports their outcomes. A client does this against a
+//! server; `tests/simulation.rs` does it on virtual time.
 //!
 //! Rate, threshold and the size of a lease are those of `hilo_core::policy`, with a pool that holds
-//! twice the buffer: a refill begins when the buffer is left, so that an outage as long as the
-//! buffer is survived at any moment. Statements are paced, and each takes along the sequences that
-//! are near their threshold.
+//! twice the buffer. A refill begins when the buffer is left, so an outage as long as the buffer is
+//! survived at any moment. Statements are paced, and each takes along the sequences that are near
+//! their threshold.
 
 mod outcome;
 mod plan;
@@ -90,8 +90,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Those for a buffer: a statement every twelfth of it, between a fifth of a second and five
-    /// seconds.
+    /// The intervals for a buffer: a statement every twelfth of it, between a fifth of a second and
+    /// five seconds.
     pub fn new(buffer: Micros, ttl: Option<Micros>) -> Settings {
         let buffer = Micros(buffer.0.min(LONGEST));
         let ttl = ttl.map(|ttl| Micros(ttl.0.min(LONGEST)));
@@ -108,7 +108,7 @@ impl Settings {
     }
 }
 
-/// What is known of one sequence.
+/// The state of one sequence.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Figures {
     /// Values served.
@@ -366,7 +366,7 @@ impl Engine {
         self.attempt > 0
     }
 
-    /// What is known of a sequence.
+    /// The state of a sequence.
     pub fn figures(&self, id: Id, now: Monotonic, in_lanes: i64) -> Figures {
         self.supplies[id.0 as usize].figures(now, in_lanes, self.settings.window)
     }

@@ -1,4 +1,4 @@
-//! What becomes of a plan.
+//! Applies the outcome of a plan.
 
 use hilo_core::numbers::{Micros, Monotonic};
 use uuid::Uuid;
@@ -143,7 +143,7 @@ impl Engine {
     }
 
     /// A plan was not carried out. All of it is done later, and if the server has seen it, less at
-    /// a time: it may have been too much. What it may have leased out is asked for by its name.
+    /// a time: it may have been too much. Leases that it may have taken are asked for by its name.
     pub fn failed(&mut self, mut plan: Plan, why: Failure, now: Monotonic) {
         if why != Failure::Unsent {
             self.most_asks = (self.most_asks.min(size(&plan)) / 2).max(LEAST_ASKS);
@@ -161,7 +161,7 @@ impl Engine {
         size(plan) > LEAST_ASKS
     }
 
-    /// What a plan was to do is done later.
+    /// The work of a plan is done later.
     fn put_back(&mut self, plan: Plan, now: Monotonic) {
         let (tried, others): (Vec<Ask>, _) =
             plan.asks.into_iter().partition(|ask| ask.tried.is_some());

@@ -1,4 +1,4 @@
-//! What one statement does.
+//! Plans one statement.
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use super::{Engine, Id, NEVER, after};
 /// The fewest values of a lease when several are taken for the lanes of one sequence.
 const LEAST_PART: i64 = 32;
 
-/// What to do in one transaction.
+/// The calls of one transaction.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Plan {
     /// Leases to end.
@@ -42,7 +42,7 @@ impl Plan {
 /// A lease to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// Of this sequence.
+    /// For this sequence.
     pub id: Id,
     /// With so many values.
     pub count: i64,
@@ -62,7 +62,7 @@ impl Ask {
     }
 }
 
-/// What a lease is for.
+/// The purpose of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// To serve from.
@@ -83,8 +83,8 @@ pub struct Return {
 }
 
 impl Engine {
-    /// What to send at `now`, if anything. The lanes of a sequence hold `in_lanes` values. Until
-    /// the plan is [`done`](Self::done) or has [`failed`](Self::failed), there is no other.
+    /// The statement to send at `now`, if any. The lanes of a sequence hold `in_lanes` values.
+    /// Until the plan is [`done`](Self::done) or has [`failed`](Self::failed), there is no other.
     pub fn plan(&mut self, now: Monotonic, in_lanes: impl Fn(Id) -> i64) -> Option<Plan> {
         if now < self.due() {
             return None;
@@ -126,7 +126,7 @@ impl Engine {
         low.chain(ranges).chain(again).min().unwrap_or(NEVER)
     }
 
-    /// What was sent before, and perhaps done.
+    /// Calls that were sent before, and are perhaps done.
     fn plan_again(&mut self, now: Monotonic, plan: &mut Plan) {
         for ask in std::mem::take(&mut self.again) {
             match self.retry_at(ask.id, now) <= now && plan.asks.len() < self.most_asks {
@@ -149,7 +149,7 @@ impl Engine {
 
     fn plan_low(&mut self, now: Monotonic, in_lanes: &impl Fn(Id) -> i64, plan: &mut Plan) {
         let mut low = std::mem::take(&mut self.low);
-        // Those that somebody waits for come first, if there are too many.
+        // Sequences that somebody waits for come first, if there are too many.
         low.sort_by_key(|id| !self.is_awaited(*id));
         for id in low {
             let waits = self.supply(id).refused > 0 && self.due_of(id, now) > now;
@@ -162,7 +162,7 @@ impl Engine {
         }
     }
 
-    /// Those that are near their threshold come along.
+    /// Sequences near their threshold come along.
     fn plan_near(&mut self, now: Monotonic, in_lanes: &impl Fn(Id) -> i64, plan: &mut Plan) {
         for id in std::mem::take(&mut self.near) {
             if plan.asks.len() >= self.most_asks {

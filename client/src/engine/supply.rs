@@ -26,12 +26,12 @@ pub(super) struct Supply {
     rate: Rate,
     /// The last block, as the policy counts.
     block: i64,
-    /// What the server suggests for the next block.
+    /// The size that the server suggests for the next block.
     guess: i64,
     /// Leases that are in no lane.
     queue: VecDeque<Lease>,
     queued: i64,
-    /// Those whose values are being taken.
+    /// The values that are being taken.
     serving: Vec<(u16, Lease)>,
     /// Values received, less those given back.
     granted: i64,
@@ -59,7 +59,7 @@ pub(super) struct Supply {
     retry: Monotonic,
 }
 
-/// What a look at a supply has found.
+/// The result of a look at a supply.
 pub(super) struct Seen {
     /// Somebody waits for more than there is.
     pub awaited: bool,
@@ -173,12 +173,12 @@ impl Supply {
         let mean = demand.per_second;
         let speed = if recent > 2.0 * mean { recent } else { mean };
         let lasts = Micros((left as f64 / speed.max(1e-6) * SECOND as f64) as i64);
-        // What nobody has used yet is not asked for of its own accord.
+        // Nothing is asked for in advance for a sequence that nobody has used yet.
         let active = !self.is_new();
         let awaited = self.waiting > left || self.wanted && left == 0;
         let low = awaited || active && left < threshold;
         let mark = match () {
-            // What happens on the way down is looked at, too: the rate may have jumped.
+            // Takes on the way down are looked at, too: the rate may have jumped.
             () if left < threshold => left / 2,
             () if left < near => threshold,
             () => near,
@@ -259,8 +259,8 @@ impl Supply {
         self.retry = super::after(now, delay.into());
     }
 
-    /// When it may be asked for at the earliest. What is always refused is asked for once in a
-    /// `window`, unless somebody waits.
+    /// When it may be asked for at the earliest. A lease that is always refused is asked for once
+    /// in a `window`, unless somebody waits.
     pub fn not_before(&self, now: Monotonic, window: Micros, awaited: bool) -> Monotonic {
         match self.refused {
             0 => now,

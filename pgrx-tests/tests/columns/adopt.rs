@@ -1,18 +1,14 @@
 //! Columns move from core's sequences to hilo's and back, without a number that comes twice or is lost.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::thread;
-use std::time::{Duration, Instant};
+use hilo_tests::{Client, ClientExt, Cluster};
 
-use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until};
-
-fn cluster() -> (Cluster, Client) {
+pub fn cluster() -> (Cluster, Client) {
     let cluster = Cluster::builder().start_with_hilo();
     let client = cluster.connect("postgres");
     (cluster, client)
 }
 
-fn insert(client: &mut Client) -> i64 {
+pub fn insert(client: &mut Client) -> i64 {
     client.one("INSERT INTO t DEFAULT VALUES RETURNING id::bigint")
 }
 
@@ -219,105 +215,6 @@ fn privileges_are_kept() {
     cluster.finish();
 }
 
-/// GENERATED ALWAYS stays: what core refuses for such a column is refused, and what it takes is taken.
-#[test]
-fn generated_always_is_protected() {
-    let (cluster, mut client) = cluster();
-    client.run("CREATE TABLE core (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item text) PARTITION BY RANGE (id)");
-    client.run("CREATE TABLE core_part PARTITION OF core FOR VALUES FROM (0) TO (1000); CREATE TABLE source AS SELECT 50 AS id");
-    client.run("CREATE TABLE hilo_table (LIKE core INCLUDING ALL) PARTITION BY RANGE (id); CREATE TABLE hilo_part PARTITION OF hilo_table FOR VALUES FROM (0) TO (1000)");
-    client.run("SELECT hilo_adopt('hilo_table', 'id')");
-    for (statement, expected) in [
-        ("INSERT INTO t DEFAULT VALUES", "ok"),
-        ("INSERT INTO t VALUES (DEFAULT, 'a')", "ok"),
-        ("INSERT INTO t VALUES (DEFAULT, 'a'), (DEFAULT, 'b')", "ok"),
-        ("INSERT INTO t VALUES (DEFAULT, 'a'), (7, 'b')", "428C9"),
-        ("INSERT INTO t VALUES (70)", "428C9"),
-        ("INSERT INTO t VALUES (NULL)", "428C9"),
-        ("INSERT INTO t (id) SELECT id FROM source", "428C9"),
-        ("INSERT INTO t (item) SELECT 'x' FROM generate_series(1, 3)", "ok"),
-        ("INSERT INTO t OVERRIDING SYSTEM VALUE VALUES (70)", "ok"),
-        ("INSERT INTO t OVERRIDING USER VALUE VALUES (71, 'mine')", "ok"),
-        ("INSERT INTO t OVERRIDING USER VALUE VALUES (72, 'mine'), (73, 'mine')", "ok"),
-        ("INSERT INTO t OVERRIDING USER VALUE SELECT id FROM source", "ok"),
-        (
-            "INSERT INTO t OVERRIDING SYSTEM VALUE VALUES (1) ON CONFLICT (id) DO UPDATE SET item = 'y'",
-            "ok",
-        ),
-        (
-            "INSERT INTO t OVERRIDING SYSTEM VALUE VALUES (1) ON CONFLICT (id) DO UPDATE SET id = 9",
-            "428C9",
-        ),
-        ("UPDATE t SET id = 90 WHERE id = 2", "428C9"),
-        ("UPDATE t SET item = 'z', id = id", "428C9"),
-        ("UPDATE t SET id = DEFAULT WHERE id = 2", "ok"),
-        (
-            "MERGE INTO t USING source s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (id) VALUES (s.id)",
-            "428C9",
-        ),
-        (
-            "MERGE INTO t USING source s ON t.id = s.id WHEN NOT MATCHED THEN INSERT (item) VALUES ('m')",
-            "ok",
-        ),
-        ("MERGE INTO t USING source s ON t.id = 1 WHEN MATCHED THEN UPDATE SET id = 5", "428C9"),
-        ("WITH w AS (INSERT INTO t (id) VALUES (5) RETURNING id) SELECT * FROM w", "428C9"),
-        ("WITH w AS (INSERT INTO t (item) VALUES ('w') RETURNING id) SELECT * FROM w", "ok"),
-        ("EXPLAIN (ANALYZE) INSERT INTO t (id) VALUES (5)", "428C9"),
-        ("EXPLAIN (ANALYZE) INSERT INTO t (item) VALUES ('e')", "ok"),
-        ("PREPARE p AS INSERT INTO t VALUES ($1)", "428C9"),
-    ] {
-        for table in ["core", "hilo_table"] {
-            let statement = statement.replace(" t ", &format!(" {table} "));
-            let statement = statement.replace("t.id", &format!("{table}.id"));
-            let got = match client.batch_execute(&statement) {
-                Ok(()) => "ok".to_owned(),
-                Err(error) => error.code().expect("an error of the server").code().to_owned(),
-            };
-            // Core finds it when it rewrites the statement, which is when a prepared one is executed.
-            if !(statement.starts_with("PREPARE") && table == "core") {
-                assert_eq!(got, expected, "{statement}");
-            }
-        }
-    }
-    let rows = |client: &mut Client, table: &str| {
-        client.all::<i32>(&format!("SELECT id FROM {table} ORDER BY id"))
-    };
-    assert_eq!(rows(&mut client, "core"), rows(&mut client, "hilo_table"));
-    // Dumps restore it, the data by themselves too; types change, and columns go.
-    client.run("CREATE DATABASE copy");
-    cluster
-        .restore("copy", &cluster.pg_dump("postgres", &["--schema-only", "--exclude-table=core*"]));
-    cluster
-        .restore("copy", &cluster.pg_dump("postgres", &["--data-only", "--exclude-table=core*"]));
-    let mut copy = cluster.connect("copy");
-    assert_eq!(rows(&mut copy, "hilo_table"), rows(&mut client, "hilo_table"));
-    copy.refusal("INSERT INTO hilo_table (id) VALUES (1)").is("428C9").helps();
-    client.run("CREATE TABLE plain (id int GENERATED ALWAYS AS IDENTITY); SELECT hilo_adopt('plain', 'id')");
-    client.run("ALTER TABLE plain ALTER id TYPE bigint; COPY plain FROM PROGRAM 'echo 7'");
-    client.refusal("INSERT INTO plain VALUES (8)").is("428C9");
-    client.run("SELECT hilo_release('plain', 'id', 'ALWAYS')");
-    client.refusal("INSERT INTO plain VALUES (8)").is("428C9");
-    client.run("SELECT hilo_adopt('plain', 'id'); ALTER TABLE plain ALTER id SET DEFAULT hilo_nextval('plain_id_seq')");
-    client.run("INSERT INTO plain VALUES (8); ALTER TABLE plain DROP COLUMN id; DROP EXTENSION hilo CASCADE");
-    client.run("INSERT INTO plain DEFAULT VALUES");
-    cluster.finish();
-}
-
-/// A row that moves to another partition, and a trigger that inserts into the same table, draw nothing of the
-/// caller's.
-#[test]
-fn generated_always_beside_triggers_and_partitions() {
-    let (cluster, mut client) = cluster();
-    client.run("CREATE TABLE m (id bigint GENERATED ALWAYS AS IDENTITY, state text, parent bigint) PARTITION BY LIST (state)");
-    client.run("CREATE TABLE m_o PARTITION OF m FOR VALUES IN ('open'); CREATE TABLE m_d PARTITION OF m FOR VALUES IN ('done')");
-    client.run("CREATE FUNCTION up() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.parent = 0 THEN INSERT INTO m (state) VALUES ('open') RETURNING id INTO NEW.parent; END IF; RETURN NEW; END $$");
-    client.run("CREATE TRIGGER a BEFORE INSERT ON m_o FOR EACH ROW EXECUTE FUNCTION up()");
-    client.run("SELECT hilo_adopt('m', 'id'); INSERT INTO m (state) VALUES ('open'), ('open'); UPDATE m SET state = 'done' WHERE id = 1");
-    client.run("INSERT INTO m (state, parent) VALUES ('open', 0)");
-    assert_eq!(client.all::<i64>("SELECT id FROM m ORDER BY 1"), [1, 2, 3, 4]);
-    cluster.finish();
-}
-
 /// Rows outside the sequence's bounds do not concern it.
 #[test]
 fn values_beyond_the_bounds_do_not_count() {
@@ -419,127 +316,6 @@ fn what_is_refused() {
     cluster.finish();
 }
 
-/// hilo_sync moves the sequence beyond the column's values where it would serve one again, and never back.
-#[test]
-fn sync_raises_and_never_lowers() {
-    let (cluster, mut client) = cluster();
-    client.run("SELECT hilo_create('s', block_size => 100); CREATE TABLE t (id bigint DEFAULT hilo_nextval('s'))");
-    let sync = "SELECT hilo_sync('s', 't', 'id')";
-    assert_eq!(client.one::<i64>(sync), 1);
-    assert_eq!(insert(&mut client), 1);
-    client.run("INSERT INTO t VALUES (50), (1000)");
-    assert_eq!(client.one::<i64>(sync), 1001);
-    assert_eq!(insert(&mut client), 1001);
-    client.run("DELETE FROM t");
-    assert_eq!(client.one::<i64>(sync), 1002);
-    // A value that another session holds and the column has: it is not served again.
-    let mut other = cluster.connect("postgres");
-    let held = other.draw("s", 20);
-    client.run(&format!("INSERT INTO t VALUES ({})", held[19] + 1));
-    client.one::<i64>(sync);
-    let next = other.draw("s", 1)[0];
-    assert!(next > held[19] + 1, "{next} after {held:?}");
-    // Values that another session holds and the column lacks stay as they are.
-    let mine = other.draw("s", 4)[3];
-    let first = client.draw("s", 40)[39];
-    client.run(&format!("INSERT INTO t VALUES ({first})"));
-    let gaps: i64 = client.one("SELECT count(*) FROM hilo_gaps");
-    client.one::<i64>(sync);
-    assert_eq!(other.draw("s", 1)[0], mine + 1);
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_gaps"), gaps);
-    client.run("INSERT INTO t VALUES (9223372036854775807)");
-    assert_eq!(client.one::<Option<i64>>(sync), None);
-    client.refusal("INSERT INTO t DEFAULT VALUES").is("2200H");
-    cluster.finish();
-}
-
-/// While three writers insert all the time, a table of a million rows goes to hilo and back ten times. No writer gets
-/// an error, no number comes twice, and each number is in the table or has a row in hilo_gaps.
-#[test]
-fn under_three_writers() {
-    const ROWS: usize = 1_000_000;
-    const ROUNDS: usize = 10;
-    let (cluster, mut client) = cluster();
-    client.run("CREATE TABLE t (id bigserial PRIMARY KEY, writer int)");
-    client.run(&format!("INSERT INTO t (writer) SELECT 0 FROM generate_series(1, {ROWS})"));
-    let stop = AtomicBool::new(false);
-    let inserted = AtomicUsize::new(0);
-    let mut moves = Vec::new();
-    let (seen, stalls): (Vec<_>, Vec<_>) = thread::scope(|scope| {
-        let (cluster, stop, inserted) = (&cluster, &stop, &inserted);
-        let write = move || {
-            let mut client = cluster.connect("postgres");
-            let (mut seen, mut longest) = (Vec::new(), Duration::ZERO);
-            while !stop.load(Relaxed) {
-                client.run("BEGIN");
-                for _ in 0..3 {
-                    let began = Instant::now();
-                    seen.push(client.one::<i64>("INSERT INTO t (writer) VALUES (1) RETURNING id"));
-                    longest = longest.max(began.elapsed());
-                    inserted.fetch_add(1, Relaxed);
-                }
-                client.run("COMMIT");
-            }
-            (seen, longest)
-        };
-        let writers: Vec<_> = (0..3).map(|_| scope.spawn(write)).collect();
-        let writers_continue = || {
-            let before = inserted.load(Relaxed);
-            wait_until("the writers continue", LONG, || inserted.load(Relaxed) > before + 30);
-        };
-        for round in 0..ROUNDS {
-            let kind = ["NULL", "'BY DEFAULT'"][round % 2];
-            for call in ["hilo_adopt('t', 'id')", &format!("hilo_release('t', 'id', {kind})")] {
-                writers_continue();
-                let began = Instant::now();
-                client.run(&format!("SELECT {call}"));
-                moves.push(began.elapsed());
-            }
-            // At once, and with nobody between.
-            client.run("SELECT hilo_adopt('t', 'id'); SELECT hilo_release('t', 'id')");
-        }
-        client.run("SELECT hilo_adopt('t', 'id')");
-        writers_continue();
-        stop.store(true, Relaxed);
-        writers.into_iter().map(|writer| writer.join().expect("no writer gets an error")).unzip()
-    });
-    println!("longest insert {:?}, longest move {:?}", stalls.iter().max(), moves.iter().max());
-    let seen: Vec<i64> = seen.concat();
-    assert_unique("t", &seen);
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM t") as usize, ROWS + seen.len());
-    let missing: i64 = client.one(
-        "SELECT count(*) FROM generate_series(1, (SELECT max(id) FROM t)) AS n
-          WHERE NOT EXISTS (SELECT FROM t WHERE id = n)
-            AND NOT EXISTS (SELECT FROM hilo_gaps WHERE name = 't_id_seq' AND n BETWEEN first AND last)
-            AND NOT EXISTS (SELECT FROM hilo_blocks WHERE n BETWEEN first AND last)",
-    );
-    assert_eq!(missing, 0);
-    cluster.finish();
-}
-
-/// A session that draws from the old sequence before it writes to the table, as some mappers do, does not meet
-/// hilo_adopt in a deadlock.
-#[test]
-fn beside_those_who_draw_first() {
-    let (cluster, mut client) = cluster();
-    client.run("CREATE SEQUENCE s; CREATE TABLE t (id bigint PRIMARY KEY DEFAULT nextval('s')); CREATE VIEW keeps AS SELECT nextval('s')");
-    let mut writer = cluster.connect("postgres");
-    writer.run("BEGIN");
-    let drawn: i64 = writer.one("SELECT nextval('s')");
-    let pid = client.backend_pid();
-    thread::scope(|scope| {
-        let adopting = scope.spawn(|| client.run("SELECT hilo_adopt('t', 'id')"));
-        wait_until("hilo_adopt waits for the writer", LONG, || {
-            cluster.connect("postgres").sees_waiting(pid)
-        });
-        writer.run(&format!("INSERT INTO t VALUES ({drawn})"));
-        writer.run("INSERT INTO t DEFAULT VALUES; COMMIT");
-        adopting.join().expect("it is not refused");
-    });
-    assert_eq!(insert(&mut client), drawn + 2);
-    cluster.finish();
-}
-
 /// What a default names is no proof of a right: nothing is locked, read, taken or dropped for a table that its owner
 /// could not lock, read, take or drop.
 #[test]
@@ -611,50 +387,6 @@ fn a_narrow_column_is_released() {
     client.run("SELECT hilo_create('far', start_value => 40000); CREATE TABLE t (id smallint NOT NULL DEFAULT hilo_nextval('far'))");
     client.run("SELECT hilo_release('t', 'id')");
     client.refusal("INSERT INTO t DEFAULT VALUES").is("2200H");
-    cluster.finish();
-}
-
-/// An ordinary owner moves columns that were GENERATED ALWAYS; each is protected by itself.
-#[test]
-fn several_columns_that_were_generated_always() {
-    let (cluster, mut client) = cluster();
-    client.run("CREATE ROLE seller; GRANT CREATE ON SCHEMA public TO seller; SET ROLE seller");
-    client.run("CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, b int GENERATED ALWAYS AS IDENTITY, c int NOT NULL DEFAULT 0)");
-    client.run("SELECT hilo_adopt('t', 'id'), hilo_adopt('t', 'b')");
-    client.run("INSERT INTO t DEFAULT VALUES; SELECT hilo_release('t', 'b', 'ALWAYS')");
-    client.refusal("INSERT INTO t (id) VALUES (99)").is("428C9").helps();
-    client.refusal("INSERT INTO t (b) VALUES (99)").is("428C9");
-    assert_eq!(insert(&mut client), 2);
-    cluster.finish();
-}
-
-/// hilo_sync leaves a sequence that cycles alone, and waits in no deadlock with those who drop tables.
-#[test]
-fn sync_beside_cycles_and_drops() {
-    let (cluster, mut client) = cluster();
-    client.run("SELECT hilo_create('c', max_value => 10, cycle => true); CREATE TABLE c (id bigint DEFAULT hilo_nextval('c'))");
-    client.run("INSERT INTO c VALUES (10)");
-    assert_eq!(client.one::<i64>("SELECT hilo_sync('c', 'c', 'id')"), 1);
-    assert_eq!(client.draw("c", 2), [1, 2]);
-    client.run("SELECT hilo_create('s'); CREATE TABLE t (id bigint DEFAULT hilo_nextval('s')); SELECT hilo_alter('s', owned_by => 't.id')");
-    let mut dropper = cluster.connect("postgres");
-    dropper.run("BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE");
-    let pid = client.backend_pid();
-    thread::scope(|scope| {
-        let syncing = scope.spawn(|| {
-            let refusal = client.refusal("SELECT hilo_sync('s', 't', 'id')");
-            assert!(
-                ["42P01", "42704"].contains(&refusal.report().code().code()),
-                "{:?}",
-                refusal.report()
-            );
-        });
-        wait_until("hilo_sync waits for the table", LONG, || {
-            cluster.connect("postgres").sees_waiting(pid)
-        });
-        dropper.run("DROP TABLE t; COMMIT");
-        syncing.join().expect("it is told that the table is gone");
-    });
     cluster.finish();
 }
 

@@ -2,6 +2,7 @@
 
 mod adopt;
 mod adopt_many;
+mod adopt_while_used;
 mod check_fixes;
 mod check_hidden;
 mod check_notes;
@@ -9,4 +10,6 @@ mod check_rows;
 mod copy;
 mod create_missing;
 mod default_places;
+mod generated_always;
 mod owned_by;
+mod sync;

@@ -8,6 +8,7 @@ mod document;
 mod inserters;
 mod keys;
 mod names;
+mod other_version;
 mod own_schema;
 mod ownership;
 mod privileges;

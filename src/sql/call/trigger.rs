@@ -153,7 +153,7 @@ impl Fired {
     }
 }
 
-/// Refuses a call that is not of a trigger as sql/catalog.sql has it.
+/// Refuses a call that is not of a trigger as sql/triggers.sql has it.
 pub fn refuse() -> ! {
     ereport!(
         ERROR,

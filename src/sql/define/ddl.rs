@@ -172,7 +172,7 @@ pub fn begin(
         }
         _ => first,
     };
-    // What other nodes number is not begun here: after a rollback this one may be told again.
+    // The numbering of other nodes is not begun here: after a rollback this one may be told again.
     let is_own = given.is_none() && definition.source.is_none();
     let origin = if is_own { Origin::New } else { Origin::Shared };
     if !insert(&sequence, &first, origin, duplicate) {

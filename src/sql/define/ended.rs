@@ -1,6 +1,6 @@
 //! The end of a numbering, and the beginning of the next one.
 //!
-//! Which of [`Restart`] and [`Continuation`] a statement ends the old numbering with also says who
+//! A statement ends the old numbering with [`Restart`] or [`Continuation`]. Which one also says who
 //! draws from the next one before the commit, and there is no way from one to the other.
 
 use hilo_core::mapping::Mapping;
@@ -74,9 +74,8 @@ pub fn refuse_source(sequence: &Sequence) {
 struct Ended<'a> {
     locked: LockedPosition,
     sequence: &'a Sequence,
-    /// Where it ended. What was reserved below that and not served is written off, but for what
-    /// open transactions have leased out: the commit decides whose that is
-    /// (`session::invalidation`).
+    /// Where it ended. Values reserved below that and not served are written off. For leases of
+    /// open transactions the commit decides whose they are (`session::invalidation`).
     position: Position,
 }
 
@@ -158,7 +157,7 @@ impl<'a> Restart<'a> {
     }
 
     /// Begins at index `next_index` of `numbering`, for a sequence whose definition is `new` from
-    /// now on. What it jumps over is a gap.
+    /// now on. The values that it jumps over are a gap.
     pub fn open(self, new: &Definition, numbering: Numbering, next_index: Index) {
         let ended = &self.0;
         let old = ended.mapping();
@@ -213,7 +212,7 @@ impl<'a> Continuation<'a> {
     /// Ends it without a next one, because the sequence is about to be dropped.
     ///
     /// # Errors
-    /// Those of [`invalidation::note`].
+    /// The errors of [`invalidation::note`].
     pub fn end(self) -> Result<(), HiloError> {
         let Ended { sequence, position, .. } = &self.0;
         let (old, epoch) = (*position, position.epoch.next());
@@ -264,7 +263,8 @@ fn take_back(locked: &LockedPosition, sequence: &Sequence, position: &mut Positi
     // Nothing more is leased out of a frozen pool.
     let leased = Range::union(shared.pending_of(&index_space));
     let Some(held) = shared.in_memory_soon(&index_space).filter(|_| arrived) else {
-        // What is in memory cannot be determined, so everything that may be there is written off.
+        // The content of memory cannot be determined, so everything that may be there is written
+        // off.
         ranges::write_off_memory(&ids, position, &mapping, &leased, Reason::Altered).or_raise();
         return Vec::new();
     };

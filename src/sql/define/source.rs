@@ -65,8 +65,8 @@ fn begin(owned: &LockedSequence, options: &Options, owned_by: Option<ColumnRef>)
     ended.share(begun);
 }
 
-/// The lowest and the highest value that its own numberings may have served. Of those before the
-/// last one it is known only that they began within the bounds, and ended before this one.
+/// The lowest and the highest value that its own numberings may have served. Numberings before the
+/// last one are known only to have begun within the bounds, and to have ended before this one.
 fn served_by_itself(sequence: &Sequence, position: &Position) -> Option<(i64, i64)> {
     let definition = &sequence.definition;
     let last = takeover::at_most(sequence, position).last_value(definition);
@@ -80,7 +80,7 @@ fn served_by_itself(sequence: &Sequence, position: &Position) -> Option<(i64, i6
     })
 }
 
-/// Forgets an open request. What the other source has brought comes from this one no more.
+/// Forgets an open request. The other source's values come from this one no more.
 fn change(sequence: &Sequence) {
     ended::lock(sequence);
     let (ids, node) = (catalog_oids().or_raise(), node::id().or_raise());

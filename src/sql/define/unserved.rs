@@ -1,5 +1,5 @@
-//! What a sequence is yet to serve on this node: what comes next in order, and what lies below that
-//! in memory or in the catalog.
+//! Finds what a sequence is yet to serve on this node: the next values in order, and those below in
+//! memory or in the catalog.
 
 use hilo_core::direction::Direction;
 use hilo_core::mapping::Mapping;
@@ -23,7 +23,7 @@ pub struct Unserved {
     pub next_index: Index,
     /// The ranges before that: held by sessions, returned, or free. `None`: that cannot be told.
     pub held: Option<Vec<Range>>,
-    /// What other open transactions have leased out: it is served if they commit.
+    /// Leases of other open transactions: they are served if they commit.
     pub pending: Vec<Range>,
 }
 
@@ -34,7 +34,7 @@ impl Unserved {
     }
 
     /// Whether all that comes in order lies beyond `value`, also if the bounds or the increment
-    /// change: of one node's numbers, another increment continues the last one.
+    /// change. With one node, another increment continues the last value.
     pub fn continues_beyond(&self, value: i64) -> bool {
         let mapping = self.mapping.unbounded();
         let direction = Direction::of(mapping.increment);
@@ -47,7 +47,7 @@ impl Unserved {
             && last.is_none_or(|last| !direction.is_beyond(value, last))
     }
 
-    /// What lies before `next_index` and may yet be served; `None`: that cannot be told.
+    /// The values before `next_index` that may yet be served; `None`: that cannot be told.
     pub fn all_held(&self) -> Option<Vec<Range>> {
         let mut all = self.held.clone()?;
         all.extend(&self.pending);
@@ -80,7 +80,7 @@ pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
     }
     let written = positions::find_written(sequence.id, node).or_raise();
     if let Some((position, version)) = written {
-        // What this transaction has numbered, nobody else holds.
+        // Nobody else holds values that this transaction has numbered.
         let reached = uncommitted::progress(&version).unwrap_or_default().max(position.next_index);
         return of(position, reached, Some(Vec::new()));
     }
@@ -107,7 +107,7 @@ pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
     Unserved { pending, ..of(position, next_index, held) }
 }
 
-/// What comes back from leases that the worker has not filed yet.
+/// The values that come back from leases that the worker has not filed yet.
 fn returned(
     ids: &CatalogOids,
     sequence: &Sequence,

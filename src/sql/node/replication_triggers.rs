@@ -1,6 +1,6 @@
 //! The judge of what logical replication brings to the tables of schema `hilo`. Its workers write
 //! to them without the library. So triggers that fire for these workers only judge each row
-//! (sql/catalog.sql). No value is served twice because of replication, memory learns of what has
+//! (sql/triggers.sql). No value is served twice because of replication, memory learns of what has
 //! changed, and no row stops a worker permanently.
 //!
 //! A position belongs to its node. Rows of other nodes are accepted, and marked as [`REPLICATED`].

@@ -1,6 +1,6 @@
 //! The rows that a dump brings back. pg_restore and psql write to the tables of schema _hilo
 //! through SQL, which the library never does. So a row for which an ordinary trigger fires is a
-//! restored one (sql/catalog.sql).
+//! restored one (sql/triggers.sql).
 //!
 //! A dump shows one snapshot: every value that any session had seen by then lies below its
 //! positions and in none of its free ranges. So no values have to be skipped. A restored position

@@ -1,4 +1,5 @@
-//! What the views show of shared memory. They read one slot or slice at a time and stop no session.
+//! The rows of shared memory that the views show. They read one slot or slice at a time and stop no
+//! session.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
@@ -50,7 +51,7 @@ pub fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
     all
 }
 
-/// What a slot holds, read under its lock.
+/// The content of a slot, read under its lock.
 #[derive(Clone, Copy)]
 struct Stat {
     number: usize,
@@ -277,7 +278,7 @@ fn slices(shared: &'static Shared) -> Vec<(i32, IndexSpace, Range)> {
     memory::try_collect(held).or_raise()
 }
 
-/// What open transactions of this database have leased out, without a pid.
+/// The ranges that open transactions of this database have leased out, without a pid.
 fn pending(shared: &'static Shared) -> Vec<(Option<i32>, IndexSpace, Range)> {
     let key = memo::key_of(SequenceId::default()).or_raise();
     let ours = |of: &Key| of.database == key.database && of.extension == key.extension;

@@ -2,9 +2,9 @@
 //! value has two owners, and none has no owner.
 //!
 //! `hilo_transfer` gives a value away by request, and the branch writes a request down before it
-//! makes it. Requests and answers are lost, and come twice or late. What one transaction writes
-//! shows together, so a step is a commit, a message or a step in memory, and a crash may lie
-//! between any two. Each transfer is of one value.
+//! makes it. Requests and answers are lost, and come twice or late. The writes of one transaction
+//! show together, so a step is a commit, a message or a step in memory. A crash may lie between any
+//! two. Each transfer is of one value.
 //!
 //! `cargo test -p hilo-core --release --test branches`
 #![cfg(not(any(debug_assertions, loom)))]

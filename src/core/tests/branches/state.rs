@@ -1,4 +1,5 @@
-//! What a centre, its standby and its branches have written, and what is on its way between them.
+//! The writes of a centre, its standby and its branches, and the messages on their way between
+//! them.
 
 /// So many values the sequence has, and so many a promotion of the centre skips.
 pub const LIMIT: u8 = 4;
@@ -22,7 +23,7 @@ pub fn lowest(set: Set) -> Set {
     set & set.wrapping_neg()
 }
 
-/// What the centre has committed.
+/// The centre's committed rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Centre {
     pub next: u8,
@@ -31,7 +32,7 @@ pub struct Centre {
     pub gaps: Set,
 }
 
-/// What a branch has committed.
+/// A branch's committed rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Books {
     pub free: Set,
@@ -70,12 +71,12 @@ pub struct Branch {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct State {
     pub centre: Centre,
-    /// What the standby has, since it hears nothing any more; `None`: all.
+    /// The standby's rows, since it hears nothing any more; `None`: all.
     pub standby: Option<Centre>,
     pub branches: [Branch; SERVERS],
     /// The first branch's books, as they were once.
     pub copied: Option<Books>,
-    /// What clients have used, here and there.
+    /// The values that clients have used, here and there.
     pub used: Set,
     /// Whether a client got what a client had used.
     pub twice: bool,
@@ -88,8 +89,8 @@ impl State {
         self.used |= values;
     }
 
-    /// Each value that the centre has passed was served, or is somebody's: in a gap, held at the
-    /// centre by a receiver's name, or in a branch's books. The books of a server that is gone
+    /// Each value that the centre has passed was served, or is somebody's. It is in a gap, held at
+    /// the centre by a receiver's name, or in a branch's books. The books of a server that is gone
     /// count too: nobody else can know what became of it.
     pub fn has_an_owner_each(&self) -> bool {
         let leased = self.centre.leases.iter().flatten().map(|(_, value)| one(*value)).sum::<Set>();

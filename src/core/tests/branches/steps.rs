@@ -1,10 +1,10 @@
-//! What can happen: the steps of the centre, of the branches, and accidents.
+//! The steps of the centre and of the branches, and accidents.
 
 use crate::state::{
     Books, Branch, COPY, FIRST, LIMIT, REQUESTS, SERVERS, SKIP, State, lowest, one,
 };
 
-/// What is wrong with the protocol, to see that the checker finds it.
+/// Faults of the protocol, to see that the checker finds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,

@@ -1,0 +1,203 @@
+-- Leases: ranges of values that leave the server. Transactional too.
+
+CREATE FUNCTION hilo_lease(
+    name hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL, lease uuid DEFAULT NULL,
+    OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
+    OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint
+)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_wrapper';
+COMMENT ON FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) IS
+    'Leases out up to n values: first, first + increment, ... last, which nobody else gets from '
+    'the commit of the transaction on; count says how many. There are fewer than n at a bound '
+    'of the sequence or the end of a stripe, and if the rest of another lease is taken. holder: '
+    'who takes it, for hilo_leases and hilo_lease_revoke. ttl: after this time the values '
+    'become a gap; null: never. suggested: how many to ask for the next time, by the rate that '
+    'the server sees. If the transaction is rolled back, the values become a gap. Requires '
+    'UPDATE. Errors: as for hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and '
+    'unless ttl is positive, 0A000 if the sequence cycles, is ordered or gapless, or the '
+    'transaction is prepared, 40001 at the commit if the sequence was renumbered or dropped '
+    'meanwhile, 54000 for too many leases in open transactions. lease: its name, a random uuid; '
+    'null: the server chooses one. The same call again, by the same role, returns the same '
+    'lease as long as it is open. 42710: it has ended, or is another one.';
+
+CREATE FUNCTION hilo_lease_return(lease uuid, next bigint DEFAULT NULL) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_return_wrapper';
+COMMENT ON FUNCTION hilo_lease_return(uuid, bigint) IS
+    'Ends a lease and returns how many of its values will be served again. next: the first value that was not used, '
+    'or the one behind the last if all were; null: none was. The values before it count as used. The result is 0 if '
+    'the sequence has been renumbered, or another server has leased the values out: then the rest becomes a gap. '
+    'Only the role that took the lease, the owner of the sequence and superusers may end it. Errors: 42704 if the '
+    'lease is not open, also if it was returned before, was revoked or has expired, and at the commit if that has '
+    'happened meanwhile, 22023 if next is no value of the '
+    'lease, or for NULL, 0A000 if the transaction is prepared, 42501.';
+
+CREATE FUNCTION hilo_lease_renew(lease uuid, ttl interval) RETURNS timestamptz
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_renew_wrapper';
+COMMENT ON FUNCTION hilo_lease_renew(uuid, interval) IS
+    'Lets a lease expire so long after now, and returns when; null: it does not expire. Errors: as for '
+    'hilo_lease_return, 22023 unless ttl is positive.';
+
+CREATE FUNCTION hilo_lease_revoke(lease uuid DEFAULT NULL, holder text DEFAULT NULL) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_revoke_wrapper';
+COMMENT ON FUNCTION hilo_lease_revoke(uuid, text) IS
+    'Ends a lease, or all leases of a holder that the caller may end, and returns how many. Their values become a '
+    'gap, because nobody knows which of them were used. For holders that will not come back. Errors: for a lease as '
+    'for hilo_lease_return, 22023 if both arguments are null.';
+
+-- The search_path is that of this script: the extension's schema, after pg_catalog. Others may create objects there, so what
+-- has no exact operand of core's is written with its schema.
+--
+-- PL/pgSQL, so that what is refused fails by itself. A row that somebody has locked must not hold up the rest. So each
+-- such call halves how long the next one may wait: all of them together take no longer than twice the first.
+CREATE FUNCTION hilo_refill(
+    returns uuid[] DEFAULT '{}', nexts bigint[] DEFAULT '{}', renewals uuid[] DEFAULT '{}', names text[] DEFAULT '{}',
+    sizes bigint[] DEFAULT '{}', leases uuid[] DEFAULT NULL, holder text DEFAULT NULL, ttl interval DEFAULT NULL
+) RETURNS TABLE (
+    kind text, name text, lease uuid, first bigint, last bigint, increment bigint, count bigint,
+    expires_at timestamptz, key_format text, server_prefix text, suggested bigint,
+    sqlstate text, message text, detail text, hint text
+)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 100
+    SET search_path FROM CURRENT SET lock_timeout = '100ms'
+AS $refill$
+DECLARE
+    call record;
+    patience CONSTANT text := pg_catalog.current_setting('hilo.reserve_timeout', true);
+    reserve_ms double precision := least(250, 1000.0 * extract(epoch FROM patience::interval));
+    lock_ms double precision := 100;
+BEGIN
+    IF (SELECT n.nspname FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+         WHERE e.extname = 'hilo') IS DISTINCT FROM (pg_catalog.current_schemas(false))[1]
+    THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'the schema of extension hilo has been renamed',
+            HINT = 'Let the search_path of hilo_refill begin with that schema: ALTER FUNCTION ... SET search_path.';
+    ELSIF returns IS NULL OR nexts IS NULL OR renewals IS NULL OR names IS NULL OR sizes IS NULL
+       OR pg_catalog.array_position(returns, NULL) IS NOT NULL
+       OR pg_catalog.array_position(nexts, NULL) IS NOT NULL
+       OR pg_catalog.array_position(renewals, NULL) IS NOT NULL
+       OR pg_catalog.array_position(names, NULL) IS NOT NULL
+       OR pg_catalog.array_position(sizes, NULL) IS NOT NULL
+       OR pg_catalog.array_position(leases, NULL) IS NOT NULL
+    THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'arrays must neither be null nor contain null',
+            HINT = 'Only leases may be null as a whole: then the server names the leases.';
+    ELSIF pg_catalog.cardinality(returns) <> pg_catalog.cardinality(nexts) OR pg_catalog.cardinality(names) <> pg_catalog.cardinality(sizes)
+       OR pg_catalog.cardinality(leases) <> pg_catalog.cardinality(names)
+    THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'arrays that belong together must be of one length',
+            DETAIL = pg_catalog.format('returns %s, nexts %s; names %s, sizes %s, leases %s.', pg_catalog.cardinality(returns),
+                            pg_catalog.cardinality(nexts), pg_catalog.cardinality(names), pg_catalog.cardinality(sizes), pg_catalog.cardinality(leases)),
+            HINT = 'Each lease to return has its next value, and each sequence a size and the name of its lease.';
+    ELSIF (SELECT pg_catalog.count(DISTINCT l) <> pg_catalog.count(*) FROM pg_catalog.unnest(leases) l)
+    THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'two leases of one call have the same name',
+            HINT = 'Give each lease a uuid of its own.';
+    END IF;
+    PERFORM pg_catalog.set_config('hilo.reserve_timeout', pg_catalog.format('%sms', pg_catalog.ceil(reserve_ms)), true);
+    FOR call IN
+        SELECT 'returned' AS kind, NULL::text AS name, r.lease, r.next AS n
+          FROM ROWS FROM (pg_catalog.unnest(returns), pg_catalog.unnest(nexts)) AS r (lease, next)
+        UNION ALL SELECT 'renewed', NULL, r.lease, NULL FROM pg_catalog.unnest(renewals) AS r (lease)
+        UNION ALL SELECT 'leased', a.name, a.lease, a.n
+          FROM ROWS FROM (pg_catalog.unnest(names), pg_catalog.unnest(sizes), pg_catalog.unnest(leases)) AS a (name, n, lease)
+    LOOP
+        SELECT call.kind, call.name, call.lease INTO kind, name, lease, first, last, increment, count, expires_at,
+               key_format, server_prefix, suggested, hilo_refill.sqlstate, message, detail, hint;
+        BEGIN
+            CASE call.kind
+            WHEN 'returned' THEN count := hilo_lease_return(call.lease, call.n);
+            WHEN 'renewed' THEN expires_at := hilo_lease_renew(call.lease, ttl);
+            ELSE
+                SELECT l.* INTO lease, first, last, increment, count, expires_at, key_format, server_prefix, suggested
+                  FROM hilo_lease(call.name::hilo_sequence, call.n, holder, ttl, call.lease) AS l;
+            END CASE;
+        EXCEPTION
+            WHEN read_only_sql_transaction THEN
+                RAISE;
+            WHEN OTHERS THEN
+                hilo_refill.sqlstate := SQLSTATE;
+                GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
+                                        hint = PG_EXCEPTION_HINT;
+                detail := nullif(detail, '');
+                hint := nullif(hint, '');
+        END;
+        IF hilo_refill.sqlstate = '55P03' THEN
+            reserve_ms := reserve_ms / 2::double precision;
+            lock_ms := lock_ms / 2::double precision;
+            PERFORM pg_catalog.set_config('hilo.reserve_timeout', pg_catalog.format('%sms', pg_catalog.ceil(reserve_ms)), true),
+                    pg_catalog.set_config('lock_timeout', pg_catalog.format('%sms', pg_catalog.ceil(lock_ms)), true);
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+    PERFORM pg_catalog.set_config('hilo.reserve_timeout', patience, true);
+END;
+$refill$;
+COMMENT ON FUNCTION hilo_refill(uuid[], bigint[], uuid[], text[], bigint[], uuid[], text, interval) IS
+    'Does in one call all that a client needs that serves leases from its memory. Returns '
+    'leases, each with the first value that was not used (nexts), and renews others for ttl. '
+    'Takes leases of sequences (names), each of up to so many values (sizes), for a holder and '
+    'a ttl. leases: their names; null: the server chooses them. Returns a row for each: kind '
+    '(returned, renewed, leased), with the result of hilo_lease_return, hilo_lease_renew or '
+    'hilo_lease. One that was refused has sqlstate, message, detail and hint; it changes '
+    'nothing and fails no other. Waits for half a second in all, or twice hilo.reserve_timeout, '
+    'for sequences that others have locked, and 0.2 s for leases. Errors: 22023 for arrays that '
+    'are null, contain null, or are not of one length; 25006; the commit may fail as for the '
+    'functions of each row.';
+
+-- PL/pgSQL, because an error has to name the request. A statement after hilo_lease reads the newest
+-- rows, so a request that comes late finds the one that came after it.
+CREATE FUNCTION hilo_transfer(
+    name hilo_sequence, n bigint, receiver text, request uuid,
+    OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
+    OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint, OUT numbering text
+)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path FROM CURRENT
+AS $transfer$
+DECLARE
+    known record;
+    refusal text;
+BEGIN
+    IF receiver IS NULL OR request IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'receiver and request must not be null',
+            HINT = 'Name the server that gets the values, and give each of its requests a uuid of its own.';
+    ELSIF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        RAISE feature_not_supported USING MESSAGE = 'cannot transfer values in a transaction that is not READ COMMITTED',
+            HINT = 'Such a transaction cannot see which requests others have made. Call it in a transaction of its own.';
+    END IF;
+    SELECT l.* INTO known FROM hilo_leases l WHERE l.lease = request;
+    SELECT l.* INTO lease, first, last, increment, count, expires_at, key_format, server_prefix, suggested
+      FROM hilo_lease(name, greatest(n, known.count), receiver, NULL::interval, request) AS l;
+    SELECT l.* INTO STRICT known FROM hilo_leases l WHERE l.lease = request;
+    numbering := known.numbering;
+    IF known.holder <> receiver OR known.holder IS NULL THEN
+        refusal := 'Another receiver has made it.';
+    END IF;
+    FOR known IN
+        SELECT l.* FROM hilo_leases l
+         WHERE l.holder = receiver AND l.name = known.name AND l.lease <> request AND l.usename = current_user
+    LOOP
+        IF pg_catalog.substr(request::text, 15, 1) = '7' AND pg_catalog.substr(known.lease::text, 15, 1) = '7'
+           AND request < known.lease
+        THEN
+            refusal := 'The receiver has made another one since, so its range counts as used.';
+        ELSE
+            PERFORM hilo_lease_return(known.lease,
+                known.last + pg_catalog.split_part(known.numbering, '.', 3)::bigint);
+        END IF;
+    END LOOP;
+    IF refusal IS NOT NULL THEN
+        RAISE duplicate_object USING MESSAGE = pg_catalog.format('request %s has been made before', request),
+            DETAIL = refusal, HINT = 'Make a new request, with another uuid.';
+    END IF;
+END;
+$transfer$;
+COMMENT ON FUNCTION hilo_transfer(hilo_sequence, bigint, text, uuid) IS
+    'Gives up to n values away for good, to another server, which serves them and accounts for them. Returns what '
+    'hilo_lease returns of a lease that does not expire, and numbering, as in hilo_sequences. receiver: a name that only '
+    'this server has. The same request again returns the same values, until the receiver makes the next request: '
+    'then they count as used, and are no lease any more. A receiver makes one request at a time, and repeats it until '
+    'it has the answer. Requests that rise, as uuids of version 7 do, are refused if they come after a later one. '
+    'Requires UPDATE. Errors: as for hilo_lease, 42710 for a request that another receiver or role has made, or that '
+    'has ended: the receiver needs a new uuid then; 22023 for NULL, 0A000 unless the transaction is READ COMMITTED, '
+    '42704 at the commit if the receiver makes two requests at once.';
+ALTER FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) SUPPORT hilo.planner_support;
