@@ -112,17 +112,19 @@ BEGIN ATOMIC
     ), every AS (
         SELECT c.oid AS relation, a.attname AS column_name, f.sequence, d.name, h.parent, s.several, s.elsewhere, s.objects,
                s.leader, pg_catalog.format('%s.%I', c.oid::regclass::text, a.attname) AS object,
+               CASE WHEN e.oid IS NULL THEN t.typdefault END AS of_domain, t.oid::regtype::text AS domain,
                (SELECT pg_catalog.min(x.extname::text) FROM pg_catalog.pg_depend e JOIN pg_catalog.pg_extension x ON x.oid = e.refobjid
                  WHERE e.classid = 1259::oid AND e.objid = c.oid AND e.refclassid = 3079::oid AND e.deptype = 'e') AS extension
           FROM pg_catalog.pg_class c
           JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0::smallint AND NOT a.attisdropped
           LEFT JOIN pg_catalog.pg_attrdef e ON e.adrelid = c.oid AND e.adnum = a.attnum
+          LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid AND t.typtype = 'd' AND c.relkind <> 'v'
           LEFT JOIN fed f ON f.relation = c.oid AND f.number = a.attnum
           LEFT JOIN heir h ON h.relation = c.oid AND h.number = a.attnum
           LEFT JOIN shared s ON s.sequence = f.sequence
           LEFT JOIN drawn d ON d.relation = c.oid AND d.number = a.attnum
          WHERE c.relnamespace = adoptable.schema AND c.relkind IN ('r', 'p', 'f', 'v')
-           AND (f.sequence IS NOT NULL OR d.name IS NOT NULL OR pg_catalog.pg_get_expr(e.adbin, e.adrelid) ~ 'nextval[(]')
+           AND (f.sequence IS NOT NULL OR d.name IS NOT NULL OR COALESCE(pg_catalog.pg_get_expr(e.adbin, e.adrelid), t.typdefault) ~ 'nextval[(]')
     )
     SELECT pg_catalog.row_number() OVER (
                -- The columns of a shared sequence follow the first of them.
@@ -130,10 +132,13 @@ BEGIN ATOMIC
                         e.object <> e.leader, e.object COLLATE "C") AS place,
            e.relation::regclass, e.column_name, e.sequence::regclass,
            e.leader IS NOT NULL AND e.parent IS NULL AND e.object <> e.leader, e.name,
-           CASE WHEN e.name IS NOT NULL OR e.parent IS NOT NULL THEN 'skip'
-                WHEN e.extension IS NOT NULL OR e.several AND e.elsewhere IS NOT NULL THEN 'refuse' END,
-           CASE WHEN e.name IS NOT NULL THEN 'hilo feeds it already'
+           CASE WHEN e.name IS NOT NULL OR e.parent IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]' THEN 'skip'
+                WHEN e.sequence IS NULL AND e.of_domain IS NOT NULL OR e.extension IS NOT NULL OR e.several AND e.elsewhere IS NOT NULL THEN 'refuse' END,
+           CASE WHEN e.name IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]' THEN 'hilo feeds it already'
                 WHEN e.parent IS NOT NULL THEN pg_catalog.format('it goes along with %s', e.parent::regclass::text)
+                WHEN e.sequence IS NULL AND e.of_domain IS NOT NULL
+                THEN pg_catalog.format('its domain %s has the default %s: use hilo_create, with the next value of the sequence, '
+                                       'and ALTER DOMAIN', e.domain, e.of_domain)
                 WHEN e.extension IS NOT NULL THEN pg_catalog.format('its table belongs to extension %I', e.extension)
                 WHEN e.several AND e.elsewhere IS NOT NULL
                 THEN pg_catalog.format('sequence %s feeds columns of other schemas too, such as %s: use hilo_adopt_sequence',
@@ -148,12 +153,12 @@ COMMENT ON FUNCTION hilo.adoptable(oid) IS
     'without trying. follows: it goes along with the row before it';
 
 CREATE FUNCTION hilo.try_adopt(
-    relation regclass, column_name name, sequence regclass, dry_run boolean, OUT name text, OUT failure text
+    relation regclass, column_name name, sequence regclass, dry_run boolean, OUT name text, OUT failure text, OUT said text
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_try_adopt_wrapper';
 COMMENT ON FUNCTION hilo.try_adopt(regclass, name, regclass, boolean) IS
-    'hilo_adopt for a column or, with a sequence, for all columns that it feeds. Returns the name of the new sequence, or the '
-    'error. dry_run: only checks what can be checked without a lock';
+    'hilo_adopt for a column or, with a sequence, for all columns that it feeds. Returns the name of the new sequence and what '
+    'hilo_adopt tells, or the error. dry_run: only checks what can be checked without a lock';
 
 CREATE FUNCTION hilo_adopt_all(schema name, dry_run boolean DEFAULT false)
     RETURNS TABLE (relation regclass, column_name name, name text, action text, detail text)
@@ -165,14 +170,14 @@ BEGIN ATOMIC
                CASE WHEN a.action IS NULL AND NOT a.follows THEN ARRAY(SELECT m FROM hilo.mentions(a.sequence::oid) m) END AS mentions
           FROM hilo.adoptable(pg_catalog.quote_ident(schema::text)::regnamespace::oid) a
     ), tried AS MATERIALIZED (
-        SELECT f.relation, f.sequence, f.old, f.mentions, t.name, t.failure
+        SELECT f.relation, f.sequence, f.old, f.mentions, t.name, t.failure, t.said
           FROM found f CROSS JOIN LATERAL hilo.try_adopt(f.relation, f.column_name, f.sequence, dry_run) t
          WHERE f.action IS NULL AND NOT f.follows
     )
     SELECT r.relation, r.column_name, r.name, r.action, r.detail
       FROM (SELECT f.place, 0 AS part, f.relation, f.column_name, COALESCE(f.name, t.name) AS name,
                    COALESCE(f.action, CASE WHEN t.failure IS NULL THEN 'adopt' ELSE 'refuse' END) AS action,
-                   COALESCE(t.failure, f.detail) AS detail
+                   COALESCE(t.failure, pg_catalog.concat_ws('; ', f.detail, CASE WHEN NOT f.follows THEN t.said END)) AS detail
               FROM found f
               LEFT JOIN tried t ON f.action IS NULL AND (t.relation::oid = f.relation::oid AND NOT f.follows OR t.sequence::oid = f.sequence::oid)
              UNION ALL
@@ -187,7 +192,8 @@ END;
 COMMENT ON FUNCTION hilo_adopt_all(name, boolean) IS
     'Calls hilo_adopt or hilo_adopt_sequence for each column of a schema that a sequence of Postgres feeds, and returns a '
     'row for each column that draws from any sequence. action: adopt; skip, if hilo feeds it already or it goes along with '
-    'the table that it inherits from; refuse, with the reason in detail; change, without a column, for what still names an '
-    'old sequence, as hilo_adopt_sequence lists it. dry_run: changes and locks nothing, and returns the same rows, as '
+    'the table that it inherits from; refuse, with the reason in detail, as for a column whose domain draws; change, '
+    'without a column, for what still names an old sequence, as hilo_adopt_sequence lists it. detail also says what '
+    'hilo_adopt says in notices and warnings. dry_run: changes and locks nothing, and returns the same rows, as '
     'far as that can be told without locks. Requires ownership of each table: the others are refused. Errors: 3F000 if the '
     'schema does not exist.';

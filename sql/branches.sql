@@ -1,4 +1,5 @@
--- Branches: sequences that get their values from the hilo of another server, through dblink.
+-- Branches: sequences that get their values from the hilo of another server, through dblink, or through Citus from its
+-- coordinator.
 
 -- The connection of a source stays open for its next query. A query is sent and then looked after,
 -- because a call that waits inside libpq hears no cancel and no shutdown.
@@ -22,7 +23,20 @@ DECLARE
     more jsonb;
     state text; message text; detail text; hint text;
 BEGIN
-    IF dblink IS NULL THEN
+    IF server IS NULL THEN
+        -- Citus connects anew as the current user, and gives back the first line of an error.
+        EXECUTE 'SELECT r.success, r.result FROM pg_catalog.pg_dist_local_group l '
+                'CROSS JOIN LATERAL pg_catalog.run_command_on_coordinator($1) r WHERE l.groupid <> 0'
+           INTO found, message USING query;
+        IF found THEN
+            RETURN nullif(message, '')::jsonb;
+        ELSIF of_source AND message LIKE '% request ________-____-____-____-____________ has been made before%' THEN
+            RETURN NULL;
+        END IF;
+        RAISE connection_failure USING
+            MESSAGE = coalesce('the coordinator of Citus refused: ' || message, 'this server is the coordinator of Citus'),
+            HINT = 'The owner of the sequence must be able to log in at the coordinator, and have UPDATE on it there.';
+    ELSIF dblink IS NULL THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = 'extension dblink is not installed',
             HINT = 'A superuser can install it: CREATE EXTENSION dblink.';
     END IF;
@@ -78,8 +92,9 @@ BEGIN
 END;
 $remote$;
 COMMENT ON FUNCTION hilo.remote(name, text, boolean) IS
-    'Runs a query on a foreign server, and returns the first column of its first row; null: it has '
-    'none. of_source: the connection stays, and the error that a name is taken is null too';
+    'Runs a query on a foreign server, or null: the coordinator of Citus. Returns the first column '
+    'of its first row; null: it has none. of_source: the connection stays, and the error that a name '
+    'is taken is null too';
 
 CREATE FUNCTION hilo.refuse(message text, hint text) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -161,12 +176,15 @@ BEGIN ATOMIC
                        -- The function is called for the row that the condition finds, so not
                        -- after a renumbering.
                        'SELECT pg_catalog.to_jsonb(t) FROM %1$I.hilo_sequences q, '
-                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, '
-                       '%3$L::pg_catalog.text, ''?''::pg_catalog.uuid) t '
-                       'WHERE q.name = %4$L AND q.numbering = %5$L AND t.numbering = %5$L',
-                       $5, $3,
-                       hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint), $6, $7
-                   ) AS query,
+                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, ',
+                       $5, $3) AS head,
+                   pg_catalog.format(
+                       ') t WHERE q.name OPERATOR(pg_catalog.=) %1$L::pg_catalog.text '
+                       'AND q.numbering OPERATOR(pg_catalog.=) %2$L::pg_catalog.text '
+                       'AND t.numbering OPERATOR(pg_catalog.=) %2$L::pg_catalog.text',
+                       $6, $7) AS tail,
+                   '%L::pg_catalog.text, %L::pg_catalog.uuid' AS who,
+                   hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint) AS receiver,
                    COALESCE(s.requested, 0::bigint) AS asked
               FROM hilo_sequences q
               LEFT JOIN hilo_stat_sources s ON s.name = q.name
@@ -175,24 +193,46 @@ BEGIN ATOMIC
            SELECT COALESCE(
                -- One that was revoked meanwhile is refused, and so is each that comes before a
                -- later one.
-               hilo.remote($1, pg_catalog.replace(
-                   r.query, '?', hilo.remote_request(r.asked, 0, $4)::text), true),
-               hilo.remote($1, pg_catalog.replace(
-                   r.query, '?', hilo.remote_request(r.asked, 1, $4)::text), true),
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, r.receiver, hilo.remote_request(r.asked, 0, $4)) || r.tail, true),
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, r.receiver, hilo.remote_request(r.asked, 1, $4)) || r.tail, true),
+               -- Another copy of this server, on the same timeline, has the same name, and has
+               -- asked for more. This request is one of a receiver of its own.
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, pg_catalog.concat_ws('/', r.receiver, $4),
+                   hilo.remote_request(r.asked, 2, $4)) || r.tail, true),
                hilo.refuse(
                    pg_catalog.format(
-                       'hilo sequence "%s" must be attached to server "%s" again', $2, $1),
-                   'It has been renumbered there, dropped, or is not granted any more. '
-                   'Call hilo_attach_server.')
+                       'hilo sequence "%s" must be attached to %s again', $2, COALESCE(
+                           'server "'::text || $1::text || '"', 'the coordinator of Citus')),
+                   pg_catalog.format(
+                       'It has been renumbered there, dropped, or is not granted any more. '
+                       'Call %s.', CASE WHEN $1 IS NULL
+                                        THEN 'hilo_create_on_all_nodes on the coordinator'
+                                        ELSE 'hilo_attach_server' END))
            ) AS answer) a;
 END;
 COMMENT ON FUNCTION hilo_ask_server(name, text, bigint, uuid, name, text, text) IS
     'The source of a sequence that hilo_attach_server has attached: takes values by hilo_transfer '
-    'from a foreign server. remote_schema: the schema of the extension there. remote_name, '
+    'from a foreign server, or null: from the coordinator of Citus. remote_schema: the schema of the extension there. remote_name, '
     'numbering: the sequence there, as in hilo_sequences when it was attached. Errors: 55000 if '
     'its numbering is another by now, or without dblink; those of dblink and hilo_transfer.';
 
--- Values held here stay: they were given away for good, whatever numbering has followed there.
+-- One process asks for all sequences whose queries begin with the same comment.
+CREATE FUNCTION hilo.server_source(server name, remote_schema text, remote_name text, numbering text)
+    RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN pg_catalog.format(
+        '-- server %s' || pg_catalog.chr(10) || 'SELECT v.first, v.last '
+        'FROM %I.hilo_ask_server(%L, $1, $2, $3, %L, %L, %L) AS v',
+        COALESCE(pg_catalog.md5($1::text), 'citus'),
+        (SELECT n.nspname FROM pg_catalog.pg_extension e
+           JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+          WHERE e.extname = 'hilo'::name),
+        $1, $2, $3, $4);
+COMMENT ON FUNCTION hilo.server_source(name, text, text, text) IS 'Returns the source of a branch';
+
 CREATE FUNCTION hilo_attach_server(
     name hilo_sequence, server name, remote_name hilo_sequence DEFAULT NULL
 ) RETURNS hilo_sequence
@@ -211,14 +251,7 @@ BEGIN ATOMIC
                data_type => (r.there ->> 'data_type'::text)::regtype,
                block_size => COALESCE((r.there ->> 'block_size'::text)::bigint, 0::bigint),
                key_format => r.there ->> 'key_format'::text,
-               -- One process asks for all sequences whose queries begin with the same comment.
-               source => pg_catalog.format(
-                   '-- server %s' || pg_catalog.chr(10) || 'SELECT v.first, v.last '
-                   'FROM %I.hilo_ask_server(%L, $1, $2, $3, %L, %L, %L) AS v',
-                   pg_catalog.md5($2::text),
-                   (SELECT n.nspname FROM pg_catalog.pg_extension e
-                      JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
-                     WHERE e.extname = 'hilo'::name),
+               source => hilo.server_source(
                    $2, r.there ->> 'schema'::text, r.there ->> 'name'::text,
                    r.there ->> 'numbering'::text))
       FROM hilo.remote_sequence($2, COALESCE($3, $1)::text) AS r (there);
@@ -230,6 +263,145 @@ COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
     'and key format of the one there, which is called remote_name; null: the same name. From then '
     'on its values come from there, by hilo_transfer, through dblink, the foreign server and the '
     'user mapping of the owner of the sequence. After a renumbering there it serves what it holds '
-    'and gets no more, until it is attached again. Requires ownership of the sequence, and USAGE '
+    'and gets no more, until it is attached again; what it then holds becomes a gap. Requires ownership of the sequence, and USAGE '
     'on the foreign server. Errors: as for hilo_create and hilo_alter, 55000 without dblink, or if '
     'the sequence there does not exist, cycles, is ordered or gapless; those of dblink.';
+
+-- Each step is committed elsewhere, so each node has what the next step reads. source: that of a branch, with
+-- '{name}' and '{numbering}'. The body runs as the caller, who has no USAGE of schema hilo.
+CREATE FUNCTION hilo.branch_on_workers(names text[], options jsonb, source text)
+    RETURNS TABLE (name text, node text, action text)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 1000 SET search_path FROM CURRENT
+AS $branches$
+#variable_conflict use_column
+DECLARE
+    schema CONSTANT name := (SELECT n.nspname FROM pg_catalog.pg_extension e
+                               JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo');
+    on_workers CONSTANT text :=
+        'SELECT pg_catalog.jsonb_object_agg(pg_catalog.concat(r.nodename, '':'', r.nodeport), CASE WHEN r.success '
+        'THEN coalesce(nullif(r.result, ''''), ''{}'')::pg_catalog.jsonb ELSE pg_catalog.to_jsonb(r.result) END) '
+        'FROM pg_catalog.run_command_on_workers($1) r';
+    apply CONSTANT text :=
+        'SELECT pg_catalog.jsonb_object_agg(a.name, a.action) FROM pg_catalog.set_config(''lock_timeout'', ''2s'', true) '
+        'CROSS JOIN LATERAL %I.hilo_apply(pg_catalog.jsonb_build_object(''hilo'', 1, ''sequences'', %L::pg_catalog.jsonb), '
+        'false, false) AS a (action, name, detail)';
+    wanted text[];
+    is_coordinator boolean;
+    new jsonb;
+    branches jsonb;
+    made jsonb;
+    found jsonb;
+    answer record;
+    problems text;
+BEGIN
+    IF names IS NULL OR options IS NULL OR pg_catalog.array_position(names, NULL) IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'name and options of a hilo sequence must not be null',
+            HINT = 'Specify a value that is not null.';
+    ELSIF pg_catalog.jsonb_typeof(options) <> 'object' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'options of a hilo sequence must be an object',
+            HINT = 'Use the fields that hilo_export returns, such as {"data_type": "integer"}.';
+    ELSIF pg_catalog.to_regprocedure('pg_catalog.run_command_on_coordinator(text,boolean)') IS NULL THEN
+        RAISE feature_not_supported USING MESSAGE = 'Citus is not in this database', DETAIL = 'It says which nodes there are.',
+            HINT = 'Elsewhere, make branches with hilo_attach_server, or pass what hilo_node_summary() returns to hilo_apply().';
+    END IF;
+    EXECUTE 'SELECT l.groupid = 0 FROM pg_catalog.pg_dist_local_group l' INTO is_coordinator;
+    IF is_coordinator IS NOT TRUE THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'this server is not the coordinator of Citus',
+            HINT = 'Call hilo_create_on_all_nodes on the coordinator.';
+    END IF;
+    wanted := ARRAY(SELECT DISTINCT u.one FROM pg_catalog.unnest(names) AS u (one));
+    EXECUTE on_workers INTO found USING pg_catalog.format(
+        'SELECT pg_catalog.jsonb_object_agg(e.value OPERATOR(pg_catalog.->>) ''name''::pg_catalog.text, e.value) '
+        'FROM pg_catalog.unnest(%1$L::pg_catalog.text[]) AS u (one) CROSS JOIN LATERAL pg_catalog.jsonb_array_elements('
+        '%2$I.hilo_node_summary(u.one::%2$I.hilo_sequence) OPERATOR(pg_catalog.->) ''sequences''::pg_catalog.text) AS e',
+        wanted, schema);
+    SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, CASE
+               WHEN pg_catalog.jsonb_typeof(n.value) = 'string' THEN n.value #>> '{}'::text[]
+               ELSE pg_catalog.format('its sequence "%s" is no branch of the coordinator', e.key) END), E'\n' ORDER BY n.key)
+      INTO problems
+      FROM pg_catalog.jsonb_each(found) n
+      LEFT JOIN LATERAL pg_catalog.jsonb_each(CASE pg_catalog.jsonb_typeof(n.value) WHEN 'object' THEN n.value END) e
+             ON NOT pg_catalog.starts_with(coalesce(e.value ->> 'source'::text, ''), pg_catalog.split_part(source, E'\n', 1))
+     WHERE pg_catalog.jsonb_typeof(n.value) = 'string' OR e.key IS NOT NULL;
+    SELECT pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.one)),
+           pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.one, 'source', 'SELECT 1'))
+      INTO new, branches
+      FROM pg_catalog.unnest(wanted) AS u (one)
+     WHERE problems IS NULL AND NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = u.one);
+    IF new IS NOT NULL THEN
+        -- A sequence that cannot have branches is refused before anything is made.
+        PERFORM hilo_apply(pg_catalog.jsonb_build_object('hilo', 1, 'sequences', branches), false, true);
+        EXECUTE 'SELECT r.success, r.result FROM pg_catalog.run_command_on_coordinator($1) r' INTO answer
+          USING pg_catalog.format(apply, schema, new);
+        made := CASE WHEN answer.success THEN answer.result::jsonb END;
+        problems := CASE WHEN NOT answer.success THEN 'coordinator: ' || answer.result END;
+    END IF;
+    IF problems IS NULL THEN
+        SELECT pg_catalog.jsonb_agg(e.value - '{owned_by,source,reserve_ahead}'::text[] || pg_catalog.jsonb_build_object(
+                   'source', pg_catalog.replace(pg_catalog.replace(source, '''{numbering}''', pg_catalog.quote_literal(q.numbering)),
+                                                '''{name}''', pg_catalog.quote_literal(q.name))))
+          INTO branches
+          FROM hilo_sequences q
+         CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(hilo_export(q.name::hilo_sequence) -> 'sequences'::text) e
+         WHERE q.name = ANY (wanted);
+        EXECUTE on_workers INTO found USING pg_catalog.format(apply, schema, branches);
+        SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, n.value #>> '{}'::text[]), E'\n' ORDER BY n.key)
+          INTO problems
+          FROM pg_catalog.jsonb_each(found) n WHERE pg_catalog.jsonb_typeof(n.value) = 'string';
+    END IF;
+    IF problems IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = pg_catalog.format('could not create hilo sequence "%s" on all nodes', wanted[1]),
+            DETAIL = problems, HINT = 'Remove the cause and call it again: nodes that have the sequence keep it.';
+    END IF;
+    RETURN QUERY
+        SELECT u.one, n.node, coalesce(n.actions ->> u.one, 'exists')
+          FROM pg_catalog.unnest(wanted) AS u (one)
+         CROSS JOIN (SELECT 'coordinator', made UNION ALL SELECT f.key, f.value FROM pg_catalog.jsonb_each(found) f)
+                    AS n (node, actions);
+END;
+$branches$;
+COMMENT ON FUNCTION hilo.branch_on_workers(text[], jsonb, text) IS 'Does what hilo_create_on_all_nodes does';
+
+-- A rollback would not reach the other nodes.
+CREATE FUNCTION hilo.is_outside_block() RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_outside_block_wrapper';
+COMMENT ON FUNCTION hilo.is_outside_block() IS 'Returns true, or fails with 25001 in a transaction block';
+
+CREATE FUNCTION hilo.create_on_all_nodes(names text[], options jsonb) RETURNS TABLE (name text, node text, action text)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_create_many_on_all_nodes_wrapper';
+COMMENT ON FUNCTION hilo.create_on_all_nodes(text[], jsonb) IS
+    'Does what hilo_create_on_all_nodes does where hilo.node_id is citus';
+
+CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
+    RETURNS TABLE (name text, node text, action text)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1000
+BEGIN ATOMIC
+    SELECT d.name, d.node, d.action FROM hilo.create_on_all_nodes($1, $2) d
+     WHERE pg_catalog.lower(pg_catalog.current_setting('hilo.node_id')) = 'citus'
+     UNION ALL
+    SELECT d.name, d.node, d.action
+      FROM hilo.branch_on_workers($1, $2, CASE WHEN hilo.is_outside_block() THEN hilo.server_source(
+               NULL, (SELECT n.nspname::text FROM pg_catalog.pg_extension e
+                        JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+                       WHERE e.extname = 'hilo'::name), '{name}', '{numbering}') END) d
+     WHERE pg_catalog.lower(pg_catalog.current_setting('hilo.node_id')) <> 'citus';
+END;
+COMMENT ON FUNCTION hilo_create_on_all_nodes(text[], jsonb) IS
+    'Creates many sequences with the same options on all nodes of Citus, as this function does '
+    'with one name. Returns a row for each sequence and node.';
+
+CREATE FUNCTION hilo_create_on_all_nodes(name hilo_sequence, options jsonb DEFAULT '{}')
+    RETURNS TABLE (node text, action text)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
+BEGIN ATOMIC
+    SELECT d.node, d.action FROM hilo_create_on_all_nodes(ARRAY[$1::text], $2) d;
+END;
+COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
+    'Creates a sequence on the coordinator of Citus, and makes it a branch on each worker, whose values come from there. '
+    'Returns what was done on each: create, exists, or what hilo_apply returns: a worker gets the definition, the owner and '
+    'the privileges of the coordinator, and the numbering that it has by now. Then what it holds of an earlier numbering '
+    'becomes a gap. Called again, it completes later nodes, whatever the options, which are the fields of a sequence in what '
+    'hilo_export returns. A rollback does not undo it. Errors: 55000 on a worker, if a node cannot be asked or refuses, or '
+    'if a worker has a sequence of this name that is no branch; 0A000 without Citus, or for one that cycles, is ordered or '
+    'gapless; 25001 in a transaction block, 22023 for other options.';

@@ -28,7 +28,7 @@ COMMENT ON FUNCTION hilo.listed(text[], bigint) IS 'Lists the first of so many n
 -- Each finding of hilo_check that the current user may see.
 CREATE VIEW hilo.finding WITH (security_barrier) AS
     WITH state AS MATERIALIZED (
-        SELECT s.*, e.extnamespace::pg_catalog.regnamespace AS schema,
+        SELECT s.*, pg_catalog.current_setting('hilo.node_id') <> '' AS has_id, e.extnamespace::pg_catalog.regnamespace AS schema,
                -- Every argument has its type, so that no other function fits better.
                'SELECT %1$s.hilo_alter(%2$L::%1$s.hilo_sequence, NULL::pg_catalog.int8, NULL::pg_catalog.int8, '
                '%3$L::pg_catalog.int8, %4$L::pg_catalog.int8, %5$L::pg_catalog.regtype, NULL::pg_catalog.bool, '
@@ -52,7 +52,8 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                    "hilo.prefetch" boolean, "hilo.window" bigint, fsync boolean, full_page_writes boolean, max_worker_processes bigint)
     ), readable AS MATERIALIZED (
         SELECT q.id, q.name, q.increment, q.min_value, q.max_value, q.cycle, q.gapless, q.owner, q.owned_by,
-               q.nodes, q.next_value, q.used_fraction, q.block_size
+               q.nodes, q.next_value, q.used_fraction, q.block_size,
+               EXISTS (SELECT FROM _hilo.sequence o WHERE o.id = q.id AND o.source IS NOT NULL) AS has_source
           FROM hilo.reserved q
     ), core_twin AS MATERIALIZED (
         SELECT r.id, r.name, r.block_size, c.oid::regclass::text AS twin, o.seqincrement AS increment,
@@ -138,6 +139,25 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          WHERE (v.known OR w.all_readable) AND (s.id IS NULL OR r.id IS NOT NULL)
     ), other_node AS MATERIALIZED (
         SELECT o.* FROM hilo.node_summaries() o
+    ), answered AS MATERIALIZED (
+        -- Each operand has its type, as above.
+        SELECT a.object, a.node, a.answer, a.failure
+          FROM state s
+         CROSS JOIN LATERAL hilo.node_answers(pg_catalog.format(
+                        'SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('
+                        '''name'', q.name, ''numbering'', q.numbering, ''source'', coalesce(b.source, b.name), '
+                        '''failing'', CASE WHEN b.state OPERATOR(pg_catalog.=) ''failing''::pg_catalog.text '
+                        'THEN b.last_error END, ''low'', q.min_value, ''high'', q.max_value, '
+                        '''group'', (SELECT l.groupid FROM pg_catalog.pg_dist_local_group l))) '
+                        'FROM pg_catalog.set_config(''lock_timeout'', ''2s'', true) CROSS JOIN %1$s.hilo_sequences q '
+                        'LEFT JOIN %1$s.hilo_stat_sources b ON b.name OPERATOR(pg_catalog.=) q.name', s.schema)) a
+    ), on_node AS MATERIALIZED (
+        SELECT a.object, e."group" AS node, e.name, e.numbering, e.source, e.failing,
+               e.low > e."group"::bigint << 48 AND e.high <= (e."group" + 1)::bigint << 48 AS is_apart,
+               e.high = (e."group" + 1)::bigint << 48 AS is_whole
+          FROM answered a
+         CROSS JOIN LATERAL pg_catalog.jsonb_to_recordset(NULLIF(a.answer, '')::jsonb)
+                            AS e (name text, numbering text, source text, failing text, low bigint, high bigint, "group" integer)
     ), unserved AS MATERIALIZED (
         SELECT c.*, v.node, v.value, v.failure, v.advice
           FROM in_use c
@@ -587,7 +607,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                              'TRUNCATE, may cause a value to be served twice',
                              pg_catalog.string_agg(w.name::text, ', ' ORDER BY w.name)),
            CASE WHEN pg_catalog.bool_and(t.oid IS NOT NULL) THEN 'Let them fire as before.'
-                ELSE 'Create those that were dropped, with the statements of sql/catalog.sql.' END,
+                ELSE 'Create those that were dropped, with the statements of sql/triggers.sql.' END,
            'ALTER TABLE _hilo.' || w.relation::text || ' ' || pg_catalog.string_agg(pg_catalog.format(
                CASE w.fires WHEN 'R' THEN 'ENABLE REPLICA TRIGGER %s'
                             WHEN 'A' THEN 'ENABLE ALWAYS TRIGGER %s'
@@ -690,11 +710,10 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                 THEN 'If distributed tables use them, set hilo.node_id = ''citus'' and hilo.node_count above all groups on '
                      'every node, SET hilo.on_every_node = on and run hilo_alter(..., restart_with => ...) here, with a '
                      'value beyond all that was reserved, and then hilo_create_on_all_nodes(name) for each.'
-                ELSE 'On every node of Citus, set hilo.node_id = ''citus'' and hilo.node_count to more than there will ever '
-                     'be groups, and reload.' END, NULL
+                ELSE 'On the coordinator run hilo_create_on_all_nodes(name) for each of them, after hilo_drop(name) here.' END, NULL
       FROM state s
       JOIN readable q ON NOT (q.min_value > s."group"::bigint << 48 AND q.max_value <= (s."group" + 1)::bigint << 48)
-                          AND (s.here <> s."group" OR q.nodes = 1)
+                          AND CASE WHEN s.here <> s."group" THEN NOT q.has_source ELSE q.nodes = 1 AND s.has_id END
      GROUP BY s.here, s."group"
      UNION ALL
     SELECT pg_catalog.format('group %s of Citus', s.here), 'warning',
@@ -704,6 +723,53 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
       FROM state s JOIN readable q ON q.nodes IS NULL AND NOT q.gapless
      WHERE s.of_citus AND COALESCE(s."group", s.here) = s.here
      GROUP BY s.here
+     UNION ALL
+    SELECT n.object, 'warning',
+           pg_catalog.format('lacks %s sequences, such as "%s", that are branches on other workers',
+                             pg_catalog.count(DISTINCT b.name), pg_catalog.min(b.name COLLATE "C")),
+           'Run hilo_create_on_all_nodes(name) on the coordinator for each of them.', NULL
+      FROM answered n
+      JOIN on_node b ON b.source IS NOT NULL AND b.node > 0 AND b.object <> n.object
+     WHERE n.node > 0 AND n.failure IS NULL
+       AND NOT EXISTS (SELECT FROM on_node h WHERE h.object = n.object AND h.name = b.name)
+     GROUP BY n.object
+     UNION ALL
+    SELECT n.object, 'warning',
+           pg_catalog.format('lacks %s sequences, such as "%s", of which others have bounds of their own',
+                             pg_catalog.count(DISTINCT b.name), pg_catalog.min(b.name COLLATE "C")),
+           'Create them there with bounds of that node''s own: docs/citus.md says how.', NULL
+      FROM answered n
+      -- An integer sequence lies within the bounds of group 0, and is no sign of anything.
+      JOIN on_node b ON b.source IS NULL AND b.is_apart AND b.is_whole AND b.object <> n.object
+     WHERE n.failure IS NULL
+       AND NOT EXISTS (SELECT FROM on_node h WHERE h.object = n.object AND h.name = b.name)
+     GROUP BY n.object
+     UNION ALL
+    SELECT n.object, 'error',
+           pg_catalog.format('does not serve %s sequences, such as "%s": they are no branches of the coordinator',
+                             pg_catalog.count(*), pg_catalog.min(n.name COLLATE "C")),
+           'Drop each of them there with hilo_drop, and run hilo_create_on_all_nodes(name) on the coordinator.', NULL
+      FROM on_node n
+     WHERE n.node > 0 AND n.source IS NULL AND NOT n.is_apart
+     GROUP BY n.object
+     UNION ALL
+    SELECT pg_catalog.format('sequence "%s"', n.name), 'warning',
+           pg_catalog.format('%s serves what it holds of an earlier numbering, and gets no more', n.object),
+           'Run hilo_create_on_all_nodes(name) on the coordinator.', NULL
+      FROM on_node n
+      JOIN on_node c ON c.node = 0 AND c.name = n.name
+     WHERE n.node > 0 AND pg_catalog.starts_with(n.source, '-- server citus')
+       AND pg_catalog.strpos(n.source, pg_catalog.quote_literal(c.numbering)) = 0
+     UNION ALL
+    SELECT pg_catalog.format('sequence "%s"', n.name), 'warning',
+           pg_catalog.format('%s gets no values of it: %s', n.object, n.failing),
+           'Remove the cause: the owner of the sequence must be able to log in at its source.', NULL
+      FROM on_node n
+     WHERE n.failing IS NOT NULL
+     UNION ALL
+    SELECT a.object, 'warning', pg_catalog.format('could not ask it: %s', a.failure),
+           'Find out why: the node must be running, and the role that calls hilo_check must be able to log in there.', NULL
+      FROM answered a WHERE a.failure IS NOT NULL
      UNION ALL
     SELECT o.object, 'warning', o.failure,
            'Find out why: the node must be running, and the role that calls hilo_check must be able to log in there. Until '

@@ -11,6 +11,11 @@ CREATE FUNCTION hilo.node_summaries() RETURNS TABLE (object text, summary jsonb,
 COMMENT ON FUNCTION hilo.node_summaries() IS
     'Returns what hilo_node_summary returns on the other nodes of Citus, or why a node does not say it';
 
+CREATE FUNCTION hilo.node_answers(command text) RETURNS TABLE (object text, node integer, answer text, failure text)
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_answers_wrapper';
+COMMENT ON FUNCTION hilo.node_answers(text) IS
+    'Returns what a command that returns one value says on each node of Citus, or why it says nothing';
+
 CREATE FUNCTION hilo.read_summary(summary jsonb) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_read_summary_wrapper';
 COMMENT ON FUNCTION hilo.read_summary(jsonb) IS

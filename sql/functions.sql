@@ -234,30 +234,6 @@ COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
     'position. A sequence that does not exist is left out. For hilo_compare and hilo_apply on '
     'another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
 
-CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
-    RETURNS TABLE (name text, node text, action text)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000
-    AS 'MODULE_PATHNAME', 'hilo_create_many_on_all_nodes_wrapper';
-COMMENT ON FUNCTION hilo_create_on_all_nodes(text[], jsonb) IS
-    'Creates many sequences with the same options on all nodes of Citus, as this function does '
-    'with one name, a hundred at a time. Returns a row for each sequence and node. If it fails, '
-    'some of the hundreds may be done; it can be called again.';
-
-CREATE FUNCTION hilo_create_on_all_nodes(name hilo_sequence, options jsonb DEFAULT '{}')
-    RETURNS TABLE (node text, action text)
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
-BEGIN ATOMIC
-    SELECT d.node, d.action FROM hilo_create_on_all_nodes(ARRAY[$1::text], $2) d;
-END;
-COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
-    'Creates a sequence on all nodes of Citus, and returns what was done on each: create, number or exists. options: the '
-    'fields of a sequence in what hilo_export returns. Nodes that have the sequence keep it; if they agree on it, the others '
-    'get it as it is there, whatever the options. number: a node that was removed and added again is told how the others '
-    'number it. A rollback does not undo it. Errors: 55000 if a node cannot be asked, has another hilo.node_count, differs '
-    'from others, or refuses, if no node knows how the sequence is numbered, or if a node that is to get it has an id that '
-    'is not above all that nodes have had; nothing is created before all nodes have tried it, and it can be called again; 0A000 '
-    'without Citus or for a gapless sequence, 25001 in a transaction block, 22023 for other options.';
-
 CREATE FUNCTION hilo_create_missing()
     RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_missing_wrapper';

@@ -299,30 +299,6 @@ COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
     'exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if several nodes '
     'share the sequence and hilo.on_every_node is off, 42501.';
 
-CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
-    RETURNS TABLE (name text, node text, action text)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000
-    AS 'MODULE_PATHNAME', 'hilo_create_many_on_all_nodes_wrapper';
-COMMENT ON FUNCTION hilo_create_on_all_nodes(text[], jsonb) IS
-    'Creates many sequences with the same options on all nodes of Citus, as this function does '
-    'with one name, a hundred at a time. Returns a row for each sequence and node. If it fails, '
-    'some of the hundreds may be done; it can be called again.';
-
-CREATE OR REPLACE FUNCTION hilo_create_on_all_nodes(name hilo_sequence, options jsonb DEFAULT '{}')
-    RETURNS TABLE (node text, action text)
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
-BEGIN ATOMIC
-    SELECT d.node, d.action FROM hilo_create_on_all_nodes(ARRAY[$1::text], $2) d;
-END;
-COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
-    'Creates a sequence on all nodes of Citus, and returns what was done on each: create, number or exists. options: the '
-    'fields of a sequence in what hilo_export returns. Nodes that have the sequence keep it; if they agree on it, the others '
-    'get it as it is there, whatever the options. number: a node that was removed and added again is told how the others '
-    'number it. A rollback does not undo it. Errors: 55000 if a node cannot be asked, has another hilo.node_count, differs '
-    'from others, or refuses, if no node knows how the sequence is numbered, or if a node that is to get it has an id that '
-    'is not above all that nodes have had; nothing is created before all nodes have tried it, and it can be called again; 0A000 '
-    'without Citus or for a gapless sequence, 25001 in a transaction block, 22023 for other options.';
-
 COMMENT ON FUNCTION hilo_create_missing() IS
     'Creates the sequences that column defaults name and that do not exist. Each has the data '
     'type of its column, and begins behind the largest value or key that its columns hold. '
@@ -526,7 +502,9 @@ CREATE OR REPLACE VIEW hilo_sequences WITH (security_barrier) AS
            COALESCE(s.recycled, 0::bigint) AS total_recycled,
            COALESCE(s.lost, 0::bigint) AS total_lost,
            COALESCE(s.errors, 0::bigint) AS total_errors,
-           s.numbering
+           s.numbering,
+           hilo.value_at(s.next_index, s.base, s.increment, s.min_value, s.max_value, s.cycle,
+                         s.node, s.nodes, s.stripe) AS next_value
       FROM hilo.reserved s;
 COMMENT ON COLUMN hilo_sequences.used_fraction IS
     'Fraction of the way from one bound to the other that this server has reserved: 0 to 1, in steps of 0.0001; null: it has '
@@ -542,6 +520,8 @@ COMMENT ON COLUMN hilo_sequences.total_wait_time IS 'As total_served, of hilo_st
 COMMENT ON COLUMN hilo_sequences.total_recycled IS 'As total_served, of hilo_stat_sequences.recycled';
 COMMENT ON COLUMN hilo_sequences.total_lost IS 'As total_served, of hilo_stat_sequences.lost';
 COMMENT ON COLUMN hilo_sequences.total_errors IS 'As total_served, of hilo_stat_sequences.errors';
+COMMENT ON COLUMN hilo_sequences.next_value IS
+    'Value that this server would reserve next; null: none is left, or it has no position yet';
 COMMENT ON COLUMN hilo_sequences.numbering IS
     'Which numbering this is: another one after hilo_setval, a restart, or a change of the increment, but not after hilo_advance';
 CREATE OR REPLACE VIEW hilo_stat_sequences WITH (security_barrier) AS
@@ -594,7 +574,8 @@ COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS
     'Time until the last value is served, at the current rate, in whole days, hours, minutes or seconds; null without '
     'traffic, for a sequence that cycles, and beyond a thousand years';
 
--- Branches: sequences that get their values from the hilo of another server, through dblink.
+-- Branches: sequences that get their values from the hilo of another server, through dblink, or through Citus from its
+-- coordinator.
 
 -- The connection of a source stays open for its next query. A query is sent and then looked after,
 -- because a call that waits inside libpq hears no cancel and no shutdown.
@@ -618,7 +599,20 @@ DECLARE
     more jsonb;
     state text; message text; detail text; hint text;
 BEGIN
-    IF dblink IS NULL THEN
+    IF server IS NULL THEN
+        -- Citus connects anew as the current user, and gives back the first line of an error.
+        EXECUTE 'SELECT r.success, r.result FROM pg_catalog.pg_dist_local_group l '
+                'CROSS JOIN LATERAL pg_catalog.run_command_on_coordinator($1) r WHERE l.groupid <> 0'
+           INTO found, message USING query;
+        IF found THEN
+            RETURN nullif(message, '')::jsonb;
+        ELSIF of_source AND message LIKE '% request ________-____-____-____-____________ has been made before%' THEN
+            RETURN NULL;
+        END IF;
+        RAISE connection_failure USING
+            MESSAGE = coalesce('the coordinator of Citus refused: ' || message, 'this server is the coordinator of Citus'),
+            HINT = 'The owner of the sequence must be able to log in at the coordinator, and have UPDATE on it there.';
+    ELSIF dblink IS NULL THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = 'extension dblink is not installed',
             HINT = 'A superuser can install it: CREATE EXTENSION dblink.';
     END IF;
@@ -674,8 +668,9 @@ BEGIN
 END;
 $remote$;
 COMMENT ON FUNCTION hilo.remote(name, text, boolean) IS
-    'Runs a query on a foreign server, and returns the first column of its first row; null: it has '
-    'none. of_source: the connection stays, and the error that a name is taken is null too';
+    'Runs a query on a foreign server, or null: the coordinator of Citus. Returns the first column '
+    'of its first row; null: it has none. of_source: the connection stays, and the error that a name '
+    'is taken is null too';
 
 CREATE FUNCTION hilo.refuse(message text, hint text) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -757,12 +752,15 @@ BEGIN ATOMIC
                        -- The function is called for the row that the condition finds, so not
                        -- after a renumbering.
                        'SELECT pg_catalog.to_jsonb(t) FROM %1$I.hilo_sequences q, '
-                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, '
-                       '%3$L::pg_catalog.text, ''?''::pg_catalog.uuid) t '
-                       'WHERE q.name = %4$L AND q.numbering = %5$L AND t.numbering = %5$L',
-                       $5, $3,
-                       hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint), $6, $7
-                   ) AS query,
+                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, ',
+                       $5, $3) AS head,
+                   pg_catalog.format(
+                       ') t WHERE q.name OPERATOR(pg_catalog.=) %1$L::pg_catalog.text '
+                       'AND q.numbering OPERATOR(pg_catalog.=) %2$L::pg_catalog.text '
+                       'AND t.numbering OPERATOR(pg_catalog.=) %2$L::pg_catalog.text',
+                       $6, $7) AS tail,
+                   '%L::pg_catalog.text, %L::pg_catalog.uuid' AS who,
+                   hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint) AS receiver,
                    COALESCE(s.requested, 0::bigint) AS asked
               FROM hilo_sequences q
               LEFT JOIN hilo_stat_sources s ON s.name = q.name
@@ -771,24 +769,46 @@ BEGIN ATOMIC
            SELECT COALESCE(
                -- One that was revoked meanwhile is refused, and so is each that comes before a
                -- later one.
-               hilo.remote($1, pg_catalog.replace(
-                   r.query, '?', hilo.remote_request(r.asked, 0, $4)::text), true),
-               hilo.remote($1, pg_catalog.replace(
-                   r.query, '?', hilo.remote_request(r.asked, 1, $4)::text), true),
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, r.receiver, hilo.remote_request(r.asked, 0, $4)) || r.tail, true),
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, r.receiver, hilo.remote_request(r.asked, 1, $4)) || r.tail, true),
+               -- Another copy of this server, on the same timeline, has the same name, and has
+               -- asked for more. This request is one of a receiver of its own.
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, pg_catalog.concat_ws('/', r.receiver, $4),
+                   hilo.remote_request(r.asked, 2, $4)) || r.tail, true),
                hilo.refuse(
                    pg_catalog.format(
-                       'hilo sequence "%s" must be attached to server "%s" again', $2, $1),
-                   'It has been renumbered there, dropped, or is not granted any more. '
-                   'Call hilo_attach_server.')
+                       'hilo sequence "%s" must be attached to %s again', $2, COALESCE(
+                           'server "'::text || $1::text || '"', 'the coordinator of Citus')),
+                   pg_catalog.format(
+                       'It has been renumbered there, dropped, or is not granted any more. '
+                       'Call %s.', CASE WHEN $1 IS NULL
+                                        THEN 'hilo_create_on_all_nodes on the coordinator'
+                                        ELSE 'hilo_attach_server' END))
            ) AS answer) a;
 END;
 COMMENT ON FUNCTION hilo_ask_server(name, text, bigint, uuid, name, text, text) IS
     'The source of a sequence that hilo_attach_server has attached: takes values by hilo_transfer '
-    'from a foreign server. remote_schema: the schema of the extension there. remote_name, '
+    'from a foreign server, or null: from the coordinator of Citus. remote_schema: the schema of the extension there. remote_name, '
     'numbering: the sequence there, as in hilo_sequences when it was attached. Errors: 55000 if '
     'its numbering is another by now, or without dblink; those of dblink and hilo_transfer.';
 
--- Values held here stay: they were given away for good, whatever numbering has followed there.
+-- One process asks for all sequences whose queries begin with the same comment.
+CREATE FUNCTION hilo.server_source(server name, remote_schema text, remote_name text, numbering text)
+    RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN pg_catalog.format(
+        '-- server %s' || pg_catalog.chr(10) || 'SELECT v.first, v.last '
+        'FROM %I.hilo_ask_server(%L, $1, $2, $3, %L, %L, %L) AS v',
+        COALESCE(pg_catalog.md5($1::text), 'citus'),
+        (SELECT n.nspname FROM pg_catalog.pg_extension e
+           JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+          WHERE e.extname = 'hilo'::name),
+        $1, $2, $3, $4);
+COMMENT ON FUNCTION hilo.server_source(name, text, text, text) IS 'Returns the source of a branch';
+
 CREATE FUNCTION hilo_attach_server(
     name hilo_sequence, server name, remote_name hilo_sequence DEFAULT NULL
 ) RETURNS hilo_sequence
@@ -807,14 +827,7 @@ BEGIN ATOMIC
                data_type => (r.there ->> 'data_type'::text)::regtype,
                block_size => COALESCE((r.there ->> 'block_size'::text)::bigint, 0::bigint),
                key_format => r.there ->> 'key_format'::text,
-               -- One process asks for all sequences whose queries begin with the same comment.
-               source => pg_catalog.format(
-                   '-- server %s' || pg_catalog.chr(10) || 'SELECT v.first, v.last '
-                   'FROM %I.hilo_ask_server(%L, $1, $2, $3, %L, %L, %L) AS v',
-                   pg_catalog.md5($2::text),
-                   (SELECT n.nspname FROM pg_catalog.pg_extension e
-                      JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
-                     WHERE e.extname = 'hilo'::name),
+               source => hilo.server_source(
                    $2, r.there ->> 'schema'::text, r.there ->> 'name'::text,
                    r.there ->> 'numbering'::text))
       FROM hilo.remote_sequence($2, COALESCE($3, $1)::text) AS r (there);
@@ -826,9 +839,148 @@ COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
     'and key format of the one there, which is called remote_name; null: the same name. From then '
     'on its values come from there, by hilo_transfer, through dblink, the foreign server and the '
     'user mapping of the owner of the sequence. After a renumbering there it serves what it holds '
-    'and gets no more, until it is attached again. Requires ownership of the sequence, and USAGE '
+    'and gets no more, until it is attached again; what it then holds becomes a gap. Requires ownership of the sequence, and USAGE '
     'on the foreign server. Errors: as for hilo_create and hilo_alter, 55000 without dblink, or if '
     'the sequence there does not exist, cycles, is ordered or gapless; those of dblink.';
+
+-- Each step is committed elsewhere, so each node has what the next step reads. source: that of a branch, with
+-- '{name}' and '{numbering}'. The body runs as the caller, who has no USAGE of schema hilo.
+CREATE FUNCTION hilo.branch_on_workers(names text[], options jsonb, source text)
+    RETURNS TABLE (name text, node text, action text)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 1000 SET search_path FROM CURRENT
+AS $branches$
+#variable_conflict use_column
+DECLARE
+    schema CONSTANT name := (SELECT n.nspname FROM pg_catalog.pg_extension e
+                               JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo');
+    on_workers CONSTANT text :=
+        'SELECT pg_catalog.jsonb_object_agg(pg_catalog.concat(r.nodename, '':'', r.nodeport), CASE WHEN r.success '
+        'THEN coalesce(nullif(r.result, ''''), ''{}'')::pg_catalog.jsonb ELSE pg_catalog.to_jsonb(r.result) END) '
+        'FROM pg_catalog.run_command_on_workers($1) r';
+    apply CONSTANT text :=
+        'SELECT pg_catalog.jsonb_object_agg(a.name, a.action) FROM pg_catalog.set_config(''lock_timeout'', ''2s'', true) '
+        'CROSS JOIN LATERAL %I.hilo_apply(pg_catalog.jsonb_build_object(''hilo'', 1, ''sequences'', %L::pg_catalog.jsonb), '
+        'false, false) AS a (action, name, detail)';
+    wanted text[];
+    is_coordinator boolean;
+    new jsonb;
+    branches jsonb;
+    made jsonb;
+    found jsonb;
+    answer record;
+    problems text;
+BEGIN
+    IF names IS NULL OR options IS NULL OR pg_catalog.array_position(names, NULL) IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'name and options of a hilo sequence must not be null',
+            HINT = 'Specify a value that is not null.';
+    ELSIF pg_catalog.jsonb_typeof(options) <> 'object' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'options of a hilo sequence must be an object',
+            HINT = 'Use the fields that hilo_export returns, such as {"data_type": "integer"}.';
+    ELSIF pg_catalog.to_regprocedure('pg_catalog.run_command_on_coordinator(text,boolean)') IS NULL THEN
+        RAISE feature_not_supported USING MESSAGE = 'Citus is not in this database', DETAIL = 'It says which nodes there are.',
+            HINT = 'Elsewhere, make branches with hilo_attach_server, or pass what hilo_node_summary() returns to hilo_apply().';
+    END IF;
+    EXECUTE 'SELECT l.groupid = 0 FROM pg_catalog.pg_dist_local_group l' INTO is_coordinator;
+    IF is_coordinator IS NOT TRUE THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'this server is not the coordinator of Citus',
+            HINT = 'Call hilo_create_on_all_nodes on the coordinator.';
+    END IF;
+    wanted := ARRAY(SELECT DISTINCT u.one FROM pg_catalog.unnest(names) AS u (one));
+    EXECUTE on_workers INTO found USING pg_catalog.format(
+        'SELECT pg_catalog.jsonb_object_agg(e.value OPERATOR(pg_catalog.->>) ''name''::pg_catalog.text, e.value) '
+        'FROM pg_catalog.unnest(%1$L::pg_catalog.text[]) AS u (one) CROSS JOIN LATERAL pg_catalog.jsonb_array_elements('
+        '%2$I.hilo_node_summary(u.one::%2$I.hilo_sequence) OPERATOR(pg_catalog.->) ''sequences''::pg_catalog.text) AS e',
+        wanted, schema);
+    SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, CASE
+               WHEN pg_catalog.jsonb_typeof(n.value) = 'string' THEN n.value #>> '{}'::text[]
+               ELSE pg_catalog.format('its sequence "%s" is no branch of the coordinator', e.key) END), E'\n' ORDER BY n.key)
+      INTO problems
+      FROM pg_catalog.jsonb_each(found) n
+      LEFT JOIN LATERAL pg_catalog.jsonb_each(CASE pg_catalog.jsonb_typeof(n.value) WHEN 'object' THEN n.value END) e
+             ON NOT pg_catalog.starts_with(coalesce(e.value ->> 'source'::text, ''), pg_catalog.split_part(source, E'\n', 1))
+     WHERE pg_catalog.jsonb_typeof(n.value) = 'string' OR e.key IS NOT NULL;
+    SELECT pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.one)),
+           pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.one, 'source', 'SELECT 1'))
+      INTO new, branches
+      FROM pg_catalog.unnest(wanted) AS u (one)
+     WHERE problems IS NULL AND NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = u.one);
+    IF new IS NOT NULL THEN
+        -- A sequence that cannot have branches is refused before anything is made.
+        PERFORM hilo_apply(pg_catalog.jsonb_build_object('hilo', 1, 'sequences', branches), false, true);
+        EXECUTE 'SELECT r.success, r.result FROM pg_catalog.run_command_on_coordinator($1) r' INTO answer
+          USING pg_catalog.format(apply, schema, new);
+        made := CASE WHEN answer.success THEN answer.result::jsonb END;
+        problems := CASE WHEN NOT answer.success THEN 'coordinator: ' || answer.result END;
+    END IF;
+    IF problems IS NULL THEN
+        SELECT pg_catalog.jsonb_agg(e.value - '{owned_by,source,reserve_ahead}'::text[] || pg_catalog.jsonb_build_object(
+                   'source', pg_catalog.replace(pg_catalog.replace(source, '''{numbering}''', pg_catalog.quote_literal(q.numbering)),
+                                                '''{name}''', pg_catalog.quote_literal(q.name))))
+          INTO branches
+          FROM hilo_sequences q
+         CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(hilo_export(q.name::hilo_sequence) -> 'sequences'::text) e
+         WHERE q.name = ANY (wanted);
+        EXECUTE on_workers INTO found USING pg_catalog.format(apply, schema, branches);
+        SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, n.value #>> '{}'::text[]), E'\n' ORDER BY n.key)
+          INTO problems
+          FROM pg_catalog.jsonb_each(found) n WHERE pg_catalog.jsonb_typeof(n.value) = 'string';
+    END IF;
+    IF problems IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = pg_catalog.format('could not create hilo sequence "%s" on all nodes', wanted[1]),
+            DETAIL = problems, HINT = 'Remove the cause and call it again: nodes that have the sequence keep it.';
+    END IF;
+    RETURN QUERY
+        SELECT u.one, n.node, coalesce(n.actions ->> u.one, 'exists')
+          FROM pg_catalog.unnest(wanted) AS u (one)
+         CROSS JOIN (SELECT 'coordinator', made UNION ALL SELECT f.key, f.value FROM pg_catalog.jsonb_each(found) f)
+                    AS n (node, actions);
+END;
+$branches$;
+COMMENT ON FUNCTION hilo.branch_on_workers(text[], jsonb, text) IS 'Does what hilo_create_on_all_nodes does';
+
+-- A rollback would not reach the other nodes.
+CREATE FUNCTION hilo.is_outside_block() RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_outside_block_wrapper';
+COMMENT ON FUNCTION hilo.is_outside_block() IS 'Returns true, or fails with 25001 in a transaction block';
+
+CREATE FUNCTION hilo.create_on_all_nodes(names text[], options jsonb) RETURNS TABLE (name text, node text, action text)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_create_many_on_all_nodes_wrapper';
+COMMENT ON FUNCTION hilo.create_on_all_nodes(text[], jsonb) IS
+    'Does what hilo_create_on_all_nodes does where hilo.node_id is citus';
+
+CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
+    RETURNS TABLE (name text, node text, action text)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1000
+BEGIN ATOMIC
+    SELECT d.name, d.node, d.action FROM hilo.create_on_all_nodes($1, $2) d
+     WHERE pg_catalog.lower(pg_catalog.current_setting('hilo.node_id')) = 'citus'
+     UNION ALL
+    SELECT d.name, d.node, d.action
+      FROM hilo.branch_on_workers($1, $2, CASE WHEN hilo.is_outside_block() THEN hilo.server_source(
+               NULL, (SELECT n.nspname::text FROM pg_catalog.pg_extension e
+                        JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+                       WHERE e.extname = 'hilo'::name), '{name}', '{numbering}') END) d
+     WHERE pg_catalog.lower(pg_catalog.current_setting('hilo.node_id')) <> 'citus';
+END;
+COMMENT ON FUNCTION hilo_create_on_all_nodes(text[], jsonb) IS
+    'Creates many sequences with the same options on all nodes of Citus, as this function does '
+    'with one name. Returns a row for each sequence and node.';
+
+CREATE OR REPLACE FUNCTION hilo_create_on_all_nodes(name hilo_sequence, options jsonb DEFAULT '{}')
+    RETURNS TABLE (node text, action text)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
+BEGIN ATOMIC
+    SELECT d.node, d.action FROM hilo_create_on_all_nodes(ARRAY[$1::text], $2) d;
+END;
+COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
+    'Creates a sequence on the coordinator of Citus, and makes it a branch on each worker, whose values come from there. '
+    'Returns what was done on each: create, exists, or what hilo_apply returns: a worker gets the definition, the owner and '
+    'the privileges of the coordinator, and the numbering that it has by now. Then what it holds of an earlier numbering '
+    'becomes a gap. Called again, it completes later nodes, whatever the options, which are the fields of a sequence in what '
+    'hilo_export returns. A rollback does not undo it. Errors: 55000 on a worker, if a node cannot be asked or refuses, or '
+    'if a worker has a sequence of this name that is no branch; 0A000 without Citus, or for one that cycles, is ordered or '
+    'gapless; 25001 in a transaction block, 22023 for other options.';
 
 -- Hi/Lo mappers: what each calls, over hilo's sequences. A block of size B holds first ... first +
 -- B - 1. The mapper reads one number for it, and computes the rest.
@@ -1308,6 +1460,11 @@ CREATE FUNCTION hilo.node_summaries() RETURNS TABLE (object text, summary jsonb,
 COMMENT ON FUNCTION hilo.node_summaries() IS
     'Returns what hilo_node_summary returns on the other nodes of Citus, or why a node does not say it';
 
+CREATE FUNCTION hilo.node_answers(command text) RETURNS TABLE (object text, node integer, answer text, failure text)
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_answers_wrapper';
+COMMENT ON FUNCTION hilo.node_answers(text) IS
+    'Returns what a command that returns one value says on each node of Citus, or why it says nothing';
+
 CREATE FUNCTION hilo.read_summary(summary jsonb) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_read_summary_wrapper';
 COMMENT ON FUNCTION hilo.read_summary(jsonb) IS
@@ -1431,7 +1588,7 @@ COMMENT ON FUNCTION hilo.differences(text, jsonb) IS 'Returns what is wrong betw
 -- Each finding of hilo_check that the current user may see.
 CREATE VIEW hilo.finding WITH (security_barrier) AS
     WITH state AS MATERIALIZED (
-        SELECT s.*, e.extnamespace::pg_catalog.regnamespace AS schema,
+        SELECT s.*, pg_catalog.current_setting('hilo.node_id') <> '' AS has_id, e.extnamespace::pg_catalog.regnamespace AS schema,
                -- Every argument has its type, so that no other function fits better.
                'SELECT %1$s.hilo_alter(%2$L::%1$s.hilo_sequence, NULL::pg_catalog.int8, NULL::pg_catalog.int8, '
                '%3$L::pg_catalog.int8, %4$L::pg_catalog.int8, %5$L::pg_catalog.regtype, NULL::pg_catalog.bool, '
@@ -1455,7 +1612,8 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                    "hilo.prefetch" boolean, "hilo.window" bigint, fsync boolean, full_page_writes boolean, max_worker_processes bigint)
     ), readable AS MATERIALIZED (
         SELECT q.id, q.name, q.increment, q.min_value, q.max_value, q.cycle, q.gapless, q.owner, q.owned_by,
-               q.nodes, q.next_value, q.used_fraction, q.block_size
+               q.nodes, q.next_value, q.used_fraction, q.block_size,
+               EXISTS (SELECT FROM _hilo.sequence o WHERE o.id = q.id AND o.source IS NOT NULL) AS has_source
           FROM hilo.reserved q
     ), core_twin AS MATERIALIZED (
         SELECT r.id, r.name, r.block_size, c.oid::regclass::text AS twin, o.seqincrement AS increment,
@@ -1541,6 +1699,25 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          WHERE (v.known OR w.all_readable) AND (s.id IS NULL OR r.id IS NOT NULL)
     ), other_node AS MATERIALIZED (
         SELECT o.* FROM hilo.node_summaries() o
+    ), answered AS MATERIALIZED (
+        -- Each operand has its type, as above.
+        SELECT a.object, a.node, a.answer, a.failure
+          FROM state s
+         CROSS JOIN LATERAL hilo.node_answers(pg_catalog.format(
+                        'SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('
+                        '''name'', q.name, ''numbering'', q.numbering, ''source'', coalesce(b.source, b.name), '
+                        '''failing'', CASE WHEN b.state OPERATOR(pg_catalog.=) ''failing''::pg_catalog.text '
+                        'THEN b.last_error END, ''low'', q.min_value, ''high'', q.max_value, '
+                        '''group'', (SELECT l.groupid FROM pg_catalog.pg_dist_local_group l))) '
+                        'FROM pg_catalog.set_config(''lock_timeout'', ''2s'', true) CROSS JOIN %1$s.hilo_sequences q '
+                        'LEFT JOIN %1$s.hilo_stat_sources b ON b.name OPERATOR(pg_catalog.=) q.name', s.schema)) a
+    ), on_node AS MATERIALIZED (
+        SELECT a.object, e."group" AS node, e.name, e.numbering, e.source, e.failing,
+               e.low > e."group"::bigint << 48 AND e.high <= (e."group" + 1)::bigint << 48 AS is_apart,
+               e.high = (e."group" + 1)::bigint << 48 AS is_whole
+          FROM answered a
+         CROSS JOIN LATERAL pg_catalog.jsonb_to_recordset(NULLIF(a.answer, '')::jsonb)
+                            AS e (name text, numbering text, source text, failing text, low bigint, high bigint, "group" integer)
     ), unserved AS MATERIALIZED (
         SELECT c.*, v.node, v.value, v.failure, v.advice
           FROM in_use c
@@ -1990,7 +2167,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                              'TRUNCATE, may cause a value to be served twice',
                              pg_catalog.string_agg(w.name::text, ', ' ORDER BY w.name)),
            CASE WHEN pg_catalog.bool_and(t.oid IS NOT NULL) THEN 'Let them fire as before.'
-                ELSE 'Create those that were dropped, with the statements of sql/catalog.sql.' END,
+                ELSE 'Create those that were dropped, with the statements of sql/triggers.sql.' END,
            'ALTER TABLE _hilo.' || w.relation::text || ' ' || pg_catalog.string_agg(pg_catalog.format(
                CASE w.fires WHEN 'R' THEN 'ENABLE REPLICA TRIGGER %s'
                             WHEN 'A' THEN 'ENABLE ALWAYS TRIGGER %s'
@@ -2093,11 +2270,10 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                 THEN 'If distributed tables use them, set hilo.node_id = ''citus'' and hilo.node_count above all groups on '
                      'every node, SET hilo.on_every_node = on and run hilo_alter(..., restart_with => ...) here, with a '
                      'value beyond all that was reserved, and then hilo_create_on_all_nodes(name) for each.'
-                ELSE 'On every node of Citus, set hilo.node_id = ''citus'' and hilo.node_count to more than there will ever '
-                     'be groups, and reload.' END, NULL
+                ELSE 'On the coordinator run hilo_create_on_all_nodes(name) for each of them, after hilo_drop(name) here.' END, NULL
       FROM state s
       JOIN readable q ON NOT (q.min_value > s."group"::bigint << 48 AND q.max_value <= (s."group" + 1)::bigint << 48)
-                          AND (s.here <> s."group" OR q.nodes = 1)
+                          AND CASE WHEN s.here <> s."group" THEN NOT q.has_source ELSE q.nodes = 1 AND s.has_id END
      GROUP BY s.here, s."group"
      UNION ALL
     SELECT pg_catalog.format('group %s of Citus', s.here), 'warning',
@@ -2107,6 +2283,53 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
       FROM state s JOIN readable q ON q.nodes IS NULL AND NOT q.gapless
      WHERE s.of_citus AND COALESCE(s."group", s.here) = s.here
      GROUP BY s.here
+     UNION ALL
+    SELECT n.object, 'warning',
+           pg_catalog.format('lacks %s sequences, such as "%s", that are branches on other workers',
+                             pg_catalog.count(DISTINCT b.name), pg_catalog.min(b.name COLLATE "C")),
+           'Run hilo_create_on_all_nodes(name) on the coordinator for each of them.', NULL
+      FROM answered n
+      JOIN on_node b ON b.source IS NOT NULL AND b.node > 0 AND b.object <> n.object
+     WHERE n.node > 0 AND n.failure IS NULL
+       AND NOT EXISTS (SELECT FROM on_node h WHERE h.object = n.object AND h.name = b.name)
+     GROUP BY n.object
+     UNION ALL
+    SELECT n.object, 'warning',
+           pg_catalog.format('lacks %s sequences, such as "%s", of which others have bounds of their own',
+                             pg_catalog.count(DISTINCT b.name), pg_catalog.min(b.name COLLATE "C")),
+           'Create them there with bounds of that node''s own: docs/citus.md says how.', NULL
+      FROM answered n
+      -- An integer sequence lies within the bounds of group 0, and is no sign of anything.
+      JOIN on_node b ON b.source IS NULL AND b.is_apart AND b.is_whole AND b.object <> n.object
+     WHERE n.failure IS NULL
+       AND NOT EXISTS (SELECT FROM on_node h WHERE h.object = n.object AND h.name = b.name)
+     GROUP BY n.object
+     UNION ALL
+    SELECT n.object, 'error',
+           pg_catalog.format('does not serve %s sequences, such as "%s": they are no branches of the coordinator',
+                             pg_catalog.count(*), pg_catalog.min(n.name COLLATE "C")),
+           'Drop each of them there with hilo_drop, and run hilo_create_on_all_nodes(name) on the coordinator.', NULL
+      FROM on_node n
+     WHERE n.node > 0 AND n.source IS NULL AND NOT n.is_apart
+     GROUP BY n.object
+     UNION ALL
+    SELECT pg_catalog.format('sequence "%s"', n.name), 'warning',
+           pg_catalog.format('%s serves what it holds of an earlier numbering, and gets no more', n.object),
+           'Run hilo_create_on_all_nodes(name) on the coordinator.', NULL
+      FROM on_node n
+      JOIN on_node c ON c.node = 0 AND c.name = n.name
+     WHERE n.node > 0 AND pg_catalog.starts_with(n.source, '-- server citus')
+       AND pg_catalog.strpos(n.source, pg_catalog.quote_literal(c.numbering)) = 0
+     UNION ALL
+    SELECT pg_catalog.format('sequence "%s"', n.name), 'warning',
+           pg_catalog.format('%s gets no values of it: %s', n.object, n.failing),
+           'Remove the cause: the owner of the sequence must be able to log in at its source.', NULL
+      FROM on_node n
+     WHERE n.failing IS NOT NULL
+     UNION ALL
+    SELECT a.object, 'warning', pg_catalog.format('could not ask it: %s', a.failure),
+           'Find out why: the node must be running, and the role that calls hilo_check must be able to log in there.', NULL
+      FROM answered a WHERE a.failure IS NOT NULL
      UNION ALL
     SELECT o.object, 'warning', o.failure,
            'Find out why: the node must be running, and the role that calls hilo_check must be able to log in there. Until '
@@ -2466,17 +2689,19 @@ BEGIN ATOMIC
     ), every AS (
         SELECT c.oid AS relation, a.attname AS column_name, f.sequence, d.name, h.parent, s.several, s.elsewhere, s.objects,
                s.leader, pg_catalog.format('%s.%I', c.oid::regclass::text, a.attname) AS object,
+               CASE WHEN e.oid IS NULL THEN t.typdefault END AS of_domain, t.oid::regtype::text AS domain,
                (SELECT pg_catalog.min(x.extname::text) FROM pg_catalog.pg_depend e JOIN pg_catalog.pg_extension x ON x.oid = e.refobjid
                  WHERE e.classid = 1259::oid AND e.objid = c.oid AND e.refclassid = 3079::oid AND e.deptype = 'e') AS extension
           FROM pg_catalog.pg_class c
           JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0::smallint AND NOT a.attisdropped
           LEFT JOIN pg_catalog.pg_attrdef e ON e.adrelid = c.oid AND e.adnum = a.attnum
+          LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid AND t.typtype = 'd' AND c.relkind <> 'v'
           LEFT JOIN fed f ON f.relation = c.oid AND f.number = a.attnum
           LEFT JOIN heir h ON h.relation = c.oid AND h.number = a.attnum
           LEFT JOIN shared s ON s.sequence = f.sequence
           LEFT JOIN drawn d ON d.relation = c.oid AND d.number = a.attnum
          WHERE c.relnamespace = adoptable.schema AND c.relkind IN ('r', 'p', 'f', 'v')
-           AND (f.sequence IS NOT NULL OR d.name IS NOT NULL OR pg_catalog.pg_get_expr(e.adbin, e.adrelid) ~ 'nextval[(]')
+           AND (f.sequence IS NOT NULL OR d.name IS NOT NULL OR COALESCE(pg_catalog.pg_get_expr(e.adbin, e.adrelid), t.typdefault) ~ 'nextval[(]')
     )
     SELECT pg_catalog.row_number() OVER (
                -- The columns of a shared sequence follow the first of them.
@@ -2484,10 +2709,13 @@ BEGIN ATOMIC
                         e.object <> e.leader, e.object COLLATE "C") AS place,
            e.relation::regclass, e.column_name, e.sequence::regclass,
            e.leader IS NOT NULL AND e.parent IS NULL AND e.object <> e.leader, e.name,
-           CASE WHEN e.name IS NOT NULL OR e.parent IS NOT NULL THEN 'skip'
-                WHEN e.extension IS NOT NULL OR e.several AND e.elsewhere IS NOT NULL THEN 'refuse' END,
-           CASE WHEN e.name IS NOT NULL THEN 'hilo feeds it already'
+           CASE WHEN e.name IS NOT NULL OR e.parent IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]' THEN 'skip'
+                WHEN e.sequence IS NULL AND e.of_domain IS NOT NULL OR e.extension IS NOT NULL OR e.several AND e.elsewhere IS NOT NULL THEN 'refuse' END,
+           CASE WHEN e.name IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]' THEN 'hilo feeds it already'
                 WHEN e.parent IS NOT NULL THEN pg_catalog.format('it goes along with %s', e.parent::regclass::text)
+                WHEN e.sequence IS NULL AND e.of_domain IS NOT NULL
+                THEN pg_catalog.format('its domain %s has the default %s: use hilo_create, with the next value of the sequence, '
+                                       'and ALTER DOMAIN', e.domain, e.of_domain)
                 WHEN e.extension IS NOT NULL THEN pg_catalog.format('its table belongs to extension %I', e.extension)
                 WHEN e.several AND e.elsewhere IS NOT NULL
                 THEN pg_catalog.format('sequence %s feeds columns of other schemas too, such as %s: use hilo_adopt_sequence',
@@ -2502,12 +2730,12 @@ COMMENT ON FUNCTION hilo.adoptable(oid) IS
     'without trying. follows: it goes along with the row before it';
 
 CREATE FUNCTION hilo.try_adopt(
-    relation regclass, column_name name, sequence regclass, dry_run boolean, OUT name text, OUT failure text
+    relation regclass, column_name name, sequence regclass, dry_run boolean, OUT name text, OUT failure text, OUT said text
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_try_adopt_wrapper';
 COMMENT ON FUNCTION hilo.try_adopt(regclass, name, regclass, boolean) IS
-    'hilo_adopt for a column or, with a sequence, for all columns that it feeds. Returns the name of the new sequence, or the '
-    'error. dry_run: only checks what can be checked without a lock';
+    'hilo_adopt for a column or, with a sequence, for all columns that it feeds. Returns the name of the new sequence and what '
+    'hilo_adopt tells, or the error. dry_run: only checks what can be checked without a lock';
 
 CREATE FUNCTION hilo_adopt_all(schema name, dry_run boolean DEFAULT false)
     RETURNS TABLE (relation regclass, column_name name, name text, action text, detail text)
@@ -2519,14 +2747,14 @@ BEGIN ATOMIC
                CASE WHEN a.action IS NULL AND NOT a.follows THEN ARRAY(SELECT m FROM hilo.mentions(a.sequence::oid) m) END AS mentions
           FROM hilo.adoptable(pg_catalog.quote_ident(schema::text)::regnamespace::oid) a
     ), tried AS MATERIALIZED (
-        SELECT f.relation, f.sequence, f.old, f.mentions, t.name, t.failure
+        SELECT f.relation, f.sequence, f.old, f.mentions, t.name, t.failure, t.said
           FROM found f CROSS JOIN LATERAL hilo.try_adopt(f.relation, f.column_name, f.sequence, dry_run) t
          WHERE f.action IS NULL AND NOT f.follows
     )
     SELECT r.relation, r.column_name, r.name, r.action, r.detail
       FROM (SELECT f.place, 0 AS part, f.relation, f.column_name, COALESCE(f.name, t.name) AS name,
                    COALESCE(f.action, CASE WHEN t.failure IS NULL THEN 'adopt' ELSE 'refuse' END) AS action,
-                   COALESCE(t.failure, f.detail) AS detail
+                   COALESCE(t.failure, pg_catalog.concat_ws('; ', f.detail, CASE WHEN NOT f.follows THEN t.said END)) AS detail
               FROM found f
               LEFT JOIN tried t ON f.action IS NULL AND (t.relation::oid = f.relation::oid AND NOT f.follows OR t.sequence::oid = f.sequence::oid)
              UNION ALL
@@ -2541,8 +2769,9 @@ END;
 COMMENT ON FUNCTION hilo_adopt_all(name, boolean) IS
     'Calls hilo_adopt or hilo_adopt_sequence for each column of a schema that a sequence of Postgres feeds, and returns a '
     'row for each column that draws from any sequence. action: adopt; skip, if hilo feeds it already or it goes along with '
-    'the table that it inherits from; refuse, with the reason in detail; change, without a column, for what still names an '
-    'old sequence, as hilo_adopt_sequence lists it. dry_run: changes and locks nothing, and returns the same rows, as '
+    'the table that it inherits from; refuse, with the reason in detail, as for a column whose domain draws; change, '
+    'without a column, for what still names an old sequence, as hilo_adopt_sequence lists it. detail also says what '
+    'hilo_adopt says in notices and warnings. dry_run: changes and locks nothing, and returns the same rows, as '
     'far as that can be told without locks. Requires ownership of each table: the others are refused. Errors: 3F000 if the '
     'schema does not exist.';
 

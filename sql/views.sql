@@ -83,7 +83,9 @@ CREATE VIEW hilo_sequences WITH (security_barrier) AS
            COALESCE(s.recycled, 0::bigint) AS total_recycled,
            COALESCE(s.lost, 0::bigint) AS total_lost,
            COALESCE(s.errors, 0::bigint) AS total_errors,
-           s.numbering
+           s.numbering,
+           hilo.value_at(s.next_index, s.base, s.increment, s.min_value, s.max_value, s.cycle,
+                         s.node, s.nodes, s.stripe) AS next_value
       FROM hilo.reserved s;
 COMMENT ON VIEW hilo_sequences IS 'Sequences of this database that the current user may read';
 COMMENT ON COLUMN hilo_sequences.name IS 'Name';
@@ -123,6 +125,8 @@ COMMENT ON COLUMN hilo_sequences.total_wait_time IS 'As total_served, of hilo_st
 COMMENT ON COLUMN hilo_sequences.total_recycled IS 'As total_served, of hilo_stat_sequences.recycled';
 COMMENT ON COLUMN hilo_sequences.total_lost IS 'As total_served, of hilo_stat_sequences.lost';
 COMMENT ON COLUMN hilo_sequences.total_errors IS 'As total_served, of hilo_stat_sequences.errors';
+COMMENT ON COLUMN hilo_sequences.next_value IS
+    'Value that this server would reserve next; null: none is left, or it has no position yet';
 COMMENT ON COLUMN hilo_sequences.numbering IS
     'Which numbering this is: another one after hilo_setval, a restart, or a change of the increment, but not after hilo_advance';
 

@@ -33,8 +33,8 @@ pub fn create() -> &'static str {
              start_value beyond these."
         }
         (true, ..) => {
-            "Create it on each node of Citus with bounds of its own, or let \
-             hilo_create_on_all_nodes create it if hilo.node_id = 'citus': docs/citus.md says how."
+            "Run hilo_create_on_all_nodes on the coordinator of Citus, which makes it a branch on \
+             each worker. Or create it on each node with bounds of its own: docs/citus.md says how."
         }
         (false, _, 2..) => {
             "If another node has it, pass what hilo_node_summary() returns there to hilo_apply() \

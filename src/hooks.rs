@@ -92,9 +92,10 @@ unsafe extern "C-unwind" fn process_utility(
     unsafe {
         let node = (*statement).utilityStmt;
         copy_defaults::begins(node);
-        if (*node).type_ == pg_sys::NodeTag::T_CopyStmt && !read_only_tree {
-            restore_triggers::follow_tables(node.cast());
-        }
+        let statement = match (*node).type_ {
+            pg_sys::NodeTag::T_CopyStmt => restore_triggers::follow_tables(statement),
+            _ => statement,
+        };
         let belongings = match (*node).type_ {
             pg_sys::NodeTag::T_DropOwnedStmt | pg_sys::NodeTag::T_ReassignOwnedStmt => {
                 owners::before(node)

@@ -59,8 +59,8 @@ fn free(row: &str) -> String {
     )
 }
 
-/// Fails the test unless every number that this node has reserved of a sequence, which starts at 1 and
-/// rises by 1, was seen, is free, or is recorded as a gap, and only one of these.
+/// Fails the test unless every reserved number of this node was seen, is free, or is recorded as a
+/// gap, and only one of these. The sequence starts at 1 and rises by 1.
 ///
 /// The server's memory must hold nothing of the sequence: it has been restarted and no session has drawn since.
 #[track_caller]

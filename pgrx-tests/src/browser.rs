@@ -21,7 +21,7 @@ pub struct Browser {
     /// The page that is asked, once there is one.
     session: Option<Value>,
     calls: i64,
-    /// What the browser has told of the page without being asked: methods and their parameters.
+    /// The messages of the browser that nobody asked for: methods and their parameters.
     pub told: Vec<(String, Value)>,
 }
 

@@ -1,4 +1,4 @@
-//! What tests do with a connection to a server.
+//! The methods of a connection to a server that tests use.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,8 @@ impl Heard {
         self.0.lock().unwrap().push(report);
     }
 
-    /// What has arrived since the last call, in order. All that a statement causes arrives before its end.
+    /// The messages since the last call, in order. All that a statement causes arrives before its
+    /// end.
     pub fn take(&self) -> Vec<DbError> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
@@ -26,7 +27,7 @@ impl Heard {
     }
 }
 
-/// What tests do with a connection; an error of the server fails the test.
+/// The methods of a connection that tests use; an error of the server fails the test.
 pub trait ClientExt {
     /// Runs statements, and ignores what they return.
     fn run(&mut self, sql: &str);

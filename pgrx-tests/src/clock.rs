@@ -16,7 +16,7 @@ pub fn clock_library() -> Option<PathBuf> {
 /// A server's own wall clock.
 pub struct Clock {
     library: PathBuf,
-    /// What the library reads the time from.
+    /// The functions from which the library reads the time.
     file: PathBuf,
 }
 

@@ -94,6 +94,11 @@ impl Example {
         &self.places["pooler"]
     }
 
+    /// The settings that let PHP find a later version of the packages.
+    pub fn later(&self) -> String {
+        format!(":{}", self.places["later"].display())
+    }
+
     /// Runs `commands` in turn, each a program with its arguments, in a copy of the folder. `environment` says more
     /// than where `cluster` is, or something else.
     #[track_caller]
@@ -171,8 +176,8 @@ pub fn prepare(cluster: &Cluster, schema: &str) {
     client.run(&format!("ALTER DATABASE {DATABASE} SET search_path = \"$user\", public, {schema}"));
 }
 
-/// Does `work` while others draw from sequence `orders`, and then checks that neither they nor the table `orders`,
-/// which the work has filled, have a value twice.
+/// Does `work` while others draw from sequence `orders`. Then checks that neither they nor the
+/// table `orders`, which the work has filled, have a value twice.
 #[track_caller]
 pub fn while_others_draw(cluster: &Cluster, work: impl FnOnce()) {
     let mut client = cluster.connect_as(OWNER, DATABASE);

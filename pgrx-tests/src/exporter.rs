@@ -43,7 +43,7 @@ impl Exporter {
         Exporter { process, port }
     }
 
-    /// What it answers, or nothing while it does not.
+    /// Its answer, or nothing while there is none.
     pub fn metrics(&self) -> String {
         let mut page = String::new();
         if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
@@ -55,7 +55,7 @@ impl Exporter {
         page
     }
 
-    /// What it answers as soon as that contains all of `awaited`.
+    /// Its answer as soon as that contains all of `awaited`.
     #[track_caller]
     pub fn page(&self, awaited: &[&str]) -> String {
         let mut page = String::new();

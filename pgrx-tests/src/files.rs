@@ -90,7 +90,7 @@ fn has_room(directory: &str) -> bool {
 }
 
 /// Starts the process that stops every server below `root` and removes `root` as soon as this
-/// process has ended: after its last test, but also when it was interrupted or killed.
+/// process has ended. It also does so if this one was interrupted or killed.
 fn guard(root: &Path) -> ChildStdin {
     const SCRIPT: &str = r#"
         trap '' HUP INT TERM

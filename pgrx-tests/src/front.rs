@@ -1,4 +1,4 @@
-//! What stands between a client and a cluster: a pooler, or a TCP port.
+//! A layer between a client and a cluster: a pooler, or a TCP port.
 
 use std::ffi::OsString;
 use std::fs;

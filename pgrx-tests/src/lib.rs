@@ -1,8 +1,8 @@
 //! Real Postgres clusters for tests that need commits, crashes and more than one server.
 //!
 //! A test starts a [`Cluster`], connects to it with [`Cluster::connect`], and does to it what an
-//! operator or an accident would do. A cluster that goes out of scope stops, removes its files, and
-//! fails its test if the server's log contains a crash that the test did not expect.
+//! operator or an accident would do. A cluster that goes out of scope stops and removes its files.
+//! It fails its test if the server's log contains a crash that the test did not expect.
 
 mod accounting;
 pub mod browser;
@@ -15,6 +15,7 @@ pub mod extension;
 mod faults;
 mod files;
 pub mod front;
+mod link;
 mod load;
 mod log;
 mod markdown;
@@ -34,6 +35,7 @@ pub use accounting::{assert_accounted, assert_unique, taken, write_free_ranges};
 pub use client::{ClientExt, Heard, Refusal};
 pub use clock::clock_library;
 pub use cluster::{Builder, Cluster, Mode};
+pub use link::Link;
 pub use load::{Load, Source};
 pub use markdown::{anchors, blocks, links};
 pub use oracle::{Order, Seen, Session, Way};

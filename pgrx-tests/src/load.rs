@@ -27,8 +27,8 @@ impl Source {
         Source { order: Some(Order::default()), ..Source::new(name, Way::Rising) }
     }
 
-    /// Creates three sequences of different kinds in the database `postgres`: one that leaves all
-    /// sizes to hilo, an ordered one, and one that falls in steps of three and small fixed blocks.
+    /// Creates three sequences of different kinds in the database `postgres`. One leaves all sizes
+    /// to hilo, one is ordered, and one falls in steps of three and small fixed blocks.
     #[track_caller]
     pub fn three_kinds(cluster: &Cluster) -> [Source; 3] {
         cluster.connect("postgres").run(
@@ -89,9 +89,9 @@ impl Load {
         });
     }
 
-    /// Draws in the database `postgres`, in transactions of all isolation levels of which about
-    /// half are rolled back, and returns when every session has drawn its share. A statement that
-    /// fails fails the test.
+    /// Draws in the database `postgres`, in transactions of all isolation levels, and rolls about
+    /// half of them back. Returns when every session has drawn its share. A statement that fails
+    /// fails the test.
     pub fn run(&self, cluster: &Cluster, sources: &[Source]) {
         thread::scope(|scope| {
             for number in 0..self.sessions {
@@ -151,7 +151,7 @@ const BEGIN: [&str; 4] = [
     "BEGIN ISOLATION LEVEL SERIALIZABLE",
 ];
 
-/// What one connection uses to draw from one sequence.
+/// The means by which one connection draws from one sequence.
 struct Lane<'a> {
     source: &'a Source,
     statement: Statement,

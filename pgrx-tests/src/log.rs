@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard};
 
-/// What a test does on purpose, and may therefore be in the log.
+/// Messages that a test causes on purpose, and that may therefore be in the log.
 #[derive(Default)]
 struct Tolerance {
     crash: bool,

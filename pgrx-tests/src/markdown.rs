@@ -1,4 +1,4 @@
-//! What the documents print, and where their links lead.
+//! The code that the documents print, and the targets of their links.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What the clients have seen, kept outside the server, and checks of what no server may do.
+//! The values that clients have seen, kept outside the server, and checks of what no server may do.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

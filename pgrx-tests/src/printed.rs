@@ -1,7 +1,8 @@
 //! A script whose comments say what its statements return: `SELECT hilo_nextval('orders');   -- 1`.
 //!
-//! What stands between `--` and a colon or the end of the line is what psql prints, with `, ` between columns and between
-//! rows, or `ERROR` and an SQLSTATE. It has no spaces but these; all other comments are prose.
+//! The text between `--` and a colon or the end of the line is what psql prints, or `ERROR` and an
+//! SQLSTATE. There is `, ` between columns and between rows. It has no spaces but these; all other
+//! comments are prose.
 
 use crate::cluster::Cluster;
 use crate::server::run;
@@ -61,7 +62,7 @@ fn mark(script: &str) -> (String, Vec<(&str, &str)>) {
     (marked.join("\n") + "\n", expected)
 }
 
-/// What the comment of a line says that the statement returns.
+/// The result of a statement according to the comment of its line.
 fn promise(line: &str) -> Option<&str> {
     let comment = line.rsplit_once("-- ")?.1;
     let said = comment.split(": ").next()?.trim();
@@ -70,7 +71,7 @@ fn promise(line: &str) -> Option<&str> {
     (!prose).then_some(said)
 }
 
-/// What a statement returned, from what follows its first mark.
+/// The result of a statement, from the text after its first mark.
 fn result(printed: &str) -> String {
     let (rows, end) = printed.split_once(END).expect("the statement ends");
     let state = end.lines().next().unwrap_or_default().trim();

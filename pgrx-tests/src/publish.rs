@@ -10,7 +10,8 @@ impl Builder {
         self.config("wal_level", "logical").config("wal_receiver_status_interval", "1s")
     }
 
-    /// One of several nodes that serve the same sequences. What a test defines on one of them, it defines on all.
+    /// One of several nodes that serve the same sequences. A test defines on all of them what it
+    /// defines on one.
     pub fn node(self, id: usize, count: usize) -> Builder {
         self.config("hilo.node_id", &id.to_string())
             .config("hilo.node_count", &count.to_string())

@@ -16,9 +16,9 @@ pub enum Cases {
 }
 
 impl Cluster {
-    /// Runs all the cases in `folder`, in the order of their names, in their own database with
-    /// hilo in it, and fails the test with the difference from `expected`. With
-    /// `UPDATE_EXPECT=1` in the environment the output becomes the expected output.
+    /// Runs all the cases in `folder`, in the order of their names, in their own database with hilo
+    /// in it. Fails the test with the difference from `expected`. With `UPDATE_EXPECT=1` in the
+    /// environment the output becomes the expected output.
     #[track_caller]
     pub fn run_cases(&self, kind: Cases, folder: &Path) {
         let (runner, cases, extension) = match kind {

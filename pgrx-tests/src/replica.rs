@@ -95,7 +95,11 @@ impl Cluster {
     #[track_caller]
     pub fn promote(&self) {
         let mut client = self.connect("postgres");
-        let done: bool = client.one("SELECT pg_promote(true, 60)");
-        assert!(done, "{} was not promoted\n{}", self.name, self.log.tail());
+        // Without its own wait: what it replays could cancel a long query.
+        client.run("SELECT pg_promote(false)");
+        wait_until(&format!("{} is promoted", self.name), LONG, || {
+            let is_standby = client.query_one("SELECT pg_is_in_recovery()", &[]);
+            is_standby.is_ok_and(|row| !row.get::<_, bool>(0))
+        });
     }
 }

@@ -18,7 +18,7 @@ impl Cluster {
         command
     }
 
-    /// What psql prints, unaligned and without headings; its first error fails the test.
+    /// The output of psql, unaligned and without headings; its first error fails the test.
     #[track_caller]
     pub fn psql(&self, database: &str, sql: &str) -> String {
         let mut psql = self.tool("psql", database);

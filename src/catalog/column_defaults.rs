@@ -13,7 +13,7 @@ use pgrx::varlena;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::dependents::{self, DEFAULTS as ATTRDEF};
 use crate::catalog::name::{Name, escape_for_message};
-use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{Row, Table, bytes_of, next_command};
 use crate::catalog::{catalog_oids, type_named, version};
 use crate::errors::{HiloError, OrRaise};
@@ -185,7 +185,7 @@ impl Stored {
     /// The newest version of the row; `None` if the row no longer exists.
     fn read(table: &Table, attrdef: pg_sys::Oid) -> Option<Stored> {
         let key = [(attrdef::OID, Match::Oid(attrdef))];
-        let row = table.find(ATTRDEF_BY_OID, &key, Snapshot::Catalog)?;
+        let row = table.find(ATTRDEF_BY_OID, &key)?;
         let (relid, attnum) = (row.oid(attrdef::RELATION), row.int4(attrdef::COLUMN) as i16);
         Some(Stored { default: ColumnDefault { attrdef, relid, attnum }, row })
     }

@@ -1,130 +1,56 @@
-//! The columns of hilo's tables by their attribute numbers, as sql/catalog.sql has them. A release
-//! adds columns at a table's end, so a number never changes.
+//! The columns of hilo's tables, as sql/catalog.sql has them. A release adds columns at a table's
+//! end, so a number never changes.
 
-pub mod sequence {
-    pub const ID: i16 = 1;
-    pub const NAME: i16 = 2;
-    pub const DATA_TYPE: i16 = 3;
-    pub const START_VALUE: i16 = 4;
-    pub const INCREMENT: i16 = 5;
-    pub const MIN_VALUE: i16 = 6;
-    pub const MAX_VALUE: i16 = 7;
-    pub const CYCLE: i16 = 8;
-    pub const ORDERED: i16 = 9;
-    pub const BLOCK_SIZE: i16 = 10;
-    pub const SLICE_SIZE: i16 = 11;
-    pub const KEY_FORMAT: i16 = 12;
-    pub const OWNER: i16 = 13;
-    pub const CREATED_AT: i16 = 14;
-    pub const OWNED_BY: i16 = 15;
-    pub const GAPLESS: i16 = 16;
-    pub const HIGHEST_NODE: i16 = 17;
-    pub const SOURCE: i16 = 18;
-    pub const RESERVE_AHEAD: i16 = 19;
-    /// The number of columns.
-    pub const COUNT: usize = 19;
+/// Numbers the columns of tables, from 1 on, in the order in which they stand here.
+macro_rules! columns {
+    ($($(#[$doc:meta])* $table:ident { $first:ident $($next:ident)* })+) => { $(
+        $(#[$doc])*
+        #[allow(dead_code)]
+        pub mod $table {
+            columns!(@ 1, $first $($next)*);
+        }
+    )+ };
+    (@ $at:expr, $column:ident $($next:ident)*) => {
+        pub const $column: i16 = $at;
+        columns!(@ $at + 1, $($next)*);
+    };
+    (@ $end:expr,) => {
+        /// The number of columns.
+        pub const WIDTH: usize = $end - 1;
+    };
 }
 
-pub mod source {
-    pub const SEQUENCE: i16 = 1;
-    pub const NODE: i16 = 2;
-    pub const REQUEST: i16 = 3;
-    pub const WANTED: i16 = 4;
-    pub const REQUESTED_AT: i16 = 5;
-    pub const SYSTEM_ID: i16 = 6;
-    pub const TIMELINE: i16 = 7;
-    pub const REQUESTED: i16 = 8;
-    pub const RECEIVED: i16 = 9;
-    pub const FIRST_VALUE: i16 = 10;
-    pub const LAST_VALUE: i16 = 11;
-    pub const OWN_FIRST: i16 = 12;
-    pub const OWN_LAST: i16 = 13;
-    pub const LATENCY: i16 = 14;
-    pub const FAILURES: i16 = 15;
-    pub const LAST_ERROR: i16 = 16;
-    pub const LAST_ERROR_AT: i16 = 17;
-    pub const DATABASE: i16 = 18;
-    /// The number of columns.
-    pub const COUNT: usize = 18;
-}
-
-pub mod position {
-    pub const SEQUENCE: i16 = 1;
-    pub const NODE: i16 = 2;
-    pub const EPOCH: i16 = 3;
-    pub const BASE: i16 = 4;
-    pub const NEXT_INDEX: i16 = 5;
-    pub const SETTLED_INDEX: i16 = 6;
-    pub const INCARNATION: i16 = 7;
-    pub const NODES: i16 = 8;
-    pub const STRIPE: i16 = 9;
-    pub const SYSTEM_ID: i16 = 10;
-    pub const TIMELINE: i16 = 11;
-    pub const SKIP: i16 = 12;
-    /// The first of the counters, which stand last, in the order of `shared::totals`.
-    pub const SERVED: i16 = 13;
-    /// The number of columns.
-    pub const COUNT: usize = 12 + crate::shared::totals::COUNT;
-}
-
-pub mod free_range {
-    pub const SEQUENCE: i16 = 1;
-    pub const NODE: i16 = 2;
-    pub const EPOCH: i16 = 3;
-    pub const FIRST_INDEX: i16 = 4;
-    pub const END_INDEX: i16 = 5;
-    pub const INCARNATION: i16 = 6;
-    /// The number of columns.
-    pub const COUNT: usize = 6;
-}
-
-pub mod gap {
-    pub const SEQUENCE: i16 = 1;
-    pub const NODE: i16 = 2;
-    pub const FIRST_VALUE: i16 = 3;
-    pub const LAST_VALUE: i16 = 4;
-    pub const COUNT: i16 = 5;
-    pub const REASON: i16 = 6;
-    pub const RECORDED_AT: i16 = 7;
-    pub const NAME: i16 = 8;
-    pub const RELEASED_FROM: i16 = 9;
-    /// The number of columns.
-    pub const WIDTH: usize = 9;
-}
-
-pub mod lease {
-    pub const LEASE: i16 = 1;
-    pub const SEQUENCE: i16 = 2;
-    pub const NODE: i16 = 3;
-    pub const EPOCH: i16 = 4;
-    pub const FIRST_INDEX: i16 = 5;
-    pub const END_INDEX: i16 = 6;
-    pub const NEXT_INDEX: i16 = 7;
-    pub const FIRST_VALUE: i16 = 8;
-    pub const INCREMENT: i16 = 10;
-    pub const HOLDER: i16 = 11;
-    pub const ROLE: i16 = 12;
-    pub const EXPIRES_AT: i16 = 15;
-    pub const ENDED: i16 = 16;
-    pub const ENDED_AT: i16 = 17;
-    pub const DUE_AT: i16 = 18;
-    pub const SYSTEM_ID: i16 = 19;
-    pub const TIMELINE: i16 = 20;
-    pub const PASSED: i16 = 21;
-    /// The number of columns.
-    pub const COUNT: usize = 21;
-}
-
-pub mod privilege {
-    pub const SEQUENCE: i16 = 1;
-    pub const GRANTEE: i16 = 2;
-    pub const PRIVILEGE: i16 = 3;
-    pub const GRANTOR: i16 = 4;
-}
-
-pub mod default_privilege {
-    pub const OWNER: i16 = 1;
-    pub const PATTERN: i16 = 2;
-    pub const GRANTEE: i16 = 3;
-    pub const PRIVILEGE: i16 = 4;
+columns! {
+    sequence {
+        ID NAME DATA_TYPE START_VALUE INCREMENT MIN_VALUE MAX_VALUE CYCLE ORDERED BLOCK_SIZE
+        SLICE_SIZE KEY_FORMAT OWNER CREATED_AT OWNED_BY GAPLESS HIGHEST_NODE SOURCE
+        RESERVE_AHEAD
+    }
+    source {
+        SEQUENCE NODE REQUEST WANTED REQUESTED_AT SYSTEM_ID TIMELINE REQUESTED RECEIVED
+        FIRST_VALUE LAST_VALUE OWN_FIRST OWN_LAST LATENCY FAILURES LAST_ERROR LAST_ERROR_AT
+        DATABASE
+    }
+    position {
+        SEQUENCE NODE EPOCH BASE NEXT_INDEX SETTLED_INDEX INCARNATION NODES STRIPE SYSTEM_ID
+        TIMELINE SKIP SERVED SLICES BLOCKS_RESERVED BLOCKS_PREFETCHED WAITS WAIT_TIME
+        RECYCLED LOST ERRORS
+    }
+    free_range {
+        SEQUENCE NODE EPOCH FIRST_INDEX END_INDEX INCARNATION
+    }
+    gap {
+        SEQUENCE NODE FIRST_VALUE LAST_VALUE COUNT REASON RECORDED_AT NAME RELEASED_FROM
+    }
+    lease {
+        LEASE SEQUENCE NODE EPOCH FIRST_INDEX END_INDEX NEXT_INDEX FIRST_VALUE LAST_VALUE
+        INCREMENT HOLDER ROLE CLIENT_ADDR LEASED_AT EXPIRES_AT ENDED ENDED_AT DUE_AT
+        SYSTEM_ID TIMELINE PASSED
+    }
+    privilege {
+        SEQUENCE GRANTEE PRIVILEGE GRANTOR
+    }
+    default_privilege {
+        OWNER PATTERN GRANTEE PRIVILEGE
+    }
 }

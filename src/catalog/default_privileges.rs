@@ -8,10 +8,11 @@ use pgrx::pg_sys;
 
 use crate::catalog::columns::default_privilege as column;
 use crate::catalog::definitions::Sequence;
+use crate::catalog::own::{self, Own};
 use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::roles;
+use crate::catalog::scan::Match;
 use crate::catalog::table::{Row, Table, next_command, text_datum};
-use crate::catalog::{CatalogOids, catalog_oids, roles};
 use crate::errors::{HiloError, OrRaise};
 
 /// Which new sequences get a privilege: those of `owner` whose names match `pattern`, as LIKE
@@ -24,12 +25,11 @@ pub struct Which<'a> {
 
 /// A lock that only its own kind and changes of the table's definition wait for; it ends with the
 /// transaction.
-fn lock(ids: &CatalogOids) -> Result<Table, HiloError> {
+fn lock() -> Result<Table, HiloError> {
+    let table = Own::DefaultPrivilege.oid()?;
     // SAFETY: takes a lock inside a transaction; any OID can be locked.
-    unsafe {
-        pg_sys::LockRelationOid(ids.default_privilege, pg_sys::ShareUpdateExclusiveLock as _);
-    }
-    Table::write(ids.default_privilege)
+    unsafe { pg_sys::LockRelationOid(table, pg_sys::ShareUpdateExclusiveLock as _) }
+    Own::DefaultPrivilege.write()
 }
 
 fn keys<'a>(which: Which<'a>, grantee: pg_sys::Oid, name: &'a str) -> [(i16, Match<'a>); 4] {
@@ -43,12 +43,11 @@ fn keys<'a>(which: Which<'a>, grantee: pg_sys::Oid, name: &'a str) -> [(i16, Mat
 
 /// Adds those privileges of `set` that are not there yet.
 pub fn grant(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
-    let ids = catalog_oids()?;
     roles::depend_on(which.owner)?;
     roles::depend_on(grantee)?;
-    let table = lock(&ids)?;
+    let table = lock()?;
     for name in set.names() {
-        table.ensure(ids.default_privilege_pkey, &keys(which, grantee, name), &[]);
+        table.ensure(own::DEFAULT_PRIVILEGE_PKEY, &keys(which, grantee, name), &[]);
     }
     next_command();
     Ok(())
@@ -56,10 +55,9 @@ pub fn grant(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), 
 
 /// Removes those privileges of `set` that are there.
 pub fn revoke(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
-    let ids = catalog_oids()?;
-    let table = lock(&ids)?;
+    let table = lock()?;
     for name in set.names() {
-        table.delete_all(ids.default_privilege_pkey, &keys(which, grantee, name));
+        table.delete_all(own::DEFAULT_PRIVILEGE_PKEY, &keys(which, grantee, name));
     }
     next_command();
     Ok(())
@@ -67,11 +65,10 @@ pub fn revoke(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(),
 
 /// Gives a new sequence the privileges that the sequences of its owner start with.
 pub fn apply(sequence: &Sequence) -> Result<(), HiloError> {
-    let ids = catalog_oids()?;
-    let table = Table::read(ids.default_privilege)?;
+    let table = Own::DefaultPrivilege.read()?;
     let keys = [(column::OWNER, Match::Oid(sequence.owner))];
     let mut granted = false;
-    table.scan(ids.default_privilege_pkey, &keys, Snapshot::Catalog, |row| {
+    table.scan(own::DEFAULT_PRIVILEGE_PKEY, &keys, |row| {
         let grantee = row.oid(column::GRANTEE);
         let set = row.text(column::PRIVILEGE).as_deref().and_then(Privileges::named);
         // The owner has every privilege anyway.
@@ -130,12 +127,12 @@ pub fn check_pattern(pattern: &[u8]) -> Result<(), HiloError> {
 }
 
 /// The rows of the table that mention a role, as owner or as grantee.
-fn mentions(ids: &CatalogOids, table: &Table, role: pg_sys::Oid, mut visit: impl FnMut(Row)) {
+fn mentions(table: &Table, role: pg_sys::Oid, mut visit: impl FnMut(Row)) {
     for (index, column) in [
-        (ids.default_privilege_pkey, column::OWNER),
-        (ids.default_privilege_grantee_idx, column::GRANTEE),
+        (own::DEFAULT_PRIVILEGE_PKEY, column::OWNER),
+        (own::DEFAULT_PRIVILEGE_GRANTEE_IDX, column::GRANTEE),
     ] {
-        table.scan(index, &[(column, Match::Oid(role))], Snapshot::Catalog, |row| {
+        table.scan(index, &[(column, Match::Oid(role))], |row| {
             visit(row);
             true
         });
@@ -148,9 +145,8 @@ fn mentions(ids: &CatalogOids, table: &Table, role: pg_sys::Oid, mut visit: impl
 /// would get. Nobody can add one meanwhile. For a role that has none, no lock is held.
 pub fn forget(role: pg_sys::Oid) -> Result<(), HiloError> {
     if !mentioning(role)?.is_empty() {
-        let ids = catalog_oids()?;
-        let table = lock(&ids)?;
-        mentions(&ids, &table, role, |row| table.delete(&row));
+        let table = lock()?;
+        mentions(&table, role, |row| table.delete(&row));
     }
     Ok(())
 }
@@ -158,8 +154,7 @@ pub fn forget(role: pg_sys::Oid) -> Result<(), HiloError> {
 /// The default privileges that keep a role from being dropped, as messages name them.
 pub fn mentioning(role: pg_sys::Oid) -> Result<Vec<String>, HiloError> {
     let (mut owns, mut gets) = (false, false);
-    let ids = catalog_oids()?;
-    mentions(&ids, &Table::read(ids.default_privilege)?, role, |row| {
+    mentions(&Own::DefaultPrivilege.read()?, role, |row| {
         owns |= row.oid(column::OWNER) == role;
         gets |= row.oid(column::GRANTEE) == role;
     });
@@ -170,11 +165,10 @@ pub fn mentioning(role: pg_sys::Oid) -> Result<Vec<String>, HiloError> {
 
 /// Whether the table already has the row.
 pub fn is_recorded(row: &Row) -> Result<bool, HiloError> {
-    let ids = catalog_oids()?;
     let name = row.text(column::PRIVILEGE).unwrap_or_default();
     let pattern = row.name(column::PATTERN);
     let which = Which { owner: row.oid(column::OWNER), pattern: &pattern };
     let keys = keys(which, row.oid(column::GRANTEE), &name);
-    let table = Table::read(ids.default_privilege)?;
-    Ok(table.find(ids.default_privilege_pkey, &keys, Snapshot::Catalog).is_some())
+    let table = Own::DefaultPrivilege.read()?;
+    Ok(table.find(own::DEFAULT_PRIVILEGE_PKEY, &keys).is_some())
 }

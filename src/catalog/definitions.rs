@@ -8,12 +8,12 @@ use hilo_core::options::{DataType, Definition};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::columns::sequence as column;
 use crate::catalog::name::Name;
-use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::own::{self, Own};
+use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{LockWait, Row, RowLock, Table, text_datum};
-use crate::catalog::{CatalogOids, catalog_oids, relation_named, roles};
-use crate::errors::{HiloError, OrRaise};
+use crate::catalog::{relation_named, roles};
+use crate::errors::HiloError;
 use crate::process::ffi;
-use crate::process::memory::TryGrow;
 use crate::shared::random_id;
 
 /// A row of `_hilo.sequence`.
@@ -77,7 +77,7 @@ impl Sequence {
         }
     }
 
-    pub fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
+    pub fn values(&self) -> [Option<pg_sys::Datum>; column::WIDTH] {
         let def = &self.definition;
         [
             Some(self.id.0.into()),
@@ -127,17 +127,16 @@ pub fn data_type_from(oid: pg_sys::Oid) -> Option<DataType> {
 
 /// The sequence that has this name now, whatever the transaction's snapshot.
 pub fn by_name(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
-    let ids = catalog_oids()?;
-    let table = Table::read(ids.sequence)?;
+    let table = Own::Sequence.read()?;
     let keys = [(column::NAME, Match::Text(name))];
-    let row = table.find(ids.sequence_name_key, &keys, Snapshot::Catalog);
+    let row = table.find(own::SEQUENCE_NAME_KEY, &keys);
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
 /// The sequence that has this id now.
-pub fn by_id(ids: &CatalogOids, id: SequenceId) -> Result<Option<Sequence>, HiloError> {
-    let table = Table::read(ids.sequence)?;
-    let row = table.find(ids.sequence_pkey, &[(column::ID, Match::Int8(id.0))], Snapshot::Catalog);
+pub fn by_id(id: SequenceId) -> Result<Option<Sequence>, HiloError> {
+    let table = Own::Sequence.read()?;
+    let row = table.find(own::SEQUENCE_PKEY, &[(column::ID, Match::Int8(id.0))]);
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
@@ -153,22 +152,16 @@ fn owned_between(relid: pg_sys::Oid, attnum: Option<i16>) -> (i64, i64) {
 
 /// The sequences that a column owns or, if `attnum` is `None`, any column of the table.
 pub fn owned_by_column(
-    ids: &CatalogOids,
     relid: pg_sys::Oid,
     attnum: Option<i16>,
 ) -> Result<Vec<Sequence>, HiloError> {
     let (after, before) = owned_between(relid, attnum);
-    let table = Table::read(ids.sequence)?;
+    let table = Own::Sequence.read()?;
     let keys = [
         (column::OWNED_BY, Match::Int8Greater(after)),
         (column::OWNED_BY, Match::Int8Less(before)),
     ];
-    let mut found = Vec::new();
-    table.scan(ids.sequence_owned_by_idx, &keys, Snapshot::Catalog, |row| {
-        found.try_push(Sequence::from_row(&row)).or_raise();
-        true
-    });
-    Ok(found)
+    table.collect(own::SEQUENCE_OWNED_BY_IDX, &keys, |row| Some(Sequence::from_row(row)))
 }
 
 /// Whether a column, or any column of the table, owns a sequence in a database whose objects are of
@@ -184,32 +177,21 @@ pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<
     let (after, before) = owned_between(relid, attnum);
     let keys = [(column, Match::Int8Greater(after)), (column, Match::Int8Less(before))];
     let by_owned = Index::Named(c"sequence_owned_by_idx");
-    Ok(Table::read(table)?.find(by_owned, &keys, Snapshot::Catalog).is_some())
+    Ok(Table::read(table)?.find(by_owned, &keys).is_some())
 }
 
-/// Visits all sequences that exist now, until `visit` returns false.
-pub fn each(mut visit: impl FnMut(Sequence) -> bool) -> Result<(), HiloError> {
-    let ids = catalog_oids()?;
-    let table = Table::read(ids.sequence)?;
-    table.scan(ids.sequence_pkey, &[], Snapshot::Catalog, |row| {
-        let sequence = Sequence::from_row(&row);
-        row.free();
-        visit(sequence)
-    });
-    Ok(())
+/// Collects what `of` makes of each sequence that exists now.
+pub fn collect<T>(mut of: impl FnMut(Sequence) -> Option<T>) -> Result<Vec<T>, HiloError> {
+    Own::Sequence.read()?.collect(own::SEQUENCE_PKEY, &[], |row| of(Sequence::from_row(row)))
 }
 
 /// The ids among the `most` sequences whose names follow that of `id`, without gapless ones. The
 /// order is that of the names' bytes.
-pub fn following(
-    ids: &CatalogOids,
-    id: SequenceId,
-    most: usize,
-) -> Result<Vec<SequenceId>, HiloError> {
+pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloError> {
     let (mut found, mut left) = (Vec::new(), most);
-    let Some(before) = by_id(ids, id)? else { return Ok(found) };
+    let Some(before) = by_id(id)? else { return Ok(found) };
     let after = [(column::NAME, Match::TextGreater(&before.name))];
-    Table::read(ids.sequence)?.scan(ids.sequence_name_key, &after, Snapshot::Catalog, |row| {
+    Own::Sequence.read()?.scan(own::SEQUENCE_NAME_KEY, &after, |row| {
         if !row.bool(column::GAPLESS) {
             found.push(SequenceId(row.int8(column::ID)));
         }
@@ -223,7 +205,7 @@ pub fn following(
 /// Adds a row. If its name is taken, a unique violation is raised.
 pub(super) fn insert(sequence: &Sequence) -> Result<(), HiloError> {
     roles::depend_on(sequence.owner)?;
-    Table::write(catalog_oids()?.sequence)?.insert(&mut sequence.values());
+    Own::Sequence.write()?.insert(&mut sequence.values());
     Ok(())
 }
 
@@ -248,13 +230,9 @@ impl LockedSequence {
 }
 
 /// Locks the row of a sequence.
-pub fn lock(
-    oids: &CatalogOids,
-    id: SequenceId,
-    wait: LockWait,
-) -> Result<RowLock<LockedSequence>, HiloError> {
-    let table = Table::write(oids.sequence)?;
-    let found = table.find_locked(oids.sequence_pkey, &[(column::ID, Match::Int8(id.0))], wait);
+pub fn lock(id: SequenceId, wait: LockWait) -> Result<RowLock<LockedSequence>, HiloError> {
+    let table = Own::Sequence.write()?;
+    let found = table.find_locked(own::SEQUENCE_PKEY, &[(column::ID, Match::Int8(id.0))], wait);
     Ok(found.map(|row| {
         let sequence = Sequence::from_row(&row);
         LockedSequence { table, row, sequence }
@@ -264,7 +242,7 @@ pub fn lock(
 /// The same, and waits while another transaction changes the row. `None`: the sequence does not
 /// exist.
 pub fn lock_existing(id: SequenceId) -> Result<Option<LockedSequence>, HiloError> {
-    Ok(match lock(&catalog_oids()?, id, LockWait::Block)? {
+    Ok(match lock(id, LockWait::Block)? {
         RowLock::Locked(locked) => Some(locked),
         RowLock::Missing | RowLock::Skipped => None,
     })

@@ -13,10 +13,10 @@ use pgrx::pg_sys;
 use hilo_core::numbers::{Epoch, Index, SequenceId};
 
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::node;
+use crate::catalog::own::{self, Own};
 use crate::catalog::positions::{Position, keys, server, written};
-use crate::catalog::scan::Snapshot;
 use crate::catalog::table::{LockWait, Row, RowLock, Table};
-use crate::catalog::{CatalogOids, catalog_oids, node};
 use crate::errors::HiloError;
 
 /// A position that this transaction has locked.
@@ -47,20 +47,19 @@ pub struct Locked {
 /// was read before a version of the row is locked is the one that the version belongs to. The
 /// position of an ordinary sequence, which its worker needs, is never locked here.
 pub fn lock(
-    ids: &CatalogOids,
     id: SequenceId,
     known: Epoch,
     root: Option<pg_sys::ItemPointerData>,
 ) -> Result<Option<Locked>, HiloError> {
     let node = node::Here::read()?.id;
-    let table = Table::write(ids.position)?;
+    let table = Own::Position.write()?;
     let (sequence, root) = (Cell::new(None), Cell::new(root));
     let in_chain = || {
         let found = table.in_chain(root.get()?).map(|row| (Position::from_row(&row), row));
         found.filter(|(at, _)| (at.sequence, at.node) == (id, node)).map(|(_, row)| row)
     };
     let in_index = || {
-        let row = table.find(ids.position_pkey, &keys(id, node), Snapshot::Catalog)?;
+        let row = table.find(own::POSITION_PKEY, &keys(id, node))?;
         root.set(table.root_of(&row));
         Some(row)
     };
@@ -70,7 +69,7 @@ pub fn lock(
             sequence.set(None);
             return Some(row);
         }
-        let found = definitions::by_id(ids, id).ok()??;
+        let found = definitions::by_id(id).ok()??;
         let gapless = found.definition.gapless;
         sequence.set(Some(found));
         gapless.then_some(row)
@@ -133,10 +132,7 @@ impl Counter {
         let row = match table.at(self.place).filter(|row| self.is_at(row)) {
             Some(row) => row,
             None => {
-                let ids = catalog_oids()?;
-                let Some(row) =
-                    table.find(ids.position_pkey, &keys(sequence, node), Snapshot::Catalog)
-                else {
+                let Some(row) = table.find(own::POSITION_PKEY, &keys(sequence, node)) else {
                     return Ok(());
                 };
                 if !self.is_at(&row) {

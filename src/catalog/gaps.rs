@@ -7,15 +7,15 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{SequenceId, Timestamp};
 use hilo_core::range::Range;
 
-use crate::catalog::CatalogOids;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::columns::gap as column;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::name::Name;
 use crate::catalog::node;
+use crate::catalog::own::{self, Own};
 use crate::catalog::positions::Position;
-use crate::catalog::scan::{Match, Snapshot};
-use crate::catalog::table::{Row, Table, next_command, text_datum};
+use crate::catalog::scan::Match;
+use crate::catalog::table::{Row, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
@@ -45,13 +45,9 @@ pub struct GapRow {
 }
 
 /// The gaps recorded for a node.
-pub fn of_node(
-    ids: &CatalogOids,
-    sequence: SequenceId,
-    node: i32,
-) -> Result<Vec<GapRow>, HiloError> {
+pub fn of_node(sequence: SequenceId, node: i32) -> Result<Vec<GapRow>, HiloError> {
     let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
-    Table::read(ids.gap)?.collect(ids.gap_sequence_idx, &key, |row| {
+    Own::Gap.read()?.collect(own::GAP_SEQUENCE_IDX, &key, |row| {
         (row.int4(column::NODE) == node).then(|| GapRow {
             first: row.int8(column::FIRST_VALUE),
             last: row.int8(column::LAST_VALUE),
@@ -75,29 +71,26 @@ const PARTS: usize = 64;
 
 /// Does [`record`] for each of `lost`.
 pub fn record_all(
-    ids: &CatalogOids,
     position: &Position,
     sequence: &Sequence,
     lost: &[Range],
     reason: Reason,
 ) -> Result<(), HiloError> {
-    record_each(ids, position, &position.mapping(&sequence.definition), lost, reason)
+    record_each(position, &position.mapping(&sequence.definition), lost, reason)
 }
 
 /// Records that the values of `range` will not be served.
 pub fn record(
-    ids: &CatalogOids,
     position: &Position,
     mapping: &Mapping,
     range: Range,
     reason: Reason,
 ) -> Result<(), HiloError> {
-    record_each(ids, position, mapping, &[range], reason)
+    record_each(position, mapping, &[range], reason)
 }
 
 /// Does [`record`] for each of `lost`: a gap for each part whose values are evenly spaced.
 pub(super) fn record_each(
-    ids: &CatalogOids,
     position: &Position,
     mapping: &Mapping,
     lost: &[Range],
@@ -119,7 +112,7 @@ pub(super) fn record_each(
             gaps.try_push(Gap { first, last, count: rest.len(), reason, at })?;
         }
     }
-    add(ids, position.sequence, position.node, mapping.increment, &gaps)
+    add(position.sequence, position.node, mapping.increment, &gaps)
 }
 
 /// Records gaps of a sequence that serves, or served, in steps of `increment`. The only way into
@@ -128,21 +121,15 @@ pub(super) fn record_each(
 ///
 /// Together with those recorded before, they are few rows: see [`hilo_core::gaps`]. Rows of another
 /// node are left alone, since that node may change its rows and replicate the change.
-pub fn add(
-    ids: &CatalogOids,
-    sequence: SequenceId,
-    node: i32,
-    increment: i64,
-    new: &[Gap],
-) -> Result<(), HiloError> {
+pub fn add(sequence: SequenceId, node: i32, increment: i64, new: &[Gap]) -> Result<(), HiloError> {
     if new.is_empty() {
         return Ok(());
     }
-    let table = Table::write(ids.gap)?;
+    let table = Own::Gap.write()?;
     let (mut rows, mut gaps) = (Vec::new(), Vec::new());
     if node::known() == Some(node) {
         let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
-        table.scan(ids.gap_sequence_idx, &keys, Snapshot::Catalog, |row| {
+        table.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
             let reason = row.text(column::REASON).and_then(|reason| Reason::by_name(&reason));
             if let Some(reason) = reason.filter(|_| row.int4(column::NODE) == node) {
                 let known = Gap {
@@ -192,43 +179,34 @@ fn values(sequence: SequenceId, node: i32, gap: &Gap) -> [Option<pg_sys::Datum>;
 const RELEASED: SequenceId = SequenceId(0);
 
 /// Keeps the gaps of a sequence that is dropped because `column` is released, under its name.
-pub fn keep(
-    ids: &CatalogOids,
-    sequence: SequenceId,
-    name: &Name,
-    column: ColumnRef,
-) -> Result<(), HiloError> {
-    move_all(ids, sequence, RELEASED, |_| Some((Some(text_datum(name)), Some(column))))
+pub fn keep(sequence: SequenceId, name: &Name, column: ColumnRef) -> Result<(), HiloError> {
+    move_all(sequence, RELEASED, |_| Some((Some(text_datum(name)), Some(column))))
 }
 
 /// Gives a sequence that adopts `column` the gaps that were kept when it was released.
-pub fn adopt(ids: &CatalogOids, column: ColumnRef, sequence: SequenceId) -> Result<(), HiloError> {
+pub fn adopt(column: ColumnRef, sequence: SequenceId) -> Result<(), HiloError> {
     let packed = column.packed();
-    move_all(ids, RELEASED, sequence, |row| {
+    move_all(RELEASED, sequence, |row| {
         (row.int8(column::RELEASED_FROM) == packed).then_some((None, None))
     })
 }
 
 /// Deletes the gaps that were kept for a released column, or for any column of its table (`attnum`
 /// 0), because it is dropped. Who drops anything else holds no lock on the table of gaps.
-pub fn forget_released(
-    ids: &CatalogOids,
-    relid: pg_sys::Oid,
-    attnum: i16,
-) -> Result<(), HiloError> {
+pub fn forget_released(relid: pg_sys::Oid, attnum: i16) -> Result<(), HiloError> {
     let keys = [(column::SEQUENCE, Match::Int8(RELEASED.0))];
     let concerns = |row: &Row| {
         let column = ColumnRef::unpacked(row.int8(column::RELEASED_FROM));
         column.relid == relid && (attnum == 0 || column.attnum == attnum)
     };
     let mut any = false;
-    Table::read(ids.gap)?.scan(ids.gap_sequence_idx, &keys, Snapshot::Catalog, |row| {
+    Own::Gap.read()?.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
         any = concerns(&row);
         !any
     });
     if any {
-        let table = Table::write(ids.gap)?;
-        table.scan(ids.gap_sequence_idx, &keys, Snapshot::Catalog, |row| {
+        let table = Own::Gap.write()?;
+        table.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
             if concerns(&row) {
                 table.delete(&row);
             }
@@ -240,14 +218,13 @@ pub fn forget_released(
 
 /// Moves those rows for which `to_columns` says what their last two columns become.
 fn move_all(
-    ids: &CatalogOids,
     from: SequenceId,
     to: SequenceId,
     to_columns: impl Fn(&Row) -> Option<(Option<pg_sys::Datum>, Option<ColumnRef>)>,
 ) -> Result<(), HiloError> {
-    let table = Table::write(ids.gap)?;
+    let table = Own::Gap.write()?;
     let keys = [(column::SEQUENCE, Match::Int8(from.0))];
-    table.scan(ids.gap_sequence_idx, &keys, Snapshot::Catalog, |row| {
+    table.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
         if let Some((name, column)) = to_columns(&row) {
             let column = column.map(|column| column.packed().into());
             table.change(

@@ -12,7 +12,7 @@ use rustc_hash::FxHashSet;
 
 use crate::backend::Global;
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::Table;
 use crate::catalog::{dependents, relations};
 use crate::errors::HiloError;
@@ -100,7 +100,7 @@ fn views_of(relid: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
     let mut views = Vec::new();
     for rule in dependents::of((pg_sys::RelationRelationId, relid), dependents::RULES)? {
         let key = [(OID, Match::Oid(rule))];
-        if let Some(row) = rewrite.find(Index::Core(BY_OID), &key, Snapshot::Catalog)
+        if let Some(row) = rewrite.find(Index::Core(BY_OID), &key)
             && row.oid(RELATION) != relid
         {
             views.try_push(row.oid(RELATION))?;

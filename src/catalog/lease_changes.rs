@@ -3,7 +3,6 @@
 
 use hilo_core::numbers::{Index, SequenceId, Timestamp};
 
-use crate::catalog::CatalogOids;
 use crate::catalog::columns::lease as column;
 use crate::catalog::definitions;
 use crate::catalog::lease_id::LeaseId;
@@ -61,15 +60,15 @@ impl LockedLease {
 
 /// Keeps the others from returning an open lease, and the worker from filing it, until this
 /// transaction ends; but nobody from revoking it. `false`: it is not open.
-pub fn keep(ids: &CatalogOids, id: &LeaseId) -> Result<bool, HiloError> {
-    let locked = lock_as(ids, id, LockWait::Block, Strength::Shared)?;
+pub fn keep(id: &LeaseId) -> Result<bool, HiloError> {
+    let locked = lock_as(id, LockWait::Block, Strength::Shared)?;
     Ok(matches!(locked, RowLock::Locked(locked) if locked.lease.ended.is_none()))
 }
 
 /// Waits for those that [`keep`] a lease, so that its return need not wait when the transaction
 /// commits. Locks nothing.
-pub fn wait_for_keepers(ids: &CatalogOids, id: &LeaseId) {
-    let locked = subtransaction::try_out(|| lock(ids, id, LockWait::Block).map(drop).or_raise());
+pub fn wait_for_keepers(id: &LeaseId) {
+    let locked = subtransaction::try_out(|| lock(id, LockWait::Block).map(drop).or_raise());
     locked.unwrap_or_else(|error| error.rethrow())
 }
 
@@ -78,17 +77,12 @@ pub fn wait_for_keepers(ids: &CatalogOids, id: &LeaseId) {
 ///
 /// # Errors
 /// `LeaseNotOpen` if it has ended meanwhile, so that it cannot be returned or renewed.
-pub fn write(
-    ids: &CatalogOids,
-    sequence: SequenceId,
-    id: &LeaseId,
-    change: Change,
-) -> Result<(), HiloError> {
+pub fn write(sequence: SequenceId, id: &LeaseId, change: Change) -> Result<(), HiloError> {
     let strength = match change {
         Change::Return(_) => Strength::Alone,
         _ => Strength::Changing,
     };
-    let since = match lock_as(ids, id, LockWait::Block, strength)? {
+    let since = match lock_as(id, LockWait::Block, strength)? {
         RowLock::Locked(locked) => match locked.lease.ended {
             None => {
                 locked.change(change);
@@ -99,7 +93,7 @@ pub fn write(
         _ => Closed::Unknown,
     };
     // It comes to the same if it has ended for good, or with its sequence.
-    let is_moot = matches!(change, Change::Revoke | Change::Pass)
-        || definitions::by_id(ids, sequence)?.is_none();
+    let is_moot =
+        matches!(change, Change::Revoke | Change::Pass) || definitions::by_id(sequence)?.is_none();
     if is_moot { Ok(()) } else { Err(not_open(id, since)) }
 }

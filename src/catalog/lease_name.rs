@@ -4,12 +4,13 @@
 
 use pgrx::pg_sys;
 
-use crate::catalog::CatalogOids;
 use crate::catalog::columns::lease as column;
 use crate::catalog::lease_id::LeaseId;
 use crate::catalog::object_lock::ObjectLock;
-use crate::catalog::scan::{Match, Snapshot};
-use crate::catalog::table::{Table, is_own_transaction};
+use crate::catalog::own::{self, Own};
+use crate::catalog::scan::Match;
+use crate::catalog::table::Snapshot;
+use crate::catalog::table::is_own_transaction;
 use crate::errors::HiloError;
 use crate::process::ffi;
 
@@ -26,25 +27,22 @@ impl Drop for LockedName {
 }
 
 /// Locks a name, when no open transaction but this one has a lease of it.
-pub fn lock(ids: &CatalogOids, id: &LeaseId) -> Result<LockedName, HiloError> {
+pub fn lock(id: &LeaseId) -> Result<LockedName, HiloError> {
     let bits = u128::from_ne_bytes(*id);
     loop {
-        let name = LockedName(ObjectLock::new(ids.lease, (bits ^ (bits >> 64)) as u64));
+        let name = LockedName(ObjectLock::new(Own::Lease.oid()?, (bits ^ (bits >> 64)) as u64));
         name.0.acquire(pg_sys::ExclusiveLock, false);
-        let Some(writer) = writer_at_work(ids, id)? else { return Ok(name) };
+        let Some(writer) = writer_at_work(id)? else { return Ok(name) };
         drop(name);
         ffi::await_transaction(writer);
     }
 }
 
 /// The transaction that is writing the row of a lease, if it is not this one.
-fn writer_at_work(
-    ids: &CatalogOids,
-    id: &LeaseId,
-) -> Result<Option<pg_sys::TransactionId>, HiloError> {
+fn writer_at_work(id: &LeaseId) -> Result<Option<pg_sys::TransactionId>, HiloError> {
     let mut found = None;
     let keys = [(column::LEASE, Match::Uuid(id))];
-    Table::read(ids.lease)?.scan(ids.lease_pkey, &keys, Snapshot::Any, |row| {
+    Own::Lease.read()?.seeing(Snapshot::Any).scan(own::LEASE_PKEY, &keys, |row| {
         let writer = row.writer();
         // SAFETY: only compares a number with the transactions that run; any number will do.
         let at_work = unsafe { pg_sys::TransactionIdIsInProgress(writer) };

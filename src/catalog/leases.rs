@@ -10,13 +10,13 @@ use hilo_core::gaps::Gap;
 use hilo_core::numbers::{Epoch, Index, SequenceId, Timestamp};
 use hilo_core::range::Range;
 
-use crate::catalog::CatalogOids;
 use crate::catalog::columns::lease as column;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::lease_id::{LeaseId, display, id_of, uuid_datum};
+use crate::catalog::own::{self, Own};
 use crate::catalog::positions::{self, Position, REPLICATED};
-use crate::catalog::scan::{self, Match, Snapshot};
+use crate::catalog::scan::{self, Match};
 use crate::catalog::table::{LockWait, Row, RowLock, Strength, Table, next_command, text_datum};
 use crate::errors::{Closed, HiloError, OrRaise};
 use crate::gucs;
@@ -203,7 +203,6 @@ impl Lease {
 
 /// Adds the row of a new lease. `client_addr`: of type inet.
 pub fn insert(
-    ids: &CatalogOids,
     lease: &Lease,
     leased_at: Timestamp,
     holder: Option<&[u8]>,
@@ -211,7 +210,7 @@ pub fn insert(
 ) -> Result<(), HiloError> {
     let (_, last_value) = lease.ends(lease.range);
     let expires_at = lease.expires_at.map(|at| at.0.into());
-    let mut values: [Option<pg_sys::Datum>; column::COUNT] = [
+    let mut values: [Option<pg_sys::Datum>; column::WIDTH] = [
         Some(uuid_datum(&lease.id)),
         Some(lease.sequence.0.into()),
         Some(lease.node.into()),
@@ -234,7 +233,7 @@ pub fn insert(
         Some(lease.timeline.into()),
         Some(lease.passed.into()),
     ];
-    Table::write(ids.lease)?.insert(&mut values);
+    Own::Lease.write()?.insert(&mut values);
     next_command();
     Ok(())
 }
@@ -263,23 +262,17 @@ impl LockedLease {
 }
 
 /// Locks the row of a lease against all others.
-pub fn lock(
-    ids: &CatalogOids,
-    id: &LeaseId,
-    wait: LockWait,
-) -> Result<RowLock<LockedLease>, HiloError> {
-    lock_as(ids, id, wait, Strength::Alone)
+pub fn lock(id: &LeaseId, wait: LockWait) -> Result<RowLock<LockedLease>, HiloError> {
+    lock_as(id, wait, Strength::Alone)
 }
 
 pub(super) fn lock_as(
-    ids: &CatalogOids,
     id: &LeaseId,
     wait: LockWait,
     strength: Strength,
 ) -> Result<RowLock<LockedLease>, HiloError> {
-    let table = Table::write(ids.lease)?;
-    let find =
-        || table.find(ids.lease_pkey, &[(column::LEASE, Match::Uuid(id))], Snapshot::Catalog);
+    let table = Own::Lease.write()?;
+    let find = || table.find(own::LEASE_PKEY, &[(column::LEASE, Match::Uuid(id))]);
     let found = table.lock_found_as(find, wait, strength);
     Ok(found.map(|row| LockedLease::of(table, row)))
 }
@@ -298,19 +291,15 @@ pub fn printed(at: Timestamp) -> String {
 }
 
 /// A lease, not locked, and whether nobody else has locked it, for sure.
-pub fn find(ids: &CatalogOids, id: &LeaseId) -> Result<Option<(Lease, bool)>, HiloError> {
+pub fn find(id: &LeaseId) -> Result<Option<(Lease, bool)>, HiloError> {
     let key = [(column::LEASE, Match::Uuid(id))];
-    let found = Table::read(ids.lease)?.find(ids.lease_pkey, &key, Snapshot::Catalog);
+    let found = Own::Lease.read()?.find(own::LEASE_PKEY, &key);
     Ok(found.map(|row| (Lease::from_row(&row), row.is_untouched())))
 }
 
 /// The leases that an index has under these keys.
-fn all(
-    ids: &CatalogOids,
-    index: scan::Index,
-    keys: &[(i16, Match)],
-) -> Result<Vec<Lease>, HiloError> {
-    Table::read(ids.lease)?.collect(index, keys, |row| Some(Lease::from_row(row)))
+fn all(index: scan::Index, keys: &[(i16, Match)]) -> Result<Vec<Lease>, HiloError> {
+    Own::Lease.read()?.collect(index, keys, |row| Some(Lease::from_row(row)))
 }
 
 fn of_sequence(sequence: SequenceId) -> (i16, Match<'static>) {
@@ -318,9 +307,9 @@ fn of_sequence(sequence: SequenceId) -> (i16, Match<'static>) {
 }
 
 /// The ranges of a position's epoch that leases own.
-pub fn leased(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, HiloError> {
+pub fn leased(position: &Position) -> Result<Vec<Range>, HiloError> {
     let mut ranges = Vec::new();
-    for lease in of_node(ids, position.sequence, position.node)? {
+    for lease in of_node(position.sequence, position.node)? {
         if lease.epoch == position.epoch {
             ranges.try_push(lease.range)?;
         }
@@ -329,17 +318,13 @@ pub fn leased(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, Hilo
 }
 
 /// All leases of a sequence on a node, of whatever epoch.
-pub fn of_node(
-    ids: &CatalogOids,
-    sequence: SequenceId,
-    node: i32,
-) -> Result<Vec<Lease>, HiloError> {
-    all(ids, ids.lease_sequence_idx, &[of_sequence(sequence), (column::NODE, Match::Int4(node))])
+pub fn of_node(sequence: SequenceId, node: i32) -> Result<Vec<Lease>, HiloError> {
+    all(own::LEASE_SEQUENCE_IDX, &[of_sequence(sequence), (column::NODE, Match::Int4(node))])
 }
 
 /// The leases of a sequence on a node that are to be filed.
-pub fn due_of(ids: &CatalogOids, sequence: SequenceId, node: i32) -> Result<Vec<Lease>, HiloError> {
-    all(ids, ids.lease_sequence_idx, &due_by(sequence, node, ffi::now()))
+pub fn due_of(sequence: SequenceId, node: i32) -> Result<Vec<Lease>, HiloError> {
+    all(own::LEASE_SEQUENCE_IDX, &due_by(sequence, node, ffi::now()))
 }
 
 /// The keys of the leases of a sequence on a node that are due by then.
@@ -351,13 +336,12 @@ fn due_by(sequence: SequenceId, node: i32, at: Timestamp) -> [(i16, Match<'stati
 /// Up to `most` leases that are to be filed, without those that `pass` picks. The first are those
 /// that are due the longest. Also when the next one is due.
 pub fn due(
-    ids: &CatalogOids,
     most: usize,
     pass: impl Fn(&Lease) -> bool,
 ) -> Result<(Vec<Lease>, Option<Timestamp>), HiloError> {
     let (mut found, mut next, now) = (Vec::new(), None, ffi::now());
     let keys = [(column::DUE_AT, Match::TimestampLess(i64::MAX))];
-    Table::read(ids.lease)?.scan(ids.lease_due_at_idx, &keys, Snapshot::Catalog, |row| {
+    Own::Lease.read()?.scan(own::LEASE_DUE_AT_IDX, &keys, |row| {
         let (lease, at) = (Lease::from_row(&row), timestamp(&row, column::DUE_AT));
         row.free();
         if at.is_some_and(|at| at > now) {
@@ -378,33 +362,33 @@ pub fn due(
 }
 
 /// Whether leases of a sequence on a node have ended that are to be filed.
-pub fn any_ended(ids: &CatalogOids, sequence: SequenceId, node: i32) -> Result<bool, HiloError> {
+pub fn any_ended(sequence: SequenceId, node: i32) -> Result<bool, HiloError> {
     let key = due_by(sequence, node, AT_ONCE);
-    Ok(Table::read(ids.lease)?.find(ids.lease_sequence_idx, &key, Snapshot::Catalog).is_some())
+    Ok(Own::Lease.read()?.find(own::LEASE_SEQUENCE_IDX, &key).is_some())
 }
 
 /// The open leases with this holder.
-pub fn of_holder(ids: &CatalogOids, holder: &[u8]) -> Result<Vec<Lease>, HiloError> {
+pub fn of_holder(holder: &[u8]) -> Result<Vec<Lease>, HiloError> {
     let (now, key) = (ffi::now(), [(column::HOLDER, Match::Text(holder))]);
-    let mut found = all(ids, ids.lease_holder_idx, &key)?;
+    let mut found = all(own::LEASE_HOLDER_IDX, &key)?;
     found.retain(|lease| lease.is_open(now));
     Ok(found)
 }
 
 /// The leases of a position's epoch that have not ended, and whose rests may be served when they
 /// come back.
-pub fn open_of(ids: &CatalogOids, position: &Position) -> Result<Vec<Lease>, HiloError> {
-    let mut all = of_node(ids, position.sequence, position.node)?;
+pub fn open_of(position: &Position) -> Result<Vec<Lease>, HiloError> {
+    let mut all = of_node(position.sequence, position.node)?;
     all.retain(|lease| lease.ended.is_none() && lease.epoch == position.epoch && !lease.passed);
     Ok(all)
 }
 
 /// Ends the leases of a sequence, on whatever node, as gaps; waits for transactions that end one of
 /// them.
-pub fn write_off(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
+pub fn write_off(sequence: SequenceId) -> Result<(), HiloError> {
     let now = ffi::now();
     let mut lost: Vec<(i32, i64, Gap)> = Vec::new();
-    delete_all(ids, sequence, |lease| {
+    delete_all(sequence, |lease| {
         // There will be no position to which anything could come back.
         let (part, reason, at) = lease.outcome(now, None);
         match reason.filter(|_| !part.is_empty()) {
@@ -418,24 +402,23 @@ pub fn write_off(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloErro
     for of_node in lost.chunk_by(|one, other| one.0 == other.0) {
         let (node, increment, _) = of_node[0];
         let gaps = memory::try_collect(of_node.iter().map(|(.., gap)| *gap))?;
-        gaps::add(ids, sequence, node, increment, &gaps)?;
+        gaps::add(sequence, node, increment, &gaps)?;
     }
     Ok(())
 }
 
 /// Deletes the leases of a sequence that is dropped; waits for transactions that end one of them.
-pub fn forget(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
-    delete_all(ids, sequence, |_| Ok(()))
+pub fn forget(sequence: SequenceId) -> Result<(), HiloError> {
+    delete_all(sequence, |_| Ok(()))
 }
 
 /// Deletes the leases of a sequence, on whatever node, after `last_look` at each of them.
 fn delete_all(
-    ids: &CatalogOids,
     sequence: SequenceId,
     mut last_look: impl FnMut(&Lease) -> Result<(), HiloError>,
 ) -> Result<(), HiloError> {
-    for lease in all(ids, ids.lease_sequence_idx, &[of_sequence(sequence)])? {
-        if let RowLock::Locked(locked) = lock(ids, &lease.id, LockWait::Block)? {
+    for lease in all(own::LEASE_SEQUENCE_IDX, &[of_sequence(sequence)])? {
+        if let RowLock::Locked(locked) = lock(&lease.id, LockWait::Block)? {
             last_look(&locked.lease)?;
             locked.delete();
         }

@@ -4,12 +4,12 @@
 use pgrx::pg_sys;
 
 use crate::catalog::columns::sequence as column;
+use crate::catalog::core_sequences;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::{Name, escape_for_message};
+use crate::catalog::own::{self, Own};
 use crate::catalog::privileges;
-use crate::catalog::scan::Snapshot;
-use crate::catalog::table::{Row, Table};
-use crate::catalog::{catalog_oids, core_sequences};
+use crate::catalog::table::Row;
 use crate::errors::{HiloError, Meant, OrRaise};
 use crate::process::ffi;
 
@@ -71,7 +71,6 @@ fn respelled(name: &[u8], spellings: [&[u8]; 2]) -> Option<Meant> {
 fn similar(name: &[u8]) -> Option<(Distance, Meant)> {
     let wanted = fold(name);
     let limit = FURTHEST.min(wanted.len() as i32 / 2);
-    let ids = catalog_oids().or_raise();
     let mut best: Option<(Distance, Name)> = None;
     let mut left = MOST;
     let visit = |row: Row| {
@@ -85,7 +84,7 @@ fn similar(name: &[u8]) -> Option<(Distance, Meant)> {
         }
         left > 0 && best.as_ref().is_none_or(|(distance, _)| *distance != Distance::default())
     };
-    Table::read(ids.sequence).or_raise().scan(ids.sequence_name_key, &[], Snapshot::Catalog, visit);
+    Own::Sequence.read().or_raise().scan(own::SEQUENCE_NAME_KEY, &[], visit);
     best.map(|(distance, name)| (distance, Meant::Similar(name.to_string())))
 }
 

@@ -28,6 +28,7 @@ pub mod name;
 pub mod node;
 pub mod numbering;
 pub mod object_lock;
+pub mod own;
 pub mod owned;
 pub mod positions;
 pub mod privileges;
@@ -49,73 +50,39 @@ use std::ffi::CStr;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use scan::Index;
-
 use crate::backend::Global;
 use crate::citus;
 use crate::errors::HiloError;
 
-/// The OIDs of the extension, of its schema and tables, and of its type `hilo.role`; and the
-/// tables' indexes.
+/// The OIDs of the extension, of its schema and tables, and of its type `hilo.role`.
 #[derive(Clone, Copy, Debug)]
 pub struct CatalogOids {
     pub extension: pg_sys::Oid,
     /// The schema `hilo`.
     pub schema: pg_sys::Oid,
-    pub sequence: pg_sys::Oid,
-    pub sequence_pkey: Index,
-    pub sequence_name_key: Index,
-    pub sequence_owner_idx: Index,
-    pub sequence_owned_by_idx: Index,
-    pub position: pg_sys::Oid,
-    pub position_pkey: Index,
-    pub free_range: pg_sys::Oid,
-    pub free_range_pkey: Index,
-    pub gap: pg_sys::Oid,
-    pub gap_sequence_idx: Index,
-    pub lease: pg_sys::Oid,
-    pub lease_pkey: Index,
-    pub lease_sequence_idx: Index,
-    pub lease_due_at_idx: Index,
-    pub lease_holder_idx: Index,
-    pub source: pg_sys::Oid,
-    pub source_pkey: Index,
-    pub privilege: pg_sys::Oid,
-    pub privilege_pkey: Index,
-    pub privilege_grantee_idx: Index,
-    pub default_privilege: pg_sys::Oid,
-    pub default_privilege_pkey: Index,
-    pub default_privilege_grantee_idx: Index,
+    /// In the order of [`own::Own`].
+    tables: [pg_sys::Oid; own::NAMES.len()],
     /// The type `hilo.role`.
     pub role_type: pg_sys::Oid,
 }
 
-impl CatalogOids {
-    fn tables(&self) -> [pg_sys::Oid; 8] {
-        [
-            self.sequence,
-            self.position,
-            self.free_range,
-            self.gap,
-            self.lease,
-            self.source,
-            self.privilege,
-            self.default_privilege,
-        ]
-    }
-
-    /// Locks the tables that a reservation reads and writes, until the transaction ends. `false`:
-    /// another transaction has locked one of them. Who holds one of these locks must not wait for
-    /// another: DROP EXTENSION takes them in an order of its own.
-    pub fn lock_for_reservation(&self) -> bool {
-        let Self { sequence, position, free_range, gap, lease, source, .. } = *self;
-        let tables = [sequence, position, free_range, gap, lease, source];
-        // SAFETY: takes the lock or does not; any OID can be locked, even that of a table that has
-        // been dropped.
-        tables.into_iter().all(|table| unsafe {
-            pg_sys::ConditionalLockRelationOid(table, pg_sys::RowExclusiveLock as _)
-        })
-    }
+/// Locks the tables that a reservation reads and writes, until the transaction ends. `false`:
+/// another transaction has locked one of them. Who holds one of these locks must not wait for
+/// another: DROP EXTENSION takes them in an order of its own.
+///
+/// # Errors
+/// As for [`catalog_oids`].
+pub fn lock_for_reservation() -> Result<bool, HiloError> {
+    use own::Own::*;
+    let tables = catalog_oids()?.tables;
+    // SAFETY: takes the lock or does not; any OID can be locked, even that of a table that has
+    // been dropped.
+    let locked =
+        [Sequence, Position, FreeRange, Gap, Lease, Source].into_iter().all(|own| unsafe {
+            pg_sys::ConditionalLockRelationOid(tables[own as usize], pg_sys::RowExclusiveLock as _)
+        });
+    // They may have been replaced before they were locked.
+    Ok(locked && catalog_oids()?.tables == tables)
 }
 
 static IDS: Global<Cell<Option<CatalogOids>>> = Global::new(Cell::new(None));
@@ -157,41 +124,14 @@ fn look_up() -> Result<CatalogOids, HiloError> {
         return Err(HiloError::NotInstalled);
     }
     version::check(extension)?;
-    let of = |name: &CStr| match relation_named(name) {
-        pg_sys::InvalidOid => {
-            Err(HiloError::CatalogMismatch(format!("_hilo.{}", name.to_string_lossy())))
+    let mut tables = [pg_sys::InvalidOid; own::NAMES.len()];
+    for (table, name) in tables.iter_mut().zip(own::NAMES) {
+        *table = relation_named(name);
+        if *table == pg_sys::InvalidOid {
+            return Err(HiloError::CatalogMismatch(format!("_hilo.{}", name.to_string_lossy())));
         }
-        oid => Ok(oid),
-    };
-    Ok(CatalogOids {
-        extension,
-        schema,
-        sequence: of(c"sequence")?,
-        sequence_pkey: Index::Named(c"sequence_pkey"),
-        sequence_name_key: Index::Named(c"sequence_name_key"),
-        sequence_owner_idx: Index::Named(c"sequence_owner_idx"),
-        sequence_owned_by_idx: Index::Named(c"sequence_owned_by_idx"),
-        position: of(c"position")?,
-        position_pkey: Index::Named(c"position_pkey"),
-        free_range: of(c"free_range")?,
-        free_range_pkey: Index::Named(c"free_range_pkey"),
-        gap: of(c"gap")?,
-        gap_sequence_idx: Index::Named(c"gap_sequence_idx"),
-        lease: of(c"lease")?,
-        lease_pkey: Index::Named(c"lease_pkey"),
-        lease_sequence_idx: Index::Named(c"lease_sequence_idx"),
-        lease_due_at_idx: Index::Named(c"lease_due_at_idx"),
-        lease_holder_idx: Index::Named(c"lease_holder_idx"),
-        source: of(c"source")?,
-        source_pkey: Index::Named(c"source_pkey"),
-        privilege: of(c"privilege")?,
-        privilege_pkey: Index::Named(c"privilege_pkey"),
-        privilege_grantee_idx: Index::Named(c"privilege_grantee_idx"),
-        default_privilege: of(c"default_privilege")?,
-        default_privilege_pkey: Index::Named(c"default_privilege_pkey"),
-        default_privilege_grantee_idx: Index::Named(c"default_privilege_grantee_idx"),
-        role_type: type_named(c"role", schema)?,
-    })
+    }
+    Ok(CatalogOids { extension, schema, tables, role_type: type_named(c"role", schema)? })
 }
 
 /// A table or an index of the catalog, or InvalidOid. It was in schema `hilo` before 0.4.0, and is
@@ -254,7 +194,7 @@ unsafe extern "C-unwind" fn forget(_arg: pg_sys::Datum, relation: pg_sys::Oid) {
         crate::backend::forget_names();
     }
     if let Some(ids) = IDS.get()
-        && (relation == pg_sys::InvalidOid || ids.tables().contains(&relation))
+        && (relation == pg_sys::InvalidOid || ids.tables.contains(&relation))
     {
         IDS.set(None);
         crate::backend::forget_names();

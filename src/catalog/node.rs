@@ -90,16 +90,19 @@ impl Here {
         self.group.is_some() || matches!(gucs::node_id(), NodeId::Citus)
     }
 
-    /// Whether this server may serve a sequence. Any node of Citus may be asked to, so the values
-    /// of each must be its own. They are by its id, which is its group, or by the bounds of the
-    /// sequence.
+    /// Whether this server may serve a sequence. Any node of Citus may be asked to, so a worker has
+    /// the values of the coordinator, or bounds of its own.
     ///
     /// # Errors
-    /// `NotTheGroup`
+    /// `OnWorker`
     pub fn check(&self, definition: &Definition) -> Result<(), HiloError> {
         match self.group {
-            Some(group) if group != self.id && !is_apart(definition, group) => {
-                Err(HiloError::NotTheGroup { id: self.id, group })
+            Some(group)
+                if group != self.id
+                    && definition.source.is_none()
+                    && !is_apart(definition, group) =>
+            {
+                Err(HiloError::OnWorker(group))
             }
             _ => Ok(()),
         }

@@ -17,7 +17,7 @@ use crate::catalog::definitions::Sequence;
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::node::Here;
 use crate::catalog::positions::{self, Position};
-use crate::catalog::{CatalogOids, catalog_oids, node, takeover};
+use crate::catalog::{node, takeover};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::memory;
@@ -66,10 +66,10 @@ impl Position {
 /// # Errors
 /// `NotNumbered` on a node of Citus, `NoPosition` if no other position is known, and those of
 /// [`given`].
-pub fn joined(ids: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
+pub fn joined(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
     check_told(sequence, here)?;
     let direction = sequence.definition.direction();
-    let others = positions::of_all_nodes(ids, sequence.id)?;
+    let others = positions::of_all_nodes(sequence.id)?;
     let furthest = others.iter().max_by_key(|other| {
         let base = match direction {
             Direction::Rising => other.base as i128,
@@ -109,8 +109,8 @@ pub fn check_not_had(name: &Name, here: &Here, highest: Option<i32>) -> Result<(
 }
 
 /// The highest id of all that this server knows to have had the sequence.
-pub fn highest_node(ids: &CatalogOids, sequence: &Sequence) -> Result<Option<i32>, HiloError> {
-    let known = positions::of_all_nodes(ids, sequence.id)?;
+pub fn highest_node(sequence: &Sequence) -> Result<Option<i32>, HiloError> {
+    let known = positions::of_all_nodes(sequence.id)?;
     Ok(known.iter().map(|position| position.node).max().max(sequence.highest_node))
 }
 
@@ -120,22 +120,21 @@ pub fn highest_node(ids: &CatalogOids, sequence: &Sequence) -> Result<Option<i32
 /// `NodeHad`, `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for this node. `Reserved`
 /// if a node, or this server as another one, has reserved beyond the base under another numbering.
 pub fn given(
-    ids: &CatalogOids,
     sequence: &Sequence,
     here: &Here,
     numbering: Numbering,
     highest: Option<i32>,
 ) -> Result<Position, HiloError> {
-    let known = positions::of_all_nodes(ids, sequence.id)?;
-    check_not_had(&sequence.name, here, highest.max(highest_node(ids, sequence)?))?;
+    let known = positions::of_all_nodes(sequence.id)?;
+    check_not_had(&sequence.name, here, highest.max(highest_node(sequence)?))?;
     let known = memory::try_collect(known.iter().map(|other| takeover::at_most(sequence, other)))?;
     begun(sequence, here, &known, numbering)
 }
 
 /// Whether a server without a position is to be told by others how it begins. Where replication
 /// brings the rows, they say it, and that of this server's own id may be yet to come.
-pub fn is_open(ids: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<bool, HiloError> {
-    let known = positions::of_all_nodes(ids, sequence.id)?;
+pub fn is_open(sequence: &Sequence, here: &Here) -> Result<bool, HiloError> {
+    let known = positions::of_all_nodes(sequence.id)?;
     let local = !known.is_empty() && !known.iter().any(Position::is_replicated);
     Ok(local || here.is_of_citus())
 }
@@ -175,7 +174,7 @@ pub fn starting_at(
     if new.gapless && nodes > 1 {
         return Err(HiloError::GaplessNodes { name: sequence.name.to_string(), nodes });
     }
-    let others = positions::of_other_nodes(&catalog_oids()?, sequence.id, here.id)?;
+    let others = positions::of_other_nodes(sequence.id, here.id)?;
     let same = others.iter().find(|other| other.base == base && other.nodes == nodes);
     let stripe = same.map_or_else(|| positions::stripe(new.block_size), |other| other.stripe);
     let numbering = Numbering { base, nodes, stripe };

@@ -19,7 +19,7 @@ use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{self, LockedPosition, Position};
 use crate::catalog::sources::{self, Supply, hull};
 use crate::catalog::takeover::{discards_free, reason, skip};
-use crate::catalog::{CatalogOids, leases, node, ranges};
+use crate::catalog::{leases, node, ranges};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
@@ -36,7 +36,6 @@ pub enum LentRows {
 
 /// A locked position of this server, for the life whose memory has its ranges.
 pub struct Owned<'a> {
-    ids: &'a CatalogOids,
     sequence: &'a Sequence,
     position: Position,
     /// Whether the row is written even if it has not changed.
@@ -51,13 +50,12 @@ pub struct Owned<'a> {
 /// `NodeUnset`, those of `work`, and those of writing to the catalog. The transaction has to be
 /// rolled back then.
 pub fn own<T>(
-    ids: &CatalogOids,
     life: i64,
     sequence: &Sequence,
     locked: &LockedPosition,
     work: impl FnOnce(&mut Owned) -> Result<T, HiloError>,
 ) -> Result<T, HiloError> {
-    let mut owned = Owned { ids, sequence, position: locked.position, touched: false };
+    let mut owned = Owned { sequence, position: locked.position, touched: false };
     owned.take_over(life)?;
     let done = work(&mut owned)?;
     if sequence.definition.source.is_some() {
@@ -81,7 +79,7 @@ impl Owned<'_> {
     /// Ranges that an earlier life had in memory are written off; ranges that another server may
     /// have reserved beyond the position are skipped.
     fn take_over(&mut self, life: i64) -> Result<(), HiloError> {
-        let Owned { ids, sequence, ref mut position, .. } = *self;
+        let Owned { sequence, ref mut position, .. } = *self;
         let (system_id, timeline) = positions::server();
         if position.may_lack() {
             node::check_no_clone()?;
@@ -92,12 +90,12 @@ impl Owned<'_> {
         if position.incarnation != life {
             let mapping = position.mapping(&sequence.definition);
             if position.incarnation != 0 {
-                ranges::write_off_memory(ids, position, &mapping, &[], reason(position))?;
+                ranges::write_off_memory(position, &mapping, &[], reason(position))?;
             }
             let replicated = position.is_replicated();
             let definition = &sequence.definition;
             if discards_free(position, definition) {
-                ranges::write_off(ids, position, definition, Vec::new(), Reason::Discarded)?;
+                ranges::write_off(position, definition, Vec::new(), Reason::Discarded)?;
             }
             if replicated {
                 // The other server's values belong to the old epoch, so this server continues under
@@ -109,7 +107,7 @@ impl Owned<'_> {
         }
         // The other server has not got the values that the source gives from now on.
         if position.may_lack() && sequence.definition.source.is_none() {
-            skip(ids, sequence, position)?;
+            skip(sequence, position)?;
         }
         (position.system_id, position.timeline) = (system_id, timeline);
         Ok(())
@@ -127,9 +125,9 @@ impl Owned<'_> {
     /// `settled_index` rises to the first index that no session has taken from the pool. The ranges
     /// below that get rows of their own. With [`LentRows::Always`] this is done in any case.
     pub fn account(&mut self, held: &InMemory, rows: LentRows) -> Result<(), HiloError> {
-        let Owned { ids, sequence, ref mut position, .. } = *self;
+        let Owned { sequence, ref mut position, .. } = *self;
         if sequence.definition.source.is_some() {
-            return ranges::trim_lent(ids, position, &held.ranges, rows == LentRows::Always);
+            return ranges::trim_lent(position, &held.ranges, rows == LentRows::Always);
         }
         let end = position.next_index;
         let taken_to = held.first_untaken.unwrap_or(end).min(end).max(position.settled_index);
@@ -143,10 +141,10 @@ impl Owned<'_> {
         let held_back = lowest == position.settled_index && lowest < taken_to;
         if rows == LentRows::Always || held_back {
             position.settled_index = taken_to;
-            ranges::write_lent(ids, position, position.incarnation, &held.ranges)
+            ranges::write_lent(position, position.incarnation, &held.ranges)
         } else {
             position.settled_index = lowest.min(end);
-            ranges::forget_lent(ids, position, &held.ranges)
+            ranges::forget_lent(position, &held.ranges)
         }
     }
 
@@ -157,7 +155,7 @@ impl Owned<'_> {
             true => self.write_off(leaving),
             false => {
                 let mapping = self.position.mapping(&self.sequence.definition);
-                ranges::put_free(self.ids, self, &mapping, leaving)
+                ranges::put_free(self, &mapping, leaving)
             }
         }
     }
@@ -175,40 +173,40 @@ impl Owned<'_> {
         }
         self.put(leaving)?;
         match self.sequence.definition.source {
-            None => ranges::lower(self.ids, &mut self.position),
+            None => ranges::lower(&mut self.position),
             // Ranges above are not reserved at the position, and free.
-            Some(_) => ranges::lower_into(self.ids, &mut self.position),
+            Some(_) => ranges::lower_into(&mut self.position),
         }
     }
 
     /// Records that ranges which had no other owner will not be served.
     pub fn write_off(&self, lost: &[Range]) -> Result<(), HiloError> {
         let lost = Range::union(lost.to_vec());
-        gaps::record_all(self.ids, self, self.sequence, &lost, Reason::Discarded)
+        gaps::record_all(self, self.sequence, &lost, Reason::Discarded)
     }
 
     /// Lends free ranges to memory: see [`ranges::lend`].
     pub fn lend(&self, limit: usize, from: Index) -> Result<Vec<Range>, HiloError> {
         match self.sequence.definition.ordered {
             true => Ok(Vec::new()),
-            false => ranges::lend(self.ids, self, self.incarnation, limit, from),
+            false => ranges::lend(self, self.incarnation, limit, from),
         }
     }
 
     /// The known state of the source. In a copy of the database, what the source has brought is the
     /// other's: it is written off.
     pub fn supply(&mut self) -> Result<Supply, HiloError> {
-        let mut supply = sources::of(self.ids, self)?;
+        let mut supply = sources::of(self)?;
         let here = ffi::database().to_u32() as i64;
         if supply.database != here {
             if supply.database != 0 {
                 let definition = &self.sequence.definition;
                 let mapping = self.mapping(definition);
-                ranges::write_off_memory(self.ids, self, &mapping, &[], Reason::Discarded)?;
-                ranges::write_off(self.ids, self, definition, Vec::new(), Reason::Discarded)?;
+                ranges::write_off_memory(self, &mapping, &[], Reason::Discarded)?;
+                ranges::write_off(self, definition, Vec::new(), Reason::Discarded)?;
             }
             (supply.database, supply.request) = (here, None);
-            sources::write(self.ids, self, &supply)?;
+            sources::write(self, &supply)?;
         }
         Ok(supply)
     }
@@ -217,13 +215,13 @@ impl Owned<'_> {
     pub fn note_failure(&self, supply: &mut Supply, error: String) -> Result<(), HiloError> {
         supply.failures = supply.failures.saturating_add(1);
         (supply.last_error, supply.last_error_at) = (Some(error), Some(ffi::now()));
-        sources::write(self.ids, self, supply)
+        sources::write(self, supply)
     }
 
     /// Lends to memory what it gets next of what the source has brought. The position is where that
     /// ends.
     pub fn lend_received(&mut self, wish: &Wish) -> Result<Chosen, HiloError> {
-        let chosen = ranges::lend_chosen(self.ids, self, self.incarnation, wish)?;
+        let chosen = ranges::lend_chosen(self, self.incarnation, wish)?;
         if let Some(last) = chosen.blocks.last() {
             self.position.next_index = last.end;
         }
@@ -238,7 +236,7 @@ impl Owned<'_> {
         }
         if wanted > 0 {
             supply.ask(wanted);
-            sources::write(self.ids, self, supply)?;
+            sources::write(self, supply)?;
         }
         Ok(wanted > 0)
     }
@@ -254,14 +252,14 @@ impl Owned<'_> {
         answer: &[(i64, i64)],
         took: i64,
     ) -> Result<(), HiloError> {
-        let Owned { ids, sequence, ref position, .. } = *self;
+        let Owned { sequence, ref position, .. } = *self;
         let mapping = position.mapping(&sequence.definition).unbounded();
-        let mut held = ranges::free_of(ids, position)?;
-        held.try_extend(ranges::lent(ids, position)?)?;
-        held.try_extend(leases::leased(ids, position)?)?;
+        let mut held = ranges::free_of(position)?;
+        held.try_extend(ranges::lent(position)?)?;
+        held.try_extend(leases::leased(position)?)?;
         let bounded = position.mapping(&sequence.definition);
         let brought = source::ranges(answer, &bounded, &held, supply.own)?;
-        ranges::put_free(ids, position, &mapping, &brought)?;
+        ranges::put_free(position, &mapping, &brought)?;
         let value = |index| mapping.value(index).unwrap_or(position.base);
         for range in &brought {
             let (first, last) = (value(range.start), value(range.last()));
@@ -271,7 +269,7 @@ impl Owned<'_> {
         supply.received = supply.received.saturating_add(count);
         supply.request = None;
         (supply.latency, supply.failures) = (took.max(0), 0);
-        sources::write(ids, position, supply)
+        sources::write(position, supply)
     }
 
     /// Reserves a block at the position. `skip` is what a server now skips that takes over from a

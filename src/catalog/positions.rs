@@ -14,9 +14,9 @@ use hilo_core::range::Range;
 use crate::backend::Global;
 use crate::catalog::columns::position as column;
 use crate::catalog::definitions::Sequence;
-use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::own::{self, Own};
+use crate::catalog::scan::Match;
 use crate::catalog::table::{LockWait, Row, RowLock, Table, is_own_transaction};
-use crate::catalog::{CatalogOids, catalog_oids};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::memory::TryGrow;
@@ -118,10 +118,10 @@ impl Position {
                 && (self.has_reserved() || self.system_id == system_id))
     }
 
-    pub(super) fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
+    pub(super) fn values(&self) -> [Option<pg_sys::Datum>; column::WIDTH] {
         let totals = self.totals.counters();
-        let mut values = [None; column::COUNT];
-        let (first, counters) = values.split_at_mut(column::COUNT - totals.len());
+        let mut values = [None; column::WIDTH];
+        let (first, counters) = values.split_at_mut(column::WIDTH - totals.len());
         first.copy_from_slice(&[
             Some(self.sequence.0.into()),
             Some(self.node.into()),
@@ -270,9 +270,8 @@ pub(super) fn written(table: &Table, sequence: SequenceId, node: i32) -> Option<
     same.then_some(row)
 }
 
-fn newest(table: &Table, ids: &CatalogOids, sequence: SequenceId, node: i32) -> Option<Row> {
-    written(table, sequence, node)
-        .or_else(|| table.find(ids.position_pkey, &keys(sequence, node), Snapshot::Catalog))
+fn newest(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
+    written(table, sequence, node).or_else(|| table.find(own::POSITION_PKEY, &keys(sequence, node)))
 }
 
 /// A position row that this transaction has locked.
@@ -321,13 +320,12 @@ impl LockedPosition {
 
 /// Locks a node's row.
 pub fn lock(
-    oids: &CatalogOids,
     sequence: SequenceId,
     node: i32,
     wait: LockWait,
 ) -> Result<RowLock<LockedPosition>, HiloError> {
-    let table = Table::write(oids.position)?;
-    let find = || newest(&table, oids, sequence, node);
+    let table = Own::Position.write()?;
+    let find = || newest(&table, sequence, node);
     // No other transaction sees a version that this transaction wrote, so that needs no lock.
     let found = match find().filter(Row::is_own) {
         Some(own) => RowLock::Locked(own),
@@ -340,58 +338,39 @@ pub fn lock(
 }
 
 /// A node's row as it is now.
-pub fn find(
-    ids: &CatalogOids,
-    sequence: SequenceId,
-    node: i32,
-) -> Result<Option<Position>, HiloError> {
-    let row = Table::read(ids.position)?.find(
-        ids.position_pkey,
-        &keys(sequence, node),
-        Snapshot::Catalog,
-    );
+pub fn find(sequence: SequenceId, node: i32) -> Result<Option<Position>, HiloError> {
+    let row = Own::Position.read()?.find(own::POSITION_PKEY, &keys(sequence, node));
     Ok(row.map(|row| Position::from_row(&row)))
 }
 
 pub fn insert(position: &Position) -> Result<Version, HiloError> {
-    Table::write(catalog_oids()?.position)?.insert(&mut position.values());
+    Own::Position.write()?.insert(&mut position.values());
     Ok(Version::just_written(position))
 }
 
 /// The rows of all nodes for this sequence.
-pub fn of_all_nodes(ids: &CatalogOids, sequence: SequenceId) -> Result<Vec<Position>, HiloError> {
-    let table = Table::read(ids.position)?;
-    let mut all = Vec::new();
-    table.scan(ids.position_pkey, &keys(sequence, 0)[..1], Snapshot::Catalog, |row| {
-        all.push(Position::from_row(&row));
-        true
-    });
-    Ok(all)
+pub fn of_all_nodes(sequence: SequenceId) -> Result<Vec<Position>, HiloError> {
+    let key = &keys(sequence, 0)[..1];
+    Own::Position.read()?.collect(own::POSITION_PKEY, key, |row| Some(Position::from_row(row)))
 }
 
 /// The rows of the other nodes, read without visiting the versions of `node`'s row, which may be
 /// many.
-pub fn of_other_nodes(
-    ids: &CatalogOids,
-    sequence: SequenceId,
-    node: i32,
-) -> Result<Vec<Position>, HiloError> {
-    let table = Table::read(ids.position)?;
+pub fn of_other_nodes(sequence: SequenceId, node: i32) -> Result<Vec<Position>, HiloError> {
+    let table = Own::Position.read()?;
     let mut all = Vec::new();
     for other in [Match::Int4Less(node), Match::Int4Greater(node)] {
         let keys = [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, other)];
-        table.scan(ids.position_pkey, &keys, Snapshot::Catalog, |row| {
-            all.push(Position::from_row(&row));
-            true
-        });
+        let found = |row: &Row| Some(Position::from_row(row));
+        all.try_extend(table.collect(own::POSITION_PKEY, &keys, found)?)?;
     }
     Ok(all)
 }
 
 /// Deletes the rows of all nodes for a sequence that is dropped.
-pub fn forget(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
-    for position in of_all_nodes(ids, sequence)? {
-        if let RowLock::Locked(locked) = lock(ids, sequence, position.node, LockWait::Block)? {
+pub fn forget(sequence: SequenceId) -> Result<(), HiloError> {
+    for position in of_all_nodes(sequence)? {
+        if let RowLock::Locked(locked) = lock(sequence, position.node, LockWait::Block)? {
             locked.delete();
         }
     }
@@ -403,8 +382,7 @@ pub fn find_written(
     sequence: SequenceId,
     node: i32,
 ) -> Result<Option<(Position, Version)>, HiloError> {
-    let ids = catalog_oids()?;
-    let row = newest(&Table::read(ids.position)?, &ids, sequence, node);
+    let row = newest(&Own::Position.read()?, sequence, node);
     Ok(row.filter(Row::is_own).map(|row| {
         let position = Position::from_row(&row);
         let version = Version { sequence, node, epoch: position.epoch, writer: row.writer() };
@@ -418,9 +396,7 @@ pub fn advance(version: &Version, next_index: Index) -> Result<Option<Position>,
     if !is_own_transaction(version.writer) {
         return Ok(None);
     }
-    let RowLock::Locked(locked) =
-        lock(&catalog_oids()?, version.sequence, version.node, LockWait::Block)?
-    else {
+    let RowLock::Locked(locked) = lock(version.sequence, version.node, LockWait::Block)? else {
         return Ok(None);
     };
     if locked.version() != *version {

@@ -8,9 +8,10 @@ use hilo_core::numbers::SequenceId;
 use crate::catalog::columns::privilege as column;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::name::{escape_for_message, quoted};
+use crate::catalog::own::{self, Own};
 use crate::catalog::roles::PUBLIC;
-use crate::catalog::scan::{Match, Snapshot};
-use crate::catalog::table::{Row, Table, next_command};
+use crate::catalog::scan::Match;
+use crate::catalog::table::{Row, next_command};
 use crate::catalog::{catalog_oids, insert_rights, relations, roles, version};
 use crate::errors::{Denied, HiloError, OrRaise};
 use crate::process::ffi;
@@ -220,10 +221,9 @@ pub fn reads_all(user: pg_sys::Oid) -> bool {
 
 /// The privileges that were granted on a sequence, by grantee.
 pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, HiloError> {
-    let ids = catalog_oids()?;
     let mut granted: Vec<(pg_sys::Oid, Privileges)> = Vec::new();
     let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
-    Table::read(ids.privilege)?.scan(ids.privilege_pkey, &key, Snapshot::Catalog, |row| {
+    Own::Privilege.read()?.scan(own::PRIVILEGE_PKEY, &key, |row| {
         let grantee = row.oid(column::GRANTEE);
         let name = row.text(column::PRIVILEGE).unwrap_or_default();
         let privilege = Privileges::named(&name).unwrap_or(Privileges::NONE);
@@ -238,12 +238,11 @@ pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, H
 
 /// Gives `grantee` those privileges of `set` that it does not have yet.
 pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
-    let ids = catalog_oids()?;
     roles::depend_on(grantee)?;
-    let table = Table::write(ids.privilege)?;
+    let table = Own::Privilege.write()?;
     for name in set.names() {
         let keys = keys(sequence.id, grantee, name);
-        table.ensure(ids.privilege_pkey, &keys, &[Some(sequence.owner.into())]);
+        table.ensure(own::PRIVILEGE_PKEY, &keys, &[Some(sequence.owner.into())]);
     }
     next_command();
     Ok(())
@@ -252,18 +251,16 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
 /// Whether the table already has a row with the sequence, grantee and privilege of `row`, whatever
 /// its grantor.
 pub fn is_recorded(row: &Row) -> Result<bool, HiloError> {
-    let ids = catalog_oids()?;
     let name = row.text(column::PRIVILEGE).unwrap_or_default();
     let keys = keys(SequenceId(row.int8(column::SEQUENCE)), row.oid(column::GRANTEE), &name);
-    Ok(Table::read(ids.privilege)?.find(ids.privilege_pkey, &keys, Snapshot::Catalog).is_some())
+    Ok(Own::Privilege.read()?.find(own::PRIVILEGE_PKEY, &keys).is_some())
 }
 
 /// Takes privileges from `grantee`.
 pub fn revoke(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
-    let ids = catalog_oids()?;
-    let table = Table::write(ids.privilege)?;
+    let table = Own::Privilege.write()?;
     for name in set.names() {
-        table.delete_all(ids.privilege_pkey, &keys(sequence.id, grantee, name));
+        table.delete_all(own::PRIVILEGE_PKEY, &keys(sequence.id, grantee, name));
     }
     next_command();
     Ok(())
@@ -277,10 +274,9 @@ pub fn change_owner(
     old: pg_sys::Oid,
     new: pg_sys::Oid,
 ) -> Result<(), HiloError> {
-    let ids = catalog_oids()?;
-    let table = Table::write(ids.privilege)?;
+    let table = Own::Privilege.write()?;
     let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
-    table.scan(ids.privilege_pkey, &key, Snapshot::Catalog, |row| {
+    table.scan(own::PRIVILEGE_PKEY, &key, |row| {
         if [old, new].contains(&row.oid(column::GRANTEE)) {
             table.delete(&row);
         } else if row.oid(column::GRANTOR) == old {

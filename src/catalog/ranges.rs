@@ -10,12 +10,12 @@ use hilo_core::options::Definition;
 use hilo_core::range::Range;
 use hilo_core::source::{self, Chosen, Wish};
 
-use crate::catalog::CatalogOids;
 use crate::catalog::columns::free_range as column;
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::leases;
+use crate::catalog::own::{self, Own};
 use crate::catalog::positions::Position;
-use crate::catalog::scan::{Match, Snapshot};
+use crate::catalog::scan::Match;
 use crate::catalog::table::{Row, Table, next_command};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
@@ -54,7 +54,7 @@ fn values(
     position: &Position,
     range: &Range,
     incarnation: i64,
-) -> [Option<pg_sys::Datum>; column::COUNT] {
+) -> [Option<pg_sys::Datum>; column::WIDTH] {
     [
         Some(position.sequence.0.into()),
         Some(position.node.into()),
@@ -66,23 +66,20 @@ fn values(
 }
 
 /// The free ranges of a position's epoch, lowest first.
-pub fn free_of(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, HiloError> {
+pub fn free_of(position: &Position) -> Result<Vec<Range>, HiloError> {
     let keys = free_keys(position);
-    Table::read(ids.free_range)?.collect(ids.free_range_pkey, &keys, |row| Some(range(row)))
+    Own::FreeRange.read()?.collect(own::FREE_RANGE_PKEY, &keys, |row| Some(range(row)))
 }
 
 /// The free ranges that overlap `hull`.
-fn free_within(
-    ids: &CatalogOids,
-    position: &Position,
-    hull: Range,
-) -> Result<Vec<Range>, HiloError> {
-    let table = Table::read(ids.free_range)?;
+fn free_within(position: &Position, hull: Range) -> Result<Vec<Range>, HiloError> {
+    let table = Own::FreeRange.read()?;
     let [a, b, c, d] = free_keys(position);
     let before = [a, b, c, d, starting_before(hull.start)];
-    let mut free: Vec<Range> = table.last(ids.free_range_pkey, &before).iter().map(range).collect();
+    let mut free: Vec<Range> =
+        table.last(own::FREE_RANGE_PKEY, &before).iter().map(range).collect();
     let from = [a, b, c, d, starting_from(hull.start)];
-    table.scan(ids.free_range_pkey, &from, Snapshot::Catalog, |row| {
+    table.scan(own::FREE_RANGE_PKEY, &from, |row| {
         let found = range(&row);
         let inside = found.start < hull.end;
         if inside {
@@ -94,14 +91,14 @@ fn free_within(
 }
 
 /// The end of the highest free range; zero if there is none.
-pub fn free_end(ids: &CatalogOids, position: &Position) -> Result<Index, HiloError> {
-    let last = Table::read(ids.free_range)?.last(ids.free_range_pkey, &free_keys(position));
+pub fn free_end(position: &Position) -> Result<Index, HiloError> {
+    let last = Own::FreeRange.read()?.last(own::FREE_RANGE_PKEY, &free_keys(position));
     Ok(last.map_or(Index::ZERO, |row| range(&row).end))
 }
 
-fn rows(table: &Table, ids: &CatalogOids, keys: &[(i16, Match)]) -> Vec<Row> {
+fn rows(table: &Table, keys: &[(i16, Match)]) -> Vec<Row> {
     let mut rows = Vec::new();
-    table.scan(ids.free_range_pkey, keys, Snapshot::Catalog, |row| {
+    table.scan(own::FREE_RANGE_PKEY, keys, |row| {
         rows.try_push(row).or_raise();
         true
     });
@@ -109,21 +106,20 @@ fn rows(table: &Table, ids: &CatalogOids, keys: &[(i16, Match)]) -> Vec<Row> {
 }
 
 /// The rows of ranges that are in some server's memory.
-fn lent_rows(table: &Table, ids: &CatalogOids, position: &Position) -> Vec<Row> {
+fn lent_rows(table: &Table, position: &Position) -> Vec<Row> {
     let [a, b, c] = keys(position);
-    rows(table, ids, &[a, b, c, (column::INCARNATION, Match::Int8Greater(FREE))])
+    rows(table, &[a, b, c, (column::INCARNATION, Match::Int8Greater(FREE))])
 }
 
 /// The ranges that are in some server's memory, or were when that server's life ended.
-pub fn lent(ids: &CatalogOids, position: &Position) -> Result<Vec<Range>, HiloError> {
-    let table = Table::read(ids.free_range)?;
-    Ok(lent_rows(&table, ids, position).iter().map(range).collect())
+pub fn lent(position: &Position) -> Result<Vec<Range>, HiloError> {
+    let table = Own::FreeRange.read()?;
+    Ok(lent_rows(&table, position).iter().map(range).collect())
 }
 
 /// Lends up to `limit` free ranges of a position's epoch to the memory of `incarnation`. They are
 /// the lowest that contain an index of at least `from`. The caller holds the position's lock.
 pub(super) fn lend(
-    ids: &CatalogOids,
     position: &Position,
     incarnation: i64,
     limit: usize,
@@ -132,12 +128,12 @@ pub(super) fn lend(
     if limit == 0 {
         return Ok(Vec::new());
     }
-    let table = Table::write(ids.free_range)?;
+    let table = Own::FreeRange.write()?;
     let [a, b, c, d] = free_keys(position);
-    let before = table.last(ids.free_range_pkey, &[a, b, c, d, starting_before(from)]);
+    let before = table.last(own::FREE_RANGE_PKEY, &[a, b, c, d, starting_before(from)]);
     let mut rows: Vec<Row> = before.into_iter().filter(|row| range(row).end > from).collect();
     let after = [a, b, c, d, starting_from(from)];
-    table.scan(ids.free_range_pkey, &after, Snapshot::Catalog, |row| {
+    table.scan(own::FREE_RANGE_PKEY, &after, |row| {
         let wanted = rows.len() < limit;
         if wanted {
             rows.push(row);
@@ -157,13 +153,12 @@ pub(super) fn lend(
 /// Lends to the memory of `incarnation` what [`source::choose`] chooses of the free ranges. The
 /// caller holds the position's lock.
 pub(super) fn lend_chosen(
-    ids: &CatalogOids,
     position: &Position,
     incarnation: i64,
     wish: &Wish,
 ) -> Result<Chosen, HiloError> {
-    let table = Table::write(ids.free_range)?;
-    let rows = rows(&table, ids, &free_keys(position));
+    let table = Own::FreeRange.write()?;
+    let rows = rows(&table, &free_keys(position));
     let free: Vec<Range> = memory::try_collect(rows.iter().map(range))?;
     let chosen = source::choose(&free, position.next_index, wish);
     let parts = chosen.returned.iter().chain(&chosen.blocks).copied();
@@ -190,7 +185,6 @@ const KEPT: usize = MOST * 3 / 4;
 /// Writes free ranges to the catalog, each merged with the free ranges that it touches. If there
 /// are too many then, the smallest are written off.
 pub(super) fn put_free(
-    ids: &CatalogOids,
     position: &Position,
     mapping: &Mapping,
     ranges: &[Range],
@@ -198,17 +192,16 @@ pub(super) fn put_free(
     if ranges.is_empty() {
         return Ok(());
     }
-    let table = Table::write(ids.free_range)?;
+    let table = Own::FreeRange.write()?;
     let [a, b, c, d] = free_keys(position);
     for put in Range::union(ranges.to_vec()) {
         let mut whole = put;
         let before = [a, b, c, d, starting_before(put.start)];
         let after = [a, b, c, d, (column::FIRST_INDEX, Match::Int8(put.end.0))];
-        let neighbours = table.last(ids.free_range_pkey, &before).into_iter().chain(table.find(
-            ids.free_range_pkey,
-            &after,
-            Snapshot::Catalog,
-        ));
+        let neighbours = table
+            .last(own::FREE_RANGE_PKEY, &before)
+            .into_iter()
+            .chain(table.find(own::FREE_RANGE_PKEY, &after));
         for row in neighbours {
             if let Some(joined) = whole.joined(&range(&row)) {
                 table.delete(&row);
@@ -218,20 +211,16 @@ pub(super) fn put_free(
         table.insert(&mut values(position, &whole, FREE));
         next_command();
     }
-    write_off_smallest(ids, position, mapping)
+    write_off_smallest(position, mapping)
 }
 
 /// Nobody may ever use small ranges that all sessions have served beyond.
-fn write_off_smallest(
-    ids: &CatalogOids,
-    position: &Position,
-    mapping: &Mapping,
-) -> Result<(), HiloError> {
+fn write_off_smallest(position: &Position, mapping: &Mapping) -> Result<(), HiloError> {
     /// The most rows that are looked at in one go.
     const LOOKED_AT: usize = 4 * MOST;
-    let table = Table::write(ids.free_range)?;
+    let table = Own::FreeRange.write()?;
     let mut rows = Vec::new();
-    table.scan(ids.free_range_pkey, &free_keys(position), Snapshot::Catalog, |row| {
+    table.scan(own::FREE_RANGE_PKEY, &free_keys(position), |row| {
         rows.try_push(row).or_raise();
         rows.len() < LOOKED_AT
     });
@@ -243,15 +232,15 @@ fn write_off_smallest(
     rows.iter().for_each(|row| table.delete(row));
     next_command();
     let lost: Vec<Range> = rows.iter().map(range).collect();
-    gaps::record_each(ids, position, mapping, &lost, Reason::Discarded)
+    gaps::record_each(position, mapping, &lost, Reason::Discarded)
 }
 
 /// Lowers a position to the start of the free range that its top belongs to, and leaves the range.
-pub(super) fn lower_into(ids: &CatalogOids, position: &mut Position) -> Result<(), HiloError> {
-    let table = Table::read(ids.free_range)?;
+pub(super) fn lower_into(position: &mut Position) -> Result<(), HiloError> {
+    let table = Own::FreeRange.read()?;
     let [a, b, c, d] = free_keys(position);
     let below = [a, b, c, d, starting_before(position.next_index)];
-    if let Some(row) = table.last(ids.free_range_pkey, &below)
+    if let Some(row) = table.last(own::FREE_RANGE_PKEY, &below)
         && range(&row).end >= position.next_index
     {
         position.lower(range(&row).start);
@@ -261,9 +250,9 @@ pub(super) fn lower_into(ids: &CatalogOids, position: &mut Position) -> Result<(
 
 /// Lowers a position to the start of the highest free range, if that range ends at the position,
 /// and deletes the range's row.
-pub(super) fn lower(ids: &CatalogOids, position: &mut Position) -> Result<(), HiloError> {
-    let table = Table::write(ids.free_range)?;
-    if let Some(row) = table.last(ids.free_range_pkey, &free_keys(position))
+pub(super) fn lower(position: &mut Position) -> Result<(), HiloError> {
+    let table = Own::FreeRange.write()?;
+    if let Some(row) = table.last(own::FREE_RANGE_PKEY, &free_keys(position))
         && range(&row).end == position.next_index
     {
         table.delete(&row);
@@ -276,13 +265,12 @@ pub(super) fn lower(ids: &CatalogOids, position: &mut Position) -> Result<(), Hi
 /// Records what the memory of `incarnation` holds below `settled_index`. The part of each `held`
 /// range that lies there gets a row; the rows of all other lent ranges are deleted.
 pub(super) fn write_lent(
-    ids: &CatalogOids,
     position: &Position,
     incarnation: i64,
     held: &[Range],
 ) -> Result<(), HiloError> {
-    forget_lent(ids, position, &[])?;
-    let table = Table::write(ids.free_range)?;
+    forget_lent(position, &[])?;
+    let table = Own::FreeRange.write()?;
     let below = Range::below(position.settled_index);
     for range in held.iter().map(|range| range.intersection(&below)).filter(|r| !r.is_empty()) {
         table.insert(&mut values(position, &range, incarnation));
@@ -292,13 +280,9 @@ pub(super) fn write_lent(
 }
 
 /// Deletes the rows of lent ranges of which no part is `held` any more.
-pub(super) fn forget_lent(
-    ids: &CatalogOids,
-    position: &Position,
-    held: &[Range],
-) -> Result<(), HiloError> {
-    let table = Table::write(ids.free_range)?;
-    let rows = lent_rows(&table, ids, position);
+pub(super) fn forget_lent(position: &Position, held: &[Range]) -> Result<(), HiloError> {
+    let table = Own::FreeRange.write()?;
+    let rows = lent_rows(&table, position);
     for row in rows {
         let lent = range(&row);
         if held.iter().all(|held| held.intersection(&lent).is_empty()) {
@@ -311,14 +295,9 @@ pub(super) fn forget_lent(
 
 /// Cuts the lent rows down to what memory holds of each, and deletes those of which it holds
 /// nothing. `exact`: to each range that it holds, else to where the first begins and the last ends.
-pub(super) fn trim_lent(
-    ids: &CatalogOids,
-    position: &Position,
-    held: &[Range],
-    exact: bool,
-) -> Result<(), HiloError> {
-    let table = Table::write(ids.free_range)?;
-    for row in lent_rows(&table, ids, position) {
+pub(super) fn trim_lent(position: &Position, held: &[Range], exact: bool) -> Result<(), HiloError> {
+    let table = Own::FreeRange.write()?;
+    for row in lent_rows(&table, position) {
         let lent = range(&row);
         let parts = held.iter().map(|held| held.intersection(&lent));
         let mut parts = Range::union(memory::try_collect(parts)?);
@@ -340,41 +319,39 @@ pub(super) fn trim_lent(
 /// `settled_index` to the position, and the lent ranges, whose rows it deletes. The free ranges,
 /// the leases, and what is `pending` of leases stay.
 pub fn write_off_memory(
-    ids: &CatalogOids,
     position: &Position,
     mapping: &Mapping,
     pending: &[Range],
     reason: Reason,
 ) -> Result<(), HiloError> {
-    let table = Table::write(ids.free_range)?;
-    let rows = lent_rows(&table, ids, position);
+    let table = Own::FreeRange.write()?;
+    let rows = lent_rows(&table, position);
     let mut lost: Vec<Range> = rows.iter().map(range).collect();
     rows.iter().for_each(|row| table.delete(row));
     lost.push(position.unsettled());
-    let leased = leases::leased(ids, position)?.into_iter().chain(pending.iter().copied());
+    let leased = leases::leased(position)?.into_iter().chain(pending.iter().copied());
     let leased = Range::union(memory::try_collect(leased)?);
     let mut parts = Vec::new();
     for lost in Range::union(lost).iter().flat_map(|lost| lost.without(&leased)) {
-        let free = free_within(ids, position, lost)?;
+        let free = free_within(position, lost)?;
         lost.without(&free).into_iter().try_for_each(|part| parts.try_push(part))?;
     }
     next_command();
-    gaps::record_each(ids, position, mapping, &parts, reason)
+    gaps::record_each(position, mapping, &parts, reason)
 }
 
 /// Records as gaps the parts of `held` and of the free ranges below the position, or all of them
 /// where they come from a source. None of them is served any more. Deletes the rows of the free and
 /// the lent ranges.
 pub fn write_off(
-    ids: &CatalogOids,
     position: &Position,
     definition: &Definition,
     held: Vec<Range>,
     reason: Reason,
 ) -> Result<(), HiloError> {
-    let table = Table::write(ids.free_range)?;
+    let table = Own::FreeRange.write()?;
     let mut lost = held;
-    table.scan(ids.free_range_pkey, &keys(position), Snapshot::Catalog, |row| {
+    table.scan(own::FREE_RANGE_PKEY, &keys(position), |row| {
         // A lent range is in `held`, or has been served.
         if row.int8(column::INCARNATION) == FREE {
             lost.try_push(range(&row)).or_raise();
@@ -387,29 +364,20 @@ pub fn write_off(
     if definition.source.is_none() {
         lost.iter_mut().for_each(|range| *range = range.until(position.next_index));
     }
-    gaps::record_each(ids, position, &position.mapping(definition), &lost, reason)
+    gaps::record_each(position, &position.mapping(definition), &lost, reason)
 }
 
 /// Deletes the free ranges, the gaps, the leases, the requests and the privileges of a dropped
 /// sequence.
-pub fn forget(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
-    leases::forget(ids, sequence)?;
+pub fn forget(sequence: SequenceId) -> Result<(), HiloError> {
+    leases::forget(sequence)?;
     for (table, index) in [
-        (ids.free_range, ids.free_range_pkey),
-        (ids.gap, ids.gap_sequence_idx),
-        (ids.source, ids.source_pkey),
-        (ids.privilege, ids.privilege_pkey),
+        (Own::FreeRange, own::FREE_RANGE_PKEY),
+        (Own::Gap, own::GAP_SEQUENCE_IDX),
+        (Own::Source, own::SOURCE_PKEY),
+        (Own::Privilege, own::PRIVILEGE_PKEY),
     ] {
-        let table = Table::write(table)?;
-        table.scan(
-            index,
-            &[(column::SEQUENCE, Match::Int8(sequence.0))],
-            Snapshot::Catalog,
-            |row| {
-                table.delete(&row);
-                true
-            },
-        );
+        table.write()?.delete_all(index, &[(column::SEQUENCE, Match::Int8(sequence.0))]);
     }
     Ok(())
 }

@@ -14,7 +14,7 @@ use std::ffi::{CStr, CString};
 use pgrx::pg_sys;
 
 use crate::catalog::name::quoted;
-use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{Table, next_command};
 use crate::catalog::{CatalogOids, catalog_oids};
 use crate::errors::HiloError;
@@ -123,7 +123,7 @@ pub fn depend_on(role: pg_sys::Oid) -> Result<(), HiloError> {
     }
     let ids = catalog_oids()?;
     let mut known = false;
-    Table::read(SHDEPEND)?.scan(SHDEPEND_BY_DEPENDER, &keys(&ids), Snapshot::Catalog, |row| {
+    Table::read(SHDEPEND)?.scan(SHDEPEND_BY_DEPENDER, &keys(&ids), |row| {
         known = row.oid(SHDEPEND_ROLE) == role;
         !known
     });
@@ -157,7 +157,7 @@ pub fn forget_dependency(role: pg_sys::Oid) -> Result<(), HiloError> {
     lock(role, pg_sys::AccessExclusiveLock);
     let ids = catalog_oids()?;
     let table = Table::write(SHDEPEND)?;
-    table.scan(SHDEPEND_BY_DEPENDER, &keys(&ids), Snapshot::Catalog, |row| {
+    table.scan(SHDEPEND_BY_DEPENDER, &keys(&ids), |row| {
         if row.oid(SHDEPEND_ROLE) == role {
             table.delete(&row);
         }

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use crate::catalog::table::{LockWait, Row, RowLock, Table, text_datum};
+use crate::catalog::table::{LockWait, Row, RowLock, Snapshot, Table, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
 
@@ -102,19 +102,6 @@ impl Match<'_> {
     }
 }
 
-/// Which versions of a row a scan sees.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Snapshot {
-    /// Core's catalog snapshot, taken now: what is committed, and what the earlier commands of this
-    /// transaction have written.
-    Catalog,
-    /// Core's `SnapshotSelf`: what the current command has written, too. A row that is being
-    /// replaced may be missed.
-    OwnWrites,
-    /// Core's `SnapshotAny`: every version, whoever has written it and whatever became of it.
-    Any,
-}
-
 /// The snapshot that a scan is given, and the one that its tuples are then compared with.
 ///
 /// Core takes predicate locks for every snapshot that is MVCC. In a serializable transaction, a
@@ -127,8 +114,8 @@ struct Sight {
 }
 
 impl Sight {
-    fn new(table: &Table, see: Snapshot) -> Sight {
-        let fixed = match see {
+    fn new(table: &Table) -> Sight {
+        let fixed = match table.see {
             Snapshot::Catalog => None,
             Snapshot::OwnWrites => Some(&raw mut pg_sys::SnapshotSelfData),
             Snapshot::Any => Some(&raw mut pg_sys::SnapshotAnyData),
@@ -179,18 +166,18 @@ impl Drop for Sight {
 }
 
 impl Table {
+    /// The table as scans with another snapshot than core's see it.
+    pub fn seeing(mut self, see: Snapshot) -> Table {
+        self.see = see;
+        self
+    }
+
     /// Visits the rows whose columns match `keys`, in the index's order, until `visit` returns
     /// false. Columns are attribute numbers, and the first columns of `index`.
-    pub fn scan(
-        &self,
-        index: Index,
-        keys: &[(i16, Match)],
-        see: Snapshot,
-        mut visit: impl FnMut(Row) -> bool,
-    ) {
+    pub fn scan(&self, index: Index, keys: &[(i16, Match)], mut visit: impl FnMut(Row) -> bool) {
         let mut scan_keys: Vec<_> =
             keys.iter().map(|(column, equals)| equals.key(*column)).collect();
-        let sight = Sight::new(self, see);
+        let sight = Sight::new(self);
         let index = index.oid(self);
         // SAFETY: the relation is open and the index is one of its indexes. The scan is ended
         // below, or by the transaction's abort.
@@ -221,7 +208,7 @@ impl Table {
     pub fn last(&self, index: Index, keys: &[(i16, Match)]) -> Option<Row> {
         let mut scan_keys: Vec<_> =
             keys.iter().map(|(column, equals)| equals.key(*column)).collect();
-        let sight = Sight::new(self, Snapshot::Catalog);
+        let sight = Sight::new(self);
         let index = index.oid(self);
         // SAFETY: as in `scan`. The index stays locked until the transaction ends.
         unsafe {
@@ -250,9 +237,9 @@ impl Table {
     }
 
     /// The first row that [`Table::scan`] finds.
-    pub fn find(&self, index: Index, keys: &[(i16, Match)], see: Snapshot) -> Option<Row> {
+    pub fn find(&self, index: Index, keys: &[(i16, Match)]) -> Option<Row> {
         let mut found = None;
-        self.scan(index, keys, see, |row| {
+        self.scan(index, keys, |row| {
             found = Some(row);
             false
         });
@@ -270,7 +257,7 @@ impl Table {
         mut of: impl FnMut(&Row) -> Option<T>,
     ) -> Result<Vec<T>, HiloError> {
         let (mut found, mut result) = (Vec::new(), Ok(()));
-        self.scan(index, keys, Snapshot::Catalog, |row| {
+        self.scan(index, keys, |row| {
             result = found.try_extend(of(&row));
             row.free();
             result.is_ok()
@@ -281,7 +268,7 @@ impl Table {
     /// Adds a row with these values in its first columns and `rest` behind them, unless there is
     /// one that has them.
     pub fn ensure(&self, index: Index, keys: &[(i16, Match)], rest: &[Option<pg_sys::Datum>]) {
-        if self.find(index, keys, Snapshot::Catalog).is_none() {
+        if self.find(index, keys).is_none() {
             let keys = keys.iter().map(|(_, key)| Some(key.parts().1));
             self.insert(&mut keys.chain(rest.iter().copied()).collect::<Vec<_>>());
         }
@@ -289,7 +276,7 @@ impl Table {
 
     /// Deletes the rows whose columns match `keys`.
     pub fn delete_all(&self, index: Index, keys: &[(i16, Match)]) {
-        self.scan(index, keys, Snapshot::Catalog, |row| {
+        self.scan(index, keys, |row| {
             self.delete(&row);
             true
         });
@@ -297,6 +284,6 @@ impl Table {
 
     /// Finds a row and locks it.
     pub fn find_locked(&self, index: Index, keys: &[(i16, Match)], wait: LockWait) -> RowLock<Row> {
-        self.lock_found(|| self.find(index, keys, Snapshot::Catalog), wait)
+        self.lock_found(|| self.find(index, keys), wait)
     }
 }

@@ -9,12 +9,12 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::{SequenceId, Timestamp};
 
-use crate::catalog::CatalogOids;
 use crate::catalog::columns::source as column;
 use crate::catalog::lease_id::{LeaseId, id_of, random, uuid_datum};
+use crate::catalog::own::{self, Own};
 use crate::catalog::positions::{self, Position};
-use crate::catalog::scan::{Match, Snapshot};
-use crate::catalog::table::{Row, Table, next_command, text_datum};
+use crate::catalog::scan::Match;
+use crate::catalog::table::{Row, next_command, text_datum};
 use crate::errors::HiloError;
 use crate::process::ffi;
 
@@ -102,7 +102,7 @@ impl Supply {
         }
     }
 
-    fn values(&self) -> [Option<pg_sys::Datum>; column::COUNT] {
+    fn values(&self) -> [Option<pg_sys::Datum>; column::WIDTH] {
         let request = self.request.as_ref();
         [
             Some(self.sequence.0.into()),
@@ -150,24 +150,24 @@ impl Supply {
     }
 }
 
-fn row_of(ids: &CatalogOids, position: &Position) -> Result<Option<Row>, HiloError> {
+fn row_of(position: &Position) -> Result<Option<Row>, HiloError> {
     let keys = [
         (column::SEQUENCE, Match::Int8(position.sequence.0)),
         (column::NODE, Match::Int4(position.node)),
     ];
-    Ok(Table::read(ids.source)?.find(ids.source_pkey, &keys, Snapshot::Catalog))
+    Ok(Own::Source.read()?.find(own::SOURCE_PKEY, &keys))
 }
 
 /// The row of a position whose lock the caller holds; a new one if there is none.
-pub fn of(ids: &CatalogOids, position: &Position) -> Result<Supply, HiloError> {
-    let row = row_of(ids, position)?;
+pub fn of(position: &Position) -> Result<Supply, HiloError> {
+    let row = row_of(position)?;
     Ok(row.map_or_else(|| Supply::new(position), |row| Supply::from_row(&row)))
 }
 
 /// Writes the row of a position whose lock the caller holds.
-pub fn write(ids: &CatalogOids, position: &Position, supply: &Supply) -> Result<(), HiloError> {
-    let table = Table::write(ids.source)?;
-    match row_of(ids, position)? {
+pub fn write(position: &Position, supply: &Supply) -> Result<(), HiloError> {
+    let table = Own::Source.write()?;
+    match row_of(position)? {
         Some(row) => {
             table.update(&row, &mut supply.values());
         }
@@ -178,8 +178,8 @@ pub fn write(ids: &CatalogOids, position: &Position, supply: &Supply) -> Result<
 }
 
 /// The requests of `node` that this server has written and that have no answer.
-pub fn open(ids: &CatalogOids, node: i32) -> Result<Vec<Supply>, HiloError> {
-    Table::read(ids.source)?.collect(ids.source_pkey, &[], |row| {
+pub fn open(node: i32) -> Result<Vec<Supply>, HiloError> {
+    Own::Source.read()?.collect(own::SOURCE_PKEY, &[], |row| {
         let supply = Supply::from_row(row);
         (supply.node == node && supply.open_request().is_some()).then_some(supply)
     })

@@ -11,6 +11,21 @@ use crate::process::memory;
 pub struct Table {
     relation: pg_sys::Relation,
     unlock: pg_sys::LOCKMODE,
+    /// The rows that scans find.
+    pub(super) see: Snapshot,
+}
+
+/// Which versions of a row a scan sees.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Snapshot {
+    /// Core's catalog snapshot, taken now: what is committed, and what the earlier commands of this
+    /// transaction have written.
+    Catalog,
+    /// Core's `SnapshotSelf`: what the current command has written, too. A row that is being
+    /// replaced may be missed.
+    OwnWrites,
+    /// Core's `SnapshotAny`: every version, whoever has written it and whatever became of it.
+    Any,
 }
 
 /// The way to treat a row that another transaction has locked, as core's `LockWaitPolicy`.
@@ -231,7 +246,7 @@ impl Table {
         if relation.is_null() {
             Err(crate::catalog::catalog_oids().err().unwrap_or(HiloError::Replaced))
         } else {
-            Ok(Table { relation, unlock })
+            Ok(Table { relation, unlock, see: Snapshot::Catalog })
         }
     }
 

@@ -11,7 +11,6 @@ use hilo_core::policy;
 use hilo_core::range::Range;
 
 use crate::backend::Global;
-use crate::catalog::CatalogOids;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{self, Position};
@@ -41,15 +40,11 @@ pub fn reason(position: &Position) -> Reason {
 ///
 /// # Errors
 /// The errors of writing to the catalog.
-pub fn skip(
-    ids: &CatalogOids,
-    sequence: &Sequence,
-    position: &mut Position,
-) -> Result<(), HiloError> {
+pub fn skip(sequence: &Sequence, position: &mut Position) -> Result<(), HiloError> {
     let mapping = position.mapping(&sequence.definition);
     let skipped = missing(sequence, position);
     warn(sequence, position, skipped.len());
-    gaps::record(ids, position, &mapping, skipped, Reason::Discarded)?;
+    gaps::record(position, &mapping, skipped, Reason::Discarded)?;
     position.next_index = skipped.end.max(position.next_index);
     position.settled_index = position.next_index;
     Ok(())

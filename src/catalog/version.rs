@@ -9,7 +9,8 @@ use std::ffi::CStr;
 use pgrx::pg_sys;
 
 use crate::catalog::name::quoted;
-use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::scan::{Index, Match};
+use crate::catalog::table::Snapshot;
 use crate::catalog::table::{Row, Table};
 use crate::catalog::{catalog_oids, relations};
 use crate::errors::HiloError;
@@ -27,7 +28,8 @@ const VERSION: i16 = 6;
 
 fn row(extension: pg_sys::Oid, see: Snapshot) -> Result<Row, HiloError> {
     Table::read(pg_sys::ExtensionRelationId)?
-        .find(EXTENSION_OID_INDEX, &[(OID, Match::Oid(extension))], see)
+        .seeing(see)
+        .find(EXTENSION_OID_INDEX, &[(OID, Match::Oid(extension))])
         .ok_or(HiloError::NotInstalled)
 }
 

@@ -179,11 +179,7 @@ impl Described {
             gapless: Some(true).filter(|_| definition.gapless),
             source: definition.source.clone(),
             reserve_ahead: definition.reserve_ahead,
-            owned_by: None,
-            owner: None,
-            privileges: None,
-            numbering: None,
-            highest_node: None,
+            ..Described::default()
         }
     }
 
@@ -270,23 +266,9 @@ pub fn changes(old: &Definition, new: &Definition) -> Map<String, Value> {
 
 /// All options of a definition, by their names.
 pub fn all_options(definition: &Definition) -> Map<String, Value> {
-    let all = json!({
-        "data_type": definition.data_type,
-        "start_value": definition.start_value,
-        "increment": definition.increment,
-        "min_value": definition.min_value,
-        "max_value": definition.max_value,
-        "cycle": definition.cycle,
-        "ordered": definition.ordered,
-        "block_size": definition.block_size,
-        "slice_size": definition.slice_size,
-        "key_format": own_format(definition),
-        "gapless": definition.gapless,
-        "source": definition.source,
-        "reserve_ahead": definition.reserve_ahead,
-    });
-    match all {
-        Value::Object(all) => all,
+    let key_format = own_format(definition).map(str::to_owned);
+    match serde_json::to_value(Definition { key_format, ..definition.clone() }) {
+        Ok(Value::Object(all)) => all,
         _ => Map::new(),
     }
 }

@@ -82,6 +82,7 @@ pub struct Options {
 
 /// A valid definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "documents", derive(serde::Serialize))]
 pub struct Definition {
     pub data_type: DataType,
     pub start_value: i64,

@@ -20,6 +20,8 @@ const FADING: i64 = 64;
 /// How many seconds' worth one reservation of many blocks takes: ten reservations a second are
 /// enough for any rate.
 const RESERVATION: f64 = 0.1;
+/// The same for a request to a source: many slow sequences together are to cost it few requests.
+const REQUEST: f64 = 180.0;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Settings {
@@ -212,9 +214,11 @@ pub fn request_size(
     if held >= enough || (unmet <= 0 && !settings.prefetch) {
         return 0;
     }
-    let gap = low.saturating_add(low / 2).saturating_sub(held);
+    let usual = ((demand.per_second * REQUEST) as i64).min(most / 8);
+    let gap = low.saturating_add((low / 2).max(usual)).saturating_sub(held);
     // The rate may have been that of a moment: more is asked with the next answer.
-    let wished = if settings.prefetch { gap.min(8 * block.max(1)).max(unmet) } else { unmet };
+    let several = usual.max(8 * block.max(1)).max(held);
+    let wished = if settings.prefetch { gap.min(several).max(unmet) } else { unmet };
     match settings.fixed {
         Some(_) => whole_blocks(wished, block.max(1)),
         None => wished.max(settings.min_block.min(most)),

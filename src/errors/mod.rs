@@ -32,7 +32,7 @@ pub enum FaultKind {
     NotAmongNodes,
     NoPosition,
     NodeUnset,
-    NotTheGroup,
+    OnWorker,
     NoGroup,
     NotNumbered,
 }
@@ -116,7 +116,7 @@ impl HiloError {
             Self::NotAmongNodes { .. } => FaultKind::NotAmongNodes,
             Self::NoPosition(_) => FaultKind::NoPosition,
             Self::NodeUnset(_) => FaultKind::NodeUnset,
-            Self::NotTheGroup { .. } => FaultKind::NotTheGroup,
+            Self::OnWorker(_) => FaultKind::OnWorker,
             Self::NoGroup(_) => FaultKind::NoGroup,
             Self::NotNumbered { .. } => FaultKind::NotNumbered,
             _ => FaultKind::Other,

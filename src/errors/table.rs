@@ -142,7 +142,7 @@ errors! {
     HasSource(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" has a source, which says which values come"
         => detail "Others use the values between those that it has brought."
-        => hint "Move the numbers at the source, or begin its own: hilo_detach(name, start).";
+        => hint { move_at_source() };
     SourceNodes { name: String, nodes: i32 } = FEATURE_NOT_SUPPORTED,
         "hilo sequence \"{name}\" cannot have a source while several nodes share it"
         => detail "hilo.node_count is {nodes}, or was when the sequence was numbered."
@@ -252,10 +252,10 @@ errors! {
                    would serve the same values."
         => hint "On a clone, wait until Citus has promoted it. On a standby that replaces the \
                  node, first remove the clone with citus_remove_clone_node.";
-    NotTheGroup { id: i32, group: i32 } = CONFIG_FILE_ERROR,
-        "hilo.node_id = {id} is not the group of this node in Citus, which is {group}"
-        => detail "Another node may have this id and serve the same values."
-        => hint { FOLLOW_CITUS };
+    OnWorker(group: i32) = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "a worker of Citus cannot number a hilo sequence by itself"
+        => detail "This server is node {group}, and the other nodes would serve the same values."
+        => hint { ON_COORDINATOR };
     NotAmongNodes { name: String, id: i32, count: i32 } = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" is numbered for hilo.node_count = {count}, which does not \
          include hilo.node_id = {id}"

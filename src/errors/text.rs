@@ -1,6 +1,7 @@
 //! Texts that an error makes of its fields.
 
-use crate::advice::{self, FOLLOW_CITUS, RESTART, literal};
+use crate::advice::{self, RESTART, literal};
+use crate::citus;
 use crate::errors::{Cause, Closed, Code, Denied, FaultKind, LONGEST, Meant, NoGroup, code};
 
 pub const SET_NODE_ID: &str = "Set hilo.node_id to a number from 0 to hilo.node_count - 1 that no \
@@ -8,6 +9,8 @@ pub const SET_NODE_ID: &str = "Set hilo.node_id to a number from 0 to hilo.node_
 pub const JOIN_CITUS: &str = "Let this server join the cluster: SELECT \
     citus_set_coordinator_host(...) on the coordinator, then SELECT citus_add_node(...) there for \
     this server. A server without Citus needs a number in hilo.node_id.";
+pub const ON_COORDINATOR: &str = "Run hilo_create_on_all_nodes(name) on the coordinator: it makes \
+    the sequence a branch on each worker.";
 pub const NOT_ARRIVED: &str = "Replicate _hilo.position together with _hilo.sequence, and wait \
     until it has been copied. If that server is lost, SET hilo.on_every_node = on and use \
     hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
@@ -77,7 +80,7 @@ impl FaultKind {
             FaultKind::NotAmongNodes => raise_node_count(),
             FaultKind::NoPosition => NOT_ARRIVED.into(),
             FaultKind::NodeUnset => SET_NODE_ID.into(),
-            FaultKind::NotTheGroup => FOLLOW_CITUS.into(),
+            FaultKind::OnWorker => ON_COORDINATOR.into(),
             FaultKind::NoGroup => JOIN_CITUS.into(),
             FaultKind::NotNumbered => number_here(name),
         }
@@ -175,6 +178,16 @@ pub fn without_hilo(whose: Option<&str>) -> String {
     match whose {
         Some(whose) => format!("{}. {without}", preload_excluded_by(whose)),
         None => without.into(),
+    }
+}
+
+pub fn move_at_source() -> &'static str {
+    match citus::is_here() {
+        true => {
+            "Move the numbers on the coordinator of Citus, and run hilo_create_on_all_nodes(name) \
+             there. For another source, move them there, or use hilo_detach(name, start)."
+        }
+        false => "Move the numbers at the source, or begin its own: hilo_detach(name, start).",
     }
 }
 

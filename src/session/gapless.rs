@@ -22,7 +22,7 @@ use crate::backend::{Global, forget_names};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::gapless::{self, Counter, Locked};
 use crate::catalog::positions::Position;
-use crate::catalog::{catalog_oids, table};
+use crate::catalog::table;
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::memory::TryGrow;
@@ -164,10 +164,9 @@ fn lock(memo: &Memo, entry: &Entry) -> Result<Option<Count>, HiloError> {
     if unsafe { pg_sys::IsInParallelMode() } {
         return Err(HiloError::GaplessInParallelMode(memo.name()));
     }
-    let ids = catalog_oids()?;
-    let locked = gapless::lock(&ids, entry.id, entry.epoch.get(), entry.root.get())?;
+    let locked = gapless::lock(entry.id, entry.epoch.get(), entry.root.get())?;
     let Some(Locked { counter, sequence, root }) = locked else {
-        let found = definitions::by_id(&ids, entry.id)?;
+        let found = definitions::by_id(entry.id)?;
         if found.is_some_and(|sequence| sequence.definition.gapless) {
             return Err(match gucs::node_count() {
                 1 => HiloError::NoPosition(memo.name()),

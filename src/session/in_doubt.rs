@@ -6,8 +6,8 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
 
-use crate::catalog::catalog_oids;
 use crate::catalog::object_lock::ObjectLock;
+use crate::catalog::own::Own;
 use crate::errors::HiloError;
 
 /// Called before the slot is told, so whoever looks the sequence up after that waits.
@@ -35,5 +35,5 @@ pub fn wait(id: SequenceId) -> Result<bool, HiloError> {
 }
 
 fn lock(id: SequenceId) -> Result<ObjectLock, HiloError> {
-    Ok(ObjectLock::new(catalog_oids()?.sequence, id.0 as u64))
+    Ok(ObjectLock::new(Own::Sequence.oid()?, id.0 as u64))
 }

@@ -158,15 +158,15 @@ fn end_leases() -> Result<(), HiloError> {
             Change::Renumbered { old, mapping, .. } => lease_pending::end_pending(&old, &mapping)?,
             // Its numbering has ended before. A lease may have been committed since then.
             Change::Released { name, column } => {
-                leases::write_off(&ids, key.sequence)?;
-                gaps::keep(&ids, key.sequence, &name, column)?;
+                leases::write_off(key.sequence)?;
+                gaps::keep(key.sequence, &name, column)?;
             }
             _ => {
                 if let Ok(shared) = shared::get() {
                     lease_pending::void(shared, &key)?;
                 }
                 // Also what was recorded since the drop.
-                ranges::forget(&ids, key.sequence)?;
+                ranges::forget(key.sequence)?;
             }
         }
     }

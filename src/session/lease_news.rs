@@ -55,7 +55,7 @@ fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
 /// `OutOfMemory`, and those of [`lease_changes::write`].
 pub fn change(lease: &Lease, key: Key, change: Change) -> Result<(), HiloError> {
     if WRITTEN.get() {
-        lease_changes::write(&catalog_oids()?, key.sequence, &lease.id, change)?;
+        lease_changes::write(key.sequence, &lease.id, change)?;
     }
     let (id, start) = (lease.id, lease.range.start);
     with(|state| {
@@ -132,15 +132,15 @@ pub fn write(of: Option<SequenceId>) -> Result<(), HiloError> {
     if changes.is_empty() {
         return Ok(());
     }
-    let ids = match catalog_oids() {
+    match catalog_oids() {
         // Its rows are gone with the extension, which this transaction drops.
         Err(HiloError::NotInstalled) => return Ok(()),
-        found => found?,
-    };
+        found => found.map(drop)?,
+    }
     changes.sort_unstable_by_key(|(after, place, _)| (*after, *place));
     for (_, (sequence, _, id), change) in changes {
         check_for_interrupts!();
-        lease_changes::write(&ids, sequence, &id, change)?;
+        lease_changes::write(sequence, &id, change)?;
     }
     Ok(())
 }

@@ -13,9 +13,9 @@ use hilo_core::mapping::Mapping;
 use hilo_core::range::Range;
 
 use crate::backend::Global;
+use crate::catalog::definitions;
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{Position, Version};
-use crate::catalog::{catalog_oids, definitions};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::{ffi, memory};
 use crate::session::levels::Levels;
@@ -107,14 +107,14 @@ pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Place>, HiloError>
 /// # Errors
 /// The errors of writing to the catalog.
 pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloError> {
-    let (shared, ids) = (shared::get()?, catalog_oids()?);
+    let shared = shared::get()?;
     let key = memo::key_of(position.sequence)?;
     let index_space = IndexSpace { key, node: position.node, epoch: position.epoch };
     // A range that the worker has written off, while nobody else had the position's lock, is about
     // to leave memory.
     shared.await_worker(&key);
     for held in void(shared, &key)?.iter().filter(|held| held.index_space == index_space) {
-        gaps::record(&ids, position, mapping, held.range, Reason::Altered)?;
+        gaps::record(position, mapping, held.range, Reason::Altered)?;
     }
     Ok(())
 }
@@ -171,8 +171,7 @@ fn begin_commit() {
     drop(open);
     if let Some(held) = void {
         let id = held.index_space.key.sequence;
-        let ids = catalog_oids().or_raise();
-        let name = definitions::by_id(&ids, id).or_raise().map(|found| found.name.to_string());
+        let name = definitions::by_id(id).or_raise().map(|found| found.name.to_string());
         HiloError::LeaseVoid(name.unwrap_or_else(|| id.to_string())).raise();
     }
 }

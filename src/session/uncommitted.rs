@@ -21,7 +21,6 @@ use hilo_core::numbers::{Index, SequenceId, Serial};
 use hilo_core::range::Range;
 
 use crate::backend::Global;
-use crate::catalog::catalog_oids;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::node;
@@ -307,9 +306,8 @@ fn advance(version: &Version, next: Index, passed: &[Range]) -> Result<(), HiloE
     if passed.is_empty() {
         return Ok(());
     }
-    let ids = catalog_oids()?;
-    let Some(sequence) = definitions::by_id(&ids, version.sequence)? else { return Ok(()) };
-    gaps::record_all(&ids, &position, &sequence, passed, Reason::Discarded)
+    let Some(sequence) = definitions::by_id(version.sequence)? else { return Ok(()) };
+    gaps::record_all(&position, &sequence, passed, Reason::Discarded)
 }
 
 /// Discards this state when the transaction has ended: its sequences are served from their slots

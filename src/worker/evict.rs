@@ -17,7 +17,7 @@ use hilo_core::range::Range;
 use crate::catalog::owned::{self, LentRows};
 use crate::catalog::positions;
 use crate::catalog::table::{LockWait, RowLock};
-use crate::catalog::{self, CatalogOids, definitions};
+use crate::catalog::{self, definitions};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory;
@@ -111,18 +111,18 @@ impl Worker {
         }
         let shared = self.shared;
         let done = transaction::run_within(self.patience(), c"hilo: flushing ranges", || {
-            let ids = match catalog::catalog_oids() {
+            match catalog::catalog_oids() {
                 // It was dropped where nobody told the slots: see `session::invalidation`.
                 Err(HiloError::NotInstalled) => {
                     frozen.iter().for_each(|frozen| frozen.outcome.set(Outcome::Outdated));
                     return Ok(());
                 }
-                found => found?,
-            };
+                found => found.map(drop)?,
+            }
             for frozen in &frozen {
                 let Frozen { index_space, ranges, counted, .. } = &**frozen;
                 let from = From::Pool(*counted);
-                frozen.outcome.set(write(&ids, shared, index_space, ranges, from)?);
+                frozen.outcome.set(write(shared, index_space, ranges, from)?);
             }
             Ok(())
         });
@@ -192,22 +192,21 @@ pub(super) enum From {
 /// Writes `ranges`, which have no other owner, to the catalog. Memory that is left from a dropped
 /// extension belongs to no sequence any more, even if a restored one has the same id.
 pub(super) fn write(
-    ids: &CatalogOids,
     shared: &'static Shared,
     index_space: &IndexSpace,
     ranges: &[Range],
     from: From,
 ) -> Result<Outcome, HiloError> {
     let IndexSpace { key, node, epoch } = *index_space;
-    if key.extension != ids.extension.to_u32() {
+    if key.extension != catalog::catalog_oids()?.extension.to_u32() {
         return Ok(Outcome::Outdated);
     }
-    let locked = match positions::lock(ids, key.sequence, node, LockWait::Skip)? {
+    let locked = match positions::lock(key.sequence, node, LockWait::Skip)? {
         RowLock::Skipped => return Ok(Outcome::RowLocked),
         RowLock::Missing => return Ok(Outcome::Outdated),
         RowLock::Locked(locked) => locked,
     };
-    let Some(sequence) = definitions::by_id(ids, key.sequence)? else {
+    let Some(sequence) = definitions::by_id(key.sequence)? else {
         return Ok(Outcome::Outdated);
     };
     if locked.position.epoch != epoch || locked.position.incarnation != shared.life() {
@@ -216,7 +215,7 @@ pub(super) fn write(
     // Ranges may have been returned since the pool was frozen; they stay in memory.
     let Some(held) = shared.in_memory(index_space) else { return Ok(Outcome::RowLocked) };
     let held = held.without(ranges)?;
-    owned::own(ids, shared.life(), &sequence, &locked, |owned| {
+    owned::own(shared.life(), &sequence, &locked, |owned| {
         match from {
             From::Lease => owned.write_off(ranges)?,
             // If the sequence has a slot, that must learn of a lowered position, so an orphaned

@@ -18,7 +18,7 @@ use crate::catalog::node;
 use crate::catalog::owned::{self, LentRows};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::table::{LockWait, RowLock, next_command};
-use crate::catalog::{self, CatalogOids};
+use crate::catalog::{self};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::shared::Shared;
@@ -72,7 +72,6 @@ impl Deferred {
 /// Files leases of one position, whose epoch memory holds `held` of. Returns what comes back, and
 /// how many values were used; `None`: there was nothing to file.
 fn end_leases(
-    ids: &CatalogOids,
     sequence: &Sequence,
     position: &Position,
     due: &[Lease],
@@ -81,7 +80,7 @@ fn end_leases(
 ) -> Result<Option<(Vec<Range>, i64)>, HiloError> {
     let (mut any, mut used, mut rests, mut gaps) = (false, 0, Vec::new(), Vec::new());
     for found in due {
-        let locked = match leases::lock(ids, &found.id, LockWait::Skip)? {
+        let locked = match leases::lock(&found.id, LockWait::Skip)? {
             RowLock::Locked(locked) => locked,
             RowLock::Missing => continue,
             // Another transaction is ending or renewing it.
@@ -110,20 +109,15 @@ fn end_leases(
         any = true;
     }
     let increment = sequence.definition.increment;
-    gaps::add(ids, sequence.id, position.node, increment, &gaps)?;
+    gaps::add(sequence.id, position.node, increment, &gaps)?;
     Ok(any.then_some((rests, used)))
 }
 
 /// Files leases of one sequence on one node. Without the sequence or the position they stay:
 /// whoever drops a sequence deletes its leases, and pg_restore brings them before it brings those.
-fn file(
-    ids: &CatalogOids,
-    shared: &'static Shared,
-    due: &[Lease],
-    deferred: &mut Deferred,
-) -> Result<(), HiloError> {
+fn file(shared: &'static Shared, due: &[Lease], deferred: &mut Deferred) -> Result<(), HiloError> {
     let Lease { sequence: id, node, .. } = due[0];
-    let locked = match positions::lock(ids, id, node, LockWait::Skip)? {
+    let locked = match positions::lock(id, node, LockWait::Skip)? {
         RowLock::Skipped | RowLock::Missing => {
             deferred.of.insert((id, node));
             return Ok(());
@@ -133,8 +127,8 @@ fn file(
     // Until a position is this server's, replication may change the definition, and locks it to do
     // so.
     let sequence = match locked.position.is_ours() {
-        true => definitions::by_id(ids, id)?,
-        false => match definitions::lock(ids, id, LockWait::Skip)? {
+        true => definitions::by_id(id)?,
+        false => match definitions::lock(id, LockWait::Skip)? {
             RowLock::Locked(locked) => Some(locked.sequence),
             RowLock::Missing | RowLock::Skipped => None,
         },
@@ -146,16 +140,15 @@ fn file(
     let position = &locked.position;
     if sequence.definition.gapless || is_elsewhere(position) {
         // The position is none of the worker's, and nothing comes back to it.
-        return end_leases(ids, &sequence, position, due, &[], deferred).map(|_| next_command());
+        return end_leases(&sequence, position, due, &[], deferred).map(|_| next_command());
     }
-    owned::own(ids, shared.life(), &sequence, &locked, |owned| {
-        let key = Key::here(ids.extension, id);
+    owned::own(shared.life(), &sequence, &locked, |owned| {
+        let key = Key::here(catalog::catalog_oids()?.extension, id);
         let Some(held) = shared.in_memory(&IndexSpace { key, node, epoch: owned.epoch }) else {
             deferred.of.insert((id, node));
             return Ok(());
         };
-        let Some((rests, used)) = end_leases(ids, &sequence, owned, due, &held.ranges, deferred)?
-        else {
+        let Some((rests, used)) = end_leases(&sequence, owned, due, &held.ranges, deferred)? else {
             return Ok(());
         };
         next_command();
@@ -219,18 +212,18 @@ impl Worker {
         let shared = self.shared;
         let mut batch = Vec::new();
         let done = transaction::run_within(BRIEFLY, c"hilo: filing leases", || {
-            let ids = match catalog::catalog_oids() {
+            match catalog::catalog_oids() {
                 Err(HiloError::NotInstalled) => return Ok(Look::Next(None)),
-                found => found?,
-            };
-            if !ids.lock_for_reservation() {
+                found => found.map(drop)?,
+            }
+            if !catalog::lock_for_reservation()? {
                 return Ok(Look::TablesLocked);
             }
-            let (mut found, next) = leases::due(&ids, BATCH, |lease| deferred.has(lease))?;
+            let (mut found, next) = leases::due(BATCH, |lease| deferred.has(lease))?;
             found.sort_unstable_by_key(|lease| (lease.sequence, lease.node, lease.range.start));
             batch = found;
             for same in batch.chunk_by(is_same_position) {
-                file(&ids, shared, same, deferred)?;
+                file(shared, same, deferred)?;
             }
             Ok(Look::Next(next))
         });
@@ -262,7 +255,7 @@ impl Worker {
         for same in batch.chunk_by(is_same_position) {
             let done: Result<(), Failure> =
                 transaction::run_within(BRIEFLY, c"hilo: filing leases", || {
-                    file(&catalog::catalog_oids()?, shared, same, deferred)
+                    file(shared, same, deferred)
                 });
             if let Err(failure) = done {
                 deferred.of.insert((same[0].sequence, same[0].node));

@@ -100,11 +100,11 @@ impl Worker {
     fn write(&self, batch: &[Leftover], patience: Duration) -> Result<bool, Failure> {
         let shared = self.shared;
         transaction::run_within(patience, c"hilo: writing what is left", || {
-            let ids = match catalog::catalog_oids() {
+            match catalog::catalog_oids() {
                 // Ranges of a dropped extension belong to no sequence any more.
                 Err(HiloError::NotInstalled) => return leaving::begin(shared, batch).map(|_| true),
-                found => found?,
-            };
+                found => found.map(drop)?,
+            }
             let mut all = true;
             for same in batch.chunk_by(|one, other| one.index_space() == other.index_space()) {
                 let index_space = same[0].index_space();
@@ -115,8 +115,7 @@ impl Worker {
                     Leftover::Lease(_) => From::Lease,
                 };
                 if !ranges.is_empty()
-                    && let Outcome::RowLocked =
-                        evict::write(&ids, shared, index_space, &ranges, from)?
+                    && let Outcome::RowLocked = evict::write(shared, index_space, &ranges, from)?
                 {
                     all = false;
                     leaving::cancel(shared, marked.len());

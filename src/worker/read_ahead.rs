@@ -66,7 +66,7 @@ impl Worker {
         }
         let following = transaction::run_within(BRIEFLY, c"hilo: reading ahead", || {
             let ids = catalog::catalog_oids()?;
-            let following = definitions::following(&ids, last, MAX_AHEAD)?;
+            let following = definitions::following(last, MAX_AHEAD)?;
             Ok((ids.extension, following))
         });
         // If this fails, each is fetched when it is used.

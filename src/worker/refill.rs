@@ -312,14 +312,13 @@ impl Worker {
         let shared = self.shared;
         let patience = plans.iter().any(|plan| plan.wish.is_some()).then_some(BRIEFLY);
         transaction::run(patience, c"hilo: reserving blocks", || {
-            let ids = catalog::catalog_oids()?;
-            if !ids.lock_for_reservation() {
+            if !catalog::lock_for_reservation()? {
                 return memory::try_collect(plans.iter().map(|_| Outcome::Locked));
             }
             let here = Here::read()?;
             let mut outcomes = memory::with_capacity(plans.len())?;
             for plan in plans {
-                outcomes.push(reserve::reserve(&ids, shared, &here, plan)?);
+                outcomes.push(reserve::reserve(shared, &here, plan)?);
             }
             Ok(outcomes)
         })

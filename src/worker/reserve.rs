@@ -7,6 +7,7 @@ use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 use hilo_core::source::Wish;
 
+use crate::catalog::catalog_oids;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::leases;
 use crate::catalog::node::Here;
@@ -14,7 +15,7 @@ use crate::catalog::owned::{self, LentRows, Owned};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock, next_command};
-use crate::catalog::{CatalogOids, numbering, source_query, table};
+use crate::catalog::{numbering, source_query, table};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::shared::Shared;
@@ -115,29 +116,24 @@ pub struct Reserved {
 }
 
 /// Reserves for one sequence.
-pub fn reserve(
-    ids: &CatalogOids,
-    shared: &'static Shared,
-    here: &Here,
-    plan: &Plan,
-) -> Result<Outcome, HiloError> {
+pub fn reserve(shared: &'static Shared, here: &Here, plan: &Plan) -> Result<Outcome, HiloError> {
     let Key { extension, sequence: id, .. } = plan.index_space.key;
     // The slot is that of an extension that was dropped. A restored one may have a sequence with
     // the same id.
-    if extension != ids.extension.to_u32() {
+    if extension != catalog_oids()?.extension.to_u32() {
         return Ok(Outcome::Gone);
     }
     if plan.index_space.node >= 0 && plan.index_space.node != here.id {
         return Ok(Outcome::OtherNode);
     }
-    let locked = match positions::lock(ids, id, here.id, LockWait::Skip)? {
+    let locked = match positions::lock(id, here.id, LockWait::Skip)? {
         RowLock::Skipped => return Ok(Outcome::Locked),
         RowLock::Missing if plan.is_ahead() => return Ok(Outcome::NotOurs),
         RowLock::Missing => {
             return match &plan.wish {
                 Some(wish) if !auto_create::create(here, id, wish)? => Ok(Outcome::Gone),
-                Some(_) => reserve(ids, shared, here, plan),
-                None => first_on_node(ids, shared, here, plan),
+                Some(_) => reserve(shared, here, plan),
+                None => first_on_node(shared, here, plan),
             };
         }
         RowLock::Locked(locked) => locked,
@@ -149,8 +145,8 @@ pub fn reserve(
     // Read after the row was locked: a session that changes what the indexes mean holds that lock.
     // Until the position is ours, replication may change that too, and it locks the definition.
     let sequence = match locked.position.is_ours() {
-        true => definitions::by_id(ids, id)?,
-        false => match definitions::lock(ids, id, LockWait::Skip)? {
+        true => definitions::by_id(id)?,
+        false => match definitions::lock(id, LockWait::Skip)? {
             RowLock::Locked(locked) => Some(locked.sequence),
             RowLock::Missing => None,
             RowLock::Skipped => return Ok(Outcome::Locked),
@@ -164,16 +160,13 @@ pub fn reserve(
     if locked.position.epoch < plan.index_space.epoch {
         return Ok(Outcome::Locked);
     }
-    owned::own(ids, shared.life(), &sequence, &locked, |owned| {
-        take(ids, shared, plan, &sequence, owned)
-    })
-    .map(|reserved| Outcome::Reserved(Box::new(reserved)))
+    owned::own(shared.life(), &sequence, &locked, |owned| take(shared, plan, &sequence, owned))
+        .map(|reserved| Outcome::Reserved(Box::new(reserved)))
 }
 
 /// Takes a block at the position, and free ranges below it, for a slot; puts into the catalog what
 /// leaves the slot.
 fn take(
-    ids: &CatalogOids,
     shared: &'static Shared,
     plan: &Plan,
     sequence: &Sequence,
@@ -211,9 +204,9 @@ fn take(
     let has_end = !sequence.definition.ordered && sequence.definition.source.is_none();
     if owned.next_index >= limit && has_end {
         next_command();
-        reserved.free_end = match leases::any_ended(ids, id, owned.node)? {
+        reserved.free_end = match leases::any_ended(id, owned.node)? {
             true => Index::MAX,
-            false => ranges::free_end(ids, owned)?,
+            false => ranges::free_end(owned)?,
         };
     }
     Ok(reserved)
@@ -221,13 +214,8 @@ fn take(
 
 /// Makes the position of a node that has not drawn from this sequence before. The definition is
 /// locked until the position exists: see `sql::node::replication_triggers`.
-fn first_on_node(
-    ids: &CatalogOids,
-    shared: &'static Shared,
-    here: &Here,
-    plan: &Plan,
-) -> Result<Outcome, HiloError> {
-    match definitions::lock(ids, plan.index_space.key.sequence, LockWait::Skip)? {
+fn first_on_node(shared: &'static Shared, here: &Here, plan: &Plan) -> Result<Outcome, HiloError> {
+    match definitions::lock(plan.index_space.key.sequence, LockWait::Skip)? {
         RowLock::Skipped => Ok(Outcome::Locked),
         RowLock::Missing => Ok(Outcome::Gone),
         RowLock::Locked(locked) => {
@@ -235,9 +223,9 @@ fn first_on_node(
                 let (name, nodes) = (locked.sequence.name.to_string(), gucs::node_count());
                 return Err(HiloError::SourceNodes { name, nodes });
             }
-            positions::insert(&numbering::joined(ids, &locked.sequence, here)?)?;
+            positions::insert(&numbering::joined(&locked.sequence, here)?)?;
             table::next_command();
-            reserve(ids, shared, here, plan)
+            reserve(shared, here, plan)
         }
     }
 }

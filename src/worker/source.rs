@@ -17,6 +17,7 @@ use hilo_core::backoff;
 use hilo_core::numbers::SequenceId;
 
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::lock_for_reservation;
 use crate::catalog::owned;
 use crate::catalog::positions;
 use crate::catalog::sources::{self, Request, Supply};
@@ -86,7 +87,7 @@ pub extern "C-unwind" fn hilo_source_main(argument: pg_sys::Datum) {
     settings();
     catalog::init_process();
     let group = transaction::run_within(PATIENCE, c"hilo: finding requests", || {
-        let sequence = definitions::by_id(&catalog_oids()?, SequenceId(i64::from_ne_bytes(first)))?;
+        let sequence = definitions::by_id(SequenceId(i64::from_ne_bytes(first)))?;
         let group = sequence.as_ref().and_then(group_of);
         Ok(group.filter(|group| group.is_ours_alone()))
     });
@@ -186,10 +187,9 @@ impl Source {
     /// The requests of this group that have no answer.
     fn open(&self) -> Result<Vec<(Sequence, Supply, Request)>, Failure> {
         transaction::run_within(PATIENCE, c"hilo: finding requests", || {
-            let ids = catalog_oids()?;
             let mut open = Vec::new();
-            for supply in sources::open(&ids, node::id()?)? {
-                let sequence = definitions::by_id(&ids, supply.sequence)?;
+            for supply in sources::open(node::id()?)? {
+                let sequence = definitions::by_id(supply.sequence)?;
                 let ours = sequence.filter(|one| group_of(one).as_ref() == Some(&self.group));
                 if let (Some(sequence), Some(request)) = (ours, supply.open_request()) {
                     open.push((sequence, supply, request));
@@ -276,21 +276,20 @@ fn receive(
         Err(Unfinished::Failed(error)) => error.rethrow(),
     };
     let took = began.elapsed().as_micros() as i64;
-    let ids = catalog_oids()?;
-    if !ids.lock_for_reservation() {
+    if !lock_for_reservation()? {
         return Err(HiloError::SourceChanged);
     }
-    let RowLock::Locked(locked) = positions::lock(&ids, sequence.id, supply.node, LockWait::Block)?
+    let RowLock::Locked(locked) = positions::lock(sequence.id, supply.node, LockWait::Block)?
     else {
         return Err(HiloError::SourceChanged);
     };
-    let now = definitions::by_id(&ids, sequence.id)?;
+    let now = definitions::by_id(sequence.id)?;
     let asked = (sequence.owner, &sequence.definition.source);
     let now = now.filter(|now| (now.owner, &now.definition.source) == asked);
     let Some(now) = now.filter(|_| locked.position.is_ours() && !locked.position.may_lack()) else {
         return Err(HiloError::SourceChanged);
     };
-    let refused = owned::own(&ids, shared.life(), &now, &locked, |owned| {
+    let refused = owned::own(shared.life(), &now, &locked, |owned| {
         let mut supply = owned.supply()?;
         if supply.open_request() != Some(*request) {
             return Err(HiloError::SourceChanged);
@@ -305,7 +304,7 @@ fn receive(
             received => received.map(|()| None),
         }
     })?;
-    Ok((Key::here(ids.extension, sequence.id), refused))
+    Ok((Key::here(catalog_oids()?.extension, sequence.id), refused))
 }
 
 /// Writes down that a request has failed, unless it is no longer open.
@@ -316,20 +315,19 @@ fn note(
     request: &Request,
     message: &str,
 ) -> Result<Option<Key>, HiloError> {
-    let ids = catalog_oids()?;
-    let RowLock::Locked(locked) = positions::lock(&ids, id, node, LockWait::Block)? else {
+    let RowLock::Locked(locked) = positions::lock(id, node, LockWait::Block)? else {
         return Ok(None);
     };
-    let Some(sequence) = definitions::by_id(&ids, id)? else { return Ok(None) };
+    let Some(sequence) = definitions::by_id(id)? else { return Ok(None) };
     if sequence.definition.source.is_none() || !locked.position.is_ours() {
         return Ok(None);
     }
-    owned::own(&ids, shared.life(), &sequence, &locked, |owned| {
+    owned::own(shared.life(), &sequence, &locked, |owned| {
         let mut supply = owned.supply()?;
         if supply.open_request() != Some(*request) {
             return Ok(None);
         }
         owned.note_failure(&mut supply, message.to_owned())?;
-        Ok(Some(Key::here(ids.extension, id)))
+        Ok(Some(Key::here(catalog_oids()?.extension, id)))
     })
 }

@@ -1,4 +1,4 @@
-//! What an engine asks for, when, and what it gives back.
+//! The requests of an engine, their times, and what it gives back.
 
 mod plans;
 mod refusals;

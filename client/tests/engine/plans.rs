@@ -1,4 +1,4 @@
-//! What is asked of the server, and when.
+//! The requests to the server, and their times.
 
 use super::*;
 
@@ -97,7 +97,7 @@ fn a_buffer_is_left_at_any_time() {
     }
 }
 
-/// What was lost is asked for again, later and later, and returned again.
+/// A lost statement is sent again, later and later, and returned again.
 #[test]
 fn a_lost_plan_comes_again() {
     let mut world = World::new(1, None);
@@ -112,7 +112,7 @@ fn a_lost_plan_comes_again() {
         now = Monotonic(due.0.max(now.0));
         let plan = world.plan(now).expect("again");
         assert_eq!((plan.asks.len(), plan.returns.len()), (1, 1), "attempt {attempt}");
-        // What was never sent has not been tried.
+        // A statement that was never sent has not been tried.
         assert_eq!(
             (plan.returns[0].tried, plan.asks[0].tried.is_some()),
             (attempt > 10, attempt > 10)
@@ -177,8 +177,8 @@ fn leases_are_renewed_together() {
     assert_eq!((plan.returns.len(), plan.asks.len()), (0, 1));
 }
 
-/// What was sent, and perhaps done, is asked for by its name until there is an answer, whatever
-/// comes in between; and anew when its name is used up.
+/// Calls that were sent, and perhaps done, are asked for by their name until there is an answer,
+/// whatever comes in between. When the name is used up, they are asked for by another.
 #[test]
 fn a_lost_answer_is_asked_for_again() {
     let mut world = World::new(2, None);

@@ -1,4 +1,4 @@
-//! What the server refuses, and what is given up, blocked or too much.
+//! The server refuses, and callers give up, are blocked or ask for too much.
 
 use super::*;
 
@@ -69,7 +69,7 @@ fn ranges_starve_nobody() {
     assert!(world.lanes[2] > 0, "a first lease");
 }
 
-/// The lease of a caller who gives up is for others, before and after it has come; that of one who
+/// The lease of a caller who gives up is for others, before and after it has come. That of one who
 /// does not is all used.
 #[test]
 fn a_range_that_is_given_up_is_for_others() {
@@ -138,7 +138,7 @@ fn a_return_that_is_blocked_holds_up_nothing() {
     assert_eq!(tries, [60, 61, 63, 67, 75, 91, 123, 183]);
 }
 
-/// What nobody uses any more goes back unused.
+/// Values that nobody uses any more go back unused.
 #[test]
 fn a_surplus_is_given_back() {
     let mut world = World::new(1, None);
@@ -189,8 +189,8 @@ fn each_lane_has_a_lease() {
 }
 
 /// A server that has no room for a statement, or takes too long for it, gets smaller ones, later
-/// and later, and larger ones again when it has. Nothing is asked for by itself, and nothing is
-/// forgotten.
+/// and later. It gets larger ones again when it has room. Nothing is asked for by itself, and
+/// nothing is forgotten.
 #[test]
 fn a_statement_that_failed_is_made_smaller() {
     for why in [Failure::NoRoom, Failure::Unknown] {

@@ -10,7 +10,7 @@ mod world;
 
 use world::{Phase, World};
 
-/// What each process draws in a second, of all its counters together: the counter of rank r is
+/// The draws of each process in a second, of all its counters together. The counter of rank r is
 /// drawn in proportion to r to the power of -1.2.
 const RATE: f64 = 50.0;
 
@@ -39,7 +39,8 @@ fn print(phase: &Phase) {
 }
 
 /// Processes that all begin at the same moment, for more leases than the server has places for, get
-/// them all: with statements of a size that it has room for, and not with one for each sequence.
+/// them all. Their statements have a size that it has room for, and there is not one for each
+/// sequence.
 #[test]
 fn a_server_without_room_serves_everybody() {
     let (processes, counters) = (20, 300);
@@ -60,7 +61,7 @@ fn a_server_without_room_serves_everybody() {
 }
 
 /// A server that becomes so slow that no statement of full size ends in time gets smaller ones, and
-/// serves everybody: it does not spend its time on what is canceled and asked for again.
+/// serves everybody. It does not spend its time on what is canceled and asked for again.
 #[test]
 fn a_server_that_is_slow_is_not_flooded() {
     let (processes, counters) = (20, 300);

@@ -1,7 +1,7 @@
 //! One process: an engine, and what callers have taken from its leases.
 //!
-//! Draws are a Poisson process. Nobody needs to know of each: the time of the one that empties a
-//! lane, or goes below a mark, is drawn at random, and in between the others are spread evenly.
+//! Draws are a Poisson process. Nobody needs to know of each. The moment that empties a lane, or
+//! goes below a mark, is drawn at random, and the others are spread evenly between.
 
 use fastrand::Rng;
 use hilo_client::engine::{Engine, Id, Settings};

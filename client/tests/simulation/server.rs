@@ -28,13 +28,13 @@ struct Sequence {
     rate: Rate,
 }
 
-/// What became of a call for a lease.
+/// The outcome of a call for a lease.
 pub struct Granted {
     pub last: i64,
     pub count: i64,
 }
 
-/// What became of a statement.
+/// The outcome of a statement.
 pub enum Answer {
     Done(Vec<Granted>),
     /// There were no places left. So many values were lost.
@@ -134,8 +134,8 @@ impl Server {
         if missing > 0 { there.max(at) } else { at }
     }
 
-    /// Has the worker reserve what the pool needs, so that it has `need` values: in its next run,
-    /// which begins at once unless one is under way.
+    /// Has the worker reserve in its next run, so that the pool has `need` values. That run begins
+    /// at once unless one is under way.
     fn reserve(&mut self, number: u32, need: i64, at: i64) {
         let settings = Settings::default();
         let sequence = &mut self.sequences[number as usize];

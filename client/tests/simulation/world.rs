@@ -42,7 +42,7 @@ enum Event {
     },
 }
 
-/// What happened in a span of time.
+/// The events in a span of time.
 #[derive(Clone, Debug, Default)]
 pub struct Phase {
     pub name: String,
@@ -90,7 +90,7 @@ pub struct World {
     planned: i64,
     buffer: f64,
     phase: Phase,
-    /// What processes have drawn that are no more.
+    /// The draws of processes that are no more.
     past: i64,
     tokens: u128,
     rng: Rng,
@@ -347,7 +347,7 @@ impl World {
             }
             of.engine.give_back_all(now);
             let mut returned = 0;
-            // What a statement that is under way brings goes back, too.
+            // The values that a statement under way brings go back, too.
             if let Some((plan, answer)) = self.sent[process].take() {
                 returned += plan.returns.len() + leases(&answer).len();
             }
@@ -430,7 +430,7 @@ impl World {
     }
 }
 
-/// What a statement has leased.
+/// The leases of a statement.
 fn leases(answer: &Option<Answer>) -> &[Granted] {
     match answer {
         Some(Answer::Done(leases)) => leases,

@@ -1,4 +1,4 @@
-//! What a call costs in a long SELECT, and what many numbers at once cost.
+//! The cost of a call in a long SELECT, and of many numbers at once.
 
 use std::time::Instant;
 

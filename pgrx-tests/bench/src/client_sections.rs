@@ -70,3 +70,50 @@ pub fn fleet(results: &Results) -> Section {
     let tables = vec![steady, outage];
     Section { title: "Many clients, and an outage", text, tables, picture: None }
 }
+
+pub fn branches(results: &Results) -> Section {
+    let sum = |name: &str, what: &str| cell(results.sum(&format!("branches/{name}/{what}")));
+    let mut steady = Table::new(&["steady state", "measured"]);
+    for (what, label) in [
+        ("rate", "numbers a second that all branches drew"),
+        ("received", "numbers a second that they received"),
+        ("commits", "commits a second at the centre, its own reservations included"),
+        ("waits", "calls that waited"),
+    ] {
+        steady.row(label, [sum("steady", what)]);
+    }
+    let mut faults = Table::new(&[
+        "the centre is",
+        "numbers drawn",
+        "calls that waited",
+        "failed",
+        "longest, ms",
+    ]);
+    for fault in ["stopped", "killed", "frozen", "promoted"] {
+        let cells = ["numbers", "waits", "failed", "longest"].map(|what| sum(fault, what));
+        faults.row(fault, cells);
+    }
+    let mut calls = Table::new(&["a call, ns", "median (quartiles)", "times its own"]);
+    for (way, label) in [
+        ("own", "a sequence without a source"),
+        ("far", "a branch's"),
+        ("beside", "without a source, while that of another does not answer"),
+    ] {
+        let name = format!("branches/call/{way}");
+        let ratio = cell(results.ratio(&name, "branches/call/own"));
+        calls.row(label, [spread(results.stat(&name)), ratio]);
+    }
+    let text = format!(
+        "{} branches draw from {} sequences of one centre ([fleet.md](fleet.md)) at a fixed rate, through links of \
+         100 ms a round trip, with a reserve_ahead of {} s. Then the centre is stopped for {} s, killed, frozen \
+         (SIGSTOP) as long, and its standby is promoted. The longest is that of a statement with a number of each \
+         sequence. All servers share this machine: its processors, and not the link, make most of it. Calls are \
+         measured on one server that does nothing else. `make bench ONLY=branch` measures this alone.",
+        results.words("branches"),
+        results.words("sequences of each"),
+        results.words("reserve_ahead"),
+        results.words("outage of the centre"),
+    );
+    let tables = vec![steady, faults, calls];
+    Section { title: "Branches", text, tables, picture: None }
+}

@@ -1,4 +1,4 @@
-//! What is compared: each contender hands out numbers, or keys, in its own way.
+//! The contenders: each hands out numbers, or keys, in its own way.
 
 use hilo_tests::ClientExt;
 use hilo_tests::Cluster;

@@ -9,7 +9,7 @@ use super::Bench;
 use super::contenders::*;
 use hilo_tests::ClientExt;
 
-/// What is loaded: one table, or one with partitions.
+/// The target of the load: one table, or one with partitions.
 pub const TABLES: [&str; 2] = ["table", "parts"];
 const PARTS: usize = 8;
 

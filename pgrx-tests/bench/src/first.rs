@@ -18,9 +18,10 @@ fn microseconds(client: &mut Client, contender: &Contender) -> f64 {
     began.elapsed().as_secs_f64() * 1e6
 }
 
-/// `first/connect/ID`: microseconds from sending the first call of a session, after a `SELECT 1`, to having its answer;
-/// `first/second/ID`: the same for the next call; `first/start/ID`: for the first call of a server;
-/// `first/rate/ID`: connections per second of one client of pgbench that connects for each call.
+/// `first/connect/ID`: microseconds from sending the first call of a session, after a `SELECT 1`,
+/// to having its answer. `first/second/ID`: the same for the next call. `first/start/ID`: for the
+/// first call of a server. `first/rate/ID`: connections per second of one client of pgbench that
+/// connects for each call.
 pub fn measure(bench: &mut Bench) {
     // Another session is connected, as on a server in use.
     let mut onlooker = bench.connect();
@@ -55,9 +56,9 @@ pub fn measure(bench: &mut Bench) {
 const USES: [(&str, &str); 2] =
     [("hilo", "hilo_nextval('tenant-' || n)"), ("core", "nextval(('tenant_' || n)::regclass)")];
 
-/// `first/use/WAY`: milliseconds for drawing once from each of many sequences, for the first time since the server's
-/// start; `first/waits/WAY`: in how many of these calls the session waited; `first/created`: microseconds for the first
-/// number of a sequence that hilo.auto_create creates.
+/// `first/use/WAY`: milliseconds for drawing once from each of many sequences, for the first time
+/// since the server's start. `first/waits/WAY`: in how many of these calls the session waited.
+/// `first/created`: microseconds for the first number of a sequence that hilo.auto_create creates.
 pub fn uses(bench: &mut Bench) {
     let count = bench.plan.sequences * 9 / 10;
     bench.results.say("first uses", count.to_string());

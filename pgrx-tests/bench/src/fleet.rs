@@ -19,7 +19,7 @@ const VARIABLE: &str = "HILO_BENCH_PROCESS";
 /// How often a process draws what is due.
 const TICK: Duration = Duration::from_millis(10);
 
-/// What the processes do, and for how long.
+/// The work of the processes, and how long it lasts.
 #[derive(Clone, Copy)]
 pub struct Load {
     pub counters: u64,
@@ -32,7 +32,7 @@ pub struct Load {
     pub outage: Duration,
 }
 
-/// What one process has seen.
+/// The figures of one process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     numbers: u64,
@@ -107,7 +107,8 @@ impl Process {
     }
 }
 
-/// What the environment says this process is: one that draws until its input ends. Returns at once in any other.
+/// The process that the environment describes: it draws until its input ends. Returns at once in
+/// any other.
 pub fn process() -> bool {
     let Ok(what) = std::env::var(VARIABLE) else { return false };
     let words: Vec<&str> = what.split_whitespace().collect();

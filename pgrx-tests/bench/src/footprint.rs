@@ -1,4 +1,5 @@
-//! What drawing numbers costs: WAL, writes to the catalog, numbers that no caller gets, memory.
+//! The footprint of drawing numbers: WAL, writes to the catalog, numbers that no caller gets,
+//! memory.
 
 use std::fs;
 use std::thread;
@@ -146,7 +147,7 @@ pub fn memory(bench: &mut Bench) {
             let draw = |session: &mut Client, count| {
                 session.run(&format!("SELECT count({call}) FROM generate_series(1, {count}) n"));
             };
-            // What the first query of a session needs does not depend on sequences.
+            // The needs of a session's first query do not depend on sequences.
             session.run("SELECT count(length('tenant_' || n)) FROM generate_series(1, 10) n");
             let before = own_memory(pid);
             for count in bench.plan.crowds() {

@@ -88,7 +88,7 @@ pub fn runtime(threads: usize) -> Runtime {
         .expect("a runtime")
 }
 
-/// What some tasks have done.
+/// The figures of some tasks.
 struct Observed {
     /// Calls per second.
     rate: f64,
@@ -162,8 +162,9 @@ fn hit(sequence: &Sequence, runtime: &Runtime) -> i64 {
     }
 }
 
-/// `hits/WAY/TASKS`: numbers per second; `hits/WAY/TASKS/PERCENTILE`: nanoseconds of a call; `hits/ns`: of a processor for a hit
-/// in a loop, and `hits/share`: the part of the calls that found a number in memory, in per cent.
+/// `hits/WAY/TASKS`: numbers per second. `hits/WAY/TASKS/PERCENTILE`: nanoseconds of a call.
+/// `hits/ns`: of a processor for a hit in a loop. `hits/share`: the part of the calls that found a
+/// number in memory, in per cent.
 pub fn measure(bench: &mut Bench) {
     let runtime = runtime(2);
     let client =

@@ -20,8 +20,8 @@ pub const SESSIONS: [usize; 2] = [1, 8];
 pub const PERCENTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("p99.99", 0.9999), ("max", 1.0)];
 
-/// What is timed: an id of the results, a label, and a call. hilo without prefetching has its own
-/// sequences, so that hilo's counters are separate.
+/// The call that is timed: an id of the results, a label, and the statement. hilo without
+/// prefetching has its own sequences, so that hilo's counters are separate.
 pub const TIMED: [(&str, &str, &str); 8] = [
     ("floor", "floor (a clock)", "clock_timestamp()"),
     ("core1", "core, CACHE 1", "nextval('core1')"),
@@ -36,8 +36,8 @@ pub const TIMED: [(&str, &str, &str); 8] = [
 /// How many calls took how many microseconds.
 type Histogram = BTreeMap<i64, i64>;
 
-/// The clock is read before and after each call in the server: the executor computes the columns of a
-/// row one after the other, in order.
+/// The clock is read before and after each call in the server. The executor computes the columns of
+/// a row one after the other, in order.
 fn timed(call: &str) -> String {
     format!(
         "WITH calls AS MATERIALIZED (

@@ -3,6 +3,7 @@
 //! Measuring puts samples into [`results::Results`]; reporting reads nothing else, so that a document
 //! can be written again from the samples of an earlier run.
 
+mod branches;
 mod calls;
 mod chart;
 mod client_sections;
@@ -55,12 +56,14 @@ pub struct Plan {
     pub pgbench: [&'static str; 2],
     /// The same where sessions first get to know a thousand sequences.
     pub pgbench_of_many: [&'static str; 2],
-    /// What eight processes with a client each do.
+    /// The work of eight processes with a client each.
     pub fleet: fleet::Load,
+    /// The work of a centre and its branches.
+    pub branches: branches::Fleet,
 }
 
 impl Plan {
-    /// A full run: about sixteen minutes.
+    /// A full run: about twenty-four minutes.
     pub fn full() -> Plan {
         Plan {
             rounds: 11,
@@ -74,6 +77,7 @@ impl Plan {
             pgbench: ["-T", "1"],
             pgbench_of_many: ["-T", "8"],
             fleet: fleet::Load::full(),
+            branches: branches::Fleet::full(),
         }
     }
 
@@ -91,6 +95,7 @@ impl Plan {
             pgbench: ["-t", "20"],
             pgbench_of_many: ["-t", "20"],
             fleet: fleet::Load::quick(),
+            branches: branches::Fleet::quick(),
         }
     }
 
@@ -112,8 +117,8 @@ pub struct Bench {
 /// A measurement: its name, its time in seconds, and its function.
 type Measurement = (&'static str, u64, fn(&mut Bench));
 
-/// Those with restarts disconnect all sessions, so they are last.
-const MEASUREMENTS: [Measurement; 17] = [
+/// Measurements with restarts disconnect all sessions, so they are last.
+const MEASUREMENTS: [Measurement; 19] = [
     ("the cost of a call", 80, calls::single),
     ("the cost of many numbers at once", 40, calls::bulk),
     ("sessions that draw at once", 180, throughput::long_selects),
@@ -129,6 +134,8 @@ const MEASUREMENTS: [Measurement; 17] = [
     ("memory", 10, footprint::memory),
     ("numbers from a client's memory", 60, hits::measure),
     ("many clients, and an outage", 240, fleet::measure),
+    ("a call of a branch", 30, branches::calls),
+    ("a centre and its branches", 480, branches::measure),
     ("first calls", 60, first::measure),
     ("first uses of sequences", 60, first::uses),
 ];
@@ -153,7 +160,7 @@ impl Bench {
         self.cluster.connect("postgres")
     }
 
-    /// What hilo's statistics say about the sequences `names`.
+    /// The statistics of hilo about the sequences `names`.
     fn count(&self, what: &str, names: &[&str]) -> f64 {
         let names = names.join("', '");
         self.connect().one(&format!(

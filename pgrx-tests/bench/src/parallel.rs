@@ -6,7 +6,8 @@ use super::Bench;
 use super::contenders::*;
 use hilo_tests::ClientExt;
 
-/// What numbers the rows, in the order of the table. The id of the floor is that of the aggregate alone.
+/// The ways to number the rows, in the order of the table. The id of the floor is that of the
+/// aggregate alone.
 pub const NUMBERED: [(&str, &str, &str); 5] = [
     ("none", "no number", "1"),
     (CORE_1.id, CORE_1.label, CORE_1.call),

@@ -80,8 +80,8 @@ impl Results {
         self.samples(name).iter().copied().reduce(f64::max)
     }
 
-    /// How much more `name` has than `floor`, round by round: both were measured in the same rounds, so
-    /// what slows a whole round down has no effect.
+    /// How much more `name` has than `floor`, round by round. Both were measured in the same
+    /// rounds, so what slows a whole round down has no effect.
     pub fn over(&self, name: &str, floor: &str) -> Option<Stat> {
         let pairs = self.samples(name).iter().zip(self.samples(floor));
         Stat::of(&pairs.map(|(value, floor)| value - floor).collect::<Vec<_>>())

@@ -21,6 +21,7 @@ pub fn all(results: &Results) -> Vec<Section> {
         long_calls(results),
         client_sections::hits(results),
         client_sections::fleet(results),
+        client_sections::branches(results),
         wal(results),
         burned(results),
         many(results),

@@ -1,4 +1,4 @@
-//! What a section of the document consists of: text, tables and their cells.
+//! The pieces of a section of the document: text, tables and their cells.
 
 use super::chart::short;
 use super::results::Stat;

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// The page has every section with numbers in it, every target is judged, every picture is drawn and
-/// linked, and the page is the same when it is written again from the samples.
+/// The page has every section with numbers in it, every target is judged, and every picture is
+/// drawn and linked. The page is the same when it is written again from the samples.
 #[test]
 fn a_quick_run_is_complete() {
     let output = std::env::temp_dir().join(format!("hilo-bench-{}", std::process::id()));

@@ -1,6 +1,6 @@
-//! Forks while callers wait for values, in a runtime without threads, which both processes then poll. Prints what becomes of
-//! the callers of each: `child V` or `parent V` for a value, `child forked` for the error that a fork gets; and at the end how
-//! often the parent had to connect.
+//! Forks while callers wait for values, in a runtime without threads, which both processes then
+//! poll. Prints what becomes of the callers of each: `child V` or `parent V` for a value, `child
+//! forked` for the error that a fork gets. And at the end how often the parent had to connect.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -41,7 +41,7 @@ fn main() {
     let runtime = runtime.expect("a runtime");
     let client = runtime.block_on(Client::builder(config).connect()).expect("a client");
     let (orders, parcels) = (client.sequence("orders"), client.sequence("parcels"));
-    // What this one waits for has come, and it has not looked.
+    // The answer that this one waits for has come, and it has not looked.
     let mut first: Waiting = Box::pin(async { Ok(vec![orders.next().await?]) });
     begin(&runtime, &mut first);
     runtime.block_on(async {

@@ -316,8 +316,8 @@ fn what_is_refused() {
     cluster.finish();
 }
 
-/// What a default names is no proof of a right: nothing is locked, read, taken or dropped for a table that its owner
-/// could not lock, read, take or drop.
+/// The name in a default is no proof of a right. Nothing is locked, read, taken or dropped for a
+/// table that its owner could not lock, read, take or drop.
 #[test]
 fn a_default_gives_no_rights() {
     let (cluster, mut client) = cluster();

@@ -21,8 +21,8 @@ fn draw(client: &mut Client, table: &str) -> i64 {
     client.one(&format!("INSERT INTO {table} DEFAULT VALUES RETURNING id::bigint"))
 }
 
-/// The new sequence continues beyond the old one, what sessions have cached of it, and the values of all columns, also
-/// of tables that inherit; and what was prepared before draws from it.
+/// The new sequence continues beyond the old one, what sessions have cached of it, and the values
+/// of all columns, also of tables that inherit. And what was prepared before draws from it.
 #[test]
 fn columns_that_share_a_sequence_go_together() {
     let (cluster, mut client) = cluster();
@@ -217,11 +217,14 @@ const MESSY: &str = "
     CREATE SEQUENCE for_view; CREATE VIEW seen AS SELECT 1 AS id; ALTER VIEW seen ALTER id SET DEFAULT nextval('for_view');
     CREATE FOREIGN DATA WRAPPER nothing; CREATE SERVER there FOREIGN DATA WRAPPER nothing;
     CREATE SEQUENCE for_foreign; CREATE FOREIGN TABLE foreigners (id int DEFAULT nextval('for_foreign')) SERVER there;
+    CREATE SEQUENCE of_domain; CREATE DOMAIN number AS bigint DEFAULT nextval('of_domain'); CREATE DOMAIN nested AS number;
+    CREATE TABLE domains (id number, more nested, own number DEFAULT 0);
     SELECT hilo_create('h'); CREATE TABLE fed (id bigint DEFAULT hilo_nextval('h'));
+    CREATE DOMAIN moved AS bigint DEFAULT hilo_nextval('h'); CREATE TABLE moves (id moved);
     SET ROLE stranger; CREATE TABLE theirs (id serial); RESET ROLE; RESET search_path";
 
-/// Each column that draws from a sequence has a row, which says the same before and afterwards; one that cannot be moved
-/// does not keep the others.
+/// Each column that draws from a sequence has a row, which says the same before and afterwards. One
+/// that cannot be moved does not keep the others.
 #[test]
 fn a_schema_moves_with_one_call() {
     let (cluster, mut client) = cluster();
@@ -246,9 +249,12 @@ fn a_schema_moves_with_one_call() {
     let planned = rows(&mut client, true);
     assert_eq!(schema(&cluster), before);
     let expected = [
+        "shop.domains.id refuse",
+        "shop.domains.more refuse",
         "shop.fed.id skip h",
         "shop.foreigners.id refuse",
         "shop.identities.id adopt identities_id_seq",
+        "shop.moves.id skip",
         "shop.near.id refuse",
         "shop.old_style.id adopt old",
         "shop.one.id adopt shared",
@@ -271,11 +277,53 @@ fn a_schema_moves_with_one_call() {
         })
         .collect();
     assert_eq!(again, done);
-    let reasons = client.all::<String>("SELECT detail FROM hilo_adopt_all('shop', true) WHERE action = 'refuse' ORDER BY relation::text");
-    let told = ["not a table", "other.away.id", "not a table", "cannot hold", "must be owner"];
+    let reasons = client.all::<String>("SELECT detail FROM hilo_adopt_all('shop', true) WHERE action = 'refuse' ORDER BY relation::text, column_name");
+    let told = [
+        "domain shop.number has",
+        "domain shop.nested has",
+        "not a table",
+        "other.away.id",
+        "not a table",
+        "cannot hold",
+        "must be owner",
+    ];
     for (reason, told) in reasons.iter().zip(told) {
         assert!(reason.contains(told), "{reason}: {told}");
     }
+    cluster.finish();
+}
+
+/// The rows say everything that hilo_adopt says: nothing is left for messages, however many columns there are.
+#[test]
+fn the_rows_of_a_schema_say_everything() {
+    let (cluster, mut client) = cluster();
+    client.run(
+        "CREATE ROLE clerk; CREATE ROLE stranger; CREATE ROLE keeper; CREATE SCHEMA shop; SET search_path = shop, public;
+         GRANT CREATE, USAGE ON SCHEMA shop TO stranger, keeper; GRANT CREATE ON SCHEMA public TO keeper;
+         SET ROLE stranger; CREATE SEQUENCE lent; GRANT USAGE ON SEQUENCE lent TO keeper; SET ROLE keeper;
+         CREATE TABLE granted (id serial); GRANT USAGE ON SEQUENCE granted_id_seq TO clerk;
+         CREATE TABLE always (id int GENERATED ALWAYS AS IDENTITY);
+         CREATE TABLE borrows (id int DEFAULT nextval('lent'));
+         CREATE TABLE viewed (id serial); CREATE VIEW v AS SELECT currval('viewed_id_seq'); CREATE TABLE quiet (id serial)",
+    );
+    let (mut listening, heard) = cluster.connect_listening("postgres", "postgres");
+    listening.run("SET ROLE keeper");
+    let rows = "SELECT relation || ' ' || action || ' ' || coalesce(detail, '') FROM hilo_adopt_all('shop') WHERE relation IS NOT NULL ORDER BY 1";
+    let rows = listening.all::<String>(rows);
+    let expected = [
+        r#"shop.always adopt sequence shop.always_id_seq; column shop.always.id takes no other values, as before: Its default calls "#,
+        r#"shop.borrows adopt sequence shop.lent; hilo sequence "lent" replaces sequence shop.lent, which is kept: its owner is role stranger "#,
+        r#"shop.granted adopt sequence shop.granted_id_seq; privileges on hilo sequence "granted_id_seq" are granted as before: USAGE to clerk."#,
+        r#"shop.quiet adopt sequence shop.quiet_id_seq"#,
+        r#"shop.viewed adopt sequence shop.viewed_id_seq; hilo sequence "viewed_id_seq" replaces sequence shop.viewed_id_seq, which is kept: "#,
+    ];
+    assert_eq!(rows.len(), expected.len(), "{rows:#?}");
+    for (row, expected) in rows.iter().zip(expected) {
+        assert!(row.starts_with(expected), "{row}\n{expected}");
+    }
+    assert_eq!(rows[3], expected[3]);
+    let heard: Vec<_> = heard.take();
+    assert!(heard.is_empty(), "{heard:?}");
     cluster.finish();
 }
 

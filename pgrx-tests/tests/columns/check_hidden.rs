@@ -2,8 +2,9 @@
 
 use hilo_tests::{ClientExt, Cluster};
 
-/// hilo_check tells a role that watches the server of each finding about a column, without a name where the role may
-/// not see the column or its rows. Roles that do not watch the server learn nothing of the columns of others.
+/// hilo_check tells a role that watches the server of each finding about a column. It gives no name
+/// where the role may not see the column or its rows. Roles that do not watch the server learn
+/// nothing of the columns of others.
 #[test]
 fn findings_that_a_role_may_not_see_are_counted() {
     let cluster = Cluster::with_hilo();

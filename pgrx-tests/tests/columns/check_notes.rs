@@ -13,8 +13,8 @@ fn none() -> Vec<String> {
     Vec::new()
 }
 
-/// CREATE TABLE … (LIKE … INCLUDING ALL) makes two tables share a sequence, as it does with core's serial, and as
-/// it does not with an identity column. hilo_check says so, and its advice ends that.
+/// CREATE TABLE … (LIKE … INCLUDING ALL) makes two tables share a sequence, as with core's serial.
+/// With an identity column it does not. hilo_check says so, and its advice ends that.
 #[test]
 fn a_copied_table_shares_the_sequence() {
     let cluster = Cluster::with_hilo();
@@ -40,8 +40,8 @@ fn a_copied_table_shares_the_sequence() {
     cluster.finish();
 }
 
-/// Partitions and children share the sequence of their table because the rows are the table's, and the default of
-/// a view is for the rows of a table.
+/// Partitions and children share the sequence of their table because the rows are the table's. The
+/// default of a view is for the rows of a table.
 #[test]
 fn a_hierarchy_is_one_column() {
     let cluster = Cluster::with_hilo();
@@ -164,8 +164,8 @@ fn sequences_that_no_column_uses() {
     cluster.finish();
 }
 
-/// A role is told of the sequences that it may read, and of the columns on which it has a privilege; a column that
-/// it has none on is a use all the same.
+/// A role is told of the sequences that it may read, and of the columns on which it has a
+/// privilege. A column that it has none on is a use all the same.
 #[test]
 fn each_role_sees_its_own() {
     let cluster = Cluster::with_hilo();

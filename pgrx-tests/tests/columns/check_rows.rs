@@ -1,5 +1,5 @@
-//! hilo_check finds a row that the sequence will still reach, through any plain index on the column, and reports
-//! no row that it will not reach.
+//! hilo_check finds a row that the sequence will still reach, through any plain index on the
+//! column. It reports no other row.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -146,8 +146,8 @@ fn reserved_beyond_the_column() {
     cluster.finish();
 }
 
-/// What a session holds, what one has returned, and what is free in the catalog is yet to be served too, below
-/// values that have been served. To look takes none of it away.
+/// Values that a session holds, that one has returned, or that are free in the catalog are yet to
+/// be served too. They may lie below values that have been served. To look takes none of it away.
 #[test]
 fn held_below_what_was_served() {
     let cluster = Cluster::with_hilo();

@@ -1,5 +1,5 @@
-//! `hilo_create_missing` creates what column defaults name and what does not exist, so that nothing is served that
-//! a column holds already; and it gives nobody more rights than before.
+//! `hilo_create_missing` creates what column defaults name and what does not exist, so that nothing
+//! is served that a column holds already. And it gives nobody more rights than before.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -262,8 +262,8 @@ fn it_reads_what_tables_store() {
     cluster.finish();
 }
 
-/// Keys of another format are no keys of the new sequence, and it says so; a temporary table of another session
-/// is left out; table names may have any letters.
+/// Keys of another format are no keys of the new sequence, and it says so. A temporary table of
+/// another session is left out; table names may have any letters.
 #[test]
 fn it_says_what_it_could_not_read() {
     let cluster = Cluster::with_hilo();

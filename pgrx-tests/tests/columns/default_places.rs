@@ -114,8 +114,8 @@ fn code() {
     assert_eq!(client.one::<i64>("SELECT count(DISTINCT id) FROM orders"), 411);
 }
 
-/// A prepared statement, in a custom and a generic plan, with the name as a constant and as a
-/// parameter, notices what happens to the sequence.
+/// A prepared statement notices what happens to the sequence, in a custom and a generic plan. The
+/// name is a constant or a parameter.
 #[test]
 fn prepared_statements() {
     let cluster = Cluster::with_hilo();

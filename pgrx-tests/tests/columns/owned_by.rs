@@ -279,8 +279,8 @@ const OF_OTHERS: &str = "
     DROP SCHEMA o CASCADE
     DROP TABLE a CASCADE";
 
-/// Whoever creates, alters, rewrites or drops what is nobody's of hilo's ends with no lock on any
-/// of hilo's tables, and waits for nobody who writes to them.
+/// Whoever creates, alters, rewrites or drops what is nobody's of hilo's ends with no lock on
+/// hilo's tables. He waits for nobody who writes to them.
 #[test]
 fn the_statements_of_others_lock_nothing_of_hilos() {
     let (cluster, mut client) = cluster();

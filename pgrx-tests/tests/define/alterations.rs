@@ -374,8 +374,8 @@ fn that_renumber_beside_others_that_draw() {
     cluster.finish();
 }
 
-/// A sequence that the transaction itself has set or restarted is served from its own numbering, also
-/// when it is altered then, and what it served before a ROLLBACK TO SAVEPOINT is not served again.
+/// A sequence that the transaction itself has set or restarted is served from its own numbering,
+/// also when it is altered then. A value served before a ROLLBACK TO SAVEPOINT is not served again.
 #[test]
 fn of_a_sequence_that_the_transaction_has_set() {
     let cluster = Cluster::with_hilo();

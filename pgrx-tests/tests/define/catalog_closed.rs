@@ -5,8 +5,8 @@ use std::io::Write;
 
 use hilo_tests::{Client, ClientExt, Cluster};
 
-/// The role mallory, who owns the database shop and may create in its schema public; the extension and a
-/// sequence `orders` there, which are the superuser's.
+/// The role mallory, who owns the database shop and may create in its schema public. The extension
+/// and a sequence `orders` there, which are the superuser's.
 fn shop(cluster: &Cluster) -> Client {
     let mut admin = cluster.connect("postgres");
     admin.run("CREATE ROLE mallory LOGIN");
@@ -20,8 +20,9 @@ fn shop(cluster: &Cluster) -> Client {
 
 const TABLES: [&str; 6] = ["sequence", "position", "free_range", "gap", "lease", "privilege"];
 
-/// Whoever has no privilege neither reads nor writes nor locks nor changes the tables, nor what is in
-/// schema hilo, nor the extension; default privileges of who creates the extension make no difference.
+/// Whoever has no privilege neither reads nor writes nor locks nor changes the tables, nor what is
+/// in schema hilo, nor the extension. Default privileges of who creates the extension make no
+/// difference.
 #[test]
 fn the_catalog_is_closed() {
     let cluster = Cluster::builder().preload(true).start();

@@ -1,9 +1,13 @@
 //! A transaction that has defined a sequence draws from it before its commit.
 
-use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
+use std::env::var_os;
+use std::fs;
+use std::process::Command;
 
-/// A migration that creates a sequence, a table that defaults to it and a million rows gets them
-/// all in one transaction, without a number missing, and the next transaction continues after them.
+use hilo_tests::{Client, ClientExt, Cluster, assert_unique, run};
+
+/// A migration creates a sequence, a table that defaults to it and a million rows in one
+/// transaction. No number is missing, and the next transaction continues after them.
 #[test]
 fn a_migration_creates_and_fills_in_one_transaction() {
     let cluster = Cluster::with_hilo();
@@ -125,8 +129,8 @@ fn nested_savepoints_never_repeat_a_value() {
     }
 }
 
-/// setval and alter take effect at once for their own transaction, with its commit for everybody
-/// else, and not at all when they are rolled back.
+/// setval and alter take effect at once for their own transaction, and with its commit for
+/// everybody else. They have no effect when they are rolled back.
 #[test]
 fn changes_are_transactional() {
     let cluster = Cluster::with_hilo();
@@ -150,8 +154,9 @@ fn changes_are_transactional() {
     assert_eq!(client.draw("changed", 1), [1040]);
 }
 
-/// PREPARE TRANSACTION is refused after a definition that this session's memory has a part of, and not after another one; after
-/// mere serving it is not, and the values of the prepared transaction stay used whatever becomes of it.
+/// PREPARE TRANSACTION is refused after a definition that this session's memory has a part of, and
+/// not after another one. After mere serving it is not, and the values of the prepared transaction
+/// stay used whatever becomes of it.
 #[test]
 fn a_transaction_that_defined_cannot_be_prepared() {
     let cluster = Cluster::builder().config("max_prepared_transactions", "5").start_with_hilo();
@@ -251,4 +256,76 @@ fn a_cycle_is_served_on_after_a_rollback() {
     let rest: Vec<i64> = client.all("SELECT hilo_nextvals('round', 6)");
     assert!(rest.iter().all(|value| (1..=5).contains(value)), "{rest:?}");
     assert!(rest.contains(&5) && rest.contains(&1), "{rest:?}");
+}
+
+/// A library that runs the SQL of a setting in its callback before each commit. Loaded before hilo,
+/// it is called after hilo.
+const LATE: &str = r#"
+#include "postgres.h"
+#include "access/xact.h"
+#include "executor/spi.h"
+#include "fmgr.h"
+#include "utils/guc.h"
+#include "utils/snapmgr.h"
+
+PG_MODULE_MAGIC;
+void _PG_init(void);
+
+static void late(XactEvent event, void *arg)
+{
+    const char *sql = NULL;
+
+    if (event == XACT_EVENT_PRE_COMMIT)
+        sql = GetConfigOption("late.sql", true, false);
+    if (sql == NULL || *sql == '\0')
+        return;
+    PushActiveSnapshot(GetTransactionSnapshot());
+    SPI_connect();
+    SPI_execute(sql, false, 0);
+    SPI_finish();
+    PopActiveSnapshot();
+}
+
+void _PG_init(void)
+{
+    RegisterXactCallback(late, NULL);
+}
+"#;
+
+/// Once a transaction has written down how far it has served, nothing is left of what it has
+/// defined. Another library's callback that draws from it then is refused.
+#[test]
+fn a_callback_that_comes_later_draws_nothing() {
+    let Some(pg_config) = var_os("PGRX_PG_CONFIG_PATH").filter(|_| var_os("HILO_LOAD").is_none())
+    else {
+        println!("skipped: there are no headers, or sessions load hilo");
+        return;
+    };
+    let cluster = Cluster::builder().preload(true).start();
+    let (source, library) = (cluster.file("late.c"), cluster.file("late.so"));
+    fs::write(&source, LATE).expect("cannot write the source");
+    let headers = run(Command::new(pg_config).arg("--includedir-server"));
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-I", headers.trim(), "-o"]).arg(&library).arg(&source);
+    run(&mut compiler);
+    cluster.configure("shared_preload_libraries", &format!("{},hilo", library.display()));
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    client
+        .run("CREATE EXTENSION hilo; CREATE TABLE drawn (id bigint); SELECT hilo_create('other')");
+    let draw = "INSERT INTO drawn SELECT hilo_nextval(''s'')";
+    for defined in ["", "SELECT hilo_nextval('s')", "SELECT hilo_alter('s', increment => 2)"] {
+        client.run(&format!("BEGIN; SELECT hilo_create('s'); {defined}"));
+        client.run(&format!("SET LOCAL late.sql = '{draw}'"));
+        client.refusal("COMMIT").is("2200H");
+        client.refusal("SELECT hilo_nextval('s')").is("42704");
+    }
+    // A sequence that the transaction has not defined is drawn from as ever.
+    let draw = draw.replace("''s''", "''other''");
+    client.run(&format!("BEGIN; SELECT hilo_create('s'); SET LOCAL late.sql = '{draw}'; COMMIT"));
+    let mut drawn = client.all::<i64>("SELECT id FROM drawn");
+    assert_eq!(drawn.len(), 1);
+    drawn.extend(client.draw("other", 10));
+    assert_unique("other", &drawn);
+    cluster.finish();
 }

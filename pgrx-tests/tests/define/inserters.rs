@@ -1,5 +1,5 @@
-//! Whoever may insert into a table draws from the sequence that its column owns, as with an identity column, and may do
-//! nothing else with the sequence.
+//! Whoever may insert into a table draws from the sequence that its column owns, as with an
+//! identity column. He may do nothing else with the sequence.
 
 use std::thread;
 
@@ -170,8 +170,8 @@ fn and_nothing_else() {
     cluster.finish();
 }
 
-/// A revocation counts in the session that makes it, in another one, and after a rollback; the rights are those of the
-/// role that is the user now.
+/// A revocation counts in the session that makes it, in another one, and after a rollback. The
+/// rights are those of the role that is the user now.
 #[test]
 fn revocations_count() {
     let (cluster, mut admin, mut clerk) = shop();

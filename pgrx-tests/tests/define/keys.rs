@@ -38,8 +38,8 @@ fn keys_are_as_promised() {
     cluster.finish();
 }
 
-/// A format or a prefix with which two values could have the same key, or that could not be read back,
-/// is refused when it is set, with the reason.
+/// Two values may not have the same key under a format or prefix, and each key can be read back.
+/// Else it is refused when it is set, with the reason.
 #[test]
 fn keys_that_could_be_mistaken_are_refused() {
     let cluster = Cluster::with_hilo();
@@ -84,8 +84,8 @@ fn keys_that_could_be_mistaken_are_refused() {
     cluster.finish();
 }
 
-/// The prefix is a server's, another one for a database if it has one, a superuser's to set, and taken
-/// up on reload by sessions that are open.
+/// The prefix is a server's, another one for a database if it has one, and a superuser's to set.
+/// Open sessions take it up on reload.
 #[test]
 fn the_prefix_is_per_server_and_per_database() {
     let cluster = Cluster::builder().config("hilo.server_prefix", "S/").start_with_hilo();
@@ -114,8 +114,8 @@ fn the_prefix_is_per_server_and_per_database() {
     cluster.finish();
 }
 
-/// Ten thousand tenants, each with a sequence that comes into being at its first use, by eight sessions
-/// that come upon the same names at the same time: each number is served once.
+/// Ten thousand tenants, each with a sequence that comes into being at its first use. Eight
+/// sessions come upon the same names at the same time, and each number is served once.
 #[test]
 fn ten_thousand_tenants_come_into_being() {
     const TENANTS: usize = 10_000;

@@ -9,8 +9,8 @@ use crate::versions::{
     CURRENT, OLDEST, assert_later_shop_serves_on, assert_serves_on, cluster, shop_of,
 };
 
-/// Where the SQL objects are older than the library, every call says so and how to update them; then it
-/// works, in the sessions that were refused too.
+/// Where the SQL objects are older than the library, every call says so and how to update them.
+/// Then it works, in the sessions that were refused too.
 #[test]
 fn older_objects_are_refused_until_they_are_updated() {
     let update = "ALTER EXTENSION hilo UPDATE";
@@ -33,8 +33,9 @@ fn older_objects_are_refused_until_they_are_updated() {
     }
 }
 
-/// Where the SQL objects are newer than the library, every call says so; and a running server, which
-/// keeps its library whatever is installed on the disk, refuses to create them or to update to them.
+/// Where the SQL objects are newer than the library, every call says so. And a running server,
+/// which keeps its library whatever is installed on the disk, refuses to create them or to update
+/// to them.
 #[test]
 fn newer_objects_are_refused() {
     let cluster = cluster();
@@ -101,8 +102,9 @@ fn assert_refused(client: &mut Client, hint: &str) {
     client.run("SELECT * FROM hilo_sequences; SELECT * FROM hilo_gaps");
 }
 
-/// A function of the library keeps its arguments and its result permanently, and only adds arguments at the
-/// end: objects of an older version still call it. An integer arrives like a bigint.
+/// A function of the library keeps its arguments and its result permanently, and only adds
+/// arguments at the end. Objects of an older version still call it. An integer arrives like a
+/// bigint.
 #[test]
 fn a_function_of_the_library_keeps_its_signature() {
     let cluster = cluster();

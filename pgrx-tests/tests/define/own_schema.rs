@@ -1,5 +1,5 @@
-//! The extension can be created in a schema of its own, even in one that is called hilo like that of its
-//! tables, and works there as in any other.
+//! The extension can be created in a schema of its own, even in one that is called hilo like that
+//! of its functions. It works there as in any other.
 
 use hilo_tests::{Client, ClientExt, Cluster};
 
@@ -51,8 +51,8 @@ fn it_is_used_with_a_qualified_name_or_a_search_path() {
     }
 }
 
-/// A role that may use schema hilo sees and changes no more than elsewhere: neither the tables nor, through
-/// the functions behind the views, the sequences that it may not read.
+/// A role that may use schema hilo sees and changes no more than elsewhere. It reads neither the
+/// tables nor, through the functions behind the views, the sequences of others.
 #[test]
 fn usage_of_schema_hilo_shows_no_more_than_the_views() {
     let cluster = Cluster::builder().preload(true).start();

@@ -40,8 +40,8 @@ fn both(client: &mut Client, core: &str, ours: &str) -> Option<String> {
     of_ours
 }
 
-/// DROP ROLE is refused while the role owns a sequence or has a privilege on one, by the same message as
-/// core's, which names them; afterwards it goes.
+/// DROP ROLE is refused while the role owns a sequence or has a privilege on one, by the same
+/// message as core's, which names them. Afterwards it goes.
 #[test]
 fn a_role_with_belongings_is_not_dropped() {
     let (cluster, mut admin) = with_roles();
@@ -99,8 +99,8 @@ fn nor_from_another_database() {
     cluster.finish();
 }
 
-/// DROP OWNED drops the role's sequences and takes its privileges, also when the role does it itself;
-/// a default of its own tables is no hindrance, one of another's is, except with CASCADE.
+/// DROP OWNED drops the role's sequences and takes its privileges, also when the role does it
+/// itself. A default of its own tables is no hindrance, one of another's is, except with CASCADE.
 #[test]
 fn drop_owned() {
     let (cluster, mut admin) = with_roles();
@@ -318,8 +318,8 @@ fn auto_created() {
     cluster.finish();
 }
 
-/// Rows that came without their roles' dependencies, as pg_upgrade brings them: the next worker has the
-/// roles known, and what belongs to no role becomes nobody's, which hilo_check reports.
+/// Rows may come without their roles' dependencies, as pg_upgrade brings them. The next worker has
+/// the roles known, and nobody gets what belongs to no role, which hilo_check reports.
 #[test]
 fn rows_without_dependencies() {
     let (cluster, mut admin) = with_roles();

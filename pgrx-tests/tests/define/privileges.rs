@@ -1,5 +1,5 @@
-//! Which role may do what: each way to have rights on a sequence, with each function and view; and how changes of
-//! roles and rights affect a session that has been drawing for a long time.
+//! Which role may do what: each way to have rights on a sequence, with each function and view. And
+//! how changes of roles and rights affect a session that has been drawing for a long time.
 //!
 //! If core has the same for its sequences, one of core's is tested beside ours with the same grants.
 
@@ -271,8 +271,8 @@ fn revoked_by_another_session() {
     cluster.finish();
 }
 
-/// A membership that ends, a role that becomes a superuser or stops being one, and a role that is
-/// dropped and created again under its name.
+/// A membership ends, a role becomes a superuser or stops being one, or a role is dropped and
+/// created again under its name.
 #[test]
 fn roles_that_change() {
     let (cluster, mut admin) = two_roles();
@@ -304,8 +304,8 @@ fn roles_that_change() {
     cluster.finish();
 }
 
-/// In a SECURITY DEFINER function its owner's rights hold, outside of it the caller's, at one call site
-/// that is reached both ways in turn within one statement.
+/// In a SECURITY DEFINER function its owner's rights hold, and outside of it the caller's. One call
+/// site is reached both ways in turn within one statement.
 #[test]
 fn inside_and_outside_of_security_definer() {
     let (cluster, mut admin) = two_roles();

@@ -1,5 +1,6 @@
-//! Privileges on many sequences at once, and on those to come: hilo_grant_all and hilo_default_grant do for
-//! hilo's sequences what GRANT … ON ALL SEQUENCES and ALTER DEFAULT PRIVILEGES do for core's.
+//! Privileges on many sequences at once, and on future ones. Two functions do for hilo's sequences
+//! what GRANT … ON ALL SEQUENCES and ALTER DEFAULT PRIVILEGES do for core's: hilo_grant_all and
+//! hilo_default_grant.
 
 use std::thread;
 
@@ -39,8 +40,8 @@ fn draws(cluster: &Cluster, role: &str, name: &str, may: bool) {
     }
 }
 
-/// A grant reaches what matches the pattern and nothing else, returns how many that are, and is taken back in
-/// the same way; sequences that are created later are not included, as in core.
+/// A grant reaches what matches the pattern and nothing else, returns how many that are, and is
+/// taken back in the same way. Sequences that are created later are not included, as in core.
 #[test]
 fn a_grant_reaches_all_that_match() {
     let (cluster, mut admin) = with_roles();
@@ -326,8 +327,9 @@ fn ten_thousand_sequences_at_once() {
     cluster.finish();
 }
 
-/// DROP ROLE is refused while default privileges mention the role, in another database too, and says so; DROP
-/// OWNED removes them; REASSIGN OWNED leaves them: all as with core's default privileges.
+/// DROP ROLE is refused while default privileges mention the role, in another database too, and
+/// says so. DROP OWNED removes them; REASSIGN OWNED leaves them: all as with core's default
+/// privileges.
 #[test]
 fn default_privileges_go_with_their_roles() {
     let (cluster, mut admin) = with_roles();
@@ -357,8 +359,8 @@ fn default_privileges_go_with_their_roles() {
     cluster.finish();
 }
 
-/// Rows that mention a role that is no longer there, as pg_upgrade could bring them, are removed by the next
-/// worker, and the roles of the others are known to DROP ROLE.
+/// Rows that mention a role that is no longer there, as pg_upgrade could bring them, are removed by
+/// the next worker. DROP ROLE knows the roles of the others.
 #[test]
 fn rows_of_missing_roles_are_removed() {
     let (cluster, mut admin) = with_roles();

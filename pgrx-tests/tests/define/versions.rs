@@ -1,6 +1,7 @@
 //! An older database is upgraded to a new version.
 
 use std::fs;
+use std::io::Write;
 
 use hilo_tests::extension::{assert_equal_objects, objects};
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
@@ -107,8 +108,8 @@ pub fn assert_later_shop_serves_on(client: &mut Client) {
     client.refusal("SELECT hilo_nextval('goods')").is("42704");
 }
 
-/// ALTER EXTENSION hilo UPDATE makes of a release's objects what a new database has, and its sequences
-/// continue, whether it goes through the releases between one by one or at once.
+/// ALTER EXTENSION hilo UPDATE makes of a release's objects what a new database has, and its
+/// sequences continue. It goes through the releases between one by one, or at once.
 #[test]
 fn an_upgraded_catalog_equals_a_fresh_one() {
     let all = ["0.2.0", "0.3.0", CURRENT];
@@ -267,6 +268,44 @@ fn a_dump_of_an_older_release_is_restored() {
         cluster.restore("shop", &dump(version));
         let mut client = cluster.connect("shop");
         assert_eq!(installed(&mut client), CURRENT);
+        match version {
+            OLDEST => assert_serves_on(&mut client),
+            _ => assert_later_shop_serves_on(&mut client),
+        }
+        cluster.finish();
+    }
+}
+
+/// So it is by a client that prepares each COPY, as libraries do.
+#[test]
+fn a_dump_of_an_older_release_is_restored_by_prepared_statements() {
+    for version in [OLDEST, "0.3.0"] {
+        let cluster = cluster();
+        let mut client = cluster.connect("shop");
+        let dump = dump(version);
+        let (mut statements, mut lines) = (Vec::new(), dump.lines());
+        let mut copied = 0;
+        while let Some(line) = lines.next() {
+            if !line.starts_with("COPY ") {
+                statements.push(line);
+                continue;
+            }
+            client.run(&statements.join("\n"));
+            statements.clear();
+            let rows: Vec<&str> = lines.by_ref().take_while(|row| *row != "\\.").collect();
+            let copy = client.prepare(line).expect("it is prepared");
+            // A client may do so as often as it likes.
+            for rows in [&rows[..], &[]] {
+                let mut copy = client.copy_in(&copy).expect("it begins");
+                for row in rows {
+                    writeln!(copy, "{row}").expect("the row is sent");
+                }
+                copied += copy.finish().expect("it ends");
+            }
+        }
+        client.run(&statements.join("\n"));
+        assert!(copied > 20, "{copied}");
+        let mut client = cluster.connect("shop");
         match version {
             OLDEST => assert_serves_on(&mut client),
             _ => assert_later_shop_serves_on(&mut client),

@@ -1,5 +1,5 @@
-//! The programs in examples/, which docs/clients.md and docs/migrating.md explain, do what they say with the real client libraries, and no
-//! value comes twice while others draw from the same sequence.
+//! The programs in examples/, which docs/clients.md and docs/migrating.md explain, do what they say
+//! with the real client libraries. No value comes twice while others draw from the same sequence.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -148,6 +148,32 @@ fn doctrine() {
 #[test]
 fn doctrine_with_a_facade() {
     run("doctrine", &[&["php", "facade.php"]]);
+}
+
+/// An entity with the strategy IDENTITY, which Doctrine 2 gets no id for.
+#[test]
+fn doctrine_with_identity() {
+    run("doctrine", &[&["php", "example.php"], &["php", "identity.php"]]);
+}
+
+/// ORM 3 with DBAL 4 runs the same programs; its IDENTITY asks lastval().
+#[test]
+fn doctrine_3() {
+    let Some(example) = Example::find("doctrine") else { return };
+    let cluster = Cluster::builder().preload(true).start();
+    let later = example.later();
+    let later = [("PHP_INI_SCAN_DIR", later.as_str())];
+    let version = "require 'Doctrine/ORM/autoload.php'; exit(class_exists('Doctrine\\DBAL\\Driver\\Exception\\NoIdentityValue') ? 0 : 1);";
+    for schema in LAYOUTS {
+        for programs in [&["example.php", "identity.php"][..], &["facade.php"]] {
+            prepare(&cluster, schema);
+            let commands: Vec<[&str; 2]> = programs.iter().map(|file| ["php", file]).collect();
+            let commands: Vec<&[&str]> = commands.iter().map(|words| &words[..]).collect();
+            while_others_draw(&cluster, || example.run(&cluster, &later, &commands));
+        }
+    }
+    example.run(&cluster, &later, &[&["php", "-r", version]]);
+    cluster.finish();
 }
 
 /// Its generators of sequences and tables, in two processes, with blocks from hilo.

@@ -104,8 +104,8 @@ fn reports_what_stands_in_the_log_of_a_stopped_server() {
     }
 }
 
-/// What was committed on a primary with a synchronous standby is there after the primary was
-/// killed and the standby promoted; the standby refuses writes until then.
+/// A transaction that was committed on a primary with a synchronous standby is there after the
+/// primary was killed and the standby promoted. The standby refuses writes until then.
 #[test]
 fn clones_and_promotes() {
     let primary = Cluster::builder().start();
@@ -226,8 +226,8 @@ fn hangs_with_two_servers() {
     }
 }
 
-/// Servers run in process groups of their own, and end nevertheless when their program is ended: also what is left of a
-/// server that was torn, and was stopped meanwhile.
+/// Servers run in process groups of their own, and end nevertheless when their program is ended.
+/// The rest of a server that was torn, and was stopped meanwhile, ends too.
 #[test]
 fn a_killed_program_leaves_no_server() {
     let this = std::env::current_exe().expect("it has a name");

@@ -62,8 +62,9 @@ fn write(cluster: &Cluster, progress: &Progress) -> [Vec<i64>; 2] {
     seen
 }
 
-/// The page's statements run in order while three writers insert into both of its tables. No writer and no statement
-/// gets an error, no number comes twice, and none is lost: each is in its table, in hilo_gaps, or in memory.
+/// The page's statements run in order while three writers insert into both of its tables. No writer
+/// and no statement gets an error, no number comes twice, and none is lost. Each is in its table,
+/// in hilo_gaps, or in memory.
 #[test]
 fn the_page_runs_under_three_writers() {
     let cluster = Cluster::builder().start_with_hilo();

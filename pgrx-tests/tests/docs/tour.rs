@@ -1,5 +1,5 @@
-//! The tour of docs/tour.md, block by block: a schema of forty tables moves to hilo, is dumped and restored by the owner of its
-//! database, and moves back. No number comes twice.
+//! The tour of docs/tour.md, block by block. A schema of forty tables moves to hilo, is dumped and
+//! restored by the owner of its database, and moves back. No number comes twice.
 
 use std::collections::BTreeSet;
 use std::env::{join_paths, split_paths, var_os};

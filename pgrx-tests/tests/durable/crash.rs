@@ -2,9 +2,9 @@
 
 use hilo_tests::{ClientExt, Cluster, LONG, Load, Mode, Source, wait_until};
 
-/// A backend, the worker and the postmaster killed with -9, and an immediate stop, in the middle
-/// of the load of `concurrency.rs`: no value twice, each session rising, ordered sequences in
-/// order over the crashes too.
+/// A backend, the worker and the postmaster are killed with -9, and an immediate stop comes, in the
+/// middle of the load of `concurrency.rs`. No value comes twice, each session rises, and ordered
+/// sequences stay in order over the crashes too.
 #[test]
 fn nothing_comes_twice_after_kill_9() {
     let cluster = Cluster::with_hilo();
@@ -34,7 +34,7 @@ fn nothing_comes_twice_after_kill_9() {
 }
 
 /// A value that was only shown to a client, in a transaction that never committed, does not come
-/// again after the server was killed right behind it.
+/// again. The server was killed right behind it.
 #[test]
 fn a_value_is_durable_before_it_is_visible() {
     let cluster = Cluster::with_hilo();

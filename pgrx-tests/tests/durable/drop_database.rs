@@ -11,7 +11,7 @@ fn new_shop(cluster: &Cluster) -> Client {
 }
 
 /// DROP DATABASE, within the time for which it waits for others to leave, and CREATE DATABASE …
-/// TEMPLATE succeed as soon as the sessions have left: the worker leaves too.
+/// TEMPLATE succeed as soon as the sessions have left. The worker leaves too.
 #[test]
 fn the_worker_is_in_nobodys_way() {
     let cluster = Cluster::builder().preload(true).start();
@@ -61,8 +61,8 @@ fn databases_do_not_share_sequences() {
     }
 }
 
-/// A session that remembers a sequence notices that the extension was dropped and created again
-/// in between, and a sequence that was: it starts with the new one's first number.
+/// A session that remembers a sequence notices that the extension was dropped and created again in
+/// between, and a sequence that was. It starts with the new one's first number.
 #[test]
 fn what_is_dropped_and_recreated_starts_afresh() {
     let cluster = Cluster::builder().preload(true).start();

@@ -56,9 +56,9 @@ fn the_error_names_the_cause() {
     cluster.finish();
 }
 
-/// With the catalog out of reach, sessions are served from memory until it is used up; then they get the
-/// cause, after a bounded number of tries. The worker lives, logs the fault once, and continues when the
-/// catalog is available again.
+/// With the catalog out of reach, sessions are served from memory until it is used up. Then they
+/// get the cause, after a bounded number of tries. The worker lives, logs the fault once, and
+/// continues when the catalog is available again.
 #[test]
 fn without_its_catalog_memory_serves() {
     let cluster = Cluster::builder().config("hilo.prefetch", "off").start_with_hilo();

@@ -1,5 +1,5 @@
-//! Every flushed, returned or frozen range has one owner, also after a failed or half-done flush, during an
-//! open alteration, and at the end of a sequence.
+//! Every flushed, returned or frozen range has one owner. So it has after a failed or half-done
+//! flush, during an open alteration, and at the end of a sequence.
 
 use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 

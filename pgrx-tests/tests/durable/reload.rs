@@ -52,8 +52,8 @@ impl Session {
     }
 }
 
-/// A session that reads the file between two messages of one statement, within its transaction, has the
-/// same prefix afterwards as all others: also one that SET would refuse.
+/// A session may read the file between two messages of one statement, within its transaction. It
+/// has the same prefix afterwards as all others, also one that SET would refuse.
 #[test]
 fn a_prefix_reaches_a_session_in_the_middle_of_a_statement() {
     let cluster = Cluster::with_hilo();

@@ -5,8 +5,9 @@ use std::process::Stdio;
 
 use hilo_tests::{ClientExt, Cluster, LONG, Load, Mode, Source, wait_until};
 
-/// Two fast restarts in the middle of the load of `concurrency.rs` change nothing about it: no
-/// value twice, each session rising, ordered sequences in order over the restarts too.
+/// Two fast restarts in the middle of the load of `concurrency.rs` change nothing about it. No
+/// value comes twice, each session rises, and ordered sequences stay in order over the restarts
+/// too.
 #[test]
 fn nothing_comes_twice_over_fast_restarts() {
     let cluster = Cluster::with_hilo();
@@ -45,7 +46,7 @@ fn the_next_value_after_a_clean_stop_is_the_next_number() {
 }
 
 /// A sequence that has not been used since it was created starts with its first number after a
-/// restart, and one that was set continues after what it was set to.
+/// restart. One that was set continues after its new value.
 #[test]
 fn definitions_and_positions_survive() {
     let cluster = Cluster::with_hilo();

@@ -270,8 +270,8 @@ fn the_smallest_settings_serve() {
     cluster.finish();
 }
 
-/// Leaves a session's process so many kB to grow by, through the server, whose account may do this to its
-/// processes; or as much as it wants.
+/// Leaves a session's process so many kB to grow by, through the server, whose account may do this
+/// to its processes. Or as much as it wants.
 fn may_grow_by(admin: &mut Client, pid: i32, margin: Option<usize>) {
     let limit = match margin {
         Some(margin) => ((memory(pid, "VmSize") + margin) << 10).to_string(),
@@ -287,8 +287,8 @@ fn memory(pid: i32, what: &str) -> usize {
     line.trim_start_matches(':').trim().trim_end_matches(" kB").parse().expect("a number")
 }
 
-/// Runs `sql` in sessions that may grow by less and less; each gets its result, or the error that it gets with
-/// memory, or is told that memory is out, and lives. Returns how many were told.
+/// Runs `sql` in sessions that may grow by less and less. Each gets its result, or the error that
+/// it gets with memory, or is told that memory is out, and lives. Returns how many were told.
 fn refused(cluster: &Cluster, admin: &mut Client, margins: &[usize], sql: &str) -> usize {
     let mut refused = 0;
     for margin in margins {

@@ -78,8 +78,8 @@ fn many_sessions_get_what_the_source_brings() {
     assert_eq!(centre.one::<i64>("SELECT count(*) FROM given WHERE times > 1"), 0);
 }
 
-/// The server is killed after the source has answered, and before the answer is committed: the
-/// same request is made again, and its answer is served.
+/// The server is killed after the source has answered, and before the answer is committed. The same
+/// request is made again, and its answer is served.
 #[test]
 fn a_request_is_repeated_until_its_answer_is_committed() {
     let (cluster, mut client) = with_centre();
@@ -164,7 +164,7 @@ fn nothing_is_served_of_a_bad_answer() {
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('own')"), 7000);
 }
 
-/// One source sleeps and another one's server never says a word: other sequences are served, a
+/// One source sleeps and another one's server never says a word. Other sequences are served, a
 /// limit ends the query, and so does a stop of the server.
 #[test]
 fn a_source_that_does_not_answer_holds_up_nothing_else() {

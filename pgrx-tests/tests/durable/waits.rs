@@ -1,6 +1,6 @@
-//! Every wait can be ended: by a cancel, by statement_timeout, by the end of the session. Nothing is left behind,
-//! neither a pin nor a holder nor a lock: the next call is served, what was waited for can be dropped, and every
-//! slot can be used again.
+//! Every wait can be ended: by a cancel, by statement_timeout, by the end of the session. Nothing
+//! is left behind, neither a pin nor a holder nor a lock. The next call is served, what was waited
+//! for can be dropped, and every slot can be used again.
 
 use std::thread;
 
@@ -153,8 +153,8 @@ fn every_place_can_be_used(cluster: &Cluster, what: &str) {
     user.run("SELECT hilo_drop(name) FROM hilo_sequences");
 }
 
-/// The wait for a place among the active sequences, while a session waits in each of them for a transaction
-/// that is about to renumber them all.
+/// The wait for a place among the active sequences. In each of them a session waits for a
+/// transaction that is about to renumber them all.
 #[test]
 fn the_wait_for_a_place_can_be_left() {
     let cluster = Cluster::builder()
@@ -196,9 +196,10 @@ fn the_wait_for_a_place_can_be_left() {
     cluster.finish();
 }
 
-/// A session that locks one table of hilo after the other, as DROP EXTENSION does, never ends in a deadlock with
-/// the worker: the worker waits for no table while it holds another. If it did, the session would be the one to
-/// fail, because the worker would have looked for a deadlock before there was one.
+/// A session that locks one table of hilo after the other, as DROP EXTENSION does, never ends in a
+/// deadlock with the worker. The worker waits for no table while it holds another. If it did, the
+/// session would be the one to fail, because the worker would have looked for a deadlock before
+/// there was one.
 #[test]
 fn the_worker_waits_for_no_table() {
     let cluster = Cluster::builder().config("deadlock_timeout", "10ms").start_with_hilo();

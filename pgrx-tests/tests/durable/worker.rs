@@ -68,8 +68,8 @@ fn without_a_free_worker_slot_callers_get_an_error() {
     client.run("BEGIN; SELECT hilo_create('own'); SELECT hilo_nextval('own'); COMMIT");
 }
 
-/// Where another database's worker has taken the only slot, a caller waits, and is served when that
-/// worker has nothing to do, or, where sessions hold slices of its, when they have left.
+/// Where another database's worker has taken the only slot, a caller waits. It is served when that
+/// worker has nothing to do, or when sessions that hold slices of its have left.
 #[test]
 fn a_worker_slot_that_becomes_free_is_taken() {
     let cluster = Cluster::builder()

@@ -180,7 +180,7 @@ fn at_a_fast_stop_says_nothing_fatal() {
 }
 
 /// Promise 5: what sessions hold when the worker is terminated, and return when none is running, is
-/// flushed; a clean stop continues with the very next number.
+/// flushed. A clean stop continues with the very next number.
 #[test]
 fn before_the_sessions_leave() {
     let cluster = Cluster::with_hilo();
@@ -196,8 +196,8 @@ fn before_the_sessions_leave() {
     cluster.finish();
 }
 
-/// A fast stop finds a transaction that renumbers, and takes a while to roll back: the worker waits for
-/// the end of it, and everything is flushed.
+/// A fast stop finds a transaction that renumbers, and takes a while to roll back. The worker waits
+/// for the end of it, and everything is flushed.
 #[test]
 fn beside_a_transaction_that_the_stop_rolls_back() {
     let cluster = Cluster::with_hilo();

@@ -7,8 +7,8 @@ use std::thread;
 
 use hilo_tests::{ClientExt, Cluster};
 
-/// Promise 5: whatever the worker was doing when pg_terminate_backend met it, every number below the
-/// position was seen, is free, or is written down as a gap. Promise 1: none was seen twice.
+/// Promise 5, whatever the worker was doing when pg_terminate_backend met it. Every number below
+/// the position was seen, is free, or is written down as a gap. Promise 1: none was seen twice.
 #[test]
 fn under_load_leaves_no_gap_unexplained() {
     const ROUNDS: usize = 60;
@@ -66,8 +66,9 @@ fn under_load_leaves_no_gap_unexplained() {
     cluster.finish();
 }
 
-/// Promises 2 and 5: a worker ended while it waits for the synchronous standby serves nothing of the
-/// block that was not acknowledged, and leaves it for the next one: no number is missing.
+/// Promises 2 and 5: a worker ended while it waits for the synchronous standby serves nothing of
+/// the block that was not acknowledged. It leaves the block for the next one, and no number is
+/// missing.
 #[test]
 fn while_the_standby_is_silent_loses_no_block() {
     let cluster = Cluster::builder()

@@ -47,8 +47,8 @@ fn those_that_waited_commit_too() {
     }
 }
 
-/// Serializable transactions that also read and write each other's data fail for that, and not for the number:
-/// those that touch nothing in common never do.
+/// Serializable transactions that also read and write each other's data fail for that, and not for
+/// the number. Transactions that touch nothing in common never fail.
 #[test]
 fn serializable_sessions_that_share_only_the_number_never_fail() {
     const ROUNDS: i64 = 200;
@@ -80,8 +80,9 @@ fn serializable_sessions_that_share_only_the_number_never_fail() {
     cluster.finish();
 }
 
-/// A number is drawn when its expression is evaluated. Core may evaluate it for a row that it then does not store, and
-/// the number is missing, as docs/gapless.md says; its way to draw for a row that is stored leaves none out.
+/// A number is drawn when its expression is evaluated. Core may evaluate it for a row that it then
+/// does not store, and the number is missing, as docs/gapless.md says. Its way to draw for a row
+/// that is stored leaves none out.
 #[test]
 fn a_number_is_drawn_for_a_row_that_is_locked() {
     let cluster = with_invoices();

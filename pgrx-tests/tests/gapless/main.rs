@@ -1,8 +1,8 @@
 //! Promise 7: the committed values of a gapless sequence have no holes, whatever becomes of the transactions that
 //! drew the others.
 //!
-//! Each test inserts what it draws into a table whose column is unique, in the transaction that draws, and demands
-//! that what is committed is exactly 1 … n.
+//! Each test inserts what it draws into a table whose column is unique, in the transaction that
+//! draws. It demands that the committed values are exactly 1 … n.
 
 mod definitions;
 mod dumps;

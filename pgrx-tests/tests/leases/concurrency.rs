@@ -75,8 +75,8 @@ fn nobody_gets_what_another_has() {
     cluster.finish();
 }
 
-/// The first block of a sequence may have been reserved just before somebody sets the sequence: a lease of the old numbers
-/// does not commit after that.
+/// The first block of a sequence may have been reserved just before somebody sets the sequence. A
+/// lease of the old numbers does not commit after that.
 #[test]
 fn a_first_lease_beside_a_restart_has_new_numbers_or_fails() {
     const SESSIONS: usize = 12;

@@ -24,8 +24,8 @@ fn restore(cluster: &Cluster, dump: &str, on_error: &str) -> String {
     complaints
 }
 
-/// A restored lease is shown, and can be ended, but nothing of it is served again: the dumped server may have taken it
-/// back and served it since.
+/// A restored lease is shown, and can be ended, but nothing of it is served again. The dumped
+/// server may have taken it back and served it since.
 #[test]
 fn a_restored_lease_comes_back_as_a_gap() {
     let cluster = Cluster::with_hilo();

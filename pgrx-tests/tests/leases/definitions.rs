@@ -213,8 +213,8 @@ fn rename_alter_and_drop() {
     cluster.finish();
 }
 
-/// From the moment a drop has the sequence, nobody leases from it: whoever tries waits, as for a sequence of core's, and
-/// finds it gone, or gets a lease after a rollback.
+/// From the moment a drop has the sequence, nobody leases from it. Whoever tries waits, as for a
+/// sequence of core's, and finds it gone, or gets a lease after a rollback.
 #[test]
 fn nobody_leases_from_what_is_being_dropped() {
     for ends in ["COMMIT", "ROLLBACK"] {
@@ -279,8 +279,8 @@ fn a_release_keeps_what_was_leased_as_gaps() {
     cluster.finish();
 }
 
-/// A release ends leases whose transactions are open only when it commits, and then the column keeps
-/// them as gaps, once; a lease that is committed before the release is one of those as well.
+/// A release ends leases whose transactions are open only when it commits, and then the column
+/// keeps them as gaps, once. A lease that is committed before the release is one of those as well.
 #[test]
 fn a_release_ends_leases_when_it_commits() {
     let cluster = Cluster::with_hilo();

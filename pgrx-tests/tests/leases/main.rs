@@ -1,5 +1,5 @@
-//! A lease is a range of values that leaves the server. Nobody else gets one of them, whatever happens to the holder or
-//! to the server, and each value is served, free, leased or a gap at any time.
+//! A lease is a range of values that leaves the server. Nobody else gets one of them, whatever
+//! happens to the holder or to the server. Each value is served, free, leased or a gap at any time.
 
 mod accidents;
 mod advance;
@@ -100,8 +100,8 @@ fn wait_until_filed(client: &mut Client) {
     wait_until("the worker has filed the leases", LONG, || client.one::<i64>(due) == 0);
 }
 
-/// Restarts the server, and fails unless each number up to the position of a sequence from 1 on in steps of 1 was
-/// `used`, is free, is leased, or is a gap, and only one of these.
+/// Restarts the server, and fails unless each number up to the position is in one place. It was
+/// `used`, is free, is leased, or is a gap. The sequence begins at 1, in steps of 1.
 #[track_caller]
 fn assert_explained(cluster: &Cluster, name: &str, used: &[i64]) {
     cluster.restart();

@@ -64,7 +64,8 @@ fn only_some_may_end_a_lease() {
     cluster.finish();
 }
 
-/// The view shows a role the leases of the sequences that it may read, and the name of a lease to those who may end it.
+/// The view shows a role the leases of the sequences that it may read. It shows the name of a lease
+/// to those who may end it.
 #[test]
 fn the_view_shows_what_a_role_may_know() {
     let cluster = Cluster::with_hilo();

@@ -1,5 +1,5 @@
-//! One call for all that a client needs, with an answer for each row; and leases that the caller names, so that a lost
-//! answer is asked for again.
+//! One call for all that a client needs, with an answer for each row. And leases that the caller
+//! names, so that a lost answer is asked for again.
 
 use std::sync::Barrier;
 use std::thread;
@@ -230,8 +230,9 @@ fn what_is_refused_fails_alone() {
     cluster.finish();
 }
 
-/// Sequences that somebody has renumbered in an open transaction, and leases that somebody has locked, are refused, all of
-/// them together soon enough for a client's timeout, and the settings are as before.
+/// Sequences that somebody has renumbered in an open transaction, and leases that somebody has
+/// locked, are refused. All of them together are refused soon enough for a client's timeout, and
+/// the settings are as before.
 #[test]
 fn what_is_locked_does_not_hold_up_the_rest() {
     let cluster = Cluster::with_hilo();

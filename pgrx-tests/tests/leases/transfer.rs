@@ -44,8 +44,8 @@ fn numbering(client: &mut Client, request: &str) -> String {
     ))
 }
 
-/// A repeated request gets its values again; the next one counts them as used, in the same commit, and leaves no row, no
-/// gap and nothing free behind.
+/// A repeated request gets its values again. The next one counts them as used, in the same commit,
+/// and leaves no row, no gap and nothing free behind.
 #[test]
 fn a_request_is_repeated_until_the_next_one() {
     let cluster = Cluster::with_hilo();
@@ -151,8 +151,9 @@ fn a_request_stands_for_one_receiver_role_and_sequence() {
     cluster.finish();
 }
 
-/// The numbering is another one when numbers begin elsewhere, or go in other steps, and the same when they are only moved
-/// on: then what was given out stays its receiver's, and a lost answer is asked for again.
+/// The numbering is another one when numbers begin elsewhere, or go in other steps, and the same
+/// when they are only moved on. Then what was given out stays its receiver's, and a lost answer is
+/// asked for again.
 #[test]
 fn the_numbering_tells_restarts_from_advances() {
     let cluster = Cluster::with_hilo();
@@ -275,8 +276,8 @@ fn a_request_survives_a_crash_of_the_centre() {
     cluster.finish();
 }
 
-/// A standby takes over that lacks the last requests: it knows neither them nor that earlier ones were counted, and gives
-/// out nothing that the old centre may have given out.
+/// A standby takes over that lacks the last requests. It knows neither them nor that earlier ones
+/// were counted, and gives out nothing that the old centre may have given out.
 #[test]
 fn a_promoted_centre_that_lags_gives_nothing_out_twice() {
     let primary = Cluster::with_hilo();

@@ -3,7 +3,7 @@
 
 use hilo_tests::{ClientExt, Cluster, LONG, Mode, Seen, Way, wait_until};
 
-/// A base backup that was promoted knows it by its timeline: it skips what the original may have
+/// A base backup that was promoted knows it by its timeline. It skips what the original may have
 /// reserved since, says so in its log, and hilo_check says it before the first use.
 #[test]
 fn a_promoted_copy_skips_what_the_original_may_serve() {
@@ -31,8 +31,8 @@ fn a_promoted_copy_skips_what_the_original_may_serve() {
     original.finish();
 }
 
-/// A copy that is given a hilo.node_id of its own before it starts serves other numbers, however it was
-/// made and for however long both run.
+/// A copy that is given a hilo.node_id of its own before it starts serves other numbers. It does so
+/// however it was made and for however long both run.
 #[test]
 fn a_copy_with_an_id_of_its_own_serves_other_numbers() {
     let original = Cluster::builder().node(0, 3).start_with_hilo();
@@ -57,9 +57,9 @@ fn a_copy_with_an_id_of_its_own_serves_other_numbers() {
     assert_eq!(seen.count(), 27_100);
 }
 
-/// A copy made file by file of a stopped server is its twin in everything. Where the rows of hilo are
-/// replicated from one to the other, the twin is known by its life: it is said in the log and by
-/// hilo_check, and its position is kept out.
+/// A copy made file by file of a stopped server is its twin in everything. Where the rows of hilo
+/// are replicated from one to the other, the twin is known by its life. It is said in the log and
+/// by hilo_check, and its position is kept out.
 #[test]
 fn a_twin_is_recognised_by_what_it_replicates() {
     let original = Cluster::builder().logical().start_with_hilo();
@@ -90,8 +90,9 @@ fn a_twin_is_recognised_by_what_it_replicates() {
     original.finish();
 }
 
-/// A standby that pg_createsubscriber has made a server of its own knows it too, by its system identifier,
-/// and says so until each sequence was used. From pg_upgrade it can be told by its timeline.
+/// A standby that pg_createsubscriber has made a server of its own knows it too, by its system
+/// identifier. It says so until each sequence was used. From pg_upgrade it can be told by its
+/// timeline.
 #[test]
 fn a_converted_standby_skips_what_the_original_may_serve() {
     let original =

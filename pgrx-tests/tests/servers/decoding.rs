@@ -9,8 +9,8 @@ fn own_changes(client: &mut Client, slot: &str) -> Vec<String> {
     ))
 }
 
-/// A consumer of everything gets a row or two for each block, however many values are drawn: the reservation, and
-/// what becomes of the ranges that sessions return.
+/// A consumer of everything gets a row or two for each block, however many values are drawn. The
+/// rows are the reservation, and the ranges that sessions return.
 #[test]
 fn a_consumer_sees_few_rows() {
     const VALUES: i64 = 200_000;
@@ -64,8 +64,8 @@ fn a_consumer_sees_few_rows() {
     cluster.finish();
 }
 
-/// A publication FOR ALL TABLES has hilo's tables; one of the schemas of the application does not, and its consumer gets
-/// nothing for the worker's transactions, not even empty ones.
+/// A publication FOR ALL TABLES has hilo's tables. One of the schemas of the application does not,
+/// and its consumer gets nothing for the worker's transactions, not even empty ones.
 #[test]
 fn a_publication_of_schemas_leaves_hilo_out() {
     // Each block that is drawn from is a reservation of its own.

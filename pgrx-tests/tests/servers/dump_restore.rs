@@ -133,9 +133,9 @@ fn unexplained(client: &mut Client, name: &str, seen: &BTreeSet<i64>) -> Vec<i64
         .collect()
 }
 
-/// In each format, into another cluster and into the same one, where both databases serve at once: all
-/// definitions, owners and privileges are there, no value that the original had served is served again, and
-/// what it had in memory is written down as a gap.
+/// In each format, into another cluster and into the same one, where both databases serve at once.
+/// All definitions, owners and privileges are there, and no value that the original had served is
+/// served again. The values that it had in memory are written down as a gap.
 #[test]
 fn a_restored_database_repeats_nothing() {
     let cluster = Cluster::builder().preload(true).start();
@@ -336,8 +336,9 @@ fn restored_without_being_superuser() {
     cluster.finish();
 }
 
-/// Data restored over sequences that are there already, the very same ones or others of the same names,
-/// replaces none of them: the restore says so, and nothing that they have served is served again.
+/// Data restored over sequences that are there already, the very same ones or others of the same
+/// names, replaces none of them. The restore says so, and nothing that they have served is served
+/// again.
 #[test]
 fn data_over_existing_sequences_is_refused() {
     let cluster = Cluster::builder().preload(true).start();

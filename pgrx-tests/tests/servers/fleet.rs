@@ -63,6 +63,23 @@ fn a_centre_and_its_branches_serve_no_value_twice() {
     assert_eq!(two.connect("postgres").one::<i64>(kept), 0);
 }
 
+/// Both are on the same timeline, so they have the same name at the centre.
+#[test]
+fn two_copies_of_one_branch_are_both_served() {
+    let centre = centre();
+    let branch = branch_of(&centre);
+    let mut seen = draw_on(&[&branch], 100);
+    let copies = [branch.clone_by_base_backup(), branch.clone_by_base_backup()];
+    copies.iter().for_each(|copy| branch.wait_for_replay(copy));
+    branch.kill9_postmaster();
+    copies.iter().for_each(Cluster::promote);
+    for count in [50_000, 5_000, 60_000] {
+        seen.extend(draw_on(&[&copies[0]], count));
+        seen.extend(draw_on(&[&copies[1]], 5_000));
+    }
+    assert_unique("orders", &seen);
+}
+
 /// The centre's standby lacks what was given out last: it skips that, and the branch goes on there.
 #[test]
 fn a_promoted_centre_gives_nothing_out_twice() {

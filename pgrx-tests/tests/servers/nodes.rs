@@ -51,8 +51,8 @@ fn load(cluster: &Cluster, name: &str, seen: &Seen, stop: &AtomicBool) {
     }
 }
 
-/// Without any connection between them, three nodes never serve the same number, rising or falling, by
-/// rate or in fixed blocks, one by one, as ranges or as hi.
+/// Without any connection between them, three nodes never serve the same number, rising or falling.
+/// They serve by rate or in fixed blocks, one by one, as ranges or as hi.
 #[test]
 fn nodes_serve_disjoint_numbers() {
     let clusters = nodes(3);
@@ -108,9 +108,9 @@ fn an_id_that_does_not_fit_is_refused() {
     cluster.finish();
 }
 
-/// A node without a position joins the numbering that the others have, whatever it is configured to, and
-/// is refused where that has no stripe for it. A server that becomes another node lets go of what it
-/// held, also in sessions that are open.
+/// A node without a position joins the numbering that the others have, whatever it is configured
+/// to. It is refused where that has no stripe for it. A server that becomes another node lets go of
+/// what it held, also in sessions that are open.
 #[test]
 fn a_node_joins_the_numbering_that_is_there() {
     let cluster = node(0, 2);
@@ -174,8 +174,8 @@ fn a_single_server_that_becomes_a_node_repeats_nothing() {
     cluster.finish();
 }
 
-/// What a transaction has served from its own definition is written down as the node that it was, also
-/// where the server becomes another one before the commit.
+/// Values that a transaction has served from its own definition are written down as those of the
+/// node that it was. So they are where the server becomes another one before the commit.
 #[test]
 fn a_transaction_stays_the_node_that_it_began_as() {
     let cluster = node(0, 2);
@@ -193,8 +193,8 @@ fn a_transaction_stays_the_node_that_it_began_as() {
     cluster.finish();
 }
 
-/// A renumbering is of the row of the node that it began as: the numbers of the node that the server has
-/// become meanwhile are served on, and none is lost.
+/// A renumbering is of the row of the node that it began as. The numbers of the node that the
+/// server has become meanwhile are served on, and none is lost.
 #[test]
 fn a_renumbering_of_another_node_leaves_this_one_alone() {
     for known in [true, false] {

@@ -31,9 +31,9 @@ fn draw_from_each(client: &mut Client, seen: &mut BTreeSet<(&str, i64)>) {
     }
 }
 
-/// Copied or linked, the new server has the same sequences, owners, privileges, defaults and types, and
-/// each continues with the very next number: the old one flushed everything when it stopped. This also holds
-/// if the old one was on another timeline.
+/// Copied or linked, the new server has the same sequences, owners, privileges, defaults and types,
+/// and each continues with the very next number. The old one flushed everything when it stopped.
+/// This also holds if the old one was on another timeline.
 #[test]
 fn the_new_server_continues_where_the_old_one_stopped() {
     for (mode, promoted) in [("--copy", false), ("--link", true)] {
@@ -92,9 +92,10 @@ fn the_new_server_continues_where_the_old_one_stopped() {
     }
 }
 
-/// What the newer pg_dump makes of a running older server, as core recommends it, restores into the newer server: the same
-/// definitions, privileges, owners and defaults. Nothing that was served before is served again, and what the old server
-/// had in memory, and what it had leased out, is in hilo_gaps or still open.
+/// The newer pg_dump dumps a running older server, as core recommends it. The newer server restores
+/// the same definitions, privileges, owners and defaults. Nothing that was served before is served
+/// again. Values that the old server had in memory or had leased out are in hilo_gaps or still
+/// open.
 #[test]
 fn a_dump_by_the_newer_pg_dump_is_restored() {
     let Some(old) = Cluster::builder().start_older() else {

@@ -7,8 +7,8 @@ fn logical(id: usize, count: usize) -> Cluster {
     builder.config("hilo.failover_skip", "100").start_with_hilo()
 }
 
-/// A definition that is here before any position, as while tables are being copied, is not served from
-/// the start: nobody here knows yet what was served.
+/// A definition that is here before any position, as while tables are being copied, is not served
+/// from the start. Nobody here knows yet what was served.
 #[test]
 fn a_definition_without_a_position_is_not_served() {
     let (publisher, subscriber) = (logical(0, 1), logical(1, 2));
@@ -35,8 +35,9 @@ fn a_definition_without_a_position_is_not_served() {
     subscriber.finish();
 }
 
-/// Where replication brings the rows, the summary of another server numbers nothing that is here: the position of this
-/// server's own id may be yet to arrive, from a server that this one is to replace.
+/// Where replication brings the rows, the summary of another server numbers nothing that is here.
+/// The position of this server's own id may be yet to arrive, from a server that this one is to
+/// replace.
 #[test]
 fn a_summary_numbers_nothing_that_replication_brings() {
     let (publisher, subscriber) = (logical(0, 2), logical(1, 2));
@@ -66,8 +67,8 @@ fn a_summary_numbers_nothing_that_replication_brings() {
     publisher.finish();
 }
 
-/// A replica that was restored from a dump takes over what its publisher has become since, the definition
-/// with the position: else its indexes would mean smaller values.
+/// A replica that was restored from a dump takes over what its publisher has become since, the
+/// definition with the position. Else its indexes would mean smaller values.
 #[test]
 fn what_is_copied_replaces_what_was_restored() {
     let (publisher, subscriber) = (logical(0, 1), logical(0, 1));
@@ -149,8 +150,8 @@ fn our_own_row_over_a_detour_is_no_twin() {
     first.stop(hilo_tests::Mode::Immediate);
 }
 
-/// What the publisher serves is taken over by those who use it here, and by nobody else: the worker, which reads ahead
-/// of a session that uses many sequences, leaves it alone.
+/// A position that the publisher serves is taken over by those who use it here, and by nobody else.
+/// The worker, which reads ahead of a session that uses many sequences, leaves it alone.
 #[test]
 fn what_the_publisher_serves_is_not_read_ahead() {
     let (publisher, subscriber) = (logical(0, 1), logical(0, 1));
@@ -188,8 +189,9 @@ fn what_the_publisher_serves_is_not_read_ahead() {
     subscriber.finish();
 }
 
-/// A row whose number another node is yet to serve is found if replication has brought that node's position; rows that the
-/// node has served are not, and neither is one of a node of which nothing is known.
+/// A row whose number another node is yet to serve is found if replication has brought that node's
+/// position. Rows that the node has served are not, and neither is one of a node of which nothing
+/// is known.
 #[test]
 fn a_row_that_another_node_is_yet_to_serve() {
     let (north, south) = (logical(0, 4), logical(1, 4));

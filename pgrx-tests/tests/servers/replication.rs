@@ -40,9 +40,9 @@ fn draw_until_lost(cluster: &Cluster, name: &str, seen: &Seen) {
     }
 }
 
-/// The publisher is killed under load, and the subscriber continues: no value that a client saw is
-/// served again, of sequences old and new, set, altered or never used before; what may have been lost is
-/// recorded.
+/// The publisher is killed under load, and the subscriber continues. No value that a client saw is
+/// served again, of sequences old and new, set, altered or never used before. Values that may have
+/// been lost are recorded.
 #[test]
 fn a_subscriber_takes_over_and_repeats_nothing() {
     take_over(publisher_and_subscriber(), Origin::Empty);
@@ -221,8 +221,8 @@ fn what_would_do_harm_is_kept_out() {
     subscriber.finish();
 }
 
-/// Who enables all triggers, as pg_restore --disable-triggers does, has them fire for nobody: hilo_check
-/// says so, and how to mend it; nothing is kept out of a restore by them.
+/// Who enables all triggers, as pg_restore --disable-triggers does, has them fire for nobody:
+/// hilo_check says so, and how to mend it. Nothing is kept out of a restore by them.
 #[test]
 fn triggers_that_were_enabled_for_all_are_found() {
     let cluster = Cluster::with_hilo();

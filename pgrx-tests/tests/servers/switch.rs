@@ -1,5 +1,5 @@
-//! "A switch without a stop" of docs/multi-node.md: from the older server, if there is one, to the server under
-//! test, with clients that draw until they are locked out.
+//! "A switch without a stop" of docs/multi-node.md, with clients that draw until they are locked
+//! out. It goes from the older server, if there is one, to the server under test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;

@@ -79,8 +79,8 @@ fn options() {
         let alter = format!("SELECT hilo_alter('there', {options})");
         client.refusal(&alter).is("22023").says(says).helps();
     }
-    client.refusal("SELECT hilo_setval('there', 1001)").is("22003").says("out of bounds");
-    client.refusal("SELECT hilo_setval('there', 0)").is("22003").says("out of bounds");
+    client.refusal("SELECT hilo_setval('there', 1001)").is("22003").says("out of bounds").helps();
+    client.refusal("SELECT hilo_setval('there', 0)").is("22003").says("out of bounds").helps();
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('there')"), 501);
 }
 
@@ -170,8 +170,8 @@ fn read_only() {
     check(&cluster, "BEGIN");
 }
 
-/// What counts values takes every integer type, a parameter without a type and an expression such as count(*),
-/// and a number beyond the maximum is refused as what it is.
+/// An argument that counts values takes every integer type, a parameter without a type and an
+/// expression such as count(*). A number beyond the maximum is refused as what it is.
 #[test]
 fn counts_of_every_integer_type() {
     let cluster = Cluster::with_hilo();

@@ -1,5 +1,5 @@
-//! An error in a call leaves the caller's transaction as an error in any of core's statements does: undone to
-//! where the error occurred, and nothing else.
+//! An error in a call leaves the caller's transaction as an error in any of core's statements does.
+//! It is undone to where the error occurred, and nothing else is.
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 

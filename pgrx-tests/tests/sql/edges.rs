@@ -25,8 +25,8 @@ fn errors_of_utility_statements_arrive_whole() {
     cluster.finish();
 }
 
-/// Who has written to a table, and needs more values from the worker, is not held up by a rename or
-/// a drop that waits for this table; nor are those lost on the way.
+/// A session that has written to a table may need more values from the worker. A rename or a drop
+/// that waits for this table does not hold it up. No value is lost on the way.
 #[test]
 fn definers_wait_for_tables_before_they_hold_up_the_worker() {
     for (definition, after) in [

@@ -1,10 +1,11 @@
-//! An error, a warning or a notice fits the call that caused it: it says what is missing and what to do, and
-//! nothing that does not help.
+//! An error, a warning or a notice fits the call that caused it. It says what is missing and what
+//! to do, and nothing that does not help.
 
 use hilo_tests::{ClientExt, Cluster};
 
-/// Without hilo in shared_preload_libraries, before PostgreSQL 17, CREATE EXTENSION and ALTER EXTENSION … UPDATE succeed, and say
-/// once what to write and that a restart is needed; with it they say nothing.
+/// Without hilo in shared_preload_libraries, before PostgreSQL 17, CREATE EXTENSION and ALTER
+/// EXTENSION … UPDATE succeed. They say once what to write and that a restart is needed; with it
+/// they say nothing.
 #[test]
 fn not_preloaded_is_a_warning_when_the_extension_is_created_or_updated() {
     for preload in [false, true] {

@@ -1,5 +1,6 @@
-//! The files in monitoring/ work with the programs that they are for, and tell of everything that is wrong: also in a
-//! database that nobody uses, and of what the exporter's role may not see.
+//! The files in monitoring/ work with the programs that they are for, and tell of everything that
+//! is wrong. They also tell of a database that nobody uses, and of findings that the exporter's
+//! role may not see.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -128,8 +129,8 @@ fn ten_thousand_sequences_are_a_short_page() {
     cluster.finish();
 }
 
-/// Where nothing is active and nobody is connected, all series are there, and say what the catalog says: after a
-/// restart, without a worker and without a slot in shared memory.
+/// Where nothing is active and nobody is connected, all series are there, and say what the catalog
+/// says. So they do after a restart, without a worker and without a slot in shared memory.
 #[test]
 fn an_idle_database_keeps_its_series() {
     let Some(program) = Exporter::program() else { return };
@@ -254,8 +255,8 @@ fn a_role_that_does_not_see_everything_is_noticed() {
     cluster.finish();
 }
 
-/// Prometheus accepts the rules, the operator's guide names each alert, and each is raised by what it is for, and by
-/// nothing in a healthy database.
+/// Prometheus accepts the rules, and the operator's guide names each alert. Each is raised by its
+/// cause, and by nothing in a healthy database.
 #[test]
 fn the_alerts_are_raised_when_they_should_be() {
     let (rules, tests) = (read("alerts.yml"), read("alerts_test.yml"));

@@ -36,8 +36,8 @@ fn assert_hooks_work(client: &mut Client) {
     assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_sequences WHERE name = 'always'"), 0);
 }
 
-/// In both orders, pg_stat_statements counts each statement once, under one identifier for all names of sequences; and of
-/// the worker, which executes no statement, it shows nothing.
+/// In both orders, pg_stat_statements counts each statement once, under one identifier for all
+/// names of sequences. And of the worker, which executes no statement, it shows nothing.
 #[test]
 fn pg_stat_statements_counts_our_calls() {
     if !has_library("pg_stat_statements") {

@@ -184,6 +184,36 @@ fn warns_once_when_a_sequence_nears_its_end() {
     cluster.finish();
 }
 
+/// The rest of a sequence is told as a person reads it. Its fraction has steps of 0.0001, and its time
+/// whole seconds or, if it is long, whole days. Beyond a thousand years it is null.
+#[test]
+fn what_is_left_is_rounded() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('short', max_value => 100000000), hilo_create('tiny', max_value => 1000),
+                hilo_create('long', max_value => 2000000000000), hilo_create('endless')",
+    );
+    client.draw("tiny", 500);
+    let ends = "SELECT count(*) FROM hilo_stat_sequences WHERE rate > 0 AND CASE name
+                  WHEN 'short' THEN exhausted_in = date_trunc('second', exhausted_in)
+                  WHEN 'long' THEN exhausted_in >= '11 days'
+                                   AND exhausted_in = date_trunc('day', exhausted_in)
+                  WHEN 'endless' THEN exhausted_in IS NULL END";
+    wait_until("the ends are known", LONG, || {
+        for name in ["short", "long", "endless"] {
+            client.draw(name, 123);
+        }
+        client.one::<i64>(ends) == 3
+    });
+    let used = "SELECT bool_and(used_fraction = round(used_fraction::numeric, 4)::float8)
+                   AND bool_or(used_fraction > 0) AND bool_or(used_fraction = 0)";
+    for view in ["hilo_sequences", "hilo_stat_sequences"] {
+        assert!(client.one::<bool>(&format!("{used} FROM {view}")), "{view}");
+    }
+    cluster.finish();
+}
+
 /// hilo_find_gaps knows of each missing value where it is or how it was lost, once, whatever happened.
 #[test]
 fn every_gap_is_explained_once() {

@@ -1,5 +1,5 @@
-//! Every reserved number was seen, is free, or is in a gap, and only one of these: no number without a row, no
-//! row without a number.
+//! Every reserved number was seen, is free, or is in a gap, and only one of these. There is no
+//! number without a row, and no row without a number.
 
 use std::process::Command;
 use std::thread;
@@ -218,8 +218,8 @@ fn what_a_block_skips_is_recorded() {
     cluster.finish();
 }
 
-/// Promise 5: sessions that leave several slices of one sequence behind while it has no place in memory: a clean stop
-/// has nothing left in any memory.
+/// Promise 5: sessions that leave several slices of one sequence behind while it has no place in
+/// memory. A clean stop has nothing left in any memory.
 #[test]
 fn slices_left_behind_are_free_after_a_clean_stop() {
     let cluster = Cluster::builder()

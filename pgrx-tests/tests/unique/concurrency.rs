@@ -7,7 +7,7 @@ use std::thread;
 use hilo_tests::{Client, ClientExt, Cluster, LONG, Load, Source, assert_unique, wait_until};
 
 /// No value is ever returned twice, whatever is rolled back; each session sees its values rise, or
-/// fall where the increment is negative; an ordered sequence keeps the order of all the calls on
+/// fall where the increment is negative. An ordered sequence keeps the order of all the calls on
 /// the server.
 #[test]
 fn sixteen_sessions_see_no_value_twice() {
@@ -37,7 +37,7 @@ fn nobody_sees_a_value_beyond_what_was_reserved() {
 }
 
 /// Two hundred sequences used in turn by one session, more than it can hold slices of, serve
-/// everything once: a slice that makes room loses nothing of its place.
+/// everything once. A slice that makes room loses nothing of its place.
 #[test]
 fn more_sequences_than_slices_serve_every_value_once() {
     let cluster = Cluster::builder().config("hilo.max_backend_slices", "8").start_with_hilo();
@@ -54,8 +54,8 @@ fn more_sequences_than_slices_serve_every_value_once() {
     assert_eq!(client.one::<i64>("SELECT count(*) FROM seen"), 3_000);
 }
 
-/// Core gives hilo's tables another file, other indexes or another order, one after the other and again and again, beside
-/// calls of all kinds: each call succeeds, and no value comes twice.
+/// Core gives hilo's tables another file, other indexes or another order, one after the other and
+/// again and again, beside calls of all kinds. Each call succeeds, and no value comes twice.
 #[test]
 fn maintenance_of_hilos_tables_disturbs_no_call() {
     const ROUNDS: usize = 12;
@@ -72,8 +72,8 @@ fn maintenance_of_hilos_tables_disturbs_no_call() {
         "SELECT first FROM hilo_nextrange('l', 7)",
         "SELECT first FROM hilo_lease('l', 5)",
     ];
-    // One call in each transaction: REINDEX locks a table first and its indexes then, and so may be in a deadlock with a
-    // transaction that has read the table and is about to write.
+    // One call in each transaction: REINDEX locks a table first and its indexes then. So may be in
+    // a deadlock with a transaction that has read the table and is about to write.
     let others = [
         "SELECT hilo_create('d')",
         "SELECT hilo_setval('d', 7)",

@@ -13,8 +13,8 @@ const ENDING: [(&str, usize, i64); 5] = [
     ("data_type => 'smallint'", 32_700, 32_767),
 ];
 
-/// All values that are left are served after `disturb`, to any session: the one that drew before, and another
-/// one that connects when this has disconnected.
+/// All values that are left are served after `disturb`, to any session. One drew before, and
+/// another one connects when that has disconnected.
 fn what_is_left_comes(disturb: impl Fn(&mut Client, &str)) {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");

@@ -287,8 +287,8 @@ fn nameplates_end_with_their_database_and_with_the_memory() {
     cluster.finish();
 }
 
-/// Sessions that come and go beside one that renames, grants and restarts: each is served by the definition that was
-/// committed before it called, or by a later one.
+/// Sessions that come and go beside one that renames, grants and restarts. Each is served by the
+/// definition that was committed before it called, or by a later one.
 #[test]
 fn sessions_that_come_while_definitions_change() {
     /// How often the sequence begins anew.

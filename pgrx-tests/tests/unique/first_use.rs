@@ -57,8 +57,9 @@ fn automatic_sequences_without_room_in_memory() {
     cluster.finish();
 }
 
-/// A session that uses many sequences one after the other, for the first time since the server's start, waits for a
-/// few of them: the worker reads ahead. What nobody has used is returned at the stop like all else.
+/// A session that uses many sequences one after the other, for the first time since the server's
+/// start, waits for a few of them. The worker reads ahead. What nobody has used is returned at the
+/// stop like all else.
 #[test]
 fn sequences_that_follow_are_read_ahead() {
     let cluster = Cluster::with_hilo();

@@ -1,12 +1,12 @@
-//! One test for each way in which systems that cache numbers are known to have served one twice. The overflow of
-//! a bit field or a clock is tested on the pure rules: `src/core/tests/cursor.rs` and `cursor_loom.rs` for the
-//! cursor's generation and offset, `mapping.rs` for the bounds.
+//! One test for each way in which systems that cache numbers are known to have served one twice.
+//! The overflow of a bit field or a clock is tested on the pure rules. `src/core/tests/cursor.rs`
+//! and `cursor_loom.rs` test the cursor's generation and offset, `mapping.rs` the bounds.
 
 use std::collections::HashSet;
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, wait_until};
 
-/// A cache keyed by oid alone, shared by two databases: a copy of a database has the same oids and
+/// A cache keyed by oid alone, shared by two databases. A copy of a database has the same oids and
 /// ids, and positions of its own.
 #[test]
 fn a_cache_shared_by_two_databases() {
@@ -71,8 +71,9 @@ fn a_setval_that_does_not_reach_a_cache() {
     }
 }
 
-/// A stale owner that writes back an old maximum: a worker that is told to leave, with what it has in
-/// memory, while the sequence is set and drawn from, does not put its old numbers over the new ones.
+/// A stale owner that writes back an old maximum. A worker is told to leave, with what it has in
+/// memory, while the sequence is set and drawn from. It does not put its old numbers over the new
+/// ones.
 #[test]
 fn a_stale_owner_that_writes_back_an_old_maximum() {
     let cluster = Cluster::with_hilo();
@@ -98,8 +99,8 @@ fn a_stale_owner_that_writes_back_an_old_maximum() {
     }
 }
 
-/// A cloned node that keeps its identity and its ranges: a copy of a running server, promoted, passes
-/// over what the original may have served meanwhile, and says so.
+/// A cloned node that keeps its identity and its ranges. A copy of a running server, promoted,
+/// passes over what the original may have served meanwhile, and says so.
 #[test]
 fn a_clone_that_keeps_its_ranges() {
     let original = Cluster::with_hilo();
@@ -118,8 +119,9 @@ fn a_clone_that_keeps_its_ranges() {
     );
 }
 
-/// Two masters at once: an old primary that continues after the promotion of its synchronous standby
-/// cannot reserve any further, so it serves at most what it had reserved, which the new one skips.
+/// Two masters at once: an old primary that continues after the promotion of its synchronous
+/// standby cannot reserve any further. So it serves at most what it had reserved, which the new one
+/// skips.
 #[test]
 fn two_masters_at_once() {
     let old = Cluster::builder().config("hilo.reserve_timeout", "1s").start_with_hilo();

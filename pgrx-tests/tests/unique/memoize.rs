@@ -4,8 +4,8 @@ use hilo_tests::{Client, ClientExt, Cluster};
 
 /// A thousand orders, each with one of three numbers of lines.
 const ORDERS: &str = "CREATE TABLE orders AS SELECT i AS id, 1 + i % 3 AS n FROM generate_series(1, 1000) AS i; ANALYZE orders";
-/// Functions of the user's: one that may not be kept and has nothing to do with hilo, one that
-/// calls hilo inside, and one that may be kept.
+/// Functions of the user's. One may not be kept and has nothing to do with hilo, one calls hilo
+/// inside, and one may be kept.
 const OF_THE_USER: &str = "
     CREATE FUNCTION slow(n integer) RETURNS SETOF bigint LANGUAGE plpgsql AS
         $$ BEGIN RETURN QUERY SELECT generate_series(1::bigint, n); END $$;

@@ -2,7 +2,7 @@
 
 use hilo_tests::{Client, ClientExt, Cluster};
 
-/// An ordered sequence in blocks of ten, of which a session has drawn 1, 2, skipped the rest of the block
+/// An ordered sequence in blocks of ten. A session has drawn 1, 2, skipped the rest of the block
 /// for a hi of its own, and drawn 21, 22.
 fn with_a_hi_taken() -> (Cluster, Client, Vec<i64>) {
     let cluster = Cluster::builder().config("hilo.worker_idle_timeout", "1h").start_with_hilo();

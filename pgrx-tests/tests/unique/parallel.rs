@@ -356,8 +356,8 @@ fn an_index_is_built_in_parallel() {
     cluster.finish();
 }
 
-/// Sessions that fill tables by parallel queries beside sessions that draw one number at a time: every number goes
-/// out once, and rises within its session.
+/// Sessions that fill tables by parallel queries beside sessions that draw one number at a time.
+/// Every number goes out once, and rises within its session.
 #[test]
 fn parallel_queries_of_many_sessions_share_a_sequence() {
     let cluster = cluster();

@@ -168,8 +168,8 @@ fn nothing_comes_twice_after_a_parallel_worker_was_killed() {
     cluster.finish();
 }
 
-/// Where the query's own workers have taken all places for background workers, so that hilo's worker finds none, the
-/// session waits as long as for a block, and is told what to raise.
+/// Where the query's own workers have taken all places for background workers. So that hilo's
+/// worker finds none, the session waits as long as for a block, and is told what to raise.
 #[test]
 fn a_leader_whose_workers_have_taken_all_places_is_told() {
     let cluster = Cluster::builder().config("max_worker_processes", "3").start_with_hilo();

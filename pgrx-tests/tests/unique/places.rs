@@ -15,8 +15,8 @@ fn with_few_places() -> Cluster {
         .start_with_hilo()
 }
 
-/// Creates and drops more databases than there are places, with what `used` does to the sequence of each
-/// in between; then the first database still has a place for a sequence.
+/// Creates and drops more databases than there are places, with what `used` does to the sequence of
+/// each in between. Then the first database still has a place for a sequence.
 fn databases_come_and_go(used: impl Fn(&Cluster, Client), drop: &str) {
     let cluster = with_few_places();
     let mut admin = cluster.connect("postgres");

@@ -43,8 +43,8 @@ struct Taken {
     waits: i64,
 }
 
-/// Lets all the sessions, which have drawn once before if they are to be `warm`, draw one value at the
-/// same moment: each stands at a lock in the server until this test lets go of it.
+/// Lets all the sessions, which have drawn once before if they are to be `warm`, draw one value at
+/// the same moment. Each stands at a lock in the server until this test lets go of it.
 ///
 /// `ready` is called before, when all are connected.
 fn cross(cluster: &Cluster, warm: bool, ready: impl FnOnce(&mut Client)) -> Taken {

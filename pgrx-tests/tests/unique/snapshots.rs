@@ -25,7 +25,7 @@ fn a_sequence_newer_than_the_snapshot_is_found() {
 }
 
 /// However far the worker has moved a position since the snapshot, drawing, setting, altering,
-/// renaming and dropping do not fail with 40001, and neither does the commit.
+/// renaming and dropping do not fail with 40001. The commit does not either.
 #[test]
 fn the_worker_is_never_a_serialization_failure() {
     let cluster = Cluster::with_hilo();

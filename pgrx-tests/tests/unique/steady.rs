@@ -125,7 +125,7 @@ impl Run {
 }
 
 /// Eight sessions that draw as fast as they can never wait once they are warm, and need few
-/// reservations; without prefetching a session waits for every block.
+/// reservations. Without prefetching a session waits for every block.
 #[test]
 fn nobody_waits_at_full_speed() {
     let cluster = Cluster::with_hilo();
@@ -220,8 +220,8 @@ fn sequences_are_created_in_bulk() {
 }
 
 /// With far more sequences in use than places in shared memory, sequences make room for each other
-/// all the time: no value is served twice, and when all have left, every index below the positions was
-/// served or is free.
+/// all the time. No value is served twice, and when all have left, every index below the positions
+/// was served or is free.
 #[test]
 fn a_full_directory_neither_repeats_nor_loses() {
     const SEQUENCES: usize = 500;

@@ -23,7 +23,8 @@ use hilo_tests::Mode;
 /// No sequence here can have this many numbers in memory.
 const MOST: i64 = 1 << 30;
 
-/// What a setval or restart has jumped over reaches into other lives. This much of it can be the life's own.
+/// The numbers that a setval or restart has jumped over reach into other lives. This much of it can
+/// be the life's own.
 const JUMP: i64 = 1 << 20;
 
 /// No sequence may have more rows in _hilo.free_range.
@@ -69,7 +70,7 @@ fn audit_all(torture: &Torture, mut ended: Vec<i64>) {
 /// The audit at the end of a run.
 pub fn final_audit(torture: &Torture) {
     torture.disconnect_all();
-    // What the last crash lost is recorded by the next reservation.
+    // The loss of the last crash is recorded by the next reservation.
     draw_from_all(torture, 1);
     audit_all(torture, Vec::new());
     // Free values are served again; values that were seen are not.
@@ -106,7 +107,7 @@ pub fn draw_from_all(torture: &Torture, count: usize) {
     }
 }
 
-/// What the catalog says, counted from where the life begins: an advance gives it another base.
+/// The catalog's figures, counted from where the life begins: an advance gives it another base.
 fn begun(sequence: &Sequence, mut catalog: CatalogState) -> CatalogState {
     let life = sequence.life(sequence.key(catalog.base)).filter(|_| !sequence.uneven);
     catalog.begins_at = life.and_then(|life| life.place(catalog.base)).unwrap_or(0);

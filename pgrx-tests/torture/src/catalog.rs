@@ -1,4 +1,4 @@
-//! What the catalog says about one sequence on one server.
+//! The rows of the catalog about one sequence on one server.
 
 use std::fmt;
 
@@ -141,12 +141,12 @@ impl CatalogState {
         self.bits([(-self.begins_at, self.next_index)].into_iter()).0
     }
 
-    /// What is free, and the first number that is in two free ranges.
+    /// The free ranges, and the first number that is in two of them.
     pub fn free(&self) -> (Bits, Option<i64>) {
         self.bits(self.ranges.iter().filter(|range| range.2 == 0).map(|range| (range.0, range.1)))
     }
 
-    /// What may be, or have been, in a server's memory: lent to it, or not settled.
+    /// The ranges that may be, or have been, in a server's memory: lent to it, or not settled.
     pub fn in_memory(&self) -> Bits {
         let lent = self.ranges.iter().filter(|range| range.2 != 0).map(|range| (range.0, range.1));
         let rest = (self.incarnation != 0).then_some((self.settled_index, self.next_index));

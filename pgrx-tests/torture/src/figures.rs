@@ -1,4 +1,4 @@
-//! What a run counts, and what it finds wrong.
+//! The counters of a run, and its findings.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,6 +1,6 @@
-//! Gapless sequences beside the others: sessions insert what they draw into a table, in transactions that commit, roll
-//! back, fail, deadlock, or end with their server. At each audit, the committed values of each are exactly 1 … n, and
-//! the position is n + 1.
+//! Gapless sequences beside the others. Sessions insert what they draw into a table, in
+//! transactions that commit, roll back, fail, deadlock, or end with their server. At each audit,
+//! the committed values of each are exactly 1 … n, and the position is n + 1.
 
 use fastrand::Rng;
 use postgres::Client;

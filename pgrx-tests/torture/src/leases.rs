@@ -1,8 +1,10 @@
-//! Holders of leases: they use some of what they took and return the rest, at once, late, twice or never; let leases
-//! expire, renew and revoke them; and take them in transactions that roll back or end with their server.
+//! Holders of leases: they use some of what they took and return the rest, at once, late, twice or
+//! never. Let leases expire, renew and revoke them; and take them in transactions that roll back or
+//! end with their server.
 //!
-//! A holder outlives its connection and the server, so the ledger keeps what it holds. What a holder has not used must
-//! not be served as long as it has not returned it, and must be returned or leased or a gap at each audit.
+//! A holder outlives its connection and the server, so the ledger keeps what it holds. Values that
+//! a holder has not used must not be served as long as it has not returned them. At each audit they
+//! must be returned or leased or a gap.
 
 use fastrand::Rng;
 

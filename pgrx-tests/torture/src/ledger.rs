@@ -1,9 +1,9 @@
-//! What the clients have seen, by sequence and life.
+//! The numbers that clients have seen, by sequence and life.
 //!
 //! Every renumbering (create, setval, restart) starts in a region of numbers that the sequence has
-//! never had, so a number itself says which *life* of its sequence it belongs to: nothing has to be
-//! guessed from times, and sessions can draw during a setval. A sequence too small for that is never
-//! renumbered: another one with a new name follows it.
+//! never had. So a number itself says which *life* of its sequence it belongs to. Nothing has to be
+//! guessed from times, and sessions can draw during a setval. A sequence too small for that is
+//! never renumbered: another one with a new name follows it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
@@ -51,9 +51,10 @@ pub struct Life {
     /// From one number to the next. The sets below count these steps, from the first number on.
     step: i64,
     pub seen: Mutex<Bits>,
-    /// What an audit found in a gap or could not explain: none of it may be served.
+    /// The numbers that an audit found in a gap or could not explain: none of them may be served.
     pub closed: Mutex<Bits>,
-    /// What holders of leases have not used and not returned: none of it may be served.
+    /// The numbers that holders of leases have not used and not returned: none of them may be
+    /// served.
     pub leased: Mutex<Bits>,
     /// How many numbers its gaps had at the last audit, when it was over, and how many lives there were.
     pub settled: Mutex<Option<(i64, usize)>>,
@@ -61,7 +62,7 @@ pub struct Life {
     died: AtomicU64,
     /// The furthest value that a call has returned, times the sign of the increment.
     furthest: AtomicI64,
-    /// What it has been advanced to: a place.
+    /// The place to which it has been advanced.
     floor: AtomicI64,
     /// Whether the server has confirmed its beginning, and no drop has deleted its gaps since.
     pub committed: AtomicBool,
@@ -130,7 +131,7 @@ pub struct Sequence {
     lives: RwLock<HashMap<i64, Arc<Life>>>,
     current: RwLock<Option<Arc<Life>>>,
     regions: AtomicI64,
-    /// What was done to its lives, for the search for a cause.
+    /// The changes of its lives, for the search for a cause.
     history: Mutex<Vec<String>>,
     /// The most values that statements with a lost result can have drawn.
     pub lost: AtomicU64,
@@ -138,7 +139,7 @@ pub struct Sequence {
     pub held: Mutex<Vec<Held>>,
 }
 
-/// What was known when a call began.
+/// The state when a call began.
 pub struct Ticket {
     pub name: String,
     generation: i64,
@@ -148,7 +149,7 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// What is wrong with a value of a call that began when this was known.
+    /// The fault of a value of a call that began in this state.
     fn outran(&self, sequence: &Sequence, life: &Arc<Life>, value: i64) -> Option<String> {
         let (current, furthest, floor) = self.current.as_ref()?;
         if !Arc::ptr_eq(current, life) {

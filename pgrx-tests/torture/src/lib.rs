@@ -4,6 +4,7 @@
 mod accidents;
 mod audit;
 mod bits;
+mod branches;
 mod catalog;
 mod condensed;
 mod define;

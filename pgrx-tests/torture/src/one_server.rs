@@ -15,7 +15,7 @@ use super::{Plan, Scene, Torture, audit, sequences, session};
 use hilo_tests::ClientExt;
 use hilo_tests::{Builder, Cluster, Mode};
 
-/// What the servers of all scenes have in common.
+/// The common part of the servers of all scenes.
 pub fn builder(plan: &Plan) -> Builder {
     Cluster::builder()
         .preload(true)
@@ -26,7 +26,7 @@ pub fn builder(plan: &Plan) -> Builder {
         .config("checkpoint_timeout", "1h")
 }
 
-/// What distinguishes a scene; some of it depends on the seed.
+/// The differences between scenes; some of them depend on the seed.
 struct Setting {
     builder: Builder,
     databases: Vec<&'static str>,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::figures::Figures;
-use super::{Plan, nodes, one_server, promotions};
+use super::{Plan, branches, nodes, one_server, promotions};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scene {
@@ -22,19 +22,22 @@ pub enum Scene {
     Nodes,
     /// A standby that lags behind is promoted, again and again.
     Promotions,
+    /// A centre and its branches, and counters of others.
+    Branches,
 }
 
-const OTHERS: [Scene; 5] =
-    [Scene::Crowd, Scene::Databases, Scene::Disk, Scene::Nodes, Scene::Promotions];
+const OTHERS: [Scene; 6] =
+    [Scene::Crowd, Scene::Databases, Scene::Disk, Scene::Nodes, Scene::Promotions, Scene::Branches];
 
 impl Scene {
-    pub const ALL: [Scene; 6] = [
+    pub const ALL: [Scene; 7] = [
         Scene::Mixed,
         Scene::Crowd,
         Scene::Databases,
         Scene::Disk,
         Scene::Nodes,
         Scene::Promotions,
+        Scene::Branches,
     ];
 
     pub fn name(self) -> &'static str {
@@ -45,6 +48,7 @@ impl Scene {
             Scene::Disk => "disk",
             Scene::Nodes => "nodes",
             Scene::Promotions => "promotions",
+            Scene::Branches => "branches",
         }
     }
 
@@ -56,6 +60,7 @@ impl Scene {
         match self {
             Scene::Nodes => nodes::play(plan, time, seed, figures),
             Scene::Promotions => promotions::play(plan, time, seed, figures),
+            Scene::Branches => branches::play(plan, time, seed, figures),
             _ => one_server::play(self, plan, time, seed, figures),
         }
     }

@@ -23,9 +23,9 @@ fn play(scene: Scene, seconds: u64) -> Verdict {
     verdict
 }
 
-/// Crashes, stops, recreated databases and changed sequences under load: no value twice within a life,
-/// each session strictly rising, ordered sequences in order, every number below the position accounted
-/// for.
+/// Crashes, stops, recreated databases and changed sequences under load. No value comes twice
+/// within a life, each session rises strictly, ordered sequences stay in order, and every number
+/// below the position is accounted for.
 #[test]
 fn nothing_twice_and_nothing_unexplained() {
     let verdict = play(Scene::Mixed, 45);
@@ -60,4 +60,10 @@ fn nor_on_several_nodes() {
 #[test]
 fn nor_after_promotions() {
     play(Scene::Promotions, 12);
+}
+
+/// On a centre, its branches and their copies, and beside counters of others.
+#[test]
+fn nor_with_branches() {
+    play(Scene::Branches, 20);
 }

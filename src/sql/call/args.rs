@@ -176,21 +176,12 @@ impl Returned for () {
 /// Lets Postgres call these functions, each under its name with the suffix `_wrapper`.
 macro_rules! sql_functions {
     ($($name:ident),+ $(,)?) => { $(
-        $crate::sql::call::raw_function::finfo!($name "_wrapper");
-
-        const _: () = {
-            #[pgrx::pg_guard]
-            #[unsafe(export_name = concat!(stringify!($name), "_wrapper"))]
-            unsafe extern "C-unwind" fn call(
-                fcinfo: pgrx::pg_sys::FunctionCallInfo,
-            ) -> pgrx::pg_sys::Datum {
-                // SAFETY: Postgres calls the function with the arguments that it was declared to
-                // take.
-                let args = unsafe { $crate::sql::call::args::Args::new(fcinfo) };
-                $crate::errors::OrRaise::or_raise($crate::process::memory::check());
-                $crate::sql::call::args::Returned::returned($name(args), args)
-            }
-        };
+        $crate::sql::call::raw_function::export!($name "_wrapper", |fcinfo| {
+            // SAFETY: Postgres calls the function with the arguments that it was declared to take.
+            let args = unsafe { $crate::sql::call::args::Args::new(fcinfo) };
+            $crate::errors::OrRaise::or_raise($crate::process::memory::check());
+            $crate::sql::call::args::Returned::returned($name(args), args)
+        });
     )+ };
 }
 

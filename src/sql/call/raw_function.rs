@@ -9,92 +9,79 @@ use pgrx::pg_sys;
 /// Lets Postgres call these functions by name: it asks the library for the calling convention of
 /// each.
 macro_rules! raw_functions {
-    ($($name:ident),+ $(,)?) => {
-        $crate::sql::call::raw_function::finfo!($($name ""),+);
-    };
+    ($($name:ident),+ $(,)?) => { $($crate::sql::call::raw_function::finfo!($name "");)+ };
 }
 
-/// The same for functions whose names end with a suffix.
+/// The same for a function whose name ends with a suffix.
 macro_rules! finfo {
-    ($($name:ident $suffix:literal),+) => { $(
+    ($name:ident $suffix:literal) => {
         const _: () = {
             #[unsafe(export_name = concat!("pg_finfo_", stringify!($name), $suffix))]
             extern "C" fn finfo() -> &'static pgrx::pg_sys::Pg_finfo_record {
                 &pgrx::pg_sys::Pg_finfo_record { api_version: 1 }
             }
         };
-    )+ };
+    };
+}
+
+/// A function that Postgres calls by name and suffix.
+macro_rules! export {
+    ($name:ident $suffix:literal, |$fcinfo:ident| $body:expr) => {
+        $crate::sql::call::raw_function::finfo!($name $suffix);
+
+        const _: () = {
+            #[pgrx::pg_guard]
+            #[unsafe(export_name = concat!(stringify!($name), $suffix))]
+            unsafe extern "C-unwind" fn call(
+                fcinfo: pgrx::pg_sys::FunctionCallInfo,
+            ) -> pgrx::pg_sys::Datum {
+                let body = |$fcinfo: pgrx::pg_sys::FunctionCallInfo| $body;
+                body(fcinfo)
+            }
+        };
+    };
 }
 
 /// The functions that make values of a type from text: from SQL's, and from a message in the binary
 /// format, which has the same. `parse` makes one of a C string.
 macro_rules! input_functions {
     ($parse:path; $in:ident, $recv:ident) => {
-        $crate::sql::call::raw_function::raw_functions!($in, $recv);
-
-        #[pgrx::pg_guard]
-        #[unsafe(no_mangle)]
-        unsafe extern "C-unwind" fn $in(
-            fcinfo: pgrx::pg_sys::FunctionCallInfo,
-        ) -> pgrx::pg_sys::Datum {
+        $crate::sql::call::raw_function::export!($in "", |fcinfo| {
             // SAFETY: the function is strict, so its one argument is a C string.
             $parse(unsafe {
                 let text = $crate::sql::call::raw_function::argument(fcinfo, 0);
                 std::ffi::CStr::from_ptr(text.cast_mut_ptr())
             })
-        }
-
-        #[pgrx::pg_guard]
-        #[unsafe(no_mangle)]
-        unsafe extern "C-unwind" fn $recv(
-            fcinfo: pgrx::pg_sys::FunctionCallInfo,
-        ) -> pgrx::pg_sys::Datum {
+        });
+        $crate::sql::call::raw_function::export!($recv "", |fcinfo| {
             // SAFETY: the function is strict, and Postgres gives a receive function a message.
             $parse(unsafe {
                 let message = $crate::sql::call::raw_function::argument(fcinfo, 0);
                 $crate::sql::call::raw_function::received_text(message.cast_mut_ptr())
             })
-        }
+        });
     };
 }
 
 /// The inverse: `text` makes a `CString` of a value.
 macro_rules! output_functions {
     ($text:path; $out:ident, $send:ident) => {
-        $crate::sql::call::raw_function::raw_functions!($out, $send);
-
-        #[pgrx::pg_guard]
-        #[unsafe(no_mangle)]
-        unsafe extern "C-unwind" fn $out(
-            fcinfo: pgrx::pg_sys::FunctionCallInfo,
-        ) -> pgrx::pg_sys::Datum {
-            // SAFETY: the function is strict, so it has its argument. The result is a palloc'ed
-            // copy, which the caller may keep or free.
+        $crate::sql::call::raw_function::export!($out "", |fcinfo| {
+            // SAFETY: the function is strict, so it has its argument. The result is a copy.
             unsafe {
                 let text = $text($crate::sql::call::raw_function::argument(fcinfo, 0));
-                pgrx::pg_sys::pstrdup(text.as_ptr()).into()
+                pgrx::pg_sys::Datum::from(pgrx::pg_sys::pstrdup(text.as_ptr()))
             }
-        }
-
-        #[pgrx::pg_guard]
-        #[unsafe(no_mangle)]
-        unsafe extern "C-unwind" fn $send(
-            fcinfo: pgrx::pg_sys::FunctionCallInfo,
-        ) -> pgrx::pg_sys::Datum {
-            // SAFETY: as above. The buffer is initialised before it is written to.
-            unsafe {
-                let text = $text($crate::sql::call::raw_function::argument(fcinfo, 0));
-                let mut buffer = pgrx::pg_sys::StringInfoData::default();
-                pgrx::pg_sys::pq_begintypsend(&mut buffer);
-                let length = text.count_bytes() as i32;
-                pgrx::pg_sys::pq_sendtext(&mut buffer, text.as_ptr(), length);
-                pgrx::pg_sys::pq_endtypsend(&mut buffer).into()
-            }
-        }
+        });
+        $crate::sql::call::raw_function::export!($send "", |fcinfo| {
+            // SAFETY: as above.
+            let value = unsafe { $crate::sql::call::raw_function::argument(fcinfo, 0) };
+            $crate::sql::call::raw_function::message(&$text(value))
+        });
     };
 }
 
-pub(crate) use {finfo, input_functions, output_functions, raw_functions};
+pub(crate) use {export, finfo, input_functions, output_functions, raw_functions};
 
 /// The value of a call's `nth` argument.
 ///
@@ -119,5 +106,16 @@ pub unsafe fn received_text<'a>(message: pg_sys::StringInfo) -> &'a CStr {
         let mut length = 0;
         let text = pg_sys::pq_getmsgtext(message, (*message).len - (*message).cursor, &mut length);
         CStr::from_ptr(text)
+    }
+}
+
+/// A text as a send function returns it.
+pub fn message(text: &CStr) -> pg_sys::Datum {
+    let mut buffer = pg_sys::StringInfoData::default();
+    // SAFETY: the buffer is initialised before it is written to, with the bytes of a C string.
+    unsafe {
+        pg_sys::pq_begintypsend(&mut buffer);
+        pg_sys::pq_sendtext(&mut buffer, text.as_ptr(), text.count_bytes() as i32);
+        pg_sys::pq_endtypsend(&mut buffer).into()
     }
 }

@@ -15,19 +15,12 @@ use crate::catalog::table::{Row, split};
 /// Declares functions of triggers, all with the same body: it takes a [`Fired`], and finds in it
 /// which table the trigger is of. Each is a symbol in the SQL objects of some version.
 macro_rules! trigger_functions {
-    ($body:path; $($name:ident),+ $(,)?) => {
-        $crate::sql::call::raw_function::raw_functions!($($name),+);
-        $(
-            #[pgrx::pg_guard]
-            #[unsafe(no_mangle)]
-            unsafe extern "C-unwind" fn $name(
-                fcinfo: pgrx::pg_sys::FunctionCallInfo,
-            ) -> pgrx::pg_sys::Datum {
-                // SAFETY: Postgres passes a live call to a trigger function.
-                $body(unsafe { $crate::sql::call::trigger::Fired::of(fcinfo) })
-            }
-        )+
-    };
+    ($body:path; $($name:ident),+ $(,)?) => { $(
+        $crate::sql::call::raw_function::export!($name "", |fcinfo| {
+            // SAFETY: Postgres passes a live call to a trigger function.
+            $body(unsafe { $crate::sql::call::trigger::Fired::of(fcinfo) })
+        });
+    )+ };
 }
 
 pub(crate) use trigger_functions;

@@ -87,8 +87,7 @@ impl Column {
         if invalidation::in_progress() {
             return None;
         }
-        let ids = catalog_oids().or_raise();
-        let sequence = definitions::by_id(&ids, id).or_raise()?;
+        let sequence = definitions::by_id(id).or_raise()?;
         (!sequence.definition.cycle).then_some(Column { relation, number, sequence })
     }
 
@@ -189,13 +188,12 @@ fn unreadable(error: CaughtError) -> Found {
 /// How far the other nodes have come whose positions replication has brought, if they number the
 /// sequence as this one.
 fn replicated(sequence: &Sequence) -> Vec<Reach> {
-    let ids = catalog_oids().or_raise();
     let Some(here) = node::known() else { return Vec::new() };
-    let Some(own) = positions::find(&ids, sequence.id, here).or_raise() else { return Vec::new() };
+    let Some(own) = positions::find(sequence.id, here).or_raise() else { return Vec::new() };
     // While tables are being copied, one may be ahead of another.
     let copying = "SELECT 1 FROM pg_catalog.pg_subscription_rel
                     WHERE srsubstate OPERATOR(pg_catalog.<>) 'r' LIMIT 1";
-    let others = positions::of_other_nodes(&ids, sequence.id, here).or_raise();
+    let others = positions::of_other_nodes(sequence.id, here).or_raise();
     let alike = |other: &Position| other.is_replicated() && other.numbering() == own.numbering();
     let reaches = others.into_iter().filter(alike).map(|other| Reach {
         node: other.node,

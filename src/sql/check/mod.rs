@@ -21,6 +21,7 @@ use hilo_core::numbers::{Micros, Monotonic, Timestamp};
 
 use crate::advice;
 use crate::catalog::node::{self, Here};
+use crate::catalog::own::Own;
 use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, column_defaults, positions};
 use crate::errors::{HiloError, OrRaise, load_in_sessions, preload_excluded_by};
@@ -158,7 +159,7 @@ fn recent(ago: Micros) -> Option<i64> {
 /// How many background workers there are, of all kinds: they share one limit. Only who owns the
 /// catalog, and those who watch the server, see them all.
 fn background_workers() -> Option<i64> {
-    let relation = catalog_oids().or_raise().sequence.to_u32();
+    let relation = Own::Sequence.oid().or_raise().to_u32();
     let owner = format!(
         "SELECT relowner FROM pg_catalog.pg_class
           WHERE oid OPERATOR(pg_catalog.=) {relation}::pg_catalog.oid"

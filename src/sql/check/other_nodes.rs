@@ -5,6 +5,7 @@ use pgrx::pg_sys;
 use serde_json::{Value, json};
 
 use hilo_core::document::{Described, Document, all_options};
+use hilo_core::node_id::NodeId;
 use hilo_core::numbers::Index;
 use hilo_core::options::Definition;
 use hilo_core::summary::Numbering;
@@ -12,9 +13,10 @@ use hilo_core::summary::Numbering;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::node;
 use crate::catalog::positions::Position;
-use crate::catalog::table::text_datum;
+use crate::catalog::table::{bytes_of, text_datum};
 use crate::citus;
 use crate::errors::{HiloError, OrRaise};
+use crate::gucs;
 use crate::process::memory;
 use crate::process::subtransaction;
 use crate::process::time_limit::Unfinished;
@@ -25,13 +27,13 @@ use crate::sql::define::ddl_checks::required;
 use crate::sql::node::all_nodes::{self, Answer};
 use crate::sql::node::{export, json};
 
-sql_functions!(hilo_node_summaries, hilo_read_summary);
+sql_functions!(hilo_node_answers, hilo_node_summaries, hilo_read_summary);
 
 /// `hilo.node_summaries()`: what the other nodes of Citus say, or why they do not. It may take as
 /// long as a monitoring query may, and fails for no node.
 fn hilo_node_summaries(args: Args) {
     let mut rows = StoredRows::begin(args);
-    if !all_nodes::can_ask() {
+    if !all_nodes::can_ask() || gucs::node_id() == NodeId::Unset {
         return;
     }
     let mut add = |object: &str, said: Result<Document, String>| {
@@ -60,8 +62,46 @@ fn hilo_node_summaries(args: Args) {
     }
 }
 
+/// `hilo.node_answers(command)`: what a command that returns one value says on each node of Citus,
+/// or why it says nothing there.
+fn hilo_node_answers(args: Args) {
+    // SAFETY: the function is declared to take a text.
+    let command = json::utf8(unsafe { bytes_of(required(args, 0, "command")) });
+    let mut rows = StoredRows::begin(args);
+    if !all_nodes::can_ask() || gucs::node_id() != NodeId::Unset {
+        return;
+    }
+    let mut add = |object: &str, group: i32, said: Result<&str, &str>| {
+        let texts =
+            [said.ok(), said.err()].map(|said| said.map(|said| text_datum(said.as_bytes())));
+        let [answer, failure] = texts;
+        // SAFETY: the function is declared to return a text, an integer and two texts.
+        unsafe {
+            rows.add_some([
+                Some(text_datum(object.as_bytes())),
+                Some(group.into()),
+                answer,
+                failure,
+            ])
+        };
+    };
+    match all_nodes::run(&command) {
+        Err(Unfinished::TooLate) => add("Citus", -1, Err(&all_nodes::late())),
+        Err(Unfinished::Failed(error)) => add("Citus", -1, Err(&subtransaction::message(&error))),
+        Ok(answers) => {
+            for Answer { node, group, result } in answers {
+                let said = result.as_deref().map_err(|why| why.trim_end());
+                add(&format!("node {node}"), group, said);
+            }
+        }
+    }
+}
+
 /// The summaries of the nodes that answer.
 pub(super) fn answers() -> Vec<Document> {
+    if gucs::node_id() == NodeId::Unset {
+        return Vec::new();
+    }
     let answers = all_nodes::summaries().unwrap_or_default().into_iter();
     answers.filter_map(|answer| Document::parse(&answer.result.ok()?).ok()).collect()
 }

@@ -3,18 +3,18 @@
 
 use std::ffi::{CStr, CString};
 
-use pgrx::pg_sys;
+use pgrx::pg_sys::{self, panic::ErrorReport};
 use pgrx::prelude::*;
 
 use hilo_core::options::{DataType, Definition};
 
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::gaps;
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::{self, PUBLIC};
-use crate::catalog::table::{bytes_of, text_datum};
+use crate::catalog::table::text_datum;
 use crate::catalog::version;
-use crate::catalog::{catalog_oids, gaps};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::{ffi, subtransaction};
 use crate::sql::call::args::{Args, sql_functions};
@@ -41,7 +41,7 @@ struct Moved {
 fn hilo_adopt(args: Args) -> pg_sys::Datum {
     ddl_checks::begin_write(c"hilo_adopt()");
     let (relid, column_name) = column_of(args);
-    adopt(|| core_source(relid, column_name), args.datum(2).map(|_| args.new_name(2)))
+    told(adopt(|| core_source(relid, column_name), args.datum(2).map(|_| args.new_name(2))))
 }
 
 /// `hilo.adopt_sequence(sequence, name, mentions)`: all columns that a sequence feeds. `mentions`:
@@ -50,18 +50,14 @@ fn hilo_adopt_columns(args: Args) -> pg_sys::Datum {
     ddl_checks::begin_write(c"hilo_adopt_sequence()");
     ddl_checks::required(args, 0, "sequence");
     let sequence = args.oid(0).unwrap_or(pg_sys::InvalidOid);
-    let name = adopt(|| fed_by(sequence), args.datum(1).map(|_| args.new_name(1)));
-    if let Some(mentions) = args.text(2) {
-        // SAFETY: the name is a datum of the sequence's type, as just returned.
-        let new = escape_for_message(unsafe { bytes_of(name) });
-        report_mentions(&new, mentions);
-    }
-    name
+    let (name, mut reports) = adopt(|| fed_by(sequence), args.datum(1).map(|_| args.new_name(1)));
+    reports.extend(args.text(2).map(|mentions| mentioned(&name, &mentions)));
+    told((name, reports))
 }
 
 /// `hilo.try_adopt(relation, column_name, sequence, dry_run)`: a column or, with a sequence, all
-/// that it feeds. Returns the name of the new sequence, or why there is none. A dry run checks what
-/// can be checked without a lock.
+/// that it feeds. Returns the name of the new sequence and what there is to tell, or why there is
+/// none. A dry run checks what can be checked without a lock.
 fn hilo_try_adopt(args: Args) -> pg_sys::Datum {
     ddl_checks::begin_write(c"hilo_adopt_all()");
     let (relid, column) = column_of(args);
@@ -73,15 +69,19 @@ fn hilo_try_adopt(args: Args) -> pg_sys::Datum {
         Some(false) => adopt(find, None),
         _ => {
             privileges::may_create().or_raise();
-            text_datum(&plan(&find(), None).1)
+            (plan(&find(), None).1, Vec::new())
         }
     });
     let row = match outcome {
-        Ok(name) => [Some(name), None],
+        Ok((name, reports)) => {
+            let said: Vec<String> = reports.iter().filter_map(Report::in_a_row).collect();
+            let said = (!said.is_empty()).then(|| text_datum(said.join("; ").as_bytes()));
+            [Some(text_datum(&name)), None, said]
+        }
         Err(error) if subtransaction::is_final(&error) => error.rethrow(),
-        Err(error) => [None, Some(text_datum(subtransaction::explained(&error).as_bytes()))],
+        Err(error) => [None, Some(text_datum(subtransaction::explained(&error).as_bytes())), None],
     };
-    // SAFETY: the function is declared to return a record of two texts.
+    // SAFETY: the function is declared to return a record of three texts.
     unsafe { record(args.raw(), &row) }
 }
 
@@ -133,8 +133,9 @@ fn fed_by(sequence: pg_sys::Oid) -> Moved {
     Moved { sequence, columns }
 }
 
-/// Moves the columns that `find` finds. Returns the name of their new sequence.
-fn adopt(find: impl Fn() -> Moved, name: Option<Name>) -> pg_sys::Datum {
+/// Moves the columns that `find` finds. Returns the name of their new sequence, and what there is
+/// to tell.
+fn adopt(find: impl Fn() -> Moved, name: Option<Name>) -> (Name, Vec<Report>) {
     privileges::may_create().or_raise();
     let mut moved = find();
     loop {
@@ -158,10 +159,11 @@ fn adopt(find: impl Fn() -> Moved, name: Option<Name>) -> pg_sys::Datum {
     let fates: Vec<OldSequence> = olds.iter().map(|old| fate(&moved, old)).collect();
     let always: Vec<&Column> =
         moved.columns.iter().filter(|column| set_default(column, &sequence.name)).collect();
-    olds.iter().zip(fates).for_each(|(old, fate)| retire_old(old, fate, &sequence.name));
-    report(&sequence.name, &granted);
-    always.into_iter().for_each(report_protection);
-    text_datum(&sequence.name)
+    let retired = olds.iter().zip(fates).map(|(old, fate)| retire_old(old, fate, &sequence.name));
+    let mut reports: Vec<Report> = retired.collect();
+    reports.extend((!granted.is_empty()).then(|| as_before(&sequence.name, &granted)));
+    reports.extend(always.into_iter().map(protected));
+    (sequence.name, reports)
 }
 
 impl Moved {
@@ -251,7 +253,7 @@ fn create(moved: &Moved, old: &CoreSequence, olds: &[CoreSequence], name: Name) 
         .ok_or_else(|| HiloError::Duplicate(name.to_string()))
         .or_raise();
     for column in &moved.columns {
-        gaps::adopt(&catalog_oids().or_raise(), column.reference(), sequence.id).or_raise();
+        gaps::adopt(column.reference(), sequence.id).or_raise();
     }
     if next != Some(sequence.definition.start_value) {
         renumber::begin_with(&sequence, next);
@@ -349,56 +351,88 @@ fn fate(moved: &Moved, old: &CoreSequence) -> OldSequence {
     }
 }
 
-fn retire_old(old: &CoreSequence, fate: OldSequence, name: &Name) {
+fn retire_old(old: &CoreSequence, fate: OldSequence, name: &Name) -> Report {
     let sequence = escape_for_message(&old.qualified);
+    if let OldSequence::Dropped = fate {
+        spi::execute(&[b"DROP SEQUENCE ".as_slice(), &old.qualified].concat());
+    }
     match fate {
-        OldSequence::Gone => {
-            notice!("hilo sequence \"{name}\" replaces sequence {sequence}, which is dropped");
-        }
-        OldSequence::Dropped => {
-            spi::execute(&[b"DROP SEQUENCE ".as_slice(), &old.qualified].concat());
-            notice!("hilo sequence \"{name}\" replaces sequence {sequence}, which is dropped");
-        }
-        OldSequence::Kept(reasons) => {
-            ereport!(
-                WARNING,
-                PgSqlErrorCode::ERRCODE_WARNING,
-                format!("hilo sequence \"{name}\" replaces sequence {sequence}, which is kept"),
-                format!(
-                    "{}\nWhoever still draws from it gets numbers that the column gets from hilo.",
-                    reasons.join("\n")
-                ),
-            );
-        }
+        OldSequence::Gone | OldSequence::Dropped => Report {
+            level: PgLogLevel::NOTICE,
+            message: format!(
+                "hilo sequence \"{name}\" replaces sequence {sequence}, which is dropped"
+            ),
+            detail: String::new(),
+        },
+        OldSequence::Kept(reasons) => Report {
+            level: PgLogLevel::WARNING,
+            message: format!(
+                "hilo sequence \"{name}\" replaces sequence {sequence}, which is kept"
+            ),
+            detail: format!(
+                "{}\nWhoever still draws from it gets numbers that the column gets from hilo.",
+                reasons.join("\n")
+            ),
+        },
     }
 }
 
-fn report(name: &Name, granted: &[String]) {
-    if !granted.is_empty() {
-        ereport!(
-            NOTICE,
-            PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-            format!("privileges on hilo sequence \"{name}\" are granted as before"),
-            format!("{}.", granted.join(", ")),
-        );
+fn as_before(name: &Name, granted: &[String]) -> Report {
+    Report {
+        level: PgLogLevel::NOTICE,
+        message: format!("privileges on hilo sequence \"{name}\" are granted as before"),
+        detail: format!("{}.", granted.join(", ")),
     }
 }
 
-fn report_mentions(name: &str, mentions: String) {
-    ereport!(
-        NOTICE,
-        PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-        format!("what hilo sequence \"{name}\" replaces is still named elsewhere"),
-        format!("{mentions}\nLet it call hilo_nextval, hilo_currval and hilo_lastval instead.")
-    );
+fn mentioned(name: &Name, mentions: &str) -> Report {
+    Report {
+        level: PgLogLevel::NOTICE,
+        message: format!("what hilo sequence \"{name}\" replaces is still named elsewhere"),
+        detail: format!(
+            "{mentions}\nLet it call hilo_nextval, hilo_currval and hilo_lastval instead."
+        ),
+    }
 }
 
-fn report_protection(column: &Column) {
-    ereport!(
-        NOTICE,
-        PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
-        format!("column {} takes no other values, as before", column.describe()),
-        "Its default calls hilo_nextval_always. INSERT and UPDATE through a view are not checked \
-         any more."
-    );
+fn protected(column: &Column) -> Report {
+    let (level, column) = (PgLogLevel::NOTICE, column.describe());
+    let message = format!("column {column} takes no other values, as before");
+    let detail = "Its default calls hilo_nextval_always. INSERT and UPDATE through a view are not \
+                  checked any more.";
+    Report { level, message, detail: detail.into() }
+}
+
+/// A message to the user.
+struct Report {
+    level: PgLogLevel,
+    message: String,
+    /// Empty: the message says it all.
+    detail: String,
+}
+
+impl Report {
+    fn raise(self) {
+        let code = match self.level {
+            PgLogLevel::WARNING => PgSqlErrorCode::ERRCODE_WARNING,
+            _ => PgSqlErrorCode::ERRCODE_SUCCESSFUL_COMPLETION,
+        };
+        let report = ErrorReport::new(code, self.message, "hilo");
+        match self.detail.is_empty() {
+            true => report.report(self.level),
+            false => report.set_detail(self.detail).report(self.level),
+        }
+    }
+
+    /// As a row tells it whose action is clear.
+    fn in_a_row(&self) -> Option<String> {
+        let detail = self.detail.replace('\n', " ");
+        (!detail.is_empty()).then(|| format!("{}: {detail}", self.message))
+    }
+}
+
+/// Tells the user, and returns the name.
+fn told((name, reports): (Name, Vec<Report>)) -> pg_sys::Datum {
+    reports.into_iter().for_each(Report::raise);
+    text_datum(&name)
 }

@@ -4,15 +4,18 @@
 use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
+use pgrx::pg_sys::DependencyType;
 
 use hilo_core::direction::Direction;
 use hilo_core::options::DataType;
 
 use crate::catalog::column_defaults;
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::name::{Name, escape_for_message};
+use crate::catalog::definitions::data_type_from;
+use crate::catalog::name::{Name, escape_for_message, quoted};
 use crate::catalog::privileges;
 use crate::catalog::relations;
+use crate::catalog::stored::base_type;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::sql::call::spi;
@@ -25,15 +28,12 @@ pub struct Column {
     pub relid: pg_sys::Oid,
     pub attnum: i16,
     pub table_owner: pg_sys::Oid,
-    pub table_name: CString,
     pub name: Vec<u8>,
     /// `schema.table`, quoted, and the column's name, quoted, in the database's encoding.
     pub table_sql: Vec<u8>,
     pub column_sql: Vec<u8>,
     /// `None`: the column is of type numeric.
     pub data_type: Option<DataType>,
-    pub not_null: bool,
-    pub is_partitioned: bool,
 }
 
 /// Whether an identity column refuses values of the caller's.
@@ -69,86 +69,33 @@ impl Column {
     /// # Errors
     /// `NoSuchRelation`, `NotATable`, `NotTableOwner`, `NoSuchColumn`, `NotANumber`, `NoSelect`.
     pub fn find(relid: pg_sys::Oid, column: &CStr, purpose: Use) -> Result<Column, HiloError> {
-        let (id, user) = (relid.to_u32(), ffi::current_user().to_u32());
-        let name = spi::literal(column.to_bytes());
-        let sql = format!(
-            "SELECT c.relowner, c.relkind::text, c.relpersistence::text, c.relispartition,
-                    format('%I.%I', n.nspname, c.relname), a.attnum::integer, \
-                    quote_ident(a.attname),
-                    coalesce(nullif(t.typbasetype, 0), t.oid), a.attnotnull,
-                    a.attnum IS NOT NULL AND has_schema_privilege({user}::oid, n.oid, 'USAGE')
-                    AND has_column_privilege({user}::oid, c.oid, a.attnum, 'SELECT'),
-                    c.relname::text
-               FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-               LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attname = {name} AND a.attnum \
-               > 0 AND NOT a.attisdropped
-               LEFT JOIN pg_type t ON t.oid = a.atttypid
-              WHERE c.oid = {id}::oid"
-        );
-        let found = spi::look_up(&sql, |row| {
-            let bytes = |number| row.bytes(number).unwrap_or_default();
-            let type_oid = row.oid(8);
-            let data_type = crate::catalog::definitions::data_type_from(type_oid);
-            let column = Column {
-                relid,
-                attnum: row.int4(6).unwrap_or(0) as i16,
-                table_owner: row.oid(1),
-                table_name: CString::new(bytes(11)).unwrap_or_default(),
-                name: column.to_bytes().to_vec(),
-                table_sql: bytes(5),
-                column_sql: bytes(7),
-                data_type,
-                not_null: row.bool(9),
-                is_partitioned: row.text(2) == "p",
-            };
-            (column, row.text(2), row.text(3), row.bool(4), type_oid, row.bool(10))
-        });
-        let Some((column, kind, persistence, is_partition, type_oid, readable)) =
-            found.into_iter().next()
-        else {
-            return Err(HiloError::NoSuchRelation(id));
-        };
-        let relation = escape_for_message(&column.table_sql);
+        let missing = || HiloError::NoSuchRelation(relid.to_u32());
+        let table_sql = relations::identifier(relid).ok_or_else(missing)?;
+        let (table_owner, relation) = (relations::owner(relid), escape_for_message(&table_sql));
         if purpose == Use::Move {
-            column.check_movable(&relation, &kind, &persistence, is_partition)?;
+            check_movable(relid, table_owner, &relation)?;
         }
-        let name = || escape_for_message(&column.name);
-        if column.attnum == 0 {
+        let name = || escape_for_message(column.to_bytes());
+        let Some(place) = ColumnRef::named(relid, column) else {
             return Err(HiloError::NoSuchColumn { column: name(), relation });
-        }
-        if column.data_type.is_none() && type_oid != pg_sys::NUMERICOID {
+        };
+        let type_oid = base_type(place);
+        let data_type = data_type_from(type_oid);
+        if data_type.is_none() && type_oid != pg_sys::NUMERICOID {
             return Err(HiloError::NotANumber { column: name(), relation });
         }
-        if purpose == Use::Read && !readable {
+        if purpose == Use::Read && !values::may_select(place) {
             return Err(HiloError::NoSelect { column: name(), relation });
         }
-        Ok(column)
-    }
-
-    fn check_movable(
-        &self,
-        relation: &str,
-        kind: &str,
-        persistence: &str,
-        is_partition: bool,
-    ) -> Result<(), HiloError> {
-        let unfit = |why| Err(HiloError::NotATable { relation: relation.into(), why });
-        if !["r", "p"].contains(&kind) {
-            return unfit("It is not a table.");
-        }
-        if persistence == "t" {
-            return unfit("It is a temporary table.");
-        }
-        if is_partition {
-            return unfit("It is a partition, and has the defaults of its partitioned table.");
-        }
-        if !privileges::acts_as(ffi::current_user(), self.table_owner) {
-            return Err(HiloError::NotTableOwner(relation.into()));
-        }
-        if values::is_distributed(self.relid) {
-            return Err(HiloError::Distributed(relation.into()));
-        }
-        Ok(())
+        Ok(Column {
+            relid,
+            attnum: place.attnum,
+            table_owner,
+            name: column.to_bytes().to_vec(),
+            table_sql,
+            column_sql: quoted(column).into_bytes(),
+            data_type,
+        })
     }
 
     /// `schema.table` for messages.
@@ -280,16 +227,44 @@ impl Column {
 
     /// Whether the column owns the sequence of core's, as that of a serial or identity column.
     pub fn owns(&self, sequence: pg_sys::Oid) -> bool {
-        let (relid, attnum, sequence) = (self.relid.to_u32(), self.attnum, sequence.to_u32());
-        let sql = format!(
-            "SELECT 1 FROM pg_depend
-              WHERE classid = 'pg_class'::regclass AND objid = {sequence}::oid
-                AND refclassid = 'pg_class'::regclass AND refobjid = {relid}::oid AND refobjsubid \
-                = {attnum}
-                AND deptype IN ('a', 'i')"
-        );
-        !spi::look_up(&sql, |_| ()).is_empty()
+        let (mut relid, mut attnum) = (pg_sys::InvalidOid, 0);
+        let mut owned_as = |kind: DependencyType::Type| {
+            // SAFETY: reads core's record of dependencies into two variables.
+            let owned =
+                unsafe { pg_sys::sequenceIsOwned(sequence, kind as _, &mut relid, &mut attnum) };
+            owned && (relid, attnum) == (self.relid, i32::from(self.attnum))
+        };
+        owned_as(DependencyType::DEPENDENCY_AUTO) || owned_as(DependencyType::DEPENDENCY_INTERNAL)
     }
+}
+
+/// Checks that the columns of a relation may get another sequence.
+fn check_movable(relid: pg_sys::Oid, owner: pg_sys::Oid, relation: &str) -> Result<(), HiloError> {
+    // SAFETY: look-ups in system caches, inside a transaction.
+    let (kind, persistence, is_partition) = unsafe {
+        (
+            pg_sys::get_rel_relkind(relid) as u8,
+            pg_sys::get_rel_persistence(relid) as u8,
+            pg_sys::get_rel_relispartition(relid),
+        )
+    };
+    let unfit = |why| Err(HiloError::NotATable { relation: relation.into(), why });
+    if ![pg_sys::RELKIND_RELATION, pg_sys::RELKIND_PARTITIONED_TABLE].contains(&kind) {
+        return unfit("It is not a table.");
+    }
+    if persistence == pg_sys::RELPERSISTENCE_TEMP {
+        return unfit("It is a temporary table.");
+    }
+    if is_partition {
+        return unfit("It is a partition, and has the defaults of its partitioned table.");
+    }
+    if !privileges::acts_as(ffi::current_user(), owner) {
+        return Err(HiloError::NotTableOwner(relation.into()));
+    }
+    if values::is_distributed(relid) {
+        return Err(HiloError::Distributed(relation.into()));
+    }
+    Ok(())
 }
 
 /// The functions of the extension that draw a value for a column.

@@ -37,8 +37,8 @@ pub fn dropped(relid: pg_sys::Oid, part: i32) {
         return;
     }
     let found = owned(relid, (part != 0).then_some(part as i16));
-    if let Ok(ids) = catalog_oids() {
-        gaps::forget_released(&ids, relid, part as i16).or_raise();
+    if catalog_oids().is_ok() {
+        gaps::forget_released(relid, part as i16).or_raise();
     }
     if found.is_empty() {
         return;
@@ -74,11 +74,13 @@ fn drop_sequences(ids: Vec<SequenceId>, dependents: Dependents) {
     next_command();
     for id in ids {
         // DROP EXTENSION, in the same statement, leaves nothing to do.
-        let Ok(oids) = catalog_oids() else { return };
+        if catalog_oids().is_err() {
+            return;
+        }
         // The drop of a column may have been rolled back since, to a savepoint.
         let is_gone =
             |sequence: &Sequence| sequence.owned_by.is_some_and(|column| column.names().is_none());
-        let Some(sequence) = definitions::by_id(&oids, id).or_raise().filter(is_gone) else {
+        let Some(sequence) = definitions::by_id(id).or_raise().filter(is_gone) else {
             continue;
         };
         if heir(&sequence).is_none() {

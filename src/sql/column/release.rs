@@ -7,7 +7,6 @@ use pgrx::pg_sys;
 
 use hilo_core::options::DataType;
 
-use crate::catalog::catalog_oids;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::name::{Name, quoted};
 use crate::catalog::privileges::{self, Privileges};
@@ -63,9 +62,8 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let oid = create(&column, &sequence, kind, &bounds);
     set(oid, &sequence, &bounds, next);
     grant(oid, &sequence, &column, kind);
-    let ids = catalog_oids().or_raise();
     lease_news::write(Some(sequence.id)).or_raise();
-    leases::write_off(&ids, sequence.id).or_raise();
+    leases::write_off(sequence.id).or_raise();
     ddl_checks::release(locked, column.reference());
     oid.into()
 }
@@ -75,7 +73,7 @@ fn check(column: &Column, kind: Kind, tables: &[pg_sys::Oid]) {
     if kind == Kind::Serial {
         return;
     }
-    if !column.not_null {
+    if !is_not_null(column) {
         HiloError::Nullable(column.describe()).raise();
     }
     if column.data_type.is_none() {
@@ -86,9 +84,18 @@ fn check(column: &Column, kind: Kind, tables: &[pg_sys::Oid]) {
         .raise();
     }
     let partitions_have_it = !cfg!(any(feature = "pg15", feature = "pg16"));
-    if tables.len() > 1 && !(column.is_partitioned && partitions_have_it) {
+    if tables.len() > 1 && !(relations::is_partitioned(column.relid) && partitions_have_it) {
         HiloError::NoIdentityBelow(column.describe()).raise();
     }
+}
+
+fn is_not_null(column: &Column) -> bool {
+    let sql = format!(
+        "SELECT attnotnull FROM pg_attribute WHERE attrelid = {}::oid AND attnum = {}::smallint",
+        column.relid.to_u32(),
+        column.attnum
+    );
+    spi::look_up(&sql, |row| row.bool(1)).pop().unwrap_or(false)
 }
 
 /// The bounds of the new sequence: those of the old one, as far as the column can hold them.
@@ -190,10 +197,11 @@ fn serial(column: &Column, sequence: &Sequence, options: &str) -> pg_sys::Oid {
 /// `table_column_seq`, with a number if that is taken, as core chooses it.
 fn free_name(column: &Column) -> CString {
     let name = CString::new(column.name.clone()).unwrap_or_default();
+    let table = relations::name(column.relid).unwrap_or_default();
     // SAFETY: the names are C strings; the result is one in the current memory context.
     unsafe {
         let schema = pg_sys::get_rel_namespace(column.relid);
-        let (table, name) = (column.table_name.as_ptr(), name.as_ptr());
+        let (table, name) = (table.as_ptr(), name.as_ptr());
         let chosen = pg_sys::ChooseRelationName(table, name, c"seq".as_ptr(), schema, false);
         CStr::from_ptr(chosen).to_owned()
     }

@@ -9,7 +9,7 @@ use hilo_core::numbers::SequenceId;
 
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
-use crate::catalog::{CatalogOids, catalog_oids, gaps, missing, positions, privileges, ranges};
+use crate::catalog::{gaps, missing, positions, privileges, ranges};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
@@ -97,25 +97,25 @@ pub fn remove(locked: LockedSequence) {
 /// end with this transaction.
 pub fn release(locked: LockedSequence, column: ColumnRef) {
     let (id, name) = (locked.sequence.id, locked.sequence.name.clone());
-    gaps::keep(&catalog_oids().or_raise(), id, &name, column).or_raise();
+    gaps::keep(id, &name, column).or_raise();
     remove_as(locked, Change::Released { name, column });
 }
 
 fn remove_as(locked: LockedSequence, change: Change) {
     let id = locked.sequence.id;
-    forget_numbers(&catalog_oids().or_raise(), id).or_raise();
+    forget_numbers(id).or_raise();
     locked.delete();
     invalidation::note(id, change).or_raise();
 }
 
 /// Deletes what is recorded of the numbers of a sequence that is dropped. From then on nobody gets
 /// any of them, unless this transaction is rolled back.
-pub fn forget_numbers(ids: &CatalogOids, sequence: SequenceId) -> Result<(), HiloError> {
-    positions::forget(ids, sequence)?;
+pub fn forget_numbers(sequence: SequenceId) -> Result<(), HiloError> {
+    positions::forget(sequence)?;
     if let Ok(shared) = shared::get() {
         shared.freeze(&memo::key_of(sequence)?);
     }
-    ranges::forget(ids, sequence)
+    ranges::forget(sequence)
 }
 
 /// Refuses a source for a sequence that several nodes share.

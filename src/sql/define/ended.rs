@@ -14,7 +14,7 @@ use crate::catalog::node::{self, Here};
 use crate::catalog::numbering::{self, Numbering};
 use crate::catalog::positions::{self, LockedPosition, Position};
 use crate::catalog::table::{LockWait, RowLock, next_command};
-use crate::catalog::{CatalogOids, catalog_oids, ranges, takeover};
+use crate::catalog::{ranges, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{Continued, Origin};
@@ -24,11 +24,11 @@ use crate::sql::define::repeat_notice;
 use crate::sql::define::unserved::index_space;
 
 /// How this node begins with a sequence of which it has no position.
-pub type First = fn(&CatalogOids, &Sequence, &Here) -> Result<Position, HiloError>;
+pub type First = fn(&Sequence, &Here) -> Result<Position, HiloError>;
 
 /// Like a new sequence, because the caller renumbers it at once, from a value that its owner
 /// states.
-pub fn stated(_: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
+pub fn stated(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
     Ok(Position::first(sequence, here.id))
 }
 
@@ -37,20 +37,19 @@ pub fn stated(_: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Posit
 ///
 /// # Errors
 /// `NotNumbered`
-pub fn restarted(_: &CatalogOids, sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
+pub fn restarted(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
     numbering::check_told(sequence, here)?;
     Ok(Position::first(sequence, here.id))
 }
 
 /// Locks this node's position, and makes the first one if this node has none yet.
 fn lock_position(sequence: &Sequence, first: First) -> LockedPosition {
-    let ids = catalog_oids().or_raise();
     let here = node::serves(sequence).or_raise();
     loop {
-        match positions::lock(&ids, sequence.id, here.id, LockWait::Block).or_raise() {
+        match positions::lock(sequence.id, here.id, LockWait::Block).or_raise() {
             RowLock::Locked(locked) => return locked,
             _ => {
-                positions::insert(&first(&ids, sequence, &here).or_raise()).or_raise();
+                positions::insert(&first(sequence, &here).or_raise()).or_raise();
                 next_command();
             }
         }
@@ -96,8 +95,8 @@ impl<'a> Ended<'a> {
             position.next_index = gapless::progress(sequence.id).unwrap_or(position.next_index);
         } else {
             let lost = take_back(&locked, sequence, &mut position);
-            let (ids, definition) = (catalog_oids().or_raise(), &sequence.definition);
-            ranges::write_off(&ids, &position, definition, lost, Reason::Altered).or_raise();
+            let definition = &sequence.definition;
+            ranges::write_off(&position, definition, lost, Reason::Altered).or_raise();
         }
         position.settled_index = position.next_index;
         Ended { locked, sequence, position }
@@ -109,9 +108,9 @@ impl<'a> Ended<'a> {
 
     /// Records that the next numbering begins at `index` of this one, and not where this one ended.
     fn jump_to(&self, index: Index) {
-        let (ids, position) = (catalog_oids().or_raise(), &self.position);
+        let position = &self.position;
         let jumped = Range::new(position.next_index, index);
-        gaps::record(&ids, position, &self.mapping(), jumped, Reason::Altered).or_raise();
+        gaps::record(position, &self.mapping(), jumped, Reason::Altered).or_raise();
     }
 
     /// Writes the next numbering, under this epoch.
@@ -190,7 +189,7 @@ impl<'a> Continuation<'a> {
         refuse_source(sequence);
         let mut ended = Ended::close(sequence, first);
         if !sequence.definition.gapless && ended.position.may_lack() {
-            takeover::skip(&catalog_oids().or_raise(), sequence, &mut ended.position).or_raise();
+            takeover::skip(sequence, &mut ended.position).or_raise();
         }
         Continuation(ended)
     }
@@ -241,7 +240,7 @@ impl<'a> Continuation<'a> {
 /// Takes back from memory what nobody has served, and lowers the position to where the numbers end.
 /// Returns what lies below that.
 fn take_back(locked: &LockedPosition, sequence: &Sequence, position: &mut Position) -> Vec<Range> {
-    let (ids, shared) = (catalog_oids().or_raise(), shared::get().or_raise());
+    let shared = shared::get().or_raise();
     let mapping = position.mapping(&sequence.definition);
     if locked.is_own() {
         // This transaction has drawn values that it has not written back yet.
@@ -252,7 +251,7 @@ fn take_back(locked: &LockedPosition, sequence: &Sequence, position: &mut Positi
     if position.incarnation != shared.life() {
         if position.incarnation != 0 {
             let reason = takeover::reason(position);
-            ranges::write_off_memory(&ids, position, &mapping, &[], reason).or_raise();
+            ranges::write_off_memory(position, &mapping, &[], reason).or_raise();
         }
         return Vec::new();
     }
@@ -265,7 +264,7 @@ fn take_back(locked: &LockedPosition, sequence: &Sequence, position: &mut Positi
     let Some(held) = shared.in_memory_soon(&index_space).filter(|_| arrived) else {
         // The content of memory cannot be determined, so everything that may be there is written
         // off.
-        ranges::write_off_memory(&ids, position, &mapping, &leased, Reason::Altered).or_raise();
+        ranges::write_off_memory(position, &mapping, &leased, Reason::Altered).or_raise();
         return Vec::new();
     };
     let mut lost: Vec<Range> =

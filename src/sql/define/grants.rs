@@ -11,7 +11,6 @@ use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::{self, PUBLIC};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
-use crate::process::memory::TryGrow;
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{begin_write, lock_owned, required, required_name};
@@ -114,18 +113,18 @@ fn change_all(args: Args, changes: Changes, code: PgSqlErrorCode, what: &str) ->
         owner.is_none_or(|owner| sequence.owner == owner)
             && default_privileges::matches(&sequence.name, pattern)
     };
-    let (mut own, mut others) = (Vec::new(), 0);
-    definitions::each(|sequence| {
-        if matches(&sequence) {
-            if privileges::acts_as(user, sequence.owner) {
-                own.try_push(sequence.id).or_raise();
-            } else if privileges::may_see(&sequence, user).or_raise() {
-                others += 1;
-            }
+    let mut others = 0;
+    let own = definitions::collect(|sequence| {
+        if !matches(&sequence) {
+            return None;
         }
-        true
-    })
-    .or_raise();
+        let is_own = privileges::acts_as(user, sequence.owner);
+        if !is_own && privileges::may_see(&sequence, user).or_raise() {
+            others += 1;
+        }
+        is_own.then_some(sequence.id)
+    });
+    let mut own = own.or_raise();
     // Every such call locks in the same order.
     own.sort_unstable();
     let mut scratch = PgMemoryContexts::new("hilo privileges");

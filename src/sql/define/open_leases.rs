@@ -5,16 +5,15 @@ use pgrx::check_for_interrupts;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::lease_changes::{self, Change};
 use crate::catalog::leases::{self, Lease};
-use crate::catalog::{catalog_oids, node, positions};
+use crate::catalog::{node, positions};
 use crate::errors::HiloError;
 use crate::session::{lease_news, memo};
 
 pub fn of(sequence: &Sequence) -> Result<Vec<Lease>, HiloError> {
-    let ids = catalog_oids()?;
-    let Some(position) = positions::find(&ids, sequence.id, node::Here::read()?.id)? else {
+    let Some(position) = positions::find(sequence.id, node::Here::read()?.id)? else {
         return Ok(Vec::new());
     };
-    let mut open = leases::open_of(&ids, &position)?;
+    let mut open = leases::open_of(&position)?;
     open.retain(|lease| !lease_news::passes(&lease.id));
     Ok(open)
 }
@@ -27,11 +26,10 @@ pub fn pass(
     open: &[Lease],
     picks: impl Fn(&Lease) -> bool,
 ) -> Result<(), HiloError> {
-    let ids = catalog_oids()?;
     for lease in open.iter().filter(|lease| picks(lease)) {
         check_for_interrupts!();
         // One that has ended meanwhile is yet to be served, or was filed.
-        if lease_changes::keep(&ids, &lease.id)? {
+        if lease_changes::keep(&lease.id)? {
             lease_news::change(lease, memo::key_of(sequence.id)?, Change::Pass)?;
         }
     }

@@ -5,7 +5,6 @@ use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
-use crate::catalog::catalog_oids;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::{escape_for_message, identifiers};
@@ -98,7 +97,7 @@ pub fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloError> {
 /// there first, and needs the memory, which may have to be made or may be another version's, only
 /// for what was found.
 pub fn owned(relid: pg_sys::Oid, attnum: Option<i16>) -> Vec<Sequence> {
-    let found = catalog_oids().and_then(|ids| definitions::owned_by_column(&ids, relid, attnum));
+    let found = definitions::owned_by_column(relid, attnum);
     let any = match &found {
         Ok(found) => !found.is_empty(),
         Err(HiloError::OutOfMemory) => true,

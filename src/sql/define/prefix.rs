@@ -11,7 +11,7 @@ use pgrx::prelude::*;
 
 use hilo_core::key_format::{KeyFormat, PrefixError};
 
-use crate::catalog::definitions;
+use crate::catalog::definitions::{self, Sequence};
 use crate::gucs;
 
 /// The check hook of the setting.
@@ -69,17 +69,18 @@ fn can_look(source: pg_sys::GucSource::Type) -> bool {
 
 /// The first sequence of this database that the prefix is not compatible with, and why.
 fn conflict(prefix: &[u8]) -> Option<String> {
-    let mut found = None;
-    // Without the extension there is nothing to look at.
-    let _ = definitions::each(|sequence| {
+    let conflicts = |sequence: Sequence| {
         let definition = &sequence.definition;
         let format = definition.parsed_key_format();
-        let refusal = format.check_prefix(&sequence.name, prefix, definition.min_value).err();
-        found = refusal.map(|error| {
-            let detail = error.detail().unwrap_or_default();
-            format!("For the keys of hilo sequence \"{}\", the {error}. {detail}", sequence.name)
-        });
-        found.is_none()
+        let error = format.check_prefix(&sequence.name, prefix, definition.min_value).err()?;
+        let detail = error.detail().unwrap_or_default();
+        Some(format!("For the keys of hilo sequence \"{}\", the {error}. {detail}", sequence.name))
+    };
+    let mut found = None;
+    // Without the extension there is nothing to look at.
+    let _ = definitions::collect(|sequence| {
+        found = found.take().or_else(|| conflicts(sequence));
+        None::<()>
     });
     found
 }

@@ -4,7 +4,6 @@ use hilo_core::direction::Direction;
 use hilo_core::numbers::Index;
 use hilo_core::options::{Definition, Options};
 
-use crate::catalog::catalog_oids;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::missing;
@@ -108,8 +107,7 @@ fn redefine(
     owned_by: Option<ColumnRef>,
 ) -> Option<Position> {
     let old = &locked.sequence;
-    let position =
-        positions::find(&catalog_oids().or_raise(), old.id, node::id().or_raise()).or_raise();
+    let position = positions::find(old.id, node::id().or_raise()).or_raise();
     let last = position.map(|position| {
         let written = positions::find_written(old.id, position.node).or_raise();
         let next_index = match written.and_then(|(_, version)| uncommitted::progress(&version)) {

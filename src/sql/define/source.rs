@@ -4,15 +4,15 @@ use hilo_core::options::{Definition, Options};
 
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{LockedSequence, Sequence};
-use crate::catalog::positions::{self, Position};
+use crate::catalog::positions::Position;
 use crate::catalog::sources::{self, Supply, hull};
-use crate::catalog::{catalog_oids, node, numbering, takeover};
+use crate::catalog::{numbering, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{
     begin_write, check_source_nodes, lock_owned, required, required_name,
 };
-use crate::sql::define::ended::{self, Restart, refuse_source, stated};
+use crate::sql::define::ended::{Restart, refuse_source};
 use crate::sql::define::redefine::redefined;
 
 sql_functions!(hilo_detach);
@@ -31,34 +31,33 @@ pub fn alter(
         HiloError::HasSource(old.name.to_string()).raise();
     }
     match (&old.definition.source, &new.source) {
-        (None, None) => return false,
-        (None, Some(_)) => begin(owned, options, owned_by),
-        (Some(_), None) => {
+        (before, after) if before == after => return false,
+        (_, Some(_)) => begin(owned, options, owned_by),
+        (_, None) => {
             if restart.is_some() {
                 refuse_source(old);
             }
             end(owned, None, options, owned_by);
         }
-        (Some(before), Some(after)) => {
-            if before != after {
-                // The other source knows nothing of the request.
-                change(old);
-            }
-            return false;
-        }
     }
     true
 }
 
+/// Values that the sequence holds of its own, or of another source, are not served any more. That
+/// source may be the same one after a renumbering.
 fn begin(owned: &LockedSequence, options: &Options, owned_by: Option<ColumnRef>) {
     let old = &owned.sequence;
-    let ended = Restart::close(old, stated);
+    let ended = Restart::close_any(old);
     let position = *ended.position();
     let definition = redefined(owned, options, owned_by, &position, None);
     let new = Sequence { definition, ..old.clone() };
     check_source_nodes(&new, position.nodes).or_raise();
     let mut supply = supply(&position);
-    supply.own = hull(supply.own, served_by_itself(old, &position));
+    let used = match old.definition.source {
+        None => served_by_itself(old, &position),
+        Some(_) => supply.brought,
+    };
+    (supply.own, supply.request, supply.failures) = (hull(supply.own, used), None, 0);
     write(&position, &supply);
     let base = new.definition.grid_base();
     let begun = numbering::starting_at(old, &position, &new.definition, base).or_raise();
@@ -78,18 +77,6 @@ fn served_by_itself(sequence: &Sequence, position: &Position) -> Option<(i64, i6
         true => (definition.min_value.min(last), last),
         false => (last, definition.max_value.max(last)),
     })
-}
-
-/// Forgets an open request. The other source's values come from this one no more.
-fn change(sequence: &Sequence) {
-    ended::lock(sequence);
-    let (ids, node) = (catalog_oids().or_raise(), node::id().or_raise());
-    if let Some(position) = positions::find(&ids, sequence.id, node).or_raise() {
-        let mut supply = supply(&position);
-        (supply.request, supply.failures) = (None, 0);
-        supply.own = hull(supply.own, supply.brought);
-        write(&position, &supply);
-    }
 }
 
 /// Ends the numbering of the source: numbers begin with `start`, or, if the source has brought
@@ -125,11 +112,11 @@ fn end(
 }
 
 fn supply(position: &Position) -> Supply {
-    sources::of(&catalog_oids().or_raise(), position).or_raise()
+    sources::of(position).or_raise()
 }
 
 fn write(position: &Position, supply: &Supply) {
-    sources::write(&catalog_oids().or_raise(), position, supply).or_raise();
+    sources::write(position, supply).or_raise();
 }
 
 /// `hilo.detach(name, start)`: the sequence numbers itself from now on. Returns `start`.

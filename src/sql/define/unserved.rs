@@ -9,7 +9,7 @@ use hilo_core::range::Range;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::leases::{self, Ended};
 use crate::catalog::positions::{self, Position};
-use crate::catalog::{CatalogOids, catalog_oids, ranges, takeover};
+use crate::catalog::{ranges, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
 use crate::session::{gapless, lease_pending, memo, uncommitted};
@@ -65,8 +65,7 @@ impl Unserved {
 /// Looks at what a sequence is yet to serve on `node`. It takes nothing from anyone, and everything
 /// that a session gets from the sequence before the call is seen to be served.
 pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
-    let ids = catalog_oids().or_raise();
-    let found = positions::find(&ids, sequence.id, node).or_raise();
+    let found = positions::find(sequence.id, node).or_raise();
     let position = found.unwrap_or_else(|| Position::first(sequence, node));
     let of = |position: Position, next_index, held| Unserved {
         mapping: position.mapping(&sequence.definition),
@@ -86,8 +85,8 @@ pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
     }
     // A range that leaves the catalog meanwhile is in memory afterwards, and one that comes back
     // from a lease is free before that.
-    let mut free = returned(&ids, sequence, &position).or_raise();
-    free.try_extend(ranges::free_of(&ids, &position).or_raise()).or_raise();
+    let mut free = returned(sequence, &position).or_raise();
+    free.try_extend(ranges::free_of(&position).or_raise()).or_raise();
     let in_memory = shared::get().ok().filter(|shared| position.incarnation == shared.life());
     let Some(shared) = in_memory else {
         let discards = takeover::discards_free(&position, &sequence.definition);
@@ -108,12 +107,8 @@ pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
 }
 
 /// The values that come back from leases that the worker has not filed yet.
-fn returned(
-    ids: &CatalogOids,
-    sequence: &Sequence,
-    position: &Position,
-) -> Result<Vec<Range>, HiloError> {
-    let ended = leases::due_of(ids, position.sequence, position.node)?.into_iter();
+fn returned(sequence: &Sequence, position: &Position) -> Result<Vec<Range>, HiloError> {
+    let ended = leases::due_of(position.sequence, position.node)?.into_iter();
     let back = ended.filter(|lease| {
         lease.ended == Some(Ended::Returned) && lease.lost(Some((sequence, position))).is_none()
     });

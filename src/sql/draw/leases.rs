@@ -12,7 +12,7 @@ use crate::catalog::lease_id::{self, LeaseId, id_of, uuid_datum};
 use crate::catalog::lease_name;
 use crate::catalog::leases::{self, Ended, Lease};
 use crate::catalog::table::text_datum;
-use crate::catalog::{CatalogOids, catalog_oids, definitions, missing, positions, privileges};
+use crate::catalog::{definitions, missing, positions, privileges};
 use crate::errors::{Closed, HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
@@ -51,34 +51,28 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
         .raise();
     }
     expiry(args, 3, ffi::now()); // refused before anything is taken
-    let ids = catalog_oids().or_raise();
     let Some(id) = args.optional(4).map(id_of) else {
-        return row(args, &ids, take(args, &ids, (name, count, holder), lease_id::random()));
+        return row(args, take(args, (name, count, holder), lease_id::random()));
     };
-    let locked = lease_name::lock(&ids, &id).or_raise();
-    let granted = match repeated(&ids, &id, name, count).or_raise() {
+    let locked = lease_name::lock(&id).or_raise();
+    let granted = match repeated(&id, name, count).or_raise() {
         Some(granted) => granted,
-        None => take(args, &ids, (name, count, holder), id),
+        None => take(args, (name, count, holder), id),
     };
     drop(locked);
-    row(args, &ids, granted)
+    row(args, granted)
 }
 
 /// A lease, and how many values to take the next time.
 type Granted = (Lease, i64);
 
 /// Takes up to so many values of the sequence of a name for a holder, and writes the lease's row.
-fn take(
-    args: Args,
-    ids: &CatalogOids,
-    (name, count, holder): (&[u8], i64, Option<&[u8]>),
-    id: LeaseId,
-) -> Granted {
+fn take(args: Args, (name, count, holder): (&[u8], i64, Option<&[u8]>), id: LeaseId) -> Granted {
     let (mut lease, suggested) = lease::take(name, count).or_raise();
     // The holder has all of its time, however long it waited.
     let leased_at = ffi::now();
     (lease.id, lease.expires_at) = (id, expiry(args, 3, leased_at));
-    leases::insert(ids, &lease, leased_at, holder, client_addr()).or_raise();
+    leases::insert(&lease, leased_at, holder, client_addr()).or_raise();
     lease_news::expires(lease.expires_at);
     (lease, suggested)
 }
@@ -87,15 +81,10 @@ fn take(
 ///
 /// # Errors
 /// `LeaseTaken` if it is another one or has ended, `NoSuchSequence`.
-fn repeated(
-    ids: &CatalogOids,
-    id: &LeaseId,
-    name: &[u8],
-    count: i64,
-) -> Result<Option<Granted>, HiloError> {
-    let Some((lease, _)) = leases::find(ids, id)? else { return Ok(None) };
+fn repeated(id: &LeaseId, name: &[u8], count: i64) -> Result<Option<Granted>, HiloError> {
+    let Some((lease, _)) = leases::find(id)? else { return Ok(None) };
     let sequence = missing::required(name)?;
-    let epoch = || positions::find(ids, sequence.id, lease.node).map(|at| at.map(|at| at.epoch));
+    let epoch = || positions::find(sequence.id, lease.node).map(|at| at.map(|at| at.epoch));
     let why = if lease.role != ffi::current_user() {
         "Another role took it.".into()
     } else if let Some(closed) = closed(&lease) {
@@ -110,8 +99,8 @@ fn repeated(
     Err(HiloError::LeaseTaken { lease: lease_id::display(id), why })
 }
 
-fn row(args: Args, ids: &CatalogOids, (lease, suggested): Granted) -> pg_sys::Datum {
-    let sequence = definitions::by_id(ids, lease.sequence).or_raise();
+fn row(args: Args, (lease, suggested): Granted) -> pg_sys::Datum {
+    let sequence = definitions::by_id(lease.sequence).or_raise();
     let format = sequence.and_then(|sequence| sequence.definition.key_format);
     let format = format.as_deref().unwrap_or(key_format::DEFAULT);
     let (first, last) = lease.ends(lease.range);
@@ -176,11 +165,11 @@ fn closed(lease: &Lease) -> Option<Closed> {
 ///
 /// # Errors
 /// `LeaseNotOpen`, `LeaseDenied`.
-fn open(ids: &CatalogOids, id: &LeaseId) -> Result<(Lease, bool), HiloError> {
-    let Some((lease, is_untouched)) = leases::find(ids, id)? else {
+fn open(id: &LeaseId) -> Result<(Lease, bool), HiloError> {
+    let Some((lease, is_untouched)) = leases::find(id)? else {
         return Err(leases::not_open(id, Closed::Unknown));
     };
-    if !may_end(ids, &lease)? {
+    if !may_end(&lease)? {
         return Err(HiloError::LeaseDenied(lease_id::display(id)));
     }
     match closed(&lease) {
@@ -195,12 +184,12 @@ fn change(lease: &Lease, change: Change) {
 }
 
 /// Whether the current user took the lease, owns its sequence, or is a superuser.
-fn may_end(ids: &CatalogOids, lease: &Lease) -> Result<bool, HiloError> {
+fn may_end(lease: &Lease) -> Result<bool, HiloError> {
     let user = ffi::current_user();
     if privileges::acts_as(user, lease.role) {
         return Ok(true);
     }
-    let sequence = definitions::by_id(ids, lease.sequence)?;
+    let sequence = definitions::by_id(lease.sequence)?;
     Ok(sequence.is_some_and(|sequence| privileges::acts_as(user, sequence.owner)))
 }
 
@@ -209,11 +198,10 @@ fn may_end(ids: &CatalogOids, lease: &Lease) -> Result<bool, HiloError> {
 fn hilo_lease_return(args: Args) -> i64 {
     begin_write(c"hilo_lease_return()");
     let id = lease_id(args);
-    let ids = catalog_oids().or_raise();
-    let (mut lease, is_untouched) = open(&ids, &id).or_raise();
+    let (mut lease, is_untouched) = open(&id).or_raise();
     if !is_untouched {
-        lease_changes::wait_for_keepers(&ids, &id);
-        (lease, _) = open(&ids, &id).or_raise();
+        lease_changes::wait_for_keepers(&id);
+        (lease, _) = open(&id).or_raise();
     }
     let next = match args.int8(1) {
         None => lease.range.start,
@@ -229,8 +217,8 @@ fn hilo_lease_return(args: Args) -> i64 {
             .or_raise(),
     };
     change(&lease, Change::Return(next));
-    let position = positions::find(&ids, lease.sequence, lease.node).or_raise();
-    let sequence = definitions::by_id(&ids, lease.sequence).or_raise();
+    let position = positions::find(lease.sequence, lease.node).or_raise();
+    let sequence = definitions::by_id(lease.sequence).or_raise();
     match lease.lost(sequence.as_ref().zip(position.as_ref())) {
         None => lease.range.from(next).len(),
         Some(_) => 0,
@@ -243,7 +231,7 @@ fn hilo_lease_renew(args: Args) -> Option<i64> {
     begin_write(c"hilo_lease_renew()");
     let id = lease_id(args);
     let expires_at = expiry(args, 1, ffi::now());
-    let (lease, _) = open(&catalog_oids().or_raise(), &id).or_raise();
+    let (lease, _) = open(&id).or_raise();
     change(&lease, Change::Renew(expires_at));
     expires_at.map(|at| at.0)
 }
@@ -252,7 +240,6 @@ fn hilo_lease_renew(args: Args) -> Option<i64> {
 /// back. Returns how many.
 fn hilo_lease_revoke(args: Args) -> i64 {
     begin_write(c"hilo_lease_revoke()");
-    let ids = catalog_oids().or_raise();
     let holder = args.datum(1).map(|_| args.bytes(1));
     match (args.datum(0), holder) {
         (None, None) => HiloError::Argument(
@@ -261,9 +248,9 @@ fn hilo_lease_revoke(args: Args) -> i64 {
         )
         .raise(),
         (Some(_), _) => {
-            let (lease, _) = open(&ids, &lease_id(args)).or_raise();
+            let (lease, _) = open(&lease_id(args)).or_raise();
             if let Some(holder) = holder
-                && !leases::of_holder(&ids, holder).or_raise().iter().any(|one| one.id == lease.id)
+                && !leases::of_holder(holder).or_raise().iter().any(|one| one.id == lease.id)
             {
                 return 0;
             }
@@ -272,9 +259,9 @@ fn hilo_lease_revoke(args: Args) -> i64 {
         }
         (None, Some(holder)) => {
             let mut count = 0;
-            for found in leases::of_holder(&ids, holder).or_raise() {
+            for found in leases::of_holder(holder).or_raise() {
                 pgrx::check_for_interrupts!();
-                if lease_news::end_of(&found.id).is_none() && may_end(&ids, &found).or_raise() {
+                if lease_news::end_of(&found.id).is_none() && may_end(&found).or_raise() {
                     change(&found, Change::Revoke);
                     count += 1;
                 }

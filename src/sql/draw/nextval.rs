@@ -223,9 +223,7 @@ fn hilo_currval(args: Args) -> i64 {
 fn hilo_lastval(_args: Args) -> i64 {
     refuse_parallel_worker("hilo_lastval").or_raise();
     let (_, entry) = memo::last_use().ok_or(HiloError::NoLastval).or_raise();
-    let ids = crate::catalog::catalog_oids().or_raise();
-    let sequence =
-        definitions::by_id(&ids, entry.id).or_raise().ok_or(HiloError::NoLastval).or_raise();
+    let sequence = definitions::by_id(entry.id).or_raise().ok_or(HiloError::NoLastval).or_raise();
     allow(&sequence, Privileges::USAGE.or(Privileges::SELECT)).or_raise();
     entry.last.get().ok_or(HiloError::NoLastval).or_raise()
 }

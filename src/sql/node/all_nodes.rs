@@ -35,7 +35,7 @@ use crate::sql::node::json;
 use crate::sql::node::wanted::wanted;
 use crate::{citus, gucs};
 
-sql_functions!(hilo_create_many_on_all_nodes);
+sql_functions!(hilo_create_many_on_all_nodes, hilo_is_outside_block);
 
 /// How long this session waits for all answers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -85,7 +85,7 @@ fn shortly() -> String {
 }
 
 /// Runs a command that returns one value on all nodes, and waits for a moment.
-fn run(command: &str) -> Result<Vec<Answer>, Unfinished> {
+pub fn run(command: &str) -> Result<Vec<Answer>, Unfinished> {
     let sql = format!(
         "SELECT CASE WHEN n.nodeid IS NULL THEN pg_catalog.concat('number ', r.nodeid)
                      ELSE pg_catalog.concat(n.nodename, ':', n.nodeport) END, COALESCE(n.groupid, \
@@ -127,9 +127,17 @@ fn hilo_create_many_on_all_nodes(args: Args) {
     }
 }
 
-fn begin() {
+/// `hilo.is_outside_block()`
+fn hilo_is_outside_block(_: Args) -> pg_sys::Datum {
     // SAFETY: the name is a C string. A rollback here does not undo the work of other nodes, which
     // could wait for this transaction.
+    unsafe { pg_sys::PreventInTransactionBlock(true, c"hilo_create_on_all_nodes()".as_ptr()) };
+    begin_write(c"hilo_create_on_all_nodes()");
+    true.into()
+}
+
+fn begin() {
+    // SAFETY: as above.
     unsafe { pg_sys::PreventInTransactionBlock(true, c"hilo_create_on_all_nodes()".as_ptr()) };
     begin_write(c"hilo_create_on_all_nodes()");
     if !can_ask() {

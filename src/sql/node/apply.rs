@@ -235,10 +235,10 @@ impl Wanted {
         given: Numbering,
         done: &mut All,
     ) -> Result<(), HiloError> {
-        let (ids, here) = (catalog_oids()?, node::serves(sequence)?);
+        let here = node::serves(sequence)?;
         let Numbering { base, nodes, stripe, .. } = given;
         let numbering = numbering::Numbering { base, nodes, stripe };
-        let first = numbering::given(&ids, sequence, &here, numbering, self.highest_node)?;
+        let first = numbering::given(sequence, &here, numbering, self.highest_node)?;
         // After a rollback the server may be told again, and would serve what this transaction has
         // drawn.
         uncommitted::note_origin(positions::insert(&first)?, Origin::Shared)?;
@@ -324,14 +324,10 @@ fn detail(sequence: &Sequence) -> Result<Value, HiloError> {
 /// The sequences of the current user that the document does not contain.
 fn unwanted(wanted: &[Wanted]) -> Result<Vec<Sequence>, HiloError> {
     let kept: HashSet<&[u8]> = wanted.iter().map(|one| &*one.name).collect();
-    let (user, mut found) = (ffi::current_user(), Vec::new());
-    definitions::each(|sequence| {
-        if !kept.contains(&*sequence.name) && privileges::acts_as(user, sequence.owner) {
-            found.try_push(sequence).or_raise();
-        }
-        true
-    })?;
-    Ok(found)
+    let user = ffi::current_user();
+    definitions::collect(|one| {
+        (!kept.contains(&*one.name) && privileges::acts_as(user, one.owner)).then_some(one)
+    })
 }
 
 /// Drops a sequence, unless it has been dropped, renamed or given away since it was found.

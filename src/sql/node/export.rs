@@ -9,7 +9,7 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::node::{self, Here};
 use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::{catalog_oids, missing, numbering, positions, roles};
+use crate::catalog::{missing, numbering, positions, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
@@ -54,7 +54,7 @@ pub fn summary(sequences: &[Sequence]) -> Result<Document, HiloError> {
     let id = node::known();
     let numbered = |sequence: &Sequence| -> Result<Described, HiloError> {
         let numbering = id.map(|id| numbering(sequence, id)).transpose()?.flatten();
-        let highest_node = numbering::highest_node(&catalog_oids()?, sequence)?;
+        let highest_node = numbering::highest_node(sequence)?;
         Ok(Described { numbering, highest_node, ..described(sequence) })
     };
     let mut all = Vec::new();
@@ -74,9 +74,8 @@ pub fn server() -> String {
 /// How `node`, this server, numbers a sequence or, if it has not served it yet, will number it.
 /// `None`: it refuses to serve it.
 pub fn numbering(sequence: &Sequence, node: i32) -> Result<Option<Numbering>, HiloError> {
-    let ids = catalog_oids()?;
-    let joined = || numbering::joined(&ids, sequence, &Here::read()?);
-    let position = match positions::find(&ids, sequence.id, node)? {
+    let joined = || numbering::joined(sequence, &Here::read()?);
+    let position = match positions::find(sequence.id, node)? {
         None => joined().ok(),
         found => found,
     };
@@ -99,14 +98,7 @@ fn named(name: &[u8]) -> Result<Sequence, HiloError> {
 /// The sequences that view hilo_sequences shows to the current user.
 pub fn readable() -> Result<Vec<Sequence>, HiloError> {
     let user = ffi::current_user();
-    let mut found = Vec::new();
-    definitions::each(|sequence| {
-        if privileges::may_see(&sequence, user).or_raise() {
-            found.try_push(sequence).or_raise();
-        }
-        true
-    })?;
-    Ok(found)
+    definitions::collect(|one| privileges::may_see(&one, user).or_raise().then_some(one))
 }
 
 /// All that a document says of a sequence. A role that does not exist any more is left out.

@@ -25,7 +25,7 @@ use crate::catalog::node;
 use crate::catalog::positions::{self, Position, REPLICATED};
 use crate::catalog::roles::NOBODY;
 use crate::catalog::table::{LockWait, RowLock};
-use crate::catalog::{CatalogOids, catalog_oids, default_privileges, privileges, roles};
+use crate::catalog::{default_privileges, privileges, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::session::invalidation::{self, Change};
@@ -89,7 +89,6 @@ fn warn(message: String, detail: &str, hint: &str) {
 
 /// A row of `_hilo.position`.
 fn position(fired: &Fired) -> Result<Verdict, HiloError> {
-    let ids = catalog_oids()?;
     let here = node::known();
     // If it is not known which node this server is, it keeps what it has reserved as any.
     let is_here = |node| here.is_none_or(|here| here == node);
@@ -102,7 +101,7 @@ fn position(fired: &Fired) -> Result<Verdict, HiloError> {
     let new = Position::from_row(&fired.new_row());
     let known = match fired.event {
         Event::Update => Some(Position::from_row(&fired.old())),
-        _ => positions::find(&ids, new.sequence, new.node)?,
+        _ => positions::find(new.sequence, new.node)?,
     };
     if let Some(known) = known {
         if is_here(new.node) && known.is_ours() {
@@ -117,7 +116,7 @@ fn position(fired: &Fired) -> Result<Verdict, HiloError> {
             node_moved(new.node);
         }
         if fired.event == Event::Insert {
-            replace(&ids, &new, is_here(new.node))?;
+            replace(&new, is_here(new.node))?;
             return Ok(Verdict::KeepOut);
         }
     }
@@ -126,9 +125,9 @@ fn position(fired: &Fired) -> Result<Verdict, HiloError> {
 
 /// Replaces the existing row with one that arrived, unless the existing row became this server's
 /// during the wait for its lock.
-fn replace(ids: &CatalogOids, new: &Position, here: bool) -> Result<(), HiloError> {
+fn replace(new: &Position, here: bool) -> Result<(), HiloError> {
     let arrived = Position { timeline: REPLICATED, ..*new };
-    match positions::lock(ids, new.sequence, new.node, LockWait::Block)? {
+    match positions::lock(new.sequence, new.node, LockWait::Block)? {
         RowLock::Locked(locked) if here && locked.position.is_ours() => meet_twin(new),
         RowLock::Locked(locked) => {
             locked.update(&arrived);
@@ -189,10 +188,9 @@ fn node_moved(node: i32) {
 
 /// Whether this server has reserved from a sequence, or made its position.
 fn is_served_here(id: SequenceId) -> Result<bool, HiloError> {
-    let ids = catalog_oids()?;
     let own = match node::known() {
-        Some(node) => positions::find(&ids, id, node)?.into_iter().collect(),
-        None => positions::of_all_nodes(&ids, id)?,
+        Some(node) => positions::find(id, node)?.into_iter().collect(),
+        None => positions::of_all_nodes(id)?,
     };
     Ok(own.iter().any(Position::is_ours))
 }
@@ -223,7 +221,7 @@ fn sequence(fired: &Fired) -> Result<Verdict, HiloError> {
         }
         Event::Delete => {
             let id = Sequence::from_row(&fired.old()).id;
-            forget_numbers(&catalog_oids()?, id)?;
+            forget_numbers(id)?;
             invalidation::note(id, Change::Dropped)?;
             Ok(Verdict::Accept)
         }

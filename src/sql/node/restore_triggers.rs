@@ -12,45 +12,53 @@ use std::ffi::CStr;
 use pgrx::{pg_guard, pg_sys};
 
 use crate::catalog::columns::{free_range, lease, position, sequence, source};
+use crate::catalog::own;
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
 use crate::catalog::relation_named;
-use crate::catalog::scan::{Index, Match, Snapshot};
+use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{Table, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::sql::call::trigger::{Event, Fired, refuse, trigger_functions};
 
-/// The tables that were in schema `hilo` before 0.4.0, where a dump of that time has its rows go.
-const MOVED: [&CStr; 7] =
-    [c"sequence", c"position", c"free_range", c"gap", c"lease", c"privilege", c"default_privilege"];
-
 /// The source of a restored sequence whose owner does not exist.
 const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint /* the owner did not exist */";
 
-/// Has COPY of such a dump fill the tables where they are now.
+/// COPY of such a dump, as one that fills the tables where they are now; any other statement as it
+/// is. A statement that a client has prepared stays as it was written.
+///
+/// The tables were in schema `hilo` before 0.4.0, where a dump of that time has its rows go.
 ///
 /// # Safety
-/// `copy` must be the node of a statement that may be changed.
+/// `statement` must be one that is about to be executed.
 #[pg_guard]
-pub unsafe extern "C-unwind" fn follow_tables(copy: *mut pg_sys::CopyStmt) {
-    // SAFETY: the caller guarantees the node, whose relation is null or one with a name. The
-    // look-ups run inside a transaction, by names that are C strings. The new name is a static.
+pub unsafe extern "C-unwind" fn follow_tables(
+    statement: *mut pg_sys::PlannedStmt,
+) -> *mut pg_sys::PlannedStmt {
+    // SAFETY: the caller guarantees the statement, whose relation is null or one with a name. The
+    // look-ups run inside a transaction, by names that are C strings. The copy lives as long as the
+    // caller's memory context, and the new name is a static.
     unsafe {
-        let Some(relation) = (*copy).relation.as_mut() else { return };
+        let copy: *mut pg_sys::CopyStmt = (*statement).utilityStmt.cast();
+        let Some(relation) = (*copy).relation.as_ref() else { return statement };
         let name = CStr::from_ptr(relation.relname);
         let old = c"hilo";
-        if (*copy).is_from
-            && MOVED.contains(&name)
-            && !relation.schemaname.is_null()
-            && CStr::from_ptr(relation.schemaname) == old
-            && pg_sys::get_relname_relid(
+        if !(*copy).is_from
+            || !own::NAMES.contains(&name)
+            || relation.schemaname.is_null()
+            || CStr::from_ptr(relation.schemaname) != old
+            || pg_sys::get_relname_relid(
                 name.as_ptr(),
                 pg_sys::get_namespace_oid(old.as_ptr(), true),
-            ) == pg_sys::InvalidOid
-            && relation_named(name) != pg_sys::InvalidOid
+            ) != pg_sys::InvalidOid
+            || relation_named(name) == pg_sys::InvalidOid
         {
-            relation.schemaname = c"_hilo".as_ptr().cast_mut();
+            return statement;
         }
+        let statement: *mut pg_sys::PlannedStmt = pg_sys::copyObjectImpl(statement.cast()).cast();
+        let copy: *mut pg_sys::CopyStmt = (*statement).utilityStmt.cast();
+        (*(*copy).relation).schemaname = c"_hilo".as_ptr().cast_mut();
+        statement
     }
 }
 
@@ -117,13 +125,12 @@ fn restored(fired: Fired) -> pg_sys::Datum {
 /// Refuses a row of a sequence that has been used here since it was restored. A dump of an older
 /// version is restored into SQL objects of that version, of which the library reads no more.
 fn refuse_in_use(fired: &Fired, id: i64, node: i32) {
-    let see = Snapshot::Catalog;
     let table = |name| Table::read(fired.neighbour(name)).or_raise();
     let key = [(position::SEQUENCE, Match::Int8(id)), (position::NODE, Match::Int4(node))];
-    let position = table(c"position").find(Index::Named(c"position_pkey"), &key, see);
+    let position = table(c"position").find(Index::Named(c"position_pkey"), &key);
     if position.is_some_and(|row| row.int8(position::INCARNATION) != RESTORED) {
         let key = [(sequence::ID, Match::Int8(id))];
-        let known = table(c"sequence").find(Index::Named(c"sequence_pkey"), &key, see);
+        let known = table(c"sequence").find(Index::Named(c"sequence_pkey"), &key);
         let name = known.and_then(|row| row.text(sequence::NAME));
         HiloError::RestoreInUse(name.unwrap_or(id.to_string())).raise();
     }

@@ -16,7 +16,7 @@ use crate::catalog::definitions::Sequence;
 use crate::catalog::name::Name;
 use crate::catalog::node::{self, Here};
 use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::{catalog_oids, numbering, positions};
+use crate::catalog::{numbering, positions};
 use crate::errors::{HiloError, OrRaise, with_path};
 use crate::process::memory::TryGrow;
 use crate::process::subtransaction;
@@ -115,18 +115,18 @@ impl Wanted {
     /// `NumberingDiffers`
     pub fn untold(&self, found: &Sequence) -> Result<Option<Numbering>, HiloError> {
         let Some(there) = self.numbering else { return Ok(None) };
-        let (ids, id) = (catalog_oids()?, node::id()?);
+        let id = node::id()?;
         let here = export::numbering(found, id)?;
         if here.is_some_and(|here| here.is_as(&there)) {
             return Ok(None);
         }
-        match (here, positions::find(&ids, found.id, id)?) {
+        match (here, positions::find(found.id, id)?) {
             (Some(here), Some(_)) => Err(HiloError::NumberingDiffers {
                 name: found.name.to_string(),
                 here: here.to_string(),
                 there: there.to_string(),
             }),
-            _ => Ok(numbering::is_open(&ids, found, &Here::read()?)?.then_some(there)),
+            _ => Ok(numbering::is_open(found, &Here::read()?)?.then_some(there)),
         }
     }
 
@@ -152,7 +152,7 @@ impl Wanted {
     /// told of it. That node itself may have dropped the sequence when it asks for it again.
     pub fn higher_node(&self, found: &Sequence) -> Result<Option<i32>, HiloError> {
         let Some(there) = self.highest_node else { return Ok(None) };
-        let here = numbering::highest_node(&catalog_oids()?, found)?;
+        let here = numbering::highest_node(found)?;
         Ok((Some(there) > here && Here::read()?.is_of_citus()).then_some(there))
     }
 }

@@ -19,7 +19,7 @@ use crate::catalog::name::escape_for_message;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::stored::Numbers;
-use crate::catalog::{catalog_oids, missing, node};
+use crate::catalog::{missing, node};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::TryGrow;
 use crate::sql::call::args::{Args, sql_functions};
@@ -78,14 +78,13 @@ fn column(relation: pg_sys::Oid, name: &CStr) -> ColumnRef {
 /// All that is known without reading the column: the present numbering, and then the recorded gaps
 /// that are of others.
 fn gather(sequence: &Sequence) -> Result<Vec<Grid>, HiloError> {
-    let ids = catalog_oids()?;
     let node = node::id()?;
-    let found = positions::find(&ids, sequence.id, node)?;
+    let found = positions::find(sequence.id, node)?;
     let indexes = match &found {
-        Some(position) => indexes(&ids, sequence, position)?,
+        Some(position) => indexes(sequence, position)?,
         None => Vec::new(),
     };
-    let gaps = gap_rows(&ids, sequence, found.as_ref(), node)?;
+    let gaps = gap_rows(sequence, found.as_ref(), node)?;
     lay_out(sequence, found.unwrap_or_else(|| Position::first(sequence, node)), indexes, gaps)
 }
 

@@ -7,7 +7,7 @@ use crate::catalog::gaps::{self, GapRow};
 use crate::catalog::leases;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::ranges;
-use crate::catalog::{CatalogOids, takeover};
+use crate::catalog::takeover;
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
@@ -43,11 +43,7 @@ impl Reason {
 pub type Known = (Reason, Range);
 
 /// The known reasons for the indexes of a position.
-pub fn indexes(
-    ids: &CatalogOids,
-    sequence: &Sequence,
-    position: &Position,
-) -> Result<Vec<Known>, HiloError> {
+pub fn indexes(sequence: &Sequence, position: &Position) -> Result<Vec<Known>, HiloError> {
     let tiers = || {
         let held = stat::in_memory(sequence.id, position.epoch)?.into_iter();
         memory::try_collect(held.map(|(tier, range)| (Reason::named(tier.name()), range)))
@@ -55,18 +51,14 @@ pub fn indexes(
     // A range may move between memory and the catalog meanwhile. Memory is read before and after,
     // so that one of the readings sees it.
     let mut known: Vec<Known> = tiers()?;
-    known.try_extend(ranges::free_of(ids, position)?.into_iter().map(|r| (Reason::Free, r)))?;
-    known.try_extend(lost(ids, sequence, position)?)?;
+    known.try_extend(ranges::free_of(position)?.into_iter().map(|r| (Reason::Free, r)))?;
+    known.try_extend(lost(sequence, position)?)?;
     known.try_extend(tiers()?)?;
     Ok(known)
 }
 
 /// The ranges that were in memory when the server last went down and are not written off yet.
-fn lost(
-    ids: &CatalogOids,
-    sequence: &Sequence,
-    position: &Position,
-) -> Result<Vec<Known>, HiloError> {
+fn lost(sequence: &Sequence, position: &Position) -> Result<Vec<Known>, HiloError> {
     let (_, timeline) = positions::server();
     let life = shared::get().map_or(0, |shared| shared.life());
     if timeline == 0 || life == 0 || position.incarnation == 0 || position.incarnation == life {
@@ -75,21 +67,20 @@ fn lost(
     let reason = Reason::named(takeover::reason(position).name());
     let limit = position.mapping(&sequence.definition).limit();
     let unsettled = position.unsettled().until(limit);
-    let leased = Range::union(leases::leased(ids, position)?);
-    let lost = ranges::lent(ids, position)?.into_iter().chain([unsettled]);
+    let leased = Range::union(leases::leased(position)?);
+    let lost = ranges::lent(position)?.into_iter().chain([unsettled]);
     memory::try_collect(lost.flat_map(|lost| lost.without(&leased)).map(|range| (reason, range)))
 }
 
 /// The recorded gaps of a node, and what is leased or comes back from a lease.
 pub fn gap_rows(
-    ids: &CatalogOids,
     sequence: &Sequence,
     position: Option<&Position>,
     node: i32,
 ) -> Result<Vec<GapRow>, HiloError> {
-    let mut gaps = gaps::of_node(ids, sequence.id, node)?;
+    let mut gaps = gaps::of_node(sequence.id, node)?;
     let now = ffi::now();
-    for lease in leases::of_node(ids, sequence.id, node)? {
+    for lease in leases::of_node(sequence.id, node)? {
         let numbered = position.map(|position| (sequence, position));
         let (part, lost, _) = lease.outcome(now, numbered);
         let reason = match lease.is_open(now) {

@@ -14,7 +14,7 @@ use hilo_core::pool::{Pool, Ranges};
 use hilo_core::range::Range;
 
 use crate::catalog::table::text_datum;
-use crate::catalog::{catalog_oids, definitions, missing, node, positions, privileges};
+use crate::catalog::{definitions, missing, node, positions, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
@@ -195,9 +195,8 @@ impl Mappings {
 }
 
 fn catalogued(index_space: &IndexSpace) -> Option<(IndexSpace, Mapping)> {
-    let ids = catalog_oids().or_raise();
-    let sequence = definitions::by_id(&ids, index_space.key.sequence).or_raise()?;
-    let position = positions::find(&ids, sequence.id, index_space.node).or_raise()?;
+    let sequence = definitions::by_id(index_space.key.sequence).or_raise()?;
+    let position = positions::find(sequence.id, index_space.node).or_raise()?;
     let mapping = position.mapping(&sequence.definition);
     Some((IndexSpace { epoch: position.epoch, ..*index_space }, mapping))
 }

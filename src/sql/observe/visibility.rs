@@ -27,8 +27,7 @@ impl Visible {
     pub fn contains(&mut self, id: SequenceId) -> bool {
         let Some(known) = &mut self.limited else { return true };
         *known.entry(id).or_insert_with(|| {
-            let ids = catalog_oids().or_raise();
-            let sequence = definitions::by_id(&ids, id).or_raise();
+            let sequence = definitions::by_id(id).or_raise();
             let user = ffi::current_user();
             sequence.is_some_and(|sequence| privileges::may_see(&sequence, user).or_raise())
         })

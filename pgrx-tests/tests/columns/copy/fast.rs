@@ -4,8 +4,8 @@ use super::*;
 
 const ROWS: u64 = 20_000;
 
-/// A COPY of some rows into a table whose column `id` has this type and default: the WAL for it, once the sequence
-/// has its blocks. Every sequence starts again, so that keys are equally long.
+/// The WAL for a COPY of some rows into a table whose column `id` has this type and default. The
+/// sequence has its blocks before. Every sequence starts again, so that keys are equally long.
 fn wal_of(client: &mut Client, column: &str) -> f64 {
     client.run(
         "SELECT hilo_setval(name, 1, false) FROM hilo_sequences; SELECT setval('core', 1, false)",
@@ -19,8 +19,8 @@ fn wal_of(client: &mut Client, column: &str) -> f64 {
     wal
 }
 
-/// Every default that draws from hilo writes the WAL that core's writes with CACHE 1000, whatever casts the number,
-/// and wherever the name comes from: rows are inserted many at a time.
+/// Every default that draws from hilo writes the WAL that core's writes with CACHE 1000, whatever
+/// casts the number, and wherever the name comes from. Rows are inserted many at a time.
 #[test]
 fn every_default_is_as_fast_as_core_s() {
     let cluster = cluster();

@@ -1,5 +1,5 @@
-//! COPY FROM inserts many rows at a time into tables whose defaults draw from hilo, as it does with core's
-//! sequences, and what makes that possible reaches no other statement.
+//! COPY FROM inserts many rows at a time into tables whose defaults draw from hilo, as it does with
+//! core's sequences. The way to that reaches no other statement.
 
 mod fast;
 mod other_sessions;

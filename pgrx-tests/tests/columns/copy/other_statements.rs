@@ -104,8 +104,8 @@ fn add_column_within_a_copy() {
     cluster.finish();
 }
 
-/// The same after a COPY within it: a function that is evaluated while one column is added loads another table, and the next
-/// column is planned after that.
+/// The same after a COPY within it. A function that is evaluated while one column is added loads
+/// another table, and the next column is planned after that.
 #[test]
 fn a_copy_within_add_column() {
     let cluster = cluster();

@@ -89,7 +89,8 @@ fn rows_that_are_left_out() {
     cluster.finish();
 }
 
-/// A COPY that fails or is cancelled, with rows that it has yet to insert, burns what it has drawn, and leaves a session that works as before.
+/// A COPY that fails or is cancelled, with rows that it has yet to insert, burns what it has drawn.
+/// Its session works as before.
 #[test]
 fn a_copy_that_fails() {
     let cluster = cluster();

@@ -9,8 +9,8 @@ mod trusted;
 
 use hilo_tests::{Client, ClientExt, Cluster};
 
-/// The role mallory, who may create in schema public and owns schema trap, with a trap for every
-/// operator and for every simple function in `schema`.
+/// The role mallory, who may create in schema public and owns schema trap. There is a trap for
+/// every operator and for every simple function in `schema`.
 fn lay_traps(admin: &mut Client, schema: &str) {
     admin.run(
         "DO $$ BEGIN CREATE ROLE mallory LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
@@ -77,8 +77,8 @@ const VIEWS: [&str; 6] = [
     "hilo_gaps",
 ];
 
-/// Operators and functions that lie in the extension's schema before it is created, with better
-/// matching arguments than Postgres's own, are not taken up by it.
+/// Operators and functions may lie in the extension's schema before it is created, with better
+/// matching arguments than Postgres's own. The extension does not take them up.
 #[test]
 fn traps_laid_before_the_extension_is_created() {
     let cluster = Cluster::builder().preload(true).start();
@@ -199,7 +199,7 @@ fn a_search_path_full_of_traps() {
     cluster.finish();
 }
 
-/// Casts from and to the type of names are its owner's to make; a domain over it, and a function
+/// Casts from and to the type of names are its owner's to make. A domain over it, and a function
 /// behind a default, are not run by who renames or drops the sequence.
 #[test]
 fn casts_domains_and_defaults() {
@@ -236,9 +236,9 @@ fn casts_domains_and_defaults() {
     cluster.finish();
 }
 
-/// Of whatever kind a relation is, who may not read its column does not by hilo_find_gaps, drawn
-/// from or not; who may, reads a view with its owner's rights and its functions with the caller's,
-/// as by SELECT.
+/// Whatever kind a relation is, whoever may not read its column does not by hilo_find_gaps, drawn
+/// from or not. Others read a view with its owner's rights and its functions with the caller's, as
+/// by SELECT.
 #[test]
 fn relations_that_one_may_not_read() {
     let cluster = Cluster::with_hilo();
@@ -282,8 +282,8 @@ fn relations_that_one_may_not_read() {
     cluster.finish();
 }
 
-/// What lies in wait around a table, its index's functions, checks, policies, rules and triggers,
-/// hilo_check does not meet; nor does it read a table that has policies.
+/// Traps lie around a table: its index's functions, checks, policies, rules and triggers.
+/// hilo_check does not meet them, nor does it read a table that has policies.
 #[test]
 fn tables_that_hilo_check_reads() {
     let cluster = Cluster::with_hilo();
@@ -329,7 +329,7 @@ fn tables_that_hilo_check_reads() {
 }
 
 /// A table that cannot be read keeps hilo_check from nothing but that table, as another session's
-/// temporary one does; and of what a table's owner has put into its indexes nothing runs, whoever
+/// temporary one does. And of what a table's owner has put into its indexes nothing runs, whoever
 /// calls.
 #[test]
 fn code_that_hilo_check_does_not_run() {

@@ -92,8 +92,8 @@ fn its_scripts_step_into_no_trap() {
     }
 }
 
-/// Its creator owns the extension and nothing in it, and can drop it: no object of it can be changed or replaced,
-/// and no table of the catalog written.
+/// Its creator owns the extension and nothing in it, and can drop it. No object of it can be
+/// changed or replaced, and no table of the catalog written.
 #[test]
 fn its_creator_owns_nothing_in_it() {
     for schema in ["public", "hilo", "numbers"] {

@@ -102,8 +102,8 @@ fn owners_and_privileges_become_those_of_the_document() {
     cluster.finish();
 }
 
-/// A trial returns the rows of the real call, whatever it would do, and leaves nothing behind: neither in the
-/// catalog nor in memory, even while its transaction is open.
+/// A trial returns the rows of the real call, whatever it would do. It leaves nothing behind in the
+/// catalog or in memory, even while its transaction is open.
 #[test]
 fn a_dry_run_returns_the_same_rows_and_changes_nothing() {
     // The worker reserves nothing between two looks at the catalog.

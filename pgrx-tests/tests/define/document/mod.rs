@@ -1,5 +1,5 @@
-//! Definitions as a document: `hilo_export` describes every sequence completely, and `hilo_apply` makes the
-//! sequences what a document describes, or changes nothing and says which field is wrong.
+//! Definitions as a document: `hilo_export` describes every sequence completely. `hilo_apply` makes
+//! the sequences as a document describes them, or changes nothing and says which field is wrong.
 
 mod bad_documents;
 mod changes;

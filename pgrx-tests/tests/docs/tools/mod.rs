@@ -1,5 +1,5 @@
-//! Tools that look at all tables of a database see the application's, and none of hilo's: as its owner and as a
-//! superuser, with hilo where docs/install.md puts it and with hilo in `public`.
+//! Tools that look at all tables of a database see the application's, and none of hilo's. They run
+//! as its owner and as a superuser, with hilo where docs/install.md puts it and in `public`.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +7,8 @@ use std::path::Path;
 use hilo_tests::example::{DATABASE, Example, LAYOUTS, OWNER, prepare};
 use hilo_tests::{ClientExt, Cluster, run};
 
-/// For each layout a database with two tables, one of them with a column that hilo has adopted; and what `tool`
-/// prints there for its owner, and for a superuser.
+/// For each layout a database with two tables, one of them with a column that hilo has adopted. And
+/// what `tool` prints there for its owner, and for a superuser.
 #[track_caller]
 fn prints(tool: impl Fn(&Cluster, &str) -> String, expected: &str) {
     let cluster = Cluster::builder().preload(true).start();

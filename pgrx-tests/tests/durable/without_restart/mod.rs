@@ -1,5 +1,6 @@
-//! From PostgreSQL 17 on, hilo needs no restart of the server: its memory comes with the first call, or with the sessions
-//! that load the library when they begin. What only a library in all sessions can do is refused until it is.
+//! From PostgreSQL 17 on, hilo needs no restart of the server. Its memory comes with the first
+//! call, or with the sessions that load the library when they begin. What only a library in all
+//! sessions can do is refused until it is.
 
 mod memory;
 mod versions;
@@ -32,8 +33,9 @@ fn has_loaded(client: &mut Client) -> bool {
     client.one("SELECT count(*) = 1 FROM pg_settings WHERE name = 'hilo.max_sequences'")
 }
 
-/// A cluster that loads hilo in all sessions of database `postgres`, with tables `owner` and `always`, whose columns
-/// depend on that, and table `t`, whose columns do not. `None`: it needs a restart.
+/// A cluster that loads hilo in all sessions of database `postgres`. The columns of its tables
+/// `owner` and `always` depend on that, and the columns of table `t` do not. `None`: it needs a
+/// restart.
 fn with_dependent_columns() -> Option<Cluster> {
     let cluster = unprepared()?;
     cluster

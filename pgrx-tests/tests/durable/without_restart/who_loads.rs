@@ -175,8 +175,9 @@ fn columns_that_depend_on_hilo_while_somebody_does_not_load_it() {
     cluster.finish();
 }
 
-/// Background workers do not load what sessions load, such as the one that applies a subscription's changes and here
-/// runs a trigger: it drops a table and leaves its sequence behind, unless it loads hilo first.
+/// Background workers do not load what sessions load, such as the one that applies a subscription's
+/// changes and here runs a trigger. It drops a table and leaves its sequence behind, unless it
+/// loads hilo first.
 #[test]
 fn a_background_worker_has_to_load_hilo_itself() {
     let Some(publisher) = unprepared_with(Cluster::builder().logical()) else { return };

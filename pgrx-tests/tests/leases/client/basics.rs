@@ -94,8 +94,8 @@ fn every_kind_of_sequence() {
     cluster.finish();
 }
 
-/// Somebody who may create functions in a schema that the client looks into cannot have it call them, whatever their arguments:
-/// it would lend them its privileges.
+/// Somebody who may create functions in a schema that the client looks into cannot have it call
+/// them, whatever their arguments. It would lend them its privileges.
 #[test]
 fn a_client_calls_only_what_it_means() {
     let cluster = Cluster::with_hilo();

@@ -1,5 +1,6 @@
-//! A Rust client serves leased values from its own memory: each value once, whatever happens to it, to the server and to
-//! the connection between them, and without waiting for the server in steady state.
+//! A Rust client serves leased values from its own memory, without waiting for the server in steady
+//! state. Each value is served once, whatever happens to the client, to the server and to the
+//! connection between them.
 
 mod api;
 mod basics;

@@ -48,8 +48,8 @@ fn a_fork_serves_nothing() {
 
 /// A child in which every call fails.
 fn child_of(client: &Client, s: &Sequence) -> Pid {
-    // SAFETY: the child only calls functions that fail before they take a lock of the client's; it may allocate, as the C
-    // library sees to that. It ends without cleaning up, also if it hangs.
+    // SAFETY: the child only calls functions that fail before they take a lock of the client's. It
+    // may allocate, as the C library sees to that. It ends without cleaning up, also if it hangs.
     match unsafe { fork() }.expect("a child") {
         ForkResult::Parent { child } => child,
         ForkResult::Child => {
@@ -70,8 +70,9 @@ fn child_of(client: &Client, s: &Sequence) -> Pid {
     }
 }
 
-/// A runtime without threads goes on in a child that polls it, with all that it was doing: neither the client's task nor
-/// its connection nor a caller who waited does anything there, and the parent does not notice.
+/// A runtime without threads goes on in a child that polls it, with all that it was doing. Neither
+/// the client's task nor its connection nor a caller who waited does anything there, and the parent
+/// does not notice.
 #[test]
 fn a_runtime_that_a_fork_polls_serves_nothing() {
     let cluster = Cluster::with_hilo();

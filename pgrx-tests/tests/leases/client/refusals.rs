@@ -144,8 +144,9 @@ fn a_sequence_that_is_locked_holds_up_nobody_else() {
     cluster.finish();
 }
 
-/// Somebody holds the rows of a client's leases in an open transaction, as a revoke or an import does: refills of all
-/// sequences go on, over one connection, and what could not be returned goes back later.
+/// Somebody holds the rows of a client's leases in an open transaction, as a revoke or an import
+/// does. Refills of all sequences go on, over one connection, and what could not be returned goes
+/// back later.
 #[test]
 fn a_lease_that_is_locked_holds_up_nobody() {
     let cluster = Cluster::with_hilo();

@@ -37,8 +37,8 @@ fn one_of_many_that_is_refused_costs_no_statement() {
     cluster.finish();
 }
 
-/// When the leases in open transactions are as many as the server has places for, it gets a statement now and then, not one for
-/// each sequence.
+/// When the leases in open transactions are as many as the server has places for, it gets a
+/// statement now and then. It does not get one for each sequence.
 #[test]
 fn a_server_without_room_is_not_flooded() {
     let cluster = Cluster::with_hilo();

@@ -60,8 +60,8 @@ fn nothing_comes_twice_when_the_server_is_killed() {
     cluster.finish();
 }
 
-/// The rows of a lease have arrived, and the reply to the commit never comes: nothing of it is served before the program has
-/// asked for the same lease again.
+/// The rows of a lease have arrived, and the reply to the commit never comes. Nothing of it is
+/// served before the program has asked for the same lease again.
 #[test]
 fn nothing_is_served_before_its_commit_is_confirmed() {
     let cluster = cluster();
@@ -134,8 +134,8 @@ with HiloClient(first=100, timeout=1) as ids:
     cluster.finish();
 }
 
-/// A fault of the program in what runs in the background reaches those who wait, instead of leaving them alone, and the next
-/// caller has it run again; so does a client that closes after one.
+/// A fault of the program in the background reaches those who wait, instead of leaving them alone.
+/// The next caller has it run again, and so does a client that closes after one.
 #[test]
 fn a_fault_in_the_background_reaches_the_callers() {
     let cluster = cluster();

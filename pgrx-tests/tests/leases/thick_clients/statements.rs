@@ -12,8 +12,8 @@ fn give_back(client: &mut Client, lease: &str, next: &str) -> i64 {
     client.one(&format!("SELECT hilo_lease_return('{lease}', {next})"))
 }
 
-/// What the page says happens to open leases when their sequence is set back, restarted, or created again: these are the
-/// events before which clients are to be closed.
+/// The page says what happens to open leases when their sequence is set back, restarted, or created
+/// again. These are the events before which clients are to be closed.
 #[test]
 fn a_sequence_that_begins_again_serves_leased_values_too() {
     let cluster = Cluster::with_hilo();

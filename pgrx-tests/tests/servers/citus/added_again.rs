@@ -54,8 +54,8 @@ fn it_serves_nothing_by_its_old_numbering() {
     finish(nodes);
 }
 
-/// With nothing changed meanwhile it takes the same call, which is not refused because of it: neither for a node that
-/// joins at the same time, nor again.
+/// With nothing changed meanwhile it takes the same call, which is not refused because of it. That
+/// holds for a node that joins at the same time, and for a repeated call.
 #[test]
 fn another_node_joins_before_it_has_drawn() {
     let (mut nodes, seen) = drawn(1_500);

@@ -95,8 +95,8 @@ fn a_node_that_does_not_answer() {
     finish(nodes);
 }
 
-/// A row whose number another node is yet to serve is found where that node answers; those of numbers that it has
-/// reserved are no danger.
+/// A row whose number another node is yet to serve is found where that node answers. Rows with
+/// numbers that it has reserved are no danger.
 #[test]
 fn rows_beyond_what_a_node_has_reserved() {
     let mut nodes = three();

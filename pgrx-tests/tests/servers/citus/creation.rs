@@ -12,9 +12,9 @@ fn finish(nodes: Vec<(Cluster, Client)>) {
     nodes.into_iter().for_each(|(cluster, _)| cluster.finish());
 }
 
-/// Promise 1: the sequence is the same on all nodes, and each serves its own numbers. A second call changes nothing; a
-/// node that joins later is refused before, and gets the numbering that the others have by then, not that of a new
-/// sequence.
+/// Promise 1: the sequence is the same on all nodes, and each serves its own numbers. A second call
+/// changes nothing. A node that joins later is refused before, and gets the numbering that the
+/// others have by then, not that of a new sequence.
 #[test]
 fn on_all_nodes_and_on_a_later_one() {
     let mut nodes = three();

@@ -21,8 +21,8 @@ fn refused(nodes: &mut Nodes, group: i32, highest: i32, unserved: &[usize]) {
     }
 }
 
-/// Promise 1: nodes that all have new groups cannot tell each other how a sequence is numbered, as where a new coordinator
-/// has given groups again that it does not know of.
+/// Promise 1: nodes that all have new groups cannot tell each other how a sequence is numbered. So
+/// it is where a new coordinator has given groups again that it does not know of.
 #[test]
 fn nobody_knows_the_numbering() {
     let (mut nodes, mut seen) = drawn(2_000);
@@ -122,8 +122,8 @@ fn fails(client: &mut Client, on: bool) {
     }
 }
 
-/// The nodes are told in the order of their ids, so those that a failure leaves out have higher ids than all that have the
-/// sequence, and the call can be repeated.
+/// The nodes are told in the order of their ids. So those that a failure leaves out have higher ids
+/// than all that have the sequence, and the call can be repeated.
 #[test]
 fn a_call_that_failed_half_way_is_repeated() {
     let mut nodes = three();

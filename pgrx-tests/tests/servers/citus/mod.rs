@@ -1,9 +1,10 @@
-//! On Citus every node calls `hilo_nextval`, so what is right for a single server serves numbers twice. Debian
-//! has no Citus: an extension of that name replaces it here, with the tables that hilo reads and the function that
-//! it calls, which connects to the other clusters with psql.
+//! On Citus every node calls `hilo_nextval`, so what is right for a single server serves numbers
+//! twice. Debian has no Citus, so an extension of that name replaces it here. It has the tables
+//! that hilo reads and the functions that it calls. They connect to the others with psql or dblink.
 
 mod added_again;
 mod alone;
+mod branches;
 mod comparison;
 mod creation;
 mod groups_given_again;
@@ -15,7 +16,8 @@ use hilo_tests::{Client, ClientExt, Cluster, SERVER, assert_unique};
 
 type Nodes = Vec<(Cluster, Client)>;
 
-/// As Citus does, a command's result has one column only, and a change of the group makes all processes forget what they know of its table.
+/// As with Citus, a command's result has one column only. A change of the group makes all processes
+/// forget what they know of its table.
 const STAND_IN: &str = r#"
     SET LOCAL allow_system_table_mods = on;
     CREATE TABLE pg_catalog.pg_dist_local_group (groupid integer);
@@ -53,6 +55,29 @@ const STAND_IN: &str = r#"
         END LOOP;
         DROP TABLE citus_answer;
     END $$;
+    CREATE FUNCTION pg_catalog.citus_run(host text, command text, OUT success boolean, OUT result text) LANGUAGE plpgsql AS $$
+    BEGIN
+        SELECT r INTO result
+          FROM public.dblink(pg_catalog.format('host=%s port=5432 dbname=postgres connect_timeout=2 user=%s', host, current_user), command) AS t (r text);
+        success := true;
+    EXCEPTION WHEN OTHERS THEN
+        success := false;
+        result := 'ERROR:  ' || SQLERRM;
+    END $$;
+    CREATE FUNCTION pg_catalog.run_command_on_coordinator(
+        command text, give_warning_for_connection_errors boolean DEFAULT false,
+        OUT nodeid integer, OUT success boolean, OUT result text
+    ) RETURNS SETOF record LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_dist_node n WHERE n.groupid = 0) THEN
+            RAISE EXCEPTION 'the coordinator is not added to the metadata';
+        END IF;
+        RETURN QUERY SELECT n.nodeid, r.* FROM pg_catalog.pg_dist_node n, pg_catalog.citus_run(n.nodename, command) r WHERE n.groupid = 0;
+    END $$;
+    CREATE FUNCTION pg_catalog.run_command_on_workers(
+        command text, parallel boolean DEFAULT true, OUT nodename text, OUT nodeport integer, OUT success boolean, OUT result text
+    ) RETURNS SETOF record LANGUAGE sql AS
+        'SELECT n.nodename, n.nodeport, r.* FROM pg_catalog.pg_dist_node n, pg_catalog.citus_run(n.nodename, command) r WHERE n.groupid <> 0';
 "#;
 
 /// A server with the extension of that name, which has joined no cluster yet.
@@ -60,13 +85,13 @@ fn server(settings: &[(&str, &str)]) -> (Cluster, Client) {
     install_script("citus.control", "default_version = '0'\n");
     let bindir = SERVER.bindir().display().to_string();
     install_script("citus--0.sql", &STAND_IN.replace("BINDIR", &bindir));
-    let builder = Cluster::builder();
+    let builder = Cluster::builder().own_identity();
     let cluster = settings
         .iter()
         .fold(builder, |builder, (name, value)| builder.config(name, value))
         .start_with_hilo();
     let mut client = cluster.connect("postgres");
-    client.run("CREATE EXTENSION citus SCHEMA public; INSERT INTO pg_catalog.pg_dist_local_group VALUES (0)");
+    client.run("CREATE EXTENSION dblink; CREATE EXTENSION citus SCHEMA public; INSERT INTO pg_catalog.pg_dist_local_group VALUES (0)");
     (cluster, client)
 }
 

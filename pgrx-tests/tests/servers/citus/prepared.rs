@@ -6,8 +6,8 @@ fn cluster() -> Cluster {
     Cluster::builder().config("max_prepared_transactions", "5").start_with_hilo()
 }
 
-/// Promise 1: nothing that memory has of the dropped sequences is served under the same name by the extension that is
-/// created after it, nor by a session that remembers the name.
+/// Promise 1: nothing that memory has of the dropped sequences is served under the same name by the
+/// extension that is created after it. A session that remembers the name does not serve it either.
 #[test]
 fn a_drop_is_committed() {
     for commit_elsewhere in [false, true] {
@@ -66,8 +66,8 @@ fn a_drop_is_rolled_back() {
     cluster.finish();
 }
 
-/// What the new extension has defined in the transaction is in the memory of this session, so that is refused, as after a
-/// drop that a savepoint has taken back.
+/// This session's memory has the definitions that the new extension has made in the transaction. So
+/// that is refused, as after a drop that a savepoint has taken back.
 #[test]
 fn definitions_are_not_prepared() {
     let cluster = cluster();
@@ -193,8 +193,8 @@ fn a_table_is_replaced() {
     cluster.finish();
 }
 
-/// The sequence goes over to the new table, and not to one of its shards or partitions: these are dropped before it, as
-/// where Citus moves a shard to another node.
+/// The sequence goes over to the new table, and not to one of its shards or partitions. These are
+/// dropped before it, as where Citus moves a shard to another node.
 #[test]
 fn no_part_of_the_new_table_gets_it() {
     let (cluster, client) = super::server(&[]);

@@ -86,7 +86,7 @@ impl Drop for Ends<'_> {
 }
 
 /// Writers never stop while the defaults of two tables go from a sequence of Postgres to hilo's,
-/// one after the other, through a kill of the server, and while the old sequence then goes.
+/// one after the other. The server is killed meanwhile, and the old sequence then goes.
 #[test]
 fn a_sequence_is_migrated_while_writers_draw_from_it() {
     let cluster = Cluster::builder().config("max_worker_processes", "20").start_with_hilo();

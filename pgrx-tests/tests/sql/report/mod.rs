@@ -1,5 +1,5 @@
-//! `hilo_report` returns a page that shows a role what the views show it, that anybody can look at, and that nothing in the
-//! database can turn into anything else.
+//! `hilo_report` returns a page that shows a role what the views show it. Anybody can look at it,
+//! and nothing in the database can turn it into anything else.
 
 mod content;
 mod drawn;

@@ -1,7 +1,6 @@
-//! Nothing comes that may not: random statements in two sessions that take turns, on a real
-//! server, compared with a model of what may be returned: which values, in which order, which
-//! errors. `HILO_SEED` changes the starting point, `HILO_FROM` the first case, `HILO_SECONDS` the
-//! duration.
+//! Random statements in two sessions that take turns, on a real server, return no wrong value. A
+//! model says what may be returned: which values, in which order, which errors. `HILO_SEED` changes
+//! the starting point, `HILO_FROM` the first case, `HILO_SECONDS` the duration.
 
 mod expectation;
 mod functions;

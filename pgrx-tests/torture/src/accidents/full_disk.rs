@@ -7,8 +7,8 @@ use fastrand::Rng;
 
 use crate::Torture;
 
-/// Fills the disk, terminates the worker and some of the sessions, and frees the space again; sometimes only
-/// after the next worker has started, or after the server has stopped.
+/// Fills the disk, terminates the worker and some of the sessions, and frees the space again.
+/// Sometimes only after the next worker has started, or after the server has stopped.
 pub fn fill(torture: &Torture, rng: &mut Rng) -> &'static str {
     let Some((database, disk)) = &torture.disk else { return "no disk to fill" };
     let end = |kind: &str, most: i64| {
@@ -25,7 +25,7 @@ pub fn fill(torture: &Torture, rng: &mut Rng) -> &'static str {
         thread::sleep(Duration::from_millis(rng.u64(..100)));
     }
     let what = if rng.u32(..3) == 0 {
-        // What the worker could not write is lost, as in a crash.
+        // Writes that the worker could not make are lost, as in a crash.
         torture.cluster.stop(hilo_tests::Mode::Fast);
         disk.clear();
         torture.cluster.start();

@@ -1,4 +1,5 @@
-//! What happens to the server during a run: one accident at a time. The server is running after each.
+//! The accidents that happen to the server during a run: one at a time. The server is running after
+//! each.
 
 pub mod alterations;
 pub mod databases;
@@ -21,7 +22,7 @@ pub type Accident = fn(&Torture, &mut Rng) -> &'static str;
 /// Accidents with their weights.
 pub type Choices = &'static [(u32, Accident)];
 
-/// What may happen to any server.
+/// The accidents of any server.
 pub const ANYWHERE: Choices = &[
     (4, stops::kill_backend),
     (2, stops::kill_worker),

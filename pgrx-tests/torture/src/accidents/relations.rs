@@ -5,8 +5,8 @@ use postgres::Client;
 
 use crate::Torture;
 
-/// How it may fail: a lock that is not given, a deadlock, a cancel, the end of the server, a full
-/// disk, no memory, a table that has gone with its extension.
+/// How it may fail: a lock that is not given, a deadlock, a cancel, the end of the server, or a
+/// full disk. Memory may be out, or a table has gone with its extension.
 const ALLOWED: [&str; 10] =
     ["55P03", "40P01", "57014", "57P01", "57P03", "42P01", "3F000", "53100", "53200", "42704"];
 
@@ -50,7 +50,7 @@ fn command(client: &mut Client, what: usize) -> Option<String> {
     })
 }
 
-/// What a REINDEX CONCURRENTLY that failed leaves behind.
+/// The index that a failed REINDEX CONCURRENTLY leaves behind.
 fn remove_rests(client: &mut Client) {
     let invalid = "SELECT i.indexrelid::regclass::text FROM pg_index i
         WHERE NOT i.indisvalid AND i.indexrelid::regclass::text LIKE '\\_hilo.%\\_cc%'";

@@ -1,6 +1,6 @@
-//! What may come. A *line* is a numbering of a sequence: none of its values may come twice, and
+//! What may come. A *line* is a numbering of a sequence. None of its values may come twice, and
 //! each session sees them in order, whatever is committed or rolled back. A definition is seen by
-//! others when it is committed; a session that touches one that another session has not yet
+//! others when it is committed. A session that touches one that another session has not yet
 //! committed must wait, here without success.
 //!
 //! Who alters what leaves each number its place draws from the pool meanwhile, as everybody does:

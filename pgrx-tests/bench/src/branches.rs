@@ -1,0 +1,284 @@
+//! A centre and eight branches. Each has two hundred sequences, and clients at a fixed rate; the
+//! links have 100 ms a round trip. Then the centre fails in several ways.
+//!
+//! Beside it, what a call of a branch costs on a server of its own.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::Bench;
+use super::calls::nanoseconds;
+use super::contenders::rotated;
+use hilo_tests::{ClientExt, Cluster, Link, Mode};
+
+const ROUND_TRIP: Duration = Duration::from_millis(100);
+
+/// The work of the branches, and how long it lasts.
+#[derive(Clone, Copy)]
+pub struct Fleet {
+    branches: usize,
+    sequences: u64,
+    /// How often a second each branch draws a number of each sequence.
+    often: u64,
+    reserve_ahead: u64,
+    warm_up: Duration,
+    time: Duration,
+    outage: Duration,
+}
+
+impl Fleet {
+    pub fn full() -> Fleet {
+        Fleet {
+            branches: 8,
+            sequences: 200,
+            often: 25,
+            reserve_ahead: 60,
+            warm_up: Duration::from_secs(80),
+            time: Duration::from_secs(180),
+            outage: Duration::from_secs(30),
+        }
+    }
+
+    pub fn quick() -> Fleet {
+        Fleet {
+            branches: 2,
+            sequences: 10,
+            often: 10,
+            reserve_ahead: 10,
+            warm_up: Duration::from_secs(5),
+            time: Duration::from_secs(2),
+            outage: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The figures of the clients of all branches since they were last read.
+#[derive(Default)]
+struct Seen {
+    over: AtomicBool,
+    numbers: AtomicU64,
+    failed: AtomicU64,
+    /// In microseconds.
+    longest: AtomicU64,
+}
+
+/// Ends the clients, also when a measurement has failed.
+struct Ends<'a>(&'a Seen);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.over.store(true, SeqCst);
+    }
+}
+
+struct Branch {
+    cluster: Cluster,
+    link: Link,
+}
+
+fn branch_of(centre: &Cluster, names: &str, ahead: u64) -> Branch {
+    let link = Link::to(centre);
+    let cluster = Cluster::builder().own_identity().start_with_hilo();
+    cluster.connect("postgres").run(&format!(
+        "CREATE EXTENSION dblink;
+         CREATE SERVER centre FOREIGN DATA WRAPPER dblink_fdw
+             OPTIONS (host '127.0.0.1', port '{}', dbname 'postgres', connect_timeout '3');
+         CREATE USER MAPPING FOR postgres SERVER centre OPTIONS (user 'postgres');
+         SELECT hilo_attach_server(name, 'centre') FROM {names} AS t (name);
+         SELECT hilo_alter(name, reserve_ahead => '{ahead} s') FROM {names} AS t (name)",
+        link.port()
+    ));
+    Branch { cluster, link }
+}
+
+/// Draws one number of each sequence, as often as the load says.
+fn draw(branch: &Cluster, load: &Fleet, seen: &Seen) {
+    let mut client = branch.connect("postgres");
+    client.run("SET hilo.reserve_timeout = '60s'");
+    let all = format!(
+        "SELECT count(hilo_nextval('counter ' || n)) FROM generate_series(1, {}) n",
+        load.sequences
+    );
+    let all = client.prepare(&all).expect("it is prepared");
+    let began = Instant::now();
+    let mut ticks = 0;
+    while !seen.over.load(SeqCst) {
+        if began.elapsed().as_secs_f64() * (load.often as f64) < f64::from(ticks) {
+            thread::sleep(Duration::from_millis(2));
+            continue;
+        }
+        ticks += 1;
+        let before = Instant::now();
+        match client.query_one(&all, &[]) {
+            Ok(_) => seen.numbers.fetch_add(load.sequences, SeqCst),
+            Err(_) => seen.failed.fetch_add(1, SeqCst),
+        };
+        seen.longest.fetch_max(before.elapsed().as_micros() as u64, SeqCst);
+    }
+}
+
+fn waits(branches: &[Branch]) -> f64 {
+    let sum = "SELECT COALESCE(sum(waits), 0)::float8 FROM hilo_stat_sequences";
+    branches.iter().map(|branch| branch.cluster.connect("postgres").one::<f64>(sum)).sum()
+}
+
+/// Transactions that have committed, and requests that were answered.
+fn commits(centre: &Cluster, branches: &[Branch]) -> (f64, f64) {
+    let sql = "SELECT xact_commit::float8 FROM pg_stat_database WHERE datname = 'postgres'";
+    let received = "SELECT COALESCE(sum(received), 0)::float8 FROM hilo_stat_sources";
+    let received =
+        branches.iter().map(|branch| branch.cluster.connect("postgres").one::<f64>(received));
+    (centre.connect("postgres").one(sql), received.sum())
+}
+
+fn signal_all(cluster: &Cluster, what: Signal) {
+    let pids = std::process::Command::new("pgrep")
+        .args(["-P", &cluster.postmaster_pid().to_string()])
+        .output()
+        .expect("pgrep runs");
+    let pids = String::from_utf8_lossy(&pids.stdout).into_owned();
+    let pids = pids.lines().filter_map(|pid| pid.parse().ok());
+    for pid in pids.chain([cluster.postmaster_pid()]) {
+        // Sessions end by themselves meanwhile.
+        let _ = kill(Pid::from_raw(pid), what);
+    }
+}
+
+/// `branches/steady/…` and `branches/FAULT/…`.
+pub fn measure(bench: &mut Bench) {
+    let load = bench.plan.branches;
+    let names = format!(
+        "(SELECT ('counter ' || n)::hilo_sequence FROM generate_series(1, {}) n)",
+        load.sequences
+    );
+    let mut centre = Cluster::builder().config("max_connections", "60").start_with_hilo();
+    centre.connect("postgres").run(&format!("SELECT hilo_create(name) FROM {names} AS t (name)"));
+    let branches: Vec<Branch> = thread::scope(|scope| {
+        let made: Vec<_> = (0..load.branches)
+            .map(|_| scope.spawn(|| branch_of(&centre, &names, load.reserve_ahead)))
+            .collect();
+        made.into_iter().map(|one| one.join().expect("a branch is made")).collect()
+    });
+    let seen = &Seen::default();
+    thread::scope(|scope| {
+        let _ends = Ends(seen);
+        for branch in &branches {
+            scope.spawn(move || draw(&branch.cluster, &load, seen));
+        }
+        thread::sleep(load.warm_up);
+        branches.iter().for_each(|branch| branch.link.set_round_trip(ROUND_TRIP));
+        steady(bench, &load, &centre, &branches, seen);
+        for fault in ["stopped", "killed", "frozen", "promoted"] {
+            read(bench, "", seen, 0.0);
+            let before = waits(&branches);
+            trouble(fault, &load, &mut centre, &branches);
+            thread::sleep(load.outage.min(Duration::from_secs(10)));
+            read(bench, fault, seen, waits(&branches) - before);
+        }
+    });
+    bench.results.say("branches", load.branches.to_string());
+    bench.results.say("sequences of each", load.sequences.to_string());
+    bench.results.say("reserve_ahead", load.reserve_ahead.to_string());
+    bench.results.say("outage of the centre", load.outage.as_secs().to_string());
+}
+
+fn steady(bench: &mut Bench, load: &Fleet, centre: &Cluster, branches: &[Branch], seen: &Seen) {
+    read(bench, "", seen, 0.0);
+    let (waited, (before, received)) = (waits(branches), commits(centre, branches));
+    let began = Instant::now();
+    thread::sleep(load.time);
+    let seconds = began.elapsed().as_secs_f64();
+    let (after, now) = commits(centre, branches);
+    let numbers = seen.numbers.load(SeqCst) as f64;
+    bench.results.push("branches/steady/rate", numbers / seconds);
+    bench.results.push("branches/steady/received", (now - received) / seconds);
+    bench.results.push("branches/steady/commits", (after - before) / seconds);
+    read(bench, "steady", seen, waits(branches) - waited);
+}
+
+/// Keeps what was seen under this name, if it has one, and begins again.
+fn read(bench: &mut Bench, name: &str, seen: &Seen, waits: f64) {
+    let [numbers, failed, longest] =
+        [&seen.numbers, &seen.failed, &seen.longest].map(|figure| figure.swap(0, SeqCst) as f64);
+    if !name.is_empty() {
+        let mut push = |what, value| bench.results.push(format!("branches/{name}/{what}"), value);
+        push("numbers", numbers);
+        push("waits", waits);
+        push("failed", failed);
+        push("longest", longest * 1e-3);
+    }
+}
+
+fn trouble(fault: &str, load: &Fleet, centre: &mut Cluster, branches: &[Branch]) {
+    match fault {
+        "stopped" => {
+            centre.stop(Mode::Fast);
+            thread::sleep(load.outage);
+            centre.start();
+        }
+        "killed" => {
+            centre.kill9_postmaster();
+            centre.start();
+        }
+        "frozen" => {
+            signal_all(centre, Signal::SIGSTOP);
+            thread::sleep(load.outage);
+            signal_all(centre, Signal::SIGCONT);
+        }
+        _ => {
+            let standby = centre.clone_by_base_backup();
+            centre.wait_for_replay(&standby);
+            centre.kill9_postmaster();
+            standby.promote();
+            branches.iter().for_each(|branch| branch.link.lead_to(&standby));
+            *centre = standby;
+        }
+    }
+}
+
+/// `branches/call/WAY`: nanoseconds for a call of a sequence with a source, and of one without. The
+/// latter is measured again while another's source is dead and somebody waits for it.
+pub fn calls(bench: &mut Bench) {
+    let centre = Cluster::builder().start_with_hilo();
+    centre
+        .connect("postgres")
+        .run("SELECT hilo_create(name) FROM unnest('{far,dead}'::text[]) name");
+    let names = "unnest('{far,dead}'::text[])";
+    let Branch { cluster: branch, link } = branch_of(&centre, names, 10);
+    let mut client = branch.connect("postgres");
+    client.run("SELECT hilo_create('own')");
+    let count = bench.plan.calls / 5;
+    let sql =
+        |name| format!("SELECT count(hilo_nextval('{name}')) FROM generate_series(1, {count})");
+    for round in 0..bench.plan.rounds + 3 {
+        for name in rotated(&["own", "far"], round) {
+            let cost = nanoseconds(&mut client, &sql(name), count);
+            if round >= 3 {
+                bench.results.push(format!("branches/call/{name}"), cost);
+            }
+        }
+    }
+    link.freeze(true);
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut waiting = branch.connect("postgres");
+            waiting.run("SET hilo.reserve_timeout = '1s'");
+            while !over.load(SeqCst) {
+                // It fails when nothing is left.
+                let _ = waiting.simple_query("SELECT hilo_nextval('dead')");
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        for _ in 0..bench.plan.rounds {
+            let cost = nanoseconds(&mut client, &sql("own"), count);
+            bench.results.push("branches/call/beside", cost);
+        }
+        over.store(true, SeqCst);
+    });
+    link.freeze(false);
+}

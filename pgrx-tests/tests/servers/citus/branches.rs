@@ -1,0 +1,208 @@
+//! The coordinator is the centre, and the workers are its branches: one numbering for all nodes.
+
+use std::thread;
+
+use hilo_tests::{Client, ClientExt, Cluster, Mode, assert_unique};
+
+use super::{NOTHING, Nodes, found, join_all, join_as, server};
+
+/// A coordinator and two workers.
+fn three() -> Nodes {
+    let mut nodes: Vec<_> = (0..3).map(|_| server(&[("max_worker_processes", "20")])).collect();
+    join_all(&mut nodes);
+    nodes
+}
+
+/// What `hilo_create_on_all_nodes` does: the coordinator first, then the workers.
+fn create(client: &mut Client, arguments: &str) -> Vec<String> {
+    let all = "SELECT action FROM hilo_create_on_all_nodes";
+    client.all(&format!("{all}({arguments}) ORDER BY node <> 'coordinator', action"))
+}
+
+/// Draws on all nodes at the same time.
+fn draw(nodes: &Nodes, count: usize) -> Vec<i64> {
+    let draw = |server: &Cluster| server.connect("postgres").draw("s", count);
+    thread::scope(|scope| {
+        let threads: Vec<_> =
+            nodes.iter().map(|(server, _)| scope.spawn(move || draw(server))).collect();
+        threads.into_iter().flat_map(|one| one.join().expect("a node failed")).collect()
+    })
+}
+
+fn reconnect(nodes: &mut Nodes) {
+    for (server, client) in nodes {
+        *client = server.connect("postgres");
+    }
+}
+
+/// Promise 1: one call makes the branches, and completes a later node, whatever is killed.
+#[test]
+fn all_nodes_serve_one_numbering() {
+    let mut nodes = three();
+    let client = &mut nodes[0].1;
+    assert_eq!(
+        create(client, r#"'s', '{"data_type": "integer", "start_value": 7}'"#),
+        ["create"; 3]
+    );
+    assert_eq!(create(client, "'s'"), ["exists"; 3]);
+    let mut seen = draw(&nodes, 3_000);
+    // No stripes: the values are dense from the start on.
+    assert!(seen.iter().all(|value| (7..1_000_000).contains(value)));
+    nodes[0].0.kill9_postmaster();
+    nodes[0].0.start();
+    nodes[1].0.kill9_postmaster();
+    nodes[1].0.start();
+    nodes[2].0.restart();
+    nodes.push(server(&[]));
+    reconnect(&mut nodes);
+    join_all(&mut nodes);
+    nodes[3].1.refusal("SELECT hilo_nextval('s')").is("42704").hints("hilo_create_on_all_nodes");
+    let complaints = found(&mut nodes[1].1);
+    let lacks = "lacks 1 sequences, such as \"s\"";
+    assert!(complaints.iter().any(|found| found.contains(lacks)), "{complaints:?}");
+    let actions = create(&mut nodes[0].1, "'s'");
+    assert_eq!(actions, ["exists", "create", "exists", "exists"]);
+    seen.extend(draw(&nodes, 3_000));
+    for (_, client) in &mut nodes {
+        assert_eq!(found(client), NOTHING);
+    }
+    assert_unique("s", &seen);
+    super::finish(nodes);
+}
+
+/// Promise 1: numbers are moved at the coordinator alone. A worker refuses it, and says where.
+#[test]
+fn a_worker_neither_begins_nor_moves() {
+    let mut nodes = three();
+    create(&mut nodes[0].1, "'s'");
+    let mut seen = draw(&nodes, 500);
+    let worker = &mut nodes[1].1;
+    for sql in [
+        "SELECT hilo_setval('s', 66560)",
+        "SELECT hilo_advance('s', 66560)",
+        "SELECT hilo_alter('s', restart_with => 66560)",
+    ] {
+        worker.refusal(sql).is("55000").hints("coordinator");
+    }
+    worker.refusal("SELECT hilo_create('own')").is("55000").hints("hilo_create_on_all_nodes");
+    worker.refusal("SELECT hilo_detach('s', 1000000000)").is("55000").hints("coordinator");
+    worker.refusal("SELECT * FROM hilo_create_on_all_nodes('t')").is("55000").hints("coordinator");
+    worker.run("SET hilo.auto_create = on");
+    worker.refusal("SELECT hilo_nextval('t')").is("55000").hints("coordinator");
+    nodes[0].1.refusal("SELECT hilo_attach_server('s', NULL)").is("08006").helps();
+    seen.extend(draw(&nodes, 500));
+    assert_unique("s", &seen);
+    super::finish(nodes);
+}
+
+/// After an import the coordinator is moved, and a second call lets the workers forget their
+/// values. So no node serves an imported one.
+#[test]
+fn workers_follow_a_renumbering() {
+    let mut nodes = three();
+    create(&mut nodes[0].1, "'s'");
+    let before = draw(&nodes, 500);
+    nodes[0].1.run("SELECT hilo_setval('s', 5000000)");
+    for (_, client) in &mut nodes {
+        let complaints = found(client);
+        let earlier = |what: &&String| what.contains("holds of an earlier numbering");
+        assert_eq!(complaints.iter().filter(earlier).count(), 2, "{complaints:?}");
+    }
+    let none = "SELECT count(hilo_nextval('s')) FROM generate_series(1, 10000000)";
+    let refusal = nodes[2].1.refusal(none);
+    refusal.is("55000").says("must be attached to the coordinator of Citus again").helps();
+    assert_eq!(create(&mut nodes[0].1, "'s'"), ["exists", "alter", "alter"]);
+    let after = draw(&nodes, 500);
+    assert!(after.iter().all(|value| *value > 5_000_000), "{after:?}");
+    assert_unique("s", &[before, after].concat());
+    for (_, client) in &mut nodes {
+        assert_eq!(found(client), NOTHING);
+    }
+    super::finish(nodes);
+}
+
+/// Promise 1: a copy of a worker writes off what it finds, so the two serve different values. A
+/// node that is removed gets no more, and goes on where it is added again.
+#[test]
+fn a_copy_of_a_worker_and_one_that_returns() {
+    let mut nodes = three();
+    create(&mut nodes[0].1, "'s'");
+    let mut seen = draw(&nodes, 1_000);
+    let clone = nodes[1].0.clone_by_base_backup();
+    nodes[1].0.wait_for_replay(&clone);
+    clone.promote();
+    let client = clone.connect("postgres");
+    nodes.push((clone, client));
+    join_all(&mut nodes);
+    assert_eq!(create(&mut nodes[0].1, "'s'"), ["exists"; 4]);
+    seen.extend(draw(&nodes, 2_000));
+    let removed = &mut nodes[2].1;
+    removed.run("DELETE FROM pg_catalog.pg_dist_node");
+    seen.extend(removed.draw("s", 1));
+    let all = "SELECT count(hilo_nextval('s')) FROM generate_series(1, 10000000)";
+    removed.refusal(all).says("the coordinator is not added to the metadata").helps();
+    join_as(&mut nodes, &[0, 1, 17, 3]);
+    seen.extend(draw(&nodes, 2_000));
+    assert_unique("s", &seen);
+    super::finish(nodes);
+}
+
+/// What cannot be done on every node is an error that names the node. Nothing is made before all have answered.
+#[test]
+fn a_node_that_cannot() {
+    let mut nodes: Vec<_> = (0..3).map(|_| server(&[])).collect();
+    nodes[2].1.run("SELECT hilo_create('own'); SELECT hilo_nextval('own')");
+    join_all(&mut nodes);
+    nodes[2].1.refusal("SELECT hilo_nextval('own')").is("55000").hints("coordinator");
+    let refusal = nodes[0].1.refusal("SELECT * FROM hilo_create_on_all_nodes('own')");
+    refusal.is("55000").says("on all nodes").details("no branch of the coordinator");
+    let complaints = found(&mut nodes[1].1);
+    assert!(complaints.iter().any(|what| what.contains("does not serve 1 sequences")));
+    nodes[1].0.stop(Mode::Fast);
+    let host = nodes[1].0.socket_directory().display().to_string();
+    let refusal = nodes[0].1.refusal("SELECT * FROM hilo_create_on_all_nodes('s')");
+    refusal.is("55000").details(&host).hints("call it again");
+    let complaints = found(&mut nodes[0].1);
+    assert!(complaints.iter().any(|what| what.contains("could not ask it")), "{complaints:?}");
+    nodes[0].1.refusal("SELECT hilo_nextval('s')").is("42704");
+    nodes[1].0.start();
+    nodes[1].1 = nodes[1].0.connect("postgres");
+    nodes[2].1.run("SELECT hilo_drop('own')");
+    let names = "ARRAY['s', 'own', 's']";
+    assert_eq!(create(&mut nodes[0].1, names), ["create"; 6]);
+    // The owner's grants are the same on every node.
+    nodes[0].1.run("CREATE ROLE reader; SELECT hilo_grant('s', 'reader', 'SELECT')");
+    let refusal = nodes[0].1.refusal("SELECT * FROM hilo_create_on_all_nodes('s')");
+    refusal.is("55000").details("reader");
+    nodes[1..].iter_mut().for_each(|(_, client)| client.run("CREATE ROLE reader"));
+    assert_eq!(create(&mut nodes[0].1, "'s'"), ["exists", "grant", "grant"]);
+    super::finish(nodes);
+}
+
+/// Bad input: a clear error, and nothing is created.
+#[test]
+fn bad_calls() {
+    let mut nodes = three();
+    let client = &mut nodes[0].1;
+    for options in ["[]", "7", r#"{"incremnt": 1}"#, r#"{"increment": 0}"#] {
+        let call = format!("SELECT * FROM hilo_create_on_all_nodes('s', '{options}')");
+        client.refusal(&call).is("22023").helps();
+    }
+    for option in ["ordered", "cycle", "gapless"] {
+        let call =
+            format!(r#"SELECT * FROM hilo_create_on_all_nodes('s', '{{"{option}": true}}')"#);
+        client.refusal(&call).is("0A000").helps();
+    }
+    client.refusal("SELECT * FROM hilo_create_on_all_nodes(NULL)").is("22023").helps();
+    client.refusal("SELECT * FROM hilo_create_on_all_nodes('s', NULL)").is("22023").helps();
+    client.run("BEGIN");
+    client.refusal("SELECT * FROM hilo_create_on_all_nodes('s')").is("25001");
+    client.run("ROLLBACK");
+    client.refusal("SELECT hilo_nextval('s')").is("42704");
+    super::finish(nodes);
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let call = "SELECT * FROM hilo_create_on_all_nodes('s')";
+    client.refusal(call).is("0A000").hints("hilo_node_summary");
+    cluster.finish();
+}

@@ -1,0 +1,178 @@
+//! The accidents of the fleet's servers and of the connections between them. All run after each,
+//! but for those that were retired.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use super::{Fleet, Server};
+use hilo_tests::{ClientExt, Mode, came_true};
+
+/// The most servers at once.
+const MOST: usize = 6;
+/// The first that has neither the numbers of all nor the counters: it may be copied and retired.
+const ORDINARY: usize = 2;
+
+impl Fleet<'_, '_> {
+    pub(super) fn accident(&mut self) -> &'static str {
+        let at = self.rng.usize(..self.running.len());
+        let server = self.running[at].clone();
+        match self.rng.u32(..20) {
+            0..=1 => crash(&server, "client backend", "kill -9 of a backend"),
+            2 => crash(&server, "hilo worker", "kill -9 of the worker"),
+            3..=4 => crash(&server, "hilo source", "kill -9 of a process that asks a source"),
+            5..=6 => {
+                server.cluster.kill9_postmaster();
+                server.cluster.start();
+                "kill -9 of the postmaster"
+            }
+            7 => {
+                server.cluster.stop(Mode::Immediate);
+                server.cluster.start();
+                "immediate stop"
+            }
+            8..=9 => {
+                server.cluster.restart();
+                "fast stop"
+            }
+            10 => terminate(&server, "hilo source", "a process that asks a source terminated"),
+            11 => terminate(&server, "client backend", "session terminated"),
+            12..=13 => self.centre_stands_still(),
+            14..=16 => self.trouble_a_link(),
+            17..=18 => self.copy_a_branch(),
+            _ => self.promote_a_centre(),
+        }
+    }
+
+    fn wait(&mut self, from: u64, to: u64) {
+        thread::sleep(Duration::from_millis(self.rng.u64(from..to)));
+    }
+
+    /// All its processes, so that no connection breaks and none answers.
+    fn centre_stands_still(&mut self) -> &'static str {
+        let cluster = &self.running[0].cluster;
+        let mut client = cluster.connect_when_up("postgres");
+        let mut pids: Vec<i32> = client.all("SELECT pid FROM pg_stat_activity");
+        pids.push(cluster.postmaster_pid());
+        let all = |what| {
+            // Sessions end by themselves meanwhile.
+            pids.iter().for_each(|pid| {
+                let _ = kill(Pid::from_raw(*pid), what);
+            });
+        };
+        all(Signal::SIGSTOP);
+        self.wait(200, 4_000);
+        all(Signal::SIGCONT);
+        "the centre stopped (SIGSTOP) for a while"
+    }
+
+    fn trouble_a_link(&mut self) -> &'static str {
+        let links: Vec<_> = self.running.iter().filter_map(|one| one.link.clone()).collect();
+        let link = &links[self.rng.usize(..links.len())];
+        match self.rng.u32(..3) {
+            0 => {
+                link.freeze(true);
+                self.wait(100, 4_000);
+                link.freeze(false);
+                "a link frozen for a while"
+            }
+            1 => {
+                link.set_round_trip(Duration::from_millis(self.rng.u64(50..700)));
+                self.wait(500, 3_000);
+                link.set_round_trip(Duration::ZERO);
+                "a link slow for a while"
+            }
+            _ => {
+                link.cut();
+                "a link cut"
+            }
+        }
+    }
+
+    /// Both go on, or only the copy does. The copy may lack what came after it.
+    fn copy_a_branch(&mut self) -> &'static str {
+        let at = self.rng.usize(ORDINARY..self.running.len());
+        let original = self.running[at].clone();
+        let copy = original.cluster.clone_by_base_backup();
+        let lags = self.rng.bool();
+        if lags {
+            copy.stop(Mode::Fast);
+        }
+        self.wait(50, 800);
+        let both = self.rng.bool();
+        if !both {
+            self.retire(at);
+        }
+        if lags {
+            copy.start();
+        }
+        copy.promote();
+        let copy = self.server(copy, original.link.clone(), false);
+        copy.is_copied.store(true, SeqCst);
+        original.is_copied.store(true, SeqCst);
+        self.join(copy);
+        if self.running.len() > MOST {
+            self.retire(self.rng.clone().usize(ORDINARY..self.running.len()));
+        }
+        if both { "copy of a branch beside it" } else { "copy of a branch in its place (kill -9)" }
+    }
+
+    /// Killed, and not started again before the end.
+    fn retire(&mut self, at: usize) {
+        let server = self.running.remove(at);
+        server.ended.store(true, SeqCst);
+        server.cluster.kill9_postmaster();
+        self.retired.push(server);
+    }
+
+    /// The standby has nothing of what came after it. The old centre never comes back.
+    fn promote_a_centre(&mut self) -> &'static str {
+        let old = self.running[0].clone();
+        let standby = old.cluster.clone_by_base_backup();
+        standby.stop(Mode::Fast);
+        self.wait(100, 1_500);
+        old.ended.store(true, SeqCst);
+        old.cluster.kill9_postmaster();
+        standby.start();
+        standby.promote();
+        let centre = self.server(standby, None, false);
+        self.join(centre);
+        let centre = self.running.pop().expect("it has joined");
+        self.running[0] = centre;
+        for server in self.running.iter().chain(&self.retired) {
+            if let Some(link) = &server.link {
+                link.lead_to(&self.running[0].cluster);
+            }
+        }
+        "promotion of the centre's standby, which lagged behind (kill -9)"
+    }
+}
+
+fn crash(server: &Arc<Server>, kind: &str, what: &'static str) -> &'static str {
+    let mut witness = server.cluster.connect_when_up("postgres");
+    let pids: Vec<i32> = witness.all(&format!(
+        "SELECT pid FROM pg_stat_activity WHERE backend_type = '{kind}' AND pid <> pg_backend_pid()
+          ORDER BY random() LIMIT 1"
+    ));
+    let Some(&pid) = pids.first() else { return "nothing to kill" };
+    if kill(Pid::from_raw(pid), Signal::SIGKILL).is_err() {
+        return "nothing to kill";
+    }
+    // It may have ended by itself: then the signal came too late.
+    let noticed = came_true(Duration::from_secs(5), || witness.simple_query("SELECT 1").is_err());
+    server.cluster.connect_when_up("postgres");
+    if noticed { what } else { "nothing to kill" }
+}
+
+fn terminate(server: &Arc<Server>, kind: &str, what: &'static str) -> &'static str {
+    let told: i64 = server.cluster.connect_when_up("postgres").one(&format!(
+        "SELECT count(pg_terminate_backend(pid)) FROM (
+             SELECT pid FROM pg_stat_activity WHERE backend_type = '{kind}'
+                AND pid <> pg_backend_pid() ORDER BY random() LIMIT 1) p"
+    ));
+    if told == 0 { "no process to signal" } else { what }
+}

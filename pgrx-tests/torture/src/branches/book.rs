@@ -1,0 +1,113 @@
+//! The values that the clients of all servers have seen, by sequence.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+
+use crate::bits::Bits;
+use crate::figures::{Figures, add};
+
+/// hilo.max_slice_size.
+const SLICE: u64 = 256;
+
+/// A sequence that all servers draw from, or one that takes its values from a counter.
+pub struct Line {
+    pub name: &'static str,
+    pub start: i64,
+    pub increment: i64,
+    options: &'static str,
+    pub seen: Mutex<Bits>,
+}
+
+/// The values of a sequence that the clients of one server had.
+#[derive(Default)]
+pub struct Share {
+    pub seen: Mutex<Bits>,
+    /// The most values that statements with a lost result can have drawn.
+    pub lost: AtomicU64,
+}
+
+pub struct Book {
+    pub lines: Vec<Line>,
+    pub figures: Arc<Figures>,
+    /// Whether all writers are to end.
+    pub over: AtomicBool,
+}
+
+/// Ends the writers, also when the scene has failed.
+pub struct Ends<'a>(pub &'a Book);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.over.store(true, SeqCst);
+    }
+}
+
+/// How many of the lines the centre has; the others are `CORE` and `TABLE`.
+const SHARED: usize = 3;
+/// The line of a sequence of Postgres.
+pub const CORE: usize = 3;
+/// The line of a mapper's table.
+pub const TABLE: usize = 4;
+
+impl Line {
+    /// Which number of the sequence this value is.
+    pub fn place(&self, value: i64) -> Option<i64> {
+        let distance = value - self.start;
+        (distance % self.increment == 0).then(|| distance / self.increment)
+    }
+
+    pub fn create(&self) -> String {
+        format!(
+            "SELECT hilo_create('{}', start_value => {}, increment => {}{})",
+            self.name, self.start, self.increment, self.options
+        )
+    }
+}
+
+impl Book {
+    pub fn new(figures: Arc<Figures>) -> Book {
+        let line = |name, start, increment, options| Line {
+            name,
+            start,
+            increment,
+            options,
+            seen: Mutex::default(),
+        };
+        let lines = vec![
+            line("orders", 100, 1, ""),
+            line("bills", -5, -3, ""),
+            line("items", 1, 2, ", block_size => 50"),
+            line("notes", 1, 1, ""),
+            line("Order", 1, 1, ""),
+        ];
+        Book { lines, figures, over: AtomicBool::new(false) }
+    }
+
+    pub fn shared(&self) -> impl Iterator<Item = &Line> {
+        self.lines[..SHARED].iter()
+    }
+
+    /// Records what a client has seen: no other may have seen it, on any server.
+    pub fn saw(&self, number: usize, share: &Share, values: impl Iterator<Item = i64>) {
+        let line = &self.lines[number];
+        let (mut all, mut here) = (line.seen.lock().unwrap(), share.seen.lock().unwrap());
+        for value in values {
+            add(&self.figures.values, 1);
+            let Some(place) = line.place(value) else {
+                self.figures.wrong(format!("{}: {value} is no value of it", line.name));
+                continue;
+            };
+            if !all.insert(place) {
+                add(&self.figures.duplicates, 1);
+                self.figures.wrong(format!("{}: {value} twice", line.name));
+            }
+            here.insert(place);
+        }
+    }
+
+    /// A statement that may have drawn `count` values, and a slice beyond them, did not say which.
+    pub fn lost(&self, share: &Share, count: u64) {
+        add(&self.figures.lost_statements, 1);
+        share.lost.fetch_add(count + SLICE, SeqCst);
+    }
+}

@@ -1,0 +1,106 @@
+//! Clients of one server: they draw in several ways, and connect again when it is back.
+
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+use std::time::Duration;
+
+use fastrand::Rng;
+use postgres::{Client, Error};
+
+use super::Server;
+use super::book::{Book, CORE, TABLE};
+use crate::figures::add;
+
+/// The values of a block of the mapper's.
+const BLOCK: i64 = 10;
+
+/// A sequence of Postgres and the table of Marten, each with a sequence of hilo's beside it.
+pub const COUNTERS: &str = "
+    CREATE SEQUENCE notes_seq;
+    SELECT hilo_attach('notes', 'notes_seq');
+    CREATE TABLE mt_hilo (entity_name varchar PRIMARY KEY, hi_value bigint DEFAULT 0);
+    CREATE FUNCTION mt_get_next_hi(entity varchar) RETURNS integer LANGUAGE sql AS $$
+        INSERT INTO mt_hilo AS t VALUES (entity, 0)
+            ON CONFLICT (entity_name) DO UPDATE SET hi_value = t.hi_value + 1
+         RETURNING hi_value::integer $$;
+    SELECT hilo_create('Order', block_size => 10);
+    SELECT hilo_attach('Order', 'mt_hilo', 'marten', 'Order')";
+
+/// Draws until the server's writers are to end.
+pub fn run(server: &Server, book: &Book, batch: i64, mut rng: Rng) {
+    let is_over = || book.over.load(SeqCst) || server.ended.load(SeqCst);
+    while !is_over() {
+        let Ok(mut client) = server.cluster.try_connect("postgres", "postgres") else {
+            thread::sleep(Duration::from_millis(20));
+            continue;
+        };
+        add(&book.figures.sessions, 1);
+        while !is_over() {
+            if !step(server, book, &mut client, batch, &mut rng) {
+                break;
+            }
+            thread::sleep(Duration::from_micros(rng.u64(..4_000)));
+        }
+    }
+}
+
+/// One statement; returns whether the connection lasts.
+fn step(server: &Server, book: &Book, client: &mut Client, batch: i64, rng: &mut Rng) -> bool {
+    let lines = if server.has_counters { book.lines.len() } else { CORE };
+    let number = rng.usize(..lines);
+    let count = 1 + rng.i64(0..batch) * rng.i64(0..10) / 10;
+    let (share, name) = (&server.share[number], book.lines[number].name);
+    add(&book.figures.statements, 1);
+    let (drawn, count) = match (number, rng.u32(..20)) {
+        (CORE, ..10) => (draw(client, &format!("nextval('{name}_seq')"), count), count),
+        (TABLE, ..10) => (next_block(client), BLOCK),
+        (_, 19) => (lease(client, name, count), count),
+        (_, 18) => {
+            add(&book.figures.transactions_rolled_back, 1);
+            (draw_and_roll_back(client, name, count), count)
+        }
+        _ => (draw(client, &format!("hilo_nextval('{name}')"), count), count),
+    };
+    match drawn {
+        Ok(values) => {
+            book.saw(number, share, values.into_iter());
+            true
+        }
+        Err(error) => {
+            book.lost(share, count as u64);
+            if let Some(report) = error.as_db_error() {
+                book.figures.refused(report.code().code());
+            }
+            // A failure inside a transaction leaves that open.
+            !client.is_closed() && client.batch_execute("ROLLBACK").is_ok()
+        }
+    }
+}
+
+fn draw(client: &mut Client, call: &str, count: i64) -> Result<Vec<i64>, Error> {
+    let sql = format!("SELECT {call} FROM generate_series(1, {count})");
+    Ok(client.query(&sql, &[])?.iter().map(|row| row.get(0)).collect())
+}
+
+fn draw_and_roll_back(client: &mut Client, name: &str, count: i64) -> Result<Vec<i64>, Error> {
+    client.batch_execute("BEGIN")?;
+    let values = draw(client, &format!("hilo_nextval('{name}')"), count)?;
+    client.batch_execute("ROLLBACK")?;
+    Ok(values)
+}
+
+/// The holder of a lease has all its values, and keeps them.
+fn lease(client: &mut Client, name: &str, count: i64) -> Result<Vec<i64>, Error> {
+    let sql =
+        format!("SELECT first, increment, count FROM hilo_lease('{name}', {count}, 'torture')");
+    let row = client.query_one(&sql, &[])?;
+    let (first, increment, count): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
+    Ok((0..count).map(|at| first + at * increment).collect())
+}
+
+/// The statements of Marten, and the values that it then takes for its own.
+fn next_block(client: &mut Client) -> Result<Vec<i64>, Error> {
+    let row = client.query_one("SELECT mt_get_next_hi($1)", &[&"Order"])?;
+    let hi = i64::from(row.get::<_, i32>(0));
+    Ok((hi * BLOCK + 1..=(hi + 1) * BLOCK).collect())
+}
