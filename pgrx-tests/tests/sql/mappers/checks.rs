@@ -49,19 +49,22 @@ fn a_counter_behind_the_rows_is_found_and_mended() {
         [("core", 1, 1), ("efcore", 20, 1), ("hibernate", 20, 1), ("hibernate-hilo", 1, 20)]
     {
         let mut client = cluster.connect("postgres");
+        // Names of its own: what is dropped beside it, its source may be drawing from.
+        client.run(&format!("CREATE SCHEMA \"{mapper}\"; SET search_path = \"{mapper}\", public"));
         client.run(&format!(
-            "DROP TABLE IF EXISTS t; SELECT hilo_drop('s', if_exists => true);
-             DROP SEQUENCE IF EXISTS counter;
-             CREATE SEQUENCE counter INCREMENT BY {increment};
-             SELECT hilo_create('s', block_size => 20);
-             SELECT hilo_attach('s', 'counter', '{mapper}');
-             CREATE TABLE t (id bigint PRIMARY KEY DEFAULT hilo_nextval('s'))"
+            "CREATE SEQUENCE counter INCREMENT BY {increment};
+             SELECT hilo_create('{mapper}', block_size => 20);
+             SELECT hilo_attach('{mapper}', 'counter', '{mapper}');
+             CREATE TABLE t (id bigint PRIMARY KEY DEFAULT hilo_nextval('{mapper}'))"
         ));
         client.run(&format!(
             "INSERT INTO t SELECT FROM generate_series(1, 30);
              INSERT INTO t SELECT nextval('counter') * {per_number} FROM generate_series(1, 9)"
         ));
-        let says = "its value % is yet to come from public.counter%";
+        let says = format!(
+            "its value % is yet to come from %, the counter of hilo sequence \"{mapper}\"%"
+        );
+        let says = says.as_str();
         assert_eq!(finding(&mut client, says), None, "{mapper}");
         client.run("INSERT INTO t VALUES (777777)");
         let (_, fix) = finding(&mut client, says).expect(says);
