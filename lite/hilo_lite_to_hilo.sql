@@ -30,7 +30,8 @@ CREATE TEMP TABLE lite_home ON COMMIT DROP AS
 CREATE TEMP TABLE lite_function ON COMMIT DROP AS
     SELECT DISTINCT p.oid::regprocedure AS function
       FROM pg_temp.lite_home h
-      JOIN pg_proc p ON p.pronamespace = h.schema AND p.proowner = h.owner AND p.proname LIKE 'hilo\_%'
+      JOIN pg_proc p ON p.pronamespace = h.schema AND p.proowner = h.owner
+                    AND p.proname LIKE 'hilo\_%'
       JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
      WHERE d.refobjid IN (
         SELECT h.domain UNION ALL SELECT oid FROM pg_proc WHERE pronamespace = '_hilo'::regnamespace
@@ -49,7 +50,8 @@ UPDATE pg_temp.lite_sequence s SET base = CASE WHEN s.increment > 0 THEN r.low E
                         UNION ALL SELECT l.first_value FROM pg_temp.lite_lease l
                          WHERE l.sequence = q.id AND l.epoch = q.epoch
                         UNION ALL SELECT q.next_value - q.increment * greatest(trunc(
-                            (q.next_value - q.start_value) / q.increment), 0) WHERE NOT q.cycle) AS x (v)
+                            (q.next_value - q.start_value) / q.increment), 0)
+                         WHERE NOT q.cycle) AS x (v)
          GROUP BY q.id) AS r
  WHERE r.id = s.id;
 
@@ -74,20 +76,22 @@ BEGIN
     ELSE
         EXECUTE format('DROP FUNCTION %s, _hilo.frame',
                        (SELECT string_agg(function::text, ', ') FROM pg_temp.lite_function));
-        EXECUTE format('DROP VIEW %1$s.hilo_leases, %1$s.hilo_gaps, %1$s.hilo_sequences', home.schema);
+        EXECUTE format('DROP VIEW %1$s.hilo_leases, %1$s.hilo_gaps, %1$s.hilo_sequences',
+                       home.schema);
         DROP SCHEMA _hilo CASCADE;
         EXECUTE format('DROP DOMAIN %s.hilo_sequence', home.schema);
     END IF;
     EXECUTE format('CREATE EXTENSION hilo SCHEMA %s', home.schema);
 END $$;
 
-INSERT INTO _hilo.sequence (id, name, data_type, start_value, increment, min_value, max_value, cycle,
-                            ordered, block_size, slice_size, key_format, owner, created_at, gapless)
-SELECT id, name, data_type, start_value, increment, min_value, max_value, cycle, ordered, block_size,
-       slice_size, key_format, owner::text::hilo.role, now(), gapless
+INSERT INTO _hilo.sequence (id, name, data_type, start_value, increment, min_value, max_value,
+                            cycle, ordered, block_size, slice_size, key_format, owner, created_at,
+                            gapless)
+SELECT id, name, data_type, start_value, increment, min_value, max_value, cycle, ordered,
+       block_size, slice_size, key_format, owner::text::hilo.role, now(), gapless
   FROM pg_temp.lite_sequence;
-INSERT INTO _hilo.position (sequence, node, epoch, base, next_index, settled_index, incarnation, nodes,
-                            stripe, system_id, timeline)
+INSERT INTO _hilo.position (sequence, node, epoch, base, next_index, settled_index, incarnation,
+                            nodes, stripe, system_id, timeline)
 SELECT id, 0, epoch + 1, base, i, i, 0, 1,
        greatest(1024 / greatest(block_size, 1), 1) * greatest(block_size, 1), 0, 0
   FROM pg_temp.lite_sequence, LATERAL (SELECT (next_value - base) / increment) AS x (i);
@@ -99,12 +103,12 @@ SELECT u.sequence, 0, s.epoch + 1, i, i + u.count
 INSERT INTO _hilo.gap (sequence, node, first_value, last_value, count, reason, recorded_at)
 SELECT sequence, 0, first_value, last_value, count, reason, recorded_at
   FROM pg_temp.lite_unused WHERE reason <> 'free';
-INSERT INTO _hilo.lease (lease, sequence, node, epoch, first_index, end_index, next_index, first_value,
-                         last_value, increment, holder, role, client_addr, leased_at, expires_at,
-                         due_at, system_id, timeline, passed)
-SELECT l.lease, l.sequence, 0, l.epoch + 1, i, i + l.count, i, l.first_value, l.last_value, l.increment,
-       l.holder, l.role::text::hilo.role, l.client_addr, l.leased_at, l.expires_at, l.expires_at, 0, 0,
-       false
+INSERT INTO _hilo.lease (lease, sequence, node, epoch, first_index, end_index, next_index,
+                         first_value, last_value, increment, holder, role, client_addr, leased_at,
+                         expires_at, due_at, system_id, timeline, passed)
+SELECT l.lease, l.sequence, 0, l.epoch + 1, i, i + l.count, i, l.first_value, l.last_value,
+       l.increment, l.holder, l.role::text::hilo.role, l.client_addr, l.leased_at, l.expires_at,
+       l.expires_at, 0, 0, false
   FROM pg_temp.lite_lease l JOIN pg_temp.lite_sequence s ON s.id = l.sequence,
        LATERAL (SELECT CASE WHEN l.epoch = s.epoch
                             THEN ((l.first_value::numeric - s.base) / s.increment)::bigint
@@ -121,7 +125,8 @@ BEGIN
     FOR d IN SELECT * FROM pg_temp.lite_default LOOP
         EXECUTE format('ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s', d.relation, d.attname,
                        -- The name is a constant, so that hilo sees which sequence a column uses.
-                       regexp_replace(d.expression, '\(''((?:[^'']|'''')*)''::text\)::\S*hilo_sequence',
+                       regexp_replace(d.expression,
+                                      '\(''((?:[^'']|'''')*)''::text\)::\S*hilo_sequence',
                                       '''\1'''));
     END LOOP;
 END $$;

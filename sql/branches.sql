@@ -1,15 +1,21 @@
 -- Branches: sequences that get their values from the hilo of another server, through dblink, or through Citus from its
 -- coordinator.
 
--- The connection stays open for the next query of this process. A query is sent and then looked after, because a call
--- that waits inside libpq hears no cancel and no shutdown.
-CREATE FUNCTION hilo.remote(server name, query text, refused_is_null boolean DEFAULT false) RETURNS jsonb
+-- The connection of a source stays open for its next query. A query is sent and then looked after,
+-- because a call that waits inside libpq hears no cancel and no shutdown.
+CREATE FUNCTION hilo.remote(server name, query text, of_source boolean DEFAULT false) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $remote$
 DECLARE
-    dblink CONSTANT text := (SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e
-                               JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'dblink');
-    connection CONSTANT text := pg_catalog.concat_ws(' ', 'hilo', session_user, current_user, server);
+    dblink CONSTANT text := (
+        SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e
+          JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'dblink');
+    result CONSTANT text := pg_catalog.format(
+        'SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink);
+    disconnect CONSTANT text := pg_catalog.format(
+        'SELECT %s.dblink_disconnect($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink);
+    connection CONSTANT text := pg_catalog.concat_ws(
+        ' ', 'hilo', session_user, current_user, server);
     deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() + '10 s'::interval;
     is_open boolean;
     found boolean;
@@ -24,7 +30,7 @@ BEGIN
            INTO found, message USING query;
         IF found THEN
             RETURN nullif(message, '')::jsonb;
-        ELSIF refused_is_null AND message LIKE '% request ________-____-____-____-____________ has been made before%' THEN
+        ELSIF of_source AND message LIKE '% request ________-____-____-____-____________ has been made before%' THEN
             RETURN NULL;
         END IF;
         RAISE connection_failure USING
@@ -35,50 +41,60 @@ BEGIN
             HINT = 'A superuser can install it: CREATE EXTENSION dblink.';
     END IF;
     LOOP
-        EXECUTE pg_catalog.format('SELECT coalesce($1 = ANY (%s.dblink_get_connections()), false)', dblink)
+        EXECUTE pg_catalog.format(
+            'SELECT coalesce($1 = ANY (%s.dblink_get_connections()), false)', dblink)
            INTO is_open USING connection;
         BEGIN
             IF NOT is_open THEN
-                EXECUTE pg_catalog.format('SELECT %s.dblink_connect($1, $2)', dblink) USING connection, server::text;
-                EXECUTE pg_catalog.format('SELECT %s.dblink_exec($1, $2)', dblink) USING connection,
-                    'SET search_path = pg_catalog, pg_temp; SET default_transaction_isolation = ''read committed''; '
-                    'SET client_min_messages = error';
+                EXECUTE pg_catalog.format('SELECT %s.dblink_connect($1, $2)', dblink)
+                  USING connection, server::text;
+                EXECUTE pg_catalog.format('SELECT %s.dblink_exec($1, $2)', dblink)
+                  USING connection, 'SET search_path = pg_catalog, pg_temp; '
+                                    'SET default_transaction_isolation = ''read committed''; '
+                                    'SET client_min_messages = error';
             END IF;
-            EXECUTE pg_catalog.format('SELECT %s.dblink_send_query($1, $2) = 1', dblink) INTO found USING connection, query;
+            EXECUTE pg_catalog.format('SELECT %s.dblink_send_query($1, $2) = 1', dblink)
+               INTO found USING connection, query;
             IF NOT found THEN
                 RAISE connection_failure USING MESSAGE = 'could not send a query to the server';
             END IF;
             LOOP
-                EXECUTE pg_catalog.format('SELECT %s.dblink_is_busy($1) = 0', dblink) INTO found USING connection;
+                EXECUTE pg_catalog.format('SELECT %s.dblink_is_busy($1) = 0', dblink)
+                   INTO found USING connection;
                 EXIT WHEN found;
                 IF pg_catalog.clock_timestamp() > deadline THEN
-                    RAISE query_canceled USING MESSAGE = pg_catalog.format('server "%s" did not answer within 10 seconds', server);
+                    RAISE query_canceled USING MESSAGE = pg_catalog.format(
+                        'server "%s" did not answer within 10 seconds', server);
                 END IF;
                 PERFORM pg_catalog.pg_sleep(0.001);
             END LOOP;
-            EXECUTE pg_catalog.format('SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink) INTO answer USING connection;
+            EXECUTE result INTO answer USING connection;
             -- The end of the results, after which the connection takes the next query.
-            EXECUTE pg_catalog.format('SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink) INTO more USING connection;
+            EXECUTE result INTO more USING connection;
+            IF NOT of_source THEN
+                EXECUTE disconnect USING connection;
+            END IF;
             RETURN answer;
         EXCEPTION WHEN query_canceled OR OTHERS THEN
-            GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
-                                    hint = PG_EXCEPTION_HINT;
+            GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
+                detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
         END;
-        EXECUTE pg_catalog.format('SELECT %s.dblink_disconnect($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink)
-            USING connection;
-        IF state = '42710' AND refused_is_null THEN
+        EXECUTE disconnect USING connection;
+        IF state = '42710' AND of_source THEN
             RETURN NULL;
         END IF;
         -- A connection that had been open may be one to a server that was restarted since.
         EXIT WHEN NOT is_open OR state !~ '^(08|57P)';
     END LOOP;
     RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, DETAIL = detail,
-        HINT = coalesce(nullif(hint, ''), pg_catalog.format('Look whether server "%s" answers, and its user mapping.', server));
+        HINT = coalesce(nullif(hint, ''), pg_catalog.format(
+            'Look whether server "%s" answers, and its user mapping.', server));
 END;
 $remote$;
 COMMENT ON FUNCTION hilo.remote(name, text, boolean) IS
-    'Runs a query on a foreign server, or null: the coordinator of Citus. Returns the first column of its first row; null: '
-    'it has none';
+    'Runs a query on a foreign server, or null: the coordinator of Citus. Returns the first column '
+    'of its first row; null: it has none. of_source: the connection stays, and the error that a name '
+    'is taken is null too';
 
 CREATE FUNCTION hilo.refuse(message text, hint text) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -92,22 +108,36 @@ COMMENT ON FUNCTION hilo.refuse(text, text) IS 'Fails with 55000';
 CREATE FUNCTION hilo.remote_sequence(server name, remote_name text) RETURNS jsonb
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-    SELECT CASE WHEN r.found @> '{"cycle": false, "ordered": false, "gapless": false}'::jsonb AND r.found ? 'numbering'::text
+    SELECT CASE WHEN r.found @> '{"cycle": false, "ordered": false, "gapless": false}'::jsonb
+                     AND r.found ? 'numbering'::text
                 THEN r.found
-                ELSE hilo.refuse(pg_catalog.format('hilo sequence "%s" on server "%s" cannot have branches', $2, $1),
-                                 'It must be of version 0.4.0 or later, and may neither cycle nor be ordered or gapless.') END
+                ELSE hilo.refuse(
+                    pg_catalog.format(
+                        'hilo sequence "%s" on server "%s" cannot have branches', $2, $1),
+                    'It must be of version 0.4.0 or later, and may neither cycle nor be ordered '
+                    'or gapless.') END
       FROM (SELECT coalesce(
                        hilo.remote($1, pg_catalog.format(
-                           'SELECT pg_catalog.to_jsonb(q) || pg_catalog.jsonb_build_object(''schema'', %L) '
-                           'FROM %I.hilo_sequences q WHERE q.name = %L', n.place #>> '{}', n.place #>> '{}', $2)),
-                       hilo.refuse(pg_catalog.format('there is no hilo sequence "%s" on server "%s"', $2, $1),
-                                   'Create it there, and grant UPDATE on it to the role of the user mapping.')) AS found
+                           'SELECT pg_catalog.to_jsonb(q) '
+                           '|| pg_catalog.jsonb_build_object(''schema'', %L) '
+                           'FROM %I.hilo_sequences q WHERE q.name = %L',
+                           n.place #>> '{}', n.place #>> '{}', $2)),
+                       hilo.refuse(
+                           pg_catalog.format(
+                               'there is no hilo sequence "%s" on server "%s"', $2, $1),
+                           'Create it there, and grant UPDATE on it to the role of the user '
+                           'mapping.')) AS found
               FROM (SELECT coalesce(
-                               hilo.remote($1, 'SELECT pg_catalog.to_jsonb(n.nspname) FROM pg_catalog.pg_extension e '
-                                               'JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace '
-                                               'WHERE e.extname = ''hilo'''),
-                               hilo.refuse(pg_catalog.format('extension hilo is not installed on server "%s"', $1),
-                                           'The foreign server names the database: look at its option dbname.'))
+                               hilo.remote($1,
+                                   'SELECT pg_catalog.to_jsonb(n.nspname) '
+                                   'FROM pg_catalog.pg_extension e '
+                                   'JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace '
+                                   'WHERE e.extname = ''hilo'''),
+                               hilo.refuse(
+                                   pg_catalog.format(
+                                       'extension hilo is not installed on server "%s"', $1),
+                                   'The foreign server names the database: look at its option '
+                                   'dbname.'))
                    ) n (place)) r;
 END;
 COMMENT ON FUNCTION hilo.remote_sequence(name, text) IS
@@ -117,19 +147,24 @@ COMMENT ON FUNCTION hilo.remote_sequence(name, text) IS
 -- is what was asked for so far, then the version (7) and the attempt.
 CREATE FUNCTION hilo.remote_request(asked bigint, attempt integer, request uuid) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN (pg_catalog.lpad(pg_catalog.to_hex(asked & 281474976710655::bigint), 12, '0') || '700' || attempt::text
+    RETURN (pg_catalog.lpad(pg_catalog.to_hex(asked & 281474976710655::bigint), 12, '0')
+            || '700' || attempt::text
             || pg_catalog.substr(pg_catalog.replace(request::text, '-', ''), 17))::uuid;
-COMMENT ON FUNCTION hilo.remote_request(bigint, integer, uuid) IS 'Returns the uuid by which a request is known at the centre';
+COMMENT ON FUNCTION hilo.remote_request(bigint, integer, uuid) IS
+    'Returns the uuid by which a request is known at the centre';
 
 -- This server and the sequence. Copies of it on the same timeline differ in what each request begins
 -- with.
 CREATE FUNCTION hilo.receiver(sequence bigint) RETURNS text
     LANGUAGE sql VOLATILE PARALLEL SAFE
-    RETURN pg_catalog.concat_ws('/', 'branch', (SELECT c.system_identifier FROM pg_catalog.pg_control_system() c),
-                                pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8),
-                                (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()),
-                                sequence);
-COMMENT ON FUNCTION hilo.receiver(bigint) IS 'Returns the name by which a centre knows a sequence of this server';
+    RETURN (SELECT pg_catalog.concat_ws(
+                       '/', 'branch', c.system_identifier, pg_catalog.substr(
+                           pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8),
+                       d.oid, sequence)
+              FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d
+             WHERE d.datname = pg_catalog.current_database());
+COMMENT ON FUNCTION hilo.receiver(bigint) IS
+    'Returns the name by which a centre knows a sequence of this server';
 
 CREATE FUNCTION hilo_ask_server(
     server name, name text, n bigint, request uuid,
@@ -229,16 +264,6 @@ COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
     'and gets no more, until it is attached again; what it then holds becomes a gap. Requires ownership of the sequence, and USAGE '
     'on the foreign server. Errors: as for hilo_create and hilo_alter, 55000 without dblink, or if '
     'the sequence there does not exist, cycles, is ordered or gapless; those of dblink.';
-
-CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE
-    RETURN hilo.detach($1, $2);
-COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
-    'Takes the source of a sequence away: its numbers are its own from now on. Returns start, the '
-    'first value that it then serves, which must lie where nobody else serves values. What it '
-    'holds and has not served becomes a gap. Requires ownership of the sequence. Errors: those of '
-    'hilo_alter, 22023 if start is null, 55000 if start is not beyond what the sequence may have '
-    'served, or if it has no source.';
 
 -- Each step is committed elsewhere, so each node has what the next step reads. source: that of a branch, with
 -- '{name}' and '{numbering}'. The body runs as the caller, who has no USAGE of schema hilo.

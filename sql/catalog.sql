@@ -299,7 +299,8 @@ COMMENT ON COLUMN _hilo.source.last_error_at IS 'Time of the last failure';
 COMMENT ON COLUMN _hilo.source.database IS
     'Database that the row is of, by which a copy made from a template is recognized';
 COMMENT ON COLUMN _hilo.source.receiver IS
-    'Random number that no copy of the server shares: the first eight digits of each request';
+    'Random number that a copy which was promoted or restored does not share: the first eight digits '
+    'of each request';
 
 CREATE TABLE _hilo.privilege (
     sequence bigint NOT NULL,

@@ -68,6 +68,39 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          CROSS JOIN LATERAL (
              VALUES (c.relname::text), (pg_catalog.format('%s.%s', n.nspname, c.relname))) AS v (name)
           JOIN readable r ON r.name = v.name
+    ), source AS MATERIALIZED (
+        -- hilo_attach has written these. Only who may act as the owner sees a query.
+        SELECT q.name, w.part[1] AS client, m.first, w.part[2]::bigint AS size,
+               COALESCE(pg_catalog.substring(q.source, 'pg_sequence_last_value\((.+?)::regclass\);'),
+                        NULLIF(pg_catalog.concat_ws(
+                            ' ', pg_catalog.substring(q.source, '(?:UPDATE|INSERT INTO) (.+?) (?:SET next_|AS t \()'),
+                            pg_catalog.substring(q.source, 'sequence_name = (.+?) RETURNING '),
+                            pg_catalog.substring(q.source, 'VALUES \((.+?), \(\$2')), '')) AS key
+          FROM hilo_stat_sources q
+         CROSS JOIN LATERAL (SELECT pg_catalog.regexp_match(
+                                 q.source, '^/\* ([a-z-]+) of (-?[0-9]{1,18}) \*/') AS part) w
+          JOIN hilo.mappers() m ON m.client = w.part[1]
+    ), counter AS MATERIALIZED (
+        SELECT r.name, r.client, r.size, v.name AS object, o.seqincrement, o.seqcycle, o.seqcache,
+               CASE WHEN m.origin IS NULL THEN r.size ELSE 1::bigint END AS increment,
+               -- A counter of blocks has not come to this value, or of values.
+               CASE WHEN m.origin IS NULL THEN l.last + r.size ELSE (l.last + 1::bigint) * r.size END AS reached,
+               CASE WHEN m.origin IS NULL THEN 1::bigint ELSE r.size END AS per_number, f.owns
+          FROM source r
+          JOIN hilo.mappers() m ON m.client = r.client
+          JOIN (SELECT p.oid, pg_catalog.format('%I.%I', n.nspname, p.relname) AS name, p.relowner
+                  FROM pg_catalog.pg_class p JOIN pg_catalog.pg_namespace n ON n.oid = p.relnamespace
+                 WHERE p.relkind = 'S') v ON pg_catalog.quote_literal(v.name) = r.key
+          JOIN pg_catalog.pg_sequence o ON o.seqrelid = v.oid
+          JOIN readable q ON q.name = r.name
+         -- A fix does nothing for the owner of the sequence that he may not do himself.
+         CROSS JOIN LATERAL (
+             SELECT CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_authid a WHERE a.oid = q.owner::oid)
+                         THEN pg_catalog.pg_has_role(q.owner::oid, v.relowner, 'USAGE') ELSE false END AS owns) f
+         CROSS JOIN LATERAL (
+             SELECT CASE WHEN pg_catalog.has_sequence_privilege(v.oid, 'USAGE, SELECT')
+                         THEN COALESCE(pg_catalog.pg_sequence_last_value(v.oid::pg_catalog.regclass),
+                                       o.seqstart - o.seqincrement) END AS last) l
     ), slot AS MATERIALIZED (
         SELECT t.sequence, t.rate, t.errors, t.last_error, t.last_error_at,
                t.in_slices + t.in_current + t.in_standby + t.in_returned AS ready
@@ -78,7 +111,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
         -- The columns that concern the caller: each that it has a privilege on, and all for those who may read
         -- everything. known: it may know of the column; readable: it may read all rows.
         SELECT c.oid AS relation, a.attnum AS number, d.name, s.id,
-               s.min_value, s.max_value, s.increment, s.cycle, r.next_value,
+               s.min_value, s.max_value, s.increment, s.cycle, s.source IS NOT NULL AS has_source, r.next_value,
                -- A fix does nothing for a table's owner that he may not do himself.
                CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_authid o WHERE o.oid = s.owner::oid)
                     THEN pg_catalog.pg_has_role(c.relowner, s.owner::oid, 'USAGE') ELSE false END AS one_owner,
@@ -173,7 +206,20 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
              SELECT CASE WHEN u.increment > 0 THEN u.value::numeric - u.min_value::numeric
                          ELSE u.max_value::numeric - u.value::numeric END
                     < (u.max_value::numeric - u.min_value::numeric) * 0.8 AS leaves_enough) f
-         WHERE u.node IS NULL AND u.failure IS NULL
+         WHERE u.node IS NULL AND u.failure IS NULL AND NOT u.has_source
+         UNION ALL
+        -- Others draw from a counter too, so what lies beyond the position need not be wrong.
+        SELECT u.readable, u.object, 'error',
+               pg_catalog.format('its value %s is yet to come from %s, the counter of hilo sequence "%s": inserts will fail '
+                                 'or repeat it', u.value, c.object, u.name),
+               'Set the counter beyond it, as long as no mapper holds a block.',
+               CASE WHEN u.one_owner AND c.owns
+                    THEN pg_catalog.format('SELECT pg_catalog.setval(%L::pg_catalog.regclass, %s::bigint);',
+                                           c.object, u.value / c.per_number + 1::bigint)
+               END
+          FROM unserved u
+          JOIN counter c ON c.name = u.name
+         WHERE u.node IS NULL AND u.failure IS NULL AND u.has_source AND c.size > 0 AND u.value >= c.reached
          UNION ALL
         SELECT u.readable, u.object, 'warning', pg_catalog.format('its values cannot be read: %s', u.failure),
                'Find out what is wrong with the table''s files; if an index is damaged, REINDEX it.', NULL
@@ -417,6 +463,55 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
       JOIN slot t ON t.sequence = f.sequence
       JOIN readable q ON q.id = t.sequence
      WHERE t.last_error_at > pg_catalog.now() - '1 hour'::interval
+     UNION ALL
+    -- Sources.
+    SELECT pg_catalog.format('sequence "%s"', q.name), 'warning',
+           pg_catalog.format('its source has failed %s times since %s: %s', c.failures,
+               pg_catalog.date_trunc('second', COALESCE(c.requested_at, c.last_error_at)),
+               COALESCE(g.last_error, 'its owner sees the error in hilo_stat_sources')),
+           'Remove the cause; hilo asks again by itself. Until then the sequence serves what it holds.', NULL
+      FROM _hilo.source c
+      JOIN state s ON s.node = c.node
+      JOIN readable q ON q.id = c.sequence
+      JOIN hilo_stat_sources g ON g.name = q.name
+     WHERE c.failures > 0 AND (c.failures >= 30 OR c.requested_at < pg_catalog.now() - '1 minute'::interval)
+     UNION ALL
+    SELECT pg_catalog.format('sequence "%s"', c.name), 'error', v.what, v.what_to_do,
+           CASE WHEN c.owns THEN 'ALTER SEQUENCE ' || c.object || v.change END
+      FROM counter c
+     CROSS JOIN LATERAL (VALUES
+         (c.seqcache > 1, pg_catalog.format('its counter %s has CACHE %s', c.object, c.seqcache),
+          'Set CACHE 1: until then its source fails.', ' CACHE 1;'),
+         (c.seqcycle, pg_catalog.format('its counter %s cycles, and so gives numbers again', c.object),
+          'Set NO CYCLE: until then its source fails.', ' NO CYCLE;'),
+         (c.seqincrement <> c.increment,
+          pg_catalog.format('its counter %s has INCREMENT BY %s, and had %s when it was attached', c.object,
+                            c.seqincrement, c.increment),
+          'Change it back, or call hilo_attach again if the mapper has changed as well.',
+          CASE WHEN c.client = 'core' THEN pg_catalog.format(' INCREMENT BY %s;', c.increment) END)
+     ) AS v (is_so, what, what_to_do, change)
+     WHERE v.is_so
+     UNION ALL
+    SELECT pg_catalog.format('sequence "%s"', c.name), 'error',
+           pg_catalog.format('its counter %s was set back: it gives numbers again that the sequence has got', c.object),
+           'Set it beyond all numbers of the tables that use it, with setval. Until it is there, its source fails.', NULL
+      FROM counter c
+      JOIN readable q ON q.name = c.name
+      JOIN state s ON true
+      JOIN _hilo.source b ON b.sequence = q.id AND b.node = s.node
+     WHERE CASE WHEN c.size > 0 THEN c.reached <= b.last_value AND (b.own_last IS NULL OR b.last_value > b.own_last)
+                ELSE c.reached >= b.first_value AND (b.own_first IS NULL OR b.first_value < b.own_first) END
+     UNION ALL
+    SELECT pg_catalog.format('sequence "%s"', a.name), 'error',
+           pg_catalog.format('it takes blocks of %s from its counter as "%s", and sequence "%s" blocks of %s as "%s": '
+                             'values come twice', a.size, a.client, o.name, o.size, o.client),
+           'Find out which is the mapper''s way, and detach the other sequence with hilo_detach.', NULL
+      FROM source a
+      JOIN source o ON o.key = a.key AND o.name > a.name
+     WHERE (a.first, a.size) <> (o.first, o.size)
+       -- Who uses each number by itself collides with nobody who uses it as the first or last of a block.
+       AND NOT ('core' IN (a.client, o.client) AND a.first IN ('value', 'value - size + 1')
+                AND o.first IN ('value', 'value - size + 1'))
      UNION ALL
     -- Whoever leases has last been heard of then, or holds a lease that it would have to renew.
     SELECT pg_catalog.format('holder %s', COALESCE(pg_catalog.quote_ident(l.holder), 'without a name')), 'note',

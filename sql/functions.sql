@@ -34,7 +34,7 @@ COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, r
     'as table.column or schema.table.column, with which the sequence is dropped, and with whose '
     'table it restarts in TRUNCATE ... RESTART IDENTITY. source: a query that brings the '
     'values, run as the owner: $1 is the name, $2 how many values are wanted, $3 the uuid of the '
-    'request; its rows are the first and the last value of ranges that are this sequence''s '
+    'request, $4 the furthest value that it has brought; its rows are the first and the last value of ranges that are this sequence''s '
     'alone. reserve_ahead: how long an outage of the source may last; null: as hilo.buffer '
     'says. Errors: 42710 if the sequence exists '
     '(with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each '

@@ -170,7 +170,8 @@ COMMENT ON COLUMN _hilo.source.last_error_at IS 'Time of the last failure';
 COMMENT ON COLUMN _hilo.source.database IS
     'Database that the row is of, by which a copy made from a template is recognized';
 COMMENT ON COLUMN _hilo.source.receiver IS
-    'Random number that no copy of the server shares: the first eight digits of each request';
+    'Random number that a copy which was promoted or restored does not share: the first eight digits '
+    'of each request';
 
 REVOKE ALL ON _hilo.source FROM PUBLIC;
 GRANT SELECT ON _hilo.source TO pg_database_owner;
@@ -233,7 +234,7 @@ COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, r
     'as table.column or schema.table.column, with which the sequence is dropped, and with whose '
     'table it restarts in TRUNCATE ... RESTART IDENTITY. source: a query that brings the '
     'values, run as the owner: $1 is the name, $2 how many values are wanted, $3 the uuid of the '
-    'request; its rows are the first and the last value of ranges that are this sequence''s '
+    'request, $4 the furthest value that it has brought; its rows are the first and the last value of ranges that are this sequence''s '
     'alone. reserve_ahead: how long an outage of the source may last; null: as hilo.buffer '
     'says. Errors: 42710 if the sequence exists '
     '(with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each '
@@ -371,8 +372,8 @@ CREATE OR REPLACE VIEW hilo.readable AS
 CREATE VIEW hilo_stat_sources WITH (security_barrier) AS
     SELECT s.name,
            CASE WHEN pg_catalog.pg_has_role(s.owner::oid, 'USAGE') THEN s.source END AS source,
-           CASE WHEN c.request IS NULL THEN 'idle'
-                WHEN c.failures > 0 THEN 'failing'
+           CASE WHEN c.failures > 0 THEN 'failing'
+                WHEN c.request IS NULL THEN 'idle'
                 ELSE 'requested' END AS state,
            COALESCE(c.requested, 0::bigint) AS requested,
            COALESCE(c.received, 0::bigint) AS received,
@@ -387,7 +388,7 @@ COMMENT ON VIEW hilo_stat_sources IS 'What was asked of the sources of sequences
 COMMENT ON COLUMN hilo_stat_sources.name IS 'Name of the sequence';
 COMMENT ON COLUMN hilo_stat_sources.source IS 'The query; null unless the current user may act as its owner';
 COMMENT ON COLUMN hilo_stat_sources.state IS
-    'idle; requested: a request has no answer yet; failing: it has failed, and is made again';
+    'idle; requested: a request has no answer yet; failing: it has failed, or its answer was refused';
 COMMENT ON COLUMN hilo_stat_sources.requested IS 'Values asked for so far';
 COMMENT ON COLUMN hilo_stat_sources.received IS 'Values received so far';
 COMMENT ON COLUMN hilo_stat_sources.last_error IS
@@ -576,6 +577,867 @@ COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS
 COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS
     'Time until the last value is served, at the current rate, in whole days, hours, minutes or seconds; null without '
     'traffic, for a sequence that cycles, and beyond a thousand years';
+
+-- Branches: sequences that get their values from the hilo of another server, through dblink, or through Citus from its
+-- coordinator.
+
+-- The connection of a source stays open for its next query. A query is sent and then looked after,
+-- because a call that waits inside libpq hears no cancel and no shutdown.
+CREATE FUNCTION hilo.remote(server name, query text, of_source boolean DEFAULT false) RETURNS jsonb
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $remote$
+DECLARE
+    dblink CONSTANT text := (
+        SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e
+          JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'dblink');
+    result CONSTANT text := pg_catalog.format(
+        'SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink);
+    disconnect CONSTANT text := pg_catalog.format(
+        'SELECT %s.dblink_disconnect($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink);
+    connection CONSTANT text := pg_catalog.concat_ws(
+        ' ', 'hilo', session_user, current_user, server);
+    deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() + '10 s'::interval;
+    is_open boolean;
+    found boolean;
+    answer jsonb;
+    more jsonb;
+    state text; message text; detail text; hint text;
+BEGIN
+    IF server IS NULL THEN
+        -- Citus connects anew as the current user, and gives back the first line of an error.
+        EXECUTE 'SELECT r.success, r.result FROM pg_catalog.pg_dist_local_group l '
+                'CROSS JOIN LATERAL pg_catalog.run_command_on_coordinator($1) r WHERE l.groupid <> 0'
+           INTO found, message USING query;
+        IF found THEN
+            RETURN nullif(message, '')::jsonb;
+        ELSIF of_source AND message LIKE '% request ________-____-____-____-____________ has been made before%' THEN
+            RETURN NULL;
+        END IF;
+        RAISE connection_failure USING
+            MESSAGE = coalesce('the coordinator of Citus refused: ' || message, 'this server is the coordinator of Citus'),
+            HINT = 'The owner of the sequence must be able to log in at the coordinator, and have UPDATE on it there.';
+    ELSIF dblink IS NULL THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'extension dblink is not installed',
+            HINT = 'A superuser can install it: CREATE EXTENSION dblink.';
+    END IF;
+    LOOP
+        EXECUTE pg_catalog.format(
+            'SELECT coalesce($1 = ANY (%s.dblink_get_connections()), false)', dblink)
+           INTO is_open USING connection;
+        BEGIN
+            IF NOT is_open THEN
+                EXECUTE pg_catalog.format('SELECT %s.dblink_connect($1, $2)', dblink)
+                  USING connection, server::text;
+                EXECUTE pg_catalog.format('SELECT %s.dblink_exec($1, $2)', dblink)
+                  USING connection, 'SET search_path = pg_catalog, pg_temp; '
+                                    'SET default_transaction_isolation = ''read committed''; '
+                                    'SET client_min_messages = error';
+            END IF;
+            EXECUTE pg_catalog.format('SELECT %s.dblink_send_query($1, $2) = 1', dblink)
+               INTO found USING connection, query;
+            IF NOT found THEN
+                RAISE connection_failure USING MESSAGE = 'could not send a query to the server';
+            END IF;
+            LOOP
+                EXECUTE pg_catalog.format('SELECT %s.dblink_is_busy($1) = 0', dblink)
+                   INTO found USING connection;
+                EXIT WHEN found;
+                IF pg_catalog.clock_timestamp() > deadline THEN
+                    RAISE query_canceled USING MESSAGE = pg_catalog.format(
+                        'server "%s" did not answer within 10 seconds', server);
+                END IF;
+                PERFORM pg_catalog.pg_sleep(0.001);
+            END LOOP;
+            EXECUTE result INTO answer USING connection;
+            -- The end of the results, after which the connection takes the next query.
+            EXECUTE result INTO more USING connection;
+            IF NOT of_source THEN
+                EXECUTE disconnect USING connection;
+            END IF;
+            RETURN answer;
+        EXCEPTION WHEN query_canceled OR OTHERS THEN
+            GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
+                detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+        END;
+        EXECUTE disconnect USING connection;
+        IF state = '42710' AND of_source THEN
+            RETURN NULL;
+        END IF;
+        -- A connection that had been open may be one to a server that was restarted since.
+        EXIT WHEN NOT is_open OR state !~ '^(08|57P)';
+    END LOOP;
+    RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, DETAIL = detail,
+        HINT = coalesce(nullif(hint, ''), pg_catalog.format(
+            'Look whether server "%s" answers, and its user mapping.', server));
+END;
+$remote$;
+COMMENT ON FUNCTION hilo.remote(name, text, boolean) IS
+    'Runs a query on a foreign server, or null: the coordinator of Citus. Returns the first column '
+    'of its first row; null: it has none. of_source: the connection stays, and the error that a name '
+    'is taken is null too';
+
+CREATE FUNCTION hilo.refuse(message text, hint text) RETURNS jsonb
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $refuse$
+BEGIN
+    RAISE object_not_in_prerequisite_state USING MESSAGE = message, HINT = hint;
+END;
+$refuse$;
+COMMENT ON FUNCTION hilo.refuse(text, text) IS 'Fails with 55000';
+
+CREATE FUNCTION hilo.remote_sequence(server name, remote_name text) RETURNS jsonb
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+    SELECT CASE WHEN r.found @> '{"cycle": false, "ordered": false, "gapless": false}'::jsonb
+                     AND r.found ? 'numbering'::text
+                THEN r.found
+                ELSE hilo.refuse(
+                    pg_catalog.format(
+                        'hilo sequence "%s" on server "%s" cannot have branches', $2, $1),
+                    'It must be of version 0.4.0 or later, and may neither cycle nor be ordered '
+                    'or gapless.') END
+      FROM (SELECT coalesce(
+                       hilo.remote($1, pg_catalog.format(
+                           'SELECT pg_catalog.to_jsonb(q) '
+                           '|| pg_catalog.jsonb_build_object(''schema'', %L) '
+                           'FROM %I.hilo_sequences q WHERE q.name = %L',
+                           n.place #>> '{}', n.place #>> '{}', $2)),
+                       hilo.refuse(
+                           pg_catalog.format(
+                               'there is no hilo sequence "%s" on server "%s"', $2, $1),
+                           'Create it there, and grant UPDATE on it to the role of the user '
+                           'mapping.')) AS found
+              FROM (SELECT coalesce(
+                               hilo.remote($1,
+                                   'SELECT pg_catalog.to_jsonb(n.nspname) '
+                                   'FROM pg_catalog.pg_extension e '
+                                   'JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace '
+                                   'WHERE e.extname = ''hilo'''),
+                               hilo.refuse(
+                                   pg_catalog.format(
+                                       'extension hilo is not installed on server "%s"', $1),
+                                   'The foreign server names the database: look at its option '
+                                   'dbname.'))
+                   ) n (place)) r;
+END;
+COMMENT ON FUNCTION hilo.remote_sequence(name, text) IS
+    'Returns the row of hilo_sequences on a foreign server, with the schema of the extension there';
+
+-- The request as the centre gets it rises with each new one, so it refuses one that comes late. It
+-- is what was asked for so far, then the version (7) and the attempt.
+CREATE FUNCTION hilo.remote_request(asked bigint, attempt integer, request uuid) RETURNS uuid
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN (pg_catalog.lpad(pg_catalog.to_hex(asked & 281474976710655::bigint), 12, '0')
+            || '700' || attempt::text
+            || pg_catalog.substr(pg_catalog.replace(request::text, '-', ''), 17))::uuid;
+COMMENT ON FUNCTION hilo.remote_request(bigint, integer, uuid) IS
+    'Returns the uuid by which a request is known at the centre';
+
+-- This server and the sequence. Copies of it on the same timeline differ in what each request begins
+-- with.
+CREATE FUNCTION hilo.receiver(sequence bigint) RETURNS text
+    LANGUAGE sql VOLATILE PARALLEL SAFE
+    RETURN (SELECT pg_catalog.concat_ws(
+                       '/', 'branch', c.system_identifier, pg_catalog.substr(
+                           pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8),
+                       d.oid, sequence)
+              FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d
+             WHERE d.datname = pg_catalog.current_database());
+COMMENT ON FUNCTION hilo.receiver(bigint) IS
+    'Returns the name by which a centre knows a sequence of this server';
+
+CREATE FUNCTION hilo_ask_server(
+    server name, name text, n bigint, request uuid,
+    remote_schema name, remote_name text, numbering text
+) RETURNS TABLE (first bigint, last bigint)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1
+BEGIN ATOMIC
+    SELECT (a.answer ->> 'first'::text)::bigint, (a.answer ->> 'last'::text)::bigint
+      FROM (SELECT pg_catalog.format(
+                       -- The function is called for the row that the condition finds, so not
+                       -- after a renumbering.
+                       'SELECT pg_catalog.to_jsonb(t) FROM %1$I.hilo_sequences q, '
+                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, ',
+                       $5, $3) AS head,
+                   pg_catalog.format(
+                       ') t WHERE q.name OPERATOR(pg_catalog.=) %1$L::pg_catalog.text '
+                       'AND q.numbering OPERATOR(pg_catalog.=) %2$L::pg_catalog.text '
+                       'AND t.numbering OPERATOR(pg_catalog.=) %2$L::pg_catalog.text',
+                       $6, $7) AS tail,
+                   '%L::pg_catalog.text, %L::pg_catalog.uuid' AS who,
+                   pg_catalog.concat_ws(
+                       '/', hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint),
+                       pg_catalog.split_part($4::text, '-', 1)) AS receiver,
+                   COALESCE(s.requested, 0::bigint) AS asked
+              FROM hilo_sequences q
+              LEFT JOIN hilo_stat_sources s ON s.name = q.name
+             WHERE q.name = $2) r
+     CROSS JOIN LATERAL (
+           SELECT COALESCE(
+               -- One that was revoked meanwhile is refused, and so is each that comes before a
+               -- later one.
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, r.receiver, hilo.remote_request(r.asked, 0, $4)) || r.tail, true),
+               hilo.remote($1, r.head || pg_catalog.format(
+                   r.who, r.receiver, hilo.remote_request(r.asked, 1, $4)) || r.tail, true),
+               hilo.refuse(
+                   pg_catalog.format(
+                       'hilo sequence "%s" must be attached to %s again', $2, COALESCE(
+                           'server "'::text || $1::text || '"', 'the coordinator of Citus')),
+                   pg_catalog.format(
+                       'It has been renumbered there, dropped, or is not granted any more. '
+                       'Call %s.', CASE WHEN $1 IS NULL
+                                        THEN 'hilo_create_on_all_nodes on the coordinator'
+                                        ELSE 'hilo_attach_server' END))
+           ) AS answer) a;
+END;
+COMMENT ON FUNCTION hilo_ask_server(name, text, bigint, uuid, name, text, text) IS
+    'The source of a sequence that hilo_attach_server has attached: takes values by hilo_transfer '
+    'from a foreign server, or null: from the coordinator of Citus. remote_schema: the schema of the extension there. remote_name, '
+    'numbering: the sequence there, as in hilo_sequences when it was attached. Errors: 55000 if '
+    'its numbering is another by now, or without dblink; those of dblink and hilo_transfer.';
+
+-- One process asks for all sequences whose queries begin with the same comment.
+CREATE FUNCTION hilo.server_source(server name, remote_schema text, remote_name text, numbering text)
+    RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN pg_catalog.format(
+        '-- server %s' || pg_catalog.chr(10) || 'SELECT v.first, v.last '
+        'FROM %I.hilo_ask_server(%L, $1, $2, $3, %L, %L, %L) AS v',
+        COALESCE(pg_catalog.md5($1::text), 'citus'),
+        (SELECT n.nspname FROM pg_catalog.pg_extension e
+           JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+          WHERE e.extname = 'hilo'::name),
+        $1, $2, $3, $4);
+COMMENT ON FUNCTION hilo.server_source(name, text, text, text) IS 'Returns the source of a branch';
+
+CREATE FUNCTION hilo_attach_server(
+    name hilo_sequence, server name, remote_name hilo_sequence DEFAULT NULL
+) RETURNS hilo_sequence
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+    SELECT hilo_create($1, data_type => (r.there ->> 'data_type'::text)::regtype,
+                       increment => (r.there ->> 'increment'::text)::bigint)
+      FROM hilo.remote_sequence($2, COALESCE($3, $1)::text) AS r (there)
+     WHERE NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = $1::text);
+    SELECT hilo_alter(
+               $1,
+               start_value => (r.there ->> 'start_value'::text)::bigint,
+               increment => (r.there ->> 'increment'::text)::bigint,
+               min_value => (r.there ->> 'min_value'::text)::bigint,
+               max_value => (r.there ->> 'max_value'::text)::bigint,
+               data_type => (r.there ->> 'data_type'::text)::regtype,
+               block_size => COALESCE((r.there ->> 'block_size'::text)::bigint, 0::bigint),
+               key_format => r.there ->> 'key_format'::text,
+               source => hilo.server_source(
+                   $2, r.there ->> 'schema'::text, r.there ->> 'name'::text,
+                   r.there ->> 'numbering'::text))
+      FROM hilo.remote_sequence($2, COALESCE($3, $1)::text) AS r (there);
+    SELECT $1;
+END;
+COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
+    'Makes a sequence a branch of one on another server, its centre, and returns its name. It is '
+    'created if it does not exist, and has the type, increment, bounds, start value, block size '
+    'and key format of the one there, which is called remote_name; null: the same name. From then '
+    'on its values come from there, by hilo_transfer, through dblink, the foreign server and the '
+    'user mapping of the owner of the sequence. After a renumbering there it serves what it holds '
+    'and gets no more, until it is attached again; what it then holds becomes a gap. Requires ownership of the sequence, and USAGE '
+    'on the foreign server. Errors: as for hilo_create and hilo_alter, 55000 without dblink, or if '
+    'the sequence there does not exist, cycles, is ordered or gapless; those of dblink.';
+
+-- Each step is committed elsewhere, so each node has what the next step reads. source: that of a branch, with
+-- '{name}' and '{numbering}'. The body runs as the caller, who has no USAGE of schema hilo.
+CREATE FUNCTION hilo.branch_on_workers(names text[], options jsonb, source text)
+    RETURNS TABLE (name text, node text, action text)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 1000 SET search_path FROM CURRENT
+AS $branches$
+#variable_conflict use_column
+DECLARE
+    schema CONSTANT name := (SELECT n.nspname FROM pg_catalog.pg_extension e
+                               JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo');
+    on_workers CONSTANT text :=
+        'SELECT pg_catalog.jsonb_object_agg(pg_catalog.concat(r.nodename, '':'', r.nodeport), CASE WHEN r.success '
+        'THEN coalesce(nullif(r.result, ''''), ''{}'')::pg_catalog.jsonb ELSE pg_catalog.to_jsonb(r.result) END) '
+        'FROM pg_catalog.run_command_on_workers($1) r';
+    apply CONSTANT text :=
+        'SELECT pg_catalog.jsonb_object_agg(a.name, a.action) FROM pg_catalog.set_config(''lock_timeout'', ''2s'', true) '
+        'CROSS JOIN LATERAL %I.hilo_apply(pg_catalog.jsonb_build_object(''hilo'', 1, ''sequences'', %L::pg_catalog.jsonb), '
+        'false, false) AS a (action, name, detail)';
+    wanted text[];
+    is_coordinator boolean;
+    new jsonb;
+    branches jsonb;
+    made jsonb;
+    found jsonb;
+    answer record;
+    problems text;
+BEGIN
+    IF names IS NULL OR options IS NULL OR pg_catalog.array_position(names, NULL) IS NOT NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'name and options of a hilo sequence must not be null',
+            HINT = 'Specify a value that is not null.';
+    ELSIF pg_catalog.jsonb_typeof(options) <> 'object' THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'options of a hilo sequence must be an object',
+            HINT = 'Use the fields that hilo_export returns, such as {"data_type": "integer"}.';
+    ELSIF pg_catalog.to_regprocedure('pg_catalog.run_command_on_coordinator(text,boolean)') IS NULL THEN
+        RAISE feature_not_supported USING MESSAGE = 'Citus is not in this database', DETAIL = 'It says which nodes there are.',
+            HINT = 'Elsewhere, make branches with hilo_attach_server, or pass what hilo_node_summary() returns to hilo_apply().';
+    END IF;
+    EXECUTE 'SELECT l.groupid = 0 FROM pg_catalog.pg_dist_local_group l' INTO is_coordinator;
+    IF is_coordinator IS NOT TRUE THEN
+        RAISE object_not_in_prerequisite_state USING MESSAGE = 'this server is not the coordinator of Citus',
+            HINT = 'Call hilo_create_on_all_nodes on the coordinator.';
+    END IF;
+    wanted := ARRAY(SELECT DISTINCT u.one FROM pg_catalog.unnest(names) AS u (one));
+    EXECUTE on_workers INTO found USING pg_catalog.format(
+        'SELECT pg_catalog.jsonb_object_agg(e.value OPERATOR(pg_catalog.->>) ''name''::pg_catalog.text, e.value) '
+        'FROM pg_catalog.unnest(%1$L::pg_catalog.text[]) AS u (one) CROSS JOIN LATERAL pg_catalog.jsonb_array_elements('
+        '%2$I.hilo_node_summary(u.one::%2$I.hilo_sequence) OPERATOR(pg_catalog.->) ''sequences''::pg_catalog.text) AS e',
+        wanted, schema);
+    SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, CASE
+               WHEN pg_catalog.jsonb_typeof(n.value) = 'string' THEN n.value #>> '{}'::text[]
+               ELSE pg_catalog.format('its sequence "%s" is no branch of the coordinator', e.key) END), E'\n' ORDER BY n.key)
+      INTO problems
+      FROM pg_catalog.jsonb_each(found) n
+      LEFT JOIN LATERAL pg_catalog.jsonb_each(CASE pg_catalog.jsonb_typeof(n.value) WHEN 'object' THEN n.value END) e
+             ON NOT pg_catalog.starts_with(coalesce(e.value ->> 'source'::text, ''), pg_catalog.split_part(source, E'\n', 1))
+     WHERE pg_catalog.jsonb_typeof(n.value) = 'string' OR e.key IS NOT NULL;
+    SELECT pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.one)),
+           pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.one, 'source', 'SELECT 1'))
+      INTO new, branches
+      FROM pg_catalog.unnest(wanted) AS u (one)
+     WHERE problems IS NULL AND NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = u.one);
+    IF new IS NOT NULL THEN
+        -- A sequence that cannot have branches is refused before anything is made.
+        PERFORM hilo_apply(pg_catalog.jsonb_build_object('hilo', 1, 'sequences', branches), false, true);
+        EXECUTE 'SELECT r.success, r.result FROM pg_catalog.run_command_on_coordinator($1) r' INTO answer
+          USING pg_catalog.format(apply, schema, new);
+        made := CASE WHEN answer.success THEN answer.result::jsonb END;
+        problems := CASE WHEN NOT answer.success THEN 'coordinator: ' || answer.result END;
+    END IF;
+    IF problems IS NULL THEN
+        SELECT pg_catalog.jsonb_agg(e.value - '{owned_by,source,reserve_ahead}'::text[] || pg_catalog.jsonb_build_object(
+                   'source', pg_catalog.replace(pg_catalog.replace(source, '''{numbering}''', pg_catalog.quote_literal(q.numbering)),
+                                                '''{name}''', pg_catalog.quote_literal(q.name))))
+          INTO branches
+          FROM hilo_sequences q
+         CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(hilo_export(q.name::hilo_sequence) -> 'sequences'::text) e
+         WHERE q.name = ANY (wanted);
+        EXECUTE on_workers INTO found USING pg_catalog.format(apply, schema, branches);
+        SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, n.value #>> '{}'::text[]), E'\n' ORDER BY n.key)
+          INTO problems
+          FROM pg_catalog.jsonb_each(found) n WHERE pg_catalog.jsonb_typeof(n.value) = 'string';
+    END IF;
+    IF problems IS NOT NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = pg_catalog.format('could not create hilo sequence "%s" on all nodes', wanted[1]),
+            DETAIL = problems, HINT = 'Remove the cause and call it again: nodes that have the sequence keep it.';
+    END IF;
+    RETURN QUERY
+        SELECT u.one, n.node, coalesce(n.actions ->> u.one, 'exists')
+          FROM pg_catalog.unnest(wanted) AS u (one)
+         CROSS JOIN (SELECT 'coordinator', made UNION ALL SELECT f.key, f.value FROM pg_catalog.jsonb_each(found) f)
+                    AS n (node, actions);
+END;
+$branches$;
+COMMENT ON FUNCTION hilo.branch_on_workers(text[], jsonb, text) IS 'Does what hilo_create_on_all_nodes does';
+
+-- A rollback would not reach the other nodes.
+CREATE FUNCTION hilo.is_outside_block() RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_outside_block_wrapper';
+COMMENT ON FUNCTION hilo.is_outside_block() IS 'Returns true, or fails with 25001 in a transaction block';
+
+CREATE FUNCTION hilo.create_on_all_nodes(names text[], options jsonb) RETURNS TABLE (name text, node text, action text)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_create_many_on_all_nodes_wrapper';
+COMMENT ON FUNCTION hilo.create_on_all_nodes(text[], jsonb) IS
+    'Does what hilo_create_on_all_nodes does where hilo.node_id is citus';
+
+CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
+    RETURNS TABLE (name text, node text, action text)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1000
+BEGIN ATOMIC
+    SELECT d.name, d.node, d.action FROM hilo.create_on_all_nodes($1, $2) d
+     WHERE pg_catalog.lower(pg_catalog.current_setting('hilo.node_id')) = 'citus'
+     UNION ALL
+    SELECT d.name, d.node, d.action
+      FROM hilo.branch_on_workers($1, $2, CASE WHEN hilo.is_outside_block() THEN hilo.server_source(
+               NULL, (SELECT n.nspname::text FROM pg_catalog.pg_extension e
+                        JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+                       WHERE e.extname = 'hilo'::name), '{name}', '{numbering}') END) d
+     WHERE pg_catalog.lower(pg_catalog.current_setting('hilo.node_id')) <> 'citus';
+END;
+COMMENT ON FUNCTION hilo_create_on_all_nodes(text[], jsonb) IS
+    'Creates many sequences with the same options on all nodes of Citus, as this function does '
+    'with one name. Returns a row for each sequence and node.';
+
+CREATE OR REPLACE FUNCTION hilo_create_on_all_nodes(name hilo_sequence, options jsonb DEFAULT '{}')
+    RETURNS TABLE (node text, action text)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
+BEGIN ATOMIC
+    SELECT d.node, d.action FROM hilo_create_on_all_nodes(ARRAY[$1::text], $2) d;
+END;
+COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
+    'Creates a sequence on the coordinator of Citus, and makes it a branch on each worker, whose values come from there. '
+    'Returns what was done on each: create, exists, or what hilo_apply returns: a worker gets the definition, the owner and '
+    'the privileges of the coordinator, and the numbering that it has by now. Then what it holds of an earlier numbering '
+    'becomes a gap. Called again, it completes later nodes, whatever the options, which are the fields of a sequence in what '
+    'hilo_export returns. A rollback does not undo it. Errors: 55000 on a worker, if a node cannot be asked or refuses, or '
+    'if a worker has a sequence of this name that is no branch; 0A000 without Citus, or for one that cycles, is ordered or '
+    'gapless; 25001 in a transaction block, 22023 for other options.';
+
+-- Hi/Lo mappers: what each calls, over hilo's sequences. A block of size B holds first ... first +
+-- B - 1. The mapper reads one number for it, and computes the rest.
+
+CREATE FUNCTION hilo.mappers()
+    RETURNS TABLE (client text, makes text, origin bigint, value text, step text, first text)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 20
+BEGIN ATOMIC
+    SELECT m.client, m.makes, m.origin, m.value, m.step, m.first
+      FROM (VALUES
+          ('core', 'nextval', NULL::bigint, NULL, NULL, 'value'),
+          ('efcore', 'nextval', NULL, 'first', 'size', 'value'),
+          ('doctrine', 'nextval', NULL, 'first', 'size', 'value'),
+          ('hibernate', 'nextval', NULL, 'first + size - 1', 'size', 'value - size + 1'),
+          ('hibernate-pooled-lo', 'nextval', NULL, 'first', 'size', 'value'),
+          ('hibernate-pooled-old', 'nextval', NULL, 'first + size', 'size', 'value - size'),
+          ('hibernate-hilo', 'nextval', 1, '(first - 1) / size + 1', '1', '(value - 1) * size + 1'),
+          ('hibernate-legacy-hilo', 'hibernate_unique_key', 0, 'first / size', '1', 'value * size'),
+          -- Hibernate since 5.3 stores the number before the one that it uses.
+          ('hibernate-table', 'hibernate_sequences', NULL, 'first + size - 2', 'size',
+           'value - size + 2'),
+          ('hibernate-table-pooled-lo', 'hibernate_sequences', NULL, 'first - 1', 'size',
+           'value + 1'),
+          ('hibernate-table-hilo', 'hibernate_sequences', 1, '(first - 1) / size', '1',
+           'value * size + 1'),
+          ('hibernate-table-old', 'hibernate_sequences', NULL, 'first + size', 'size',
+           'value - size'),
+          ('nhibernate', 'hibernate_unique_key', 0, 'first / size', '1', 'value * size'),
+          ('nhibernate-pooled', 'nextval', NULL, 'first + size', 'size', 'value - size'),
+          ('nhibernate-table', 'hibernate_sequences', NULL, 'first + size', 'size', 'value - size'),
+          ('marten', 'mt_hilo', 1, '(first - 1) / size', '1', 'value * size + 1')
+      ) AS m (client, makes, origin, value, step, first);
+END;
+COMMENT ON FUNCTION hilo.mappers() IS
+    'Returns the Hi/Lo mappers: what a facade makes, what the mapper reads for a block, and what '
+    'it adds to that. origin: where block 0 begins, for those that count blocks';
+
+-- A façade belongs to who makes it. Its functions have the rights of who calls them, and depend on
+-- nothing of the extension.
+CREATE FUNCTION hilo.make_facade(
+    schema name, client text, makes text, origin bigint, value text, step text, extension text
+) RETURNS SETOF text
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10 SET search_path = pg_catalog, pg_temp
+AS $make$
+DECLARE
+    draw CONSTANT text :=
+        'BEGIN RETURN @hilo@.hilo_nextval(array_to_string(parse_ident($1), ''.'')); END';
+    next CONSTANT text :=
+        'BEGIN RETURN @schema@.hilo_block(array_to_string(parse_ident($1), ''.'')); END';
+    refuse CONSTANT text := $body$
+BEGIN
+    RAISE feature_not_supported USING MESSAGE = 'the facade of a mapper only gives out blocks',
+        HINT = 'Call hilo_setval or hilo_advance while no mapper runs.';
+END$body$;
+    block CONSTANT text := $body$
+DECLARE
+    q record;
+    first bigint;
+    last bigint;
+    size bigint;
+BEGIN
+    SELECT s.name, s.start_value, s.increment, s.block_size INTO q
+      FROM @hilo@.hilo_sequences s WHERE s.name = $1;
+    size := q.block_size;
+    IF q.name IS NULL THEN
+        RAISE undefined_object USING MESSAGE = format('hilo sequence "%s" does not exist', $1),
+            HINT = 'Create it with the allocation size of the mapper as block_size: hilo_create.';
+    ELSIF size IS NULL OR q.increment <> 1 THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('hilo sequence "%s" has no blocks for a mapper', $1),
+            DETAIL = format('Its increment is %s, and its block_size is %s.', q.increment,
+                            COALESCE(size::text, 'adaptive')),
+            HINT = 'Its increment must be 1, and its block_size the allocation size of the mapper.';
+    END IF;
+    @take@
+    IF last - first + 1 <> size THEN
+        RAISE object_not_in_prerequisite_state
+            USING MESSAGE = format('hilo sequence "%s" gave a short block', $1);
+    END IF;
+    RETURN @value@;
+END$body$;
+    range CONSTANT text :=
+        'SELECT r.first, r.last INTO first, last FROM @hilo@.hilo_nextrange($1, size) r;';
+    hi CONSTANT text := $body$
+    IF mod(q.start_value - @origin@, size) <> 0 THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('hilo sequence "%s" does not begin with a block of %s', $1, size),
+            HINT = 'Its start_value must be a multiple of its block_size, plus @origin@.';
+    END IF;
+    first := q.start_value + @hilo@.hilo_next_hi($1) * size;
+    last := first + size - 1;$body$;
+    -- STABLE, without settings: the planner then looks one name up.
+    names CONSTANT text := 'SELECT s.name::pg_catalog.text FROM @hilo@.hilo_sequences s
+                             WHERE s.block_size IS NOT NULL';
+    -- A mapper reads a row and then writes behind it. Until it has written, its transaction reads
+    -- the same block again.
+    drawn CONSTANT text := $body$
+DECLARE
+    own CONSTANT text := format('%s %s', @key@, $1);
+    held jsonb := NULLIF(current_setting('hilo_facade.drawn', true), '')::jsonb;
+BEGIN
+    IF held IS NULL OR held ->> 'transaction' <> pg_current_xact_id()::text THEN
+        held := jsonb_build_object('transaction', pg_current_xact_id()::text);
+    END IF;
+    IF held ->> own IS NULL THEN
+        held := jsonb_set(held, ARRAY[own], to_jsonb(@schema@.hilo_block($1)));
+        PERFORM set_config('hilo_facade.drawn', held::text, true);
+    END IF;
+    RETURN (held ->> own)::bigint;
+END$body$;
+    written CONSTANT text := $body$
+DECLARE
+    name CONSTANT text := @segment@;
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('no hilo sequence "%s" has blocks that this role may read', name),
+            HINT = 'Create it with hilo_create: it takes the place of this row.';
+    ELSIF NEW.@column@ - OLD.@column@ IS DISTINCT FROM
+          (SELECT @step@ FROM (SELECT s.block_size AS size FROM @hilo@.hilo_sequences s
+                                WHERE s.name = @segment@) b)
+    THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('the mapper and hilo sequence "%s" have different blocks', name),
+            DETAIL = format('The mapper has added %s to the value that it read.',
+                            NEW.@column@ - OLD.@column@),
+            HINT = 'Let block_size be the allocation size of the mapper, '
+                   'or make the facade for another client.';
+    END IF;
+    PERFORM set_config('hilo_facade.drawn', (current_setting('hilo_facade.drawn')::jsonb
+                                             - format('%s %s', @key@, name))::text, true);
+    RETURN NEW;
+END$body$;
+    get_hi CONSTANT text := 'BEGIN RETURN @schema@.hilo_block(entity); END';
+    floor CONSTANT text := $body$
+BEGIN
+    PERFORM @hilo@.hilo_advance(s.name, (NEW.hi_value + 1) * s.block_size)
+       FROM @hilo@.hilo_sequences s WHERE s.name = OLD.entity_name;
+    RETURN NEW;
+END$body$;
+    hi_values CONSTANT text := 'SELECT s.name, (s.max_reserved - 1) / s.block_size
+                                  FROM @hilo@.hilo_sequences s WHERE s.block_size IS NOT NULL';
+    of_sequence CONSTANT boolean := makes IN ('nextval', 'hibernate_unique_key');
+    marks CONSTANT text[] := ARRAY[
+        '@take@', CASE WHEN origin IS NULL THEN range ELSE hi END,
+        '@value@', COALESCE(value, ''), '@step@', COALESCE(step, ''),
+        '@origin@', COALESCE(origin::text, ''),
+        '@column@', CASE makes WHEN 'hibernate_sequences' THEN 'next_val' ELSE 'next_hi' END,
+        '@segment@', CASE makes WHEN 'hibernate_sequences' THEN 'NEW.sequence_name'
+                                ELSE quote_literal(makes) END,
+        '@key@', quote_literal(schema), '@schema@', quote_ident(schema), '@hilo@', extension];
+    part record;
+    body text;
+    view text;
+BEGIN
+    IF client = 'nhibernate-optimizer-hilo' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'NHibernate''s optimizer "hilo" shares a counter with nobody',
+            DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
+            HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
+    ELSIF makes IS NULL THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('"%s" is no mapper for which hilo has a facade', client),
+            HINT = 'docs/mappers.md has the names.';
+    END IF;
+    FOR part IN
+        SELECT p.* FROM (VALUES
+            ('hilo_block(name text)', 'bigint', 'plpgsql', block, client <> 'core'),
+            ('nextval(sequence text)', 'bigint', 'plpgsql',
+             CASE client WHEN 'core' THEN draw ELSE next END, of_sequence),
+            ('setval(sequence text, value bigint)', 'bigint', 'plpgsql', refuse, of_sequence),
+            ('setval(sequence text, value bigint, is_called boolean)', 'bigint', 'plpgsql', refuse,
+             of_sequence),
+            ('mt_get_next_hi(entity varchar)', 'integer', 'plpgsql', get_hi, makes = 'mt_hilo'),
+            ('hilo_names()', 'SETOF text', 'sql', names, makes = 'hibernate_sequences'),
+            ('hilo_names()', 'TABLE (name varchar, hi bigint)', 'sql', hi_values,
+             makes = 'mt_hilo'),
+            ('hilo_drawn(name text)', 'bigint', 'plpgsql', drawn,
+             makes IN ('hibernate_sequences', 'hibernate_unique_key')),
+            ('hilo_written()', 'trigger', 'plpgsql',
+             CASE makes WHEN 'mt_hilo' THEN floor ELSE written END, makes <> 'nextval')
+        ) AS p (signature, result, language, body, wanted) WHERE p.wanted
+    LOOP
+        body := part.body;
+        FOR i IN 1 .. cardinality(marks) BY 2 LOOP
+            body := replace(body, marks[i], marks[i + 1]);
+        END LOOP;
+        EXECUTE format('CREATE FUNCTION %I.%s RETURNS %s LANGUAGE %s %s AS %L',
+                       schema, part.signature, part.result, part.language,
+                       CASE part.language WHEN 'sql' THEN 'STABLE'
+                                          ELSE 'SET search_path = pg_catalog, pg_temp' END, body);
+        RETURN NEXT format('function %I.%s', schema, part.signature);
+    END LOOP;
+    EXECUTE format('COMMENT ON FUNCTION %I.%I(text) IS %L', schema,
+                   CASE client WHEN 'core' THEN 'nextval' ELSE 'hilo_block' END,
+                   'facade of hilo for ' || client);
+    view := CASE makes
+        WHEN 'hibernate_sequences'
+        THEN 'SELECT n.name AS sequence_name, %1$I.hilo_drawn(n.name) AS next_val '
+             'FROM %1$I.hilo_names() AS n (name)'
+        WHEN 'hibernate_unique_key'
+        THEN 'SELECT %1$I.hilo_drawn(''hibernate_unique_key'') AS next_hi'
+        WHEN 'mt_hilo'
+        THEN 'SELECT n.name AS entity_name, n.hi AS hi_value FROM %1$I.hilo_names() AS n' END;
+    IF view IS NOT NULL THEN
+        EXECUTE format('CREATE VIEW %1$I.%2$I AS ' || view, schema, makes);
+        EXECUTE format('CREATE TRIGGER hilo_written INSTEAD OF INSERT OR UPDATE ON %1$I.%2$I '
+                       'FOR EACH ROW EXECUTE FUNCTION %1$I.hilo_written()', schema, makes);
+        -- It holds nothing. Who draws needs a privilege on the sequence.
+        EXECUTE format('GRANT SELECT, INSERT, UPDATE ON %I.%I TO PUBLIC', schema, makes);
+        RETURN NEXT format('view %I.%I', schema, makes);
+    END IF;
+    IF of_sequence THEN
+        RAISE NOTICE 'nextval with a regclass still draws from a sequence of Postgres'
+            USING HINT = 'Drop the sequences that hilo''s take the place of, '
+                         'and let the mapper call nextval with a text.';
+    END IF;
+END;
+$make$;
+COMMENT ON FUNCTION hilo.make_facade(name, text, text, bigint, text, text, text) IS
+    'Makes the functions and views of a facade, for a row of hilo.mappers()';
+
+CREATE FUNCTION hilo_facade(schema name, client text) RETURNS SETOF text
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
+BEGIN ATOMIC
+    SELECT f.made
+      FROM (SELECT hilo_facade.client) c
+      JOIN pg_catalog.pg_extension e ON e.extname = 'hilo'
+      LEFT JOIN hilo.mappers() m ON m.client = c.client
+     CROSS JOIN LATERAL hilo.make_facade(
+         hilo_facade.schema, c.client, m.makes, m.origin, m.value, m.step,
+         e.extnamespace::pg_catalog.regnamespace::text) AS f (made);
+END;
+COMMENT ON FUNCTION hilo_facade(name, text) IS
+    'Makes, in a schema, the functions and views that a Hi/Lo mapper calls, so that it takes its '
+    'blocks from hilo, and returns what it has made. Roles that run the mapper have the schema in '
+    'their search_path. client: core, efcore, doctrine, marten, hibernate, hibernate-pooled-lo, '
+    'hibernate-pooled-old, hibernate-hilo, hibernate-legacy-hilo, hibernate-table, '
+    'hibernate-table-pooled-lo, hibernate-table-hilo, hibernate-table-old, nhibernate, '
+    'nhibernate-pooled, nhibernate-table. The allocation size is the block_size of the sequence. '
+    'What it makes belongs to the caller; DROP removes it. Requires CREATE on the schema. Errors: '
+    '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not '
+    'exist, 42501, 42723 or 42P07 if one of the names is taken.';
+
+-- The query that takes whole blocks from a mapper's own counter, as the mapper does. $2 is how many
+-- values are wanted, $4 the furthest that has come. A million calls of nextval bring less, but in
+-- time. A block below the minimum of the counter is cut there. Names are filled in last, so that no
+-- name is taken for a part of the query.
+CREATE FUNCTION hilo.make_source(
+    relation regclass, client text, entity text, size bigint, makes text, origin bigint, step text,
+    first text
+) RETURNS text
+    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $source$
+DECLARE
+    of_core CONSTANT text :=
+        'WITH r AS (SELECT min(b.value) AS first, max(b.value) AS last '
+        'FROM (SELECT v.value, v.value - @size@::bigint '
+        '* row_number() OVER (ORDER BY v.value) AS island FROM (SELECT nextval(%1$s) AS value '
+        'FROM generate_series(1::bigint, LEAST($2, 1000000::bigint))) v) b GROUP BY b.island) ';
+    of_sequence CONSTANT text :=
+        'WITH r AS (SELECT i.first, i.last '
+        'FROM (SELECT GREATEST(@first@, @low@::bigint) AS first, '
+        '(@first@) + size - 1 AS last FROM (SELECT nextval(%1$s) AS value, '
+        '@size@::bigint AS size '
+        'FROM generate_series(1::bigint, LEAST(@blocks@ + 1, 1000000::bigint))) b) i '
+        'WHERE i.last >= i.first) ';
+    of_table CONSTANT text :=
+        'WITH b AS (@write@ RETURNING @read@ AS value, @size@::bigint AS size), '
+        'r AS (SELECT @first@ AS first, (@first@) + ($2 + size - 1) / size * size - 1 AS last '
+        'FROM b) ';
+    -- It never comes back to what it has brought, $4.
+    checked CONSTANT text :=
+        'SELECT CASE WHEN r.first @beyond@ $4 OR $4 IS NULL THEN r.first '
+        'ELSE (''the counter was set back: it gives '' || r.first || '' after '' || $4)::bigint '
+        'END, r.last FROM r';
+    -- The first statement has the lock of a session that draws, and so nobody changes what the
+    -- second one finds.
+    as_it_was CONSTANT text :=
+        'SELECT pg_sequence_last_value(%1$s); SELECT CASE WHEN EXISTS (SELECT FROM pg_sequence o '
+        'WHERE o.seqrelid = %1$s AND o.seqincrement = %2$s AND NOT o.seqcycle AND o.seqcache = 1) '
+        'THEN 0 ELSE (''the counter has another INCREMENT, CYCLE or CACHE than when it was '
+        'attached: change it back, or call hilo_attach again, '' '
+        '|| clock_timestamp()::text)::bigint END; ';
+    of_segment CONSTANT text :=
+        'UPDATE %2$s SET next_val = next_val + @blocks@ * @step@ WHERE sequence_name = %3$s';
+    of_unique_key CONSTANT text := 'UPDATE %2$s SET next_hi = next_hi + @blocks@';
+    of_entity CONSTANT text :=
+        'INSERT INTO %2$s AS t (entity_name, hi_value) VALUES (%3$s, @blocks@ - 1) '
+        'ON CONFLICT (entity_name) DO UPDATE SET hi_value = t.hi_value + @blocks@';
+    counter record;
+    here CONSTANT text :=
+        '(SELECT concat_ws(''/'', c.system_identifier, substr(pg_walfile_name('
+        'pg_current_wal_lsn()), 1, 8), d.oid) FROM pg_control_system() c, pg_database d '
+        'WHERE d.datname = current_database())';
+    drawn CONSTANT text := quote_literal(relation::text) || '::regclass';
+    place text;
+    query text;
+    marks text[];
+BEGIN
+    -- A standby refuses what comes next.
+    IF NOT pg_is_in_recovery() THEN
+        EXECUTE 'SELECT ' || here INTO place;
+    END IF;
+    SELECT c.relkind, c.relpersistence, o.seqincrement AS increment, o.seqmin AS low,
+           o.seqcycle AS cycle, o.seqcache AS cache INTO counter
+      FROM pg_class c LEFT JOIN pg_sequence o ON o.seqrelid = c.oid WHERE c.oid = relation;
+    IF client = 'nhibernate-optimizer-hilo' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'NHibernate''s optimizer "hilo" shares a counter with nobody',
+            DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
+            HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
+    ELSIF makes IS NULL OR counter.relkind IS NULL OR (CASE counter.relkind
+            WHEN 'S' THEN makes NOT IN ('nextval', 'hibernate_unique_key')
+            WHEN 'r' THEN makes = 'nextval' ELSE true END)
+    THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = format('%s is no counter of the mapper "%s"', relation, client),
+            HINT = 'docs/mappers.md has the names of the mappers.';
+    ELSIF counter.relpersistence <> 'p' OR counter.cycle OR counter.cache > 1 THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('%s gives out no numbers for good', relation),
+            DETAIL = 'It is temporary or unlogged, it cycles, or its CACHE is above 1.',
+            HINT = 'ALTER SEQUENCE ... NO CYCLE CACHE 1 changes a sequence; sessions that have '
+                   'numbers of it in their cache must end.';
+    ELSIF counter.relkind = 'S' AND origin IS NULL THEN
+        size := counter.increment;
+        IF size < 1 AND client <> 'core' THEN
+            RAISE invalid_parameter_value USING
+                MESSAGE = format('%s falls, and a mapper''s blocks rise', relation);
+        END IF;
+    ELSIF counter.increment <> 1 OR size IS NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = 'the size of the mapper''s blocks is not known',
+            HINT = 'Create the sequence with hilo_create, and block_size the allocation size of '
+                   'the  INCREMENT BY of a sequence that counts blocks must be 1.';
+    ELSIF entity IS NULL AND makes IN ('hibernate_sequences', 'mt_hilo') THEN
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'the table has a counter for each entity: say which',
+            HINT = 'entity is the name in its first column.';
+    END IF;
+    query := CASE WHEN client = 'core' THEN of_core WHEN counter.relkind = 'S' THEN of_sequence
+                  ELSE of_table END || checked;
+    marks := ARRAY[
+        '@write@', CASE makes WHEN 'hibernate_sequences' THEN of_segment
+                                     WHEN 'hibernate_unique_key' THEN of_unique_key
+                                     ELSE of_entity END,
+        '@read@', CASE makes WHEN 'hibernate_sequences' THEN 'next_val - @blocks@ * @step@'
+                                    WHEN 'hibernate_unique_key' THEN 'next_hi - @blocks@'
+                                    ELSE 't.hi_value - @blocks@ + 1' END,
+        '@blocks@', '($2 + @size@ - 1) / @size@',
+        '@step@', CASE step WHEN 'size' THEN size ELSE 1 END::text,
+        '@beyond@', CASE WHEN size < 0 THEN '<' ELSE '>' END,
+        '@first@', first, '@low@', COALESCE(counter.low, 1)::text, '@size@', size::text];
+    FOR i IN 1 .. cardinality(marks) BY 2 LOOP
+        query := replace(query, marks[i], marks[i + 1]);
+    END LOOP;
+    -- hilo_check reads what the comment says.
+    -- A server that took over from another may have the counter as it was earlier.
+    RETURN format('/* %s of %s */ SELECT CASE WHEN %s = %L THEN 0 ELSE (''the counter may lack '
+                  'numbers, since another server drew from it: call hilo_attach again, '' '
+                  '|| clock_timestamp()::text)::bigint END; ', client, size, here, place)
+           || CASE WHEN counter.relkind = 'S' THEN format(as_it_was, drawn, counter.increment)
+                   ELSE '' END
+           || format(query, drawn, relation::text, quote_literal(entity));
+END;
+$source$;
+COMMENT ON FUNCTION hilo.make_source(regclass, text, text, bigint, text, bigint, text, text) IS
+    'Makes the query that takes blocks from the counter of a mapper, for a row of hilo.mappers()';
+
+CREATE FUNCTION hilo.source_of(relation regclass, client text, entity text, size bigint)
+    RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT hilo.make_source($1, $2, $3, $4, m.makes, m.origin, m.step, m.first)
+      FROM (SELECT $2 AS client) c LEFT JOIN hilo.mappers() m ON m.client = c.client;
+END;
+COMMENT ON FUNCTION hilo.source_of(regclass, text, text, bigint) IS
+    'Returns the query that takes blocks from the counter of a mapper: $2 is how many values are '
+    'wanted, $4 the furthest that has come';
+
+-- With the rights of the caller. It takes one block, as the counter must be one that can be drawn
+-- from. A mapper that finds a fresh counter takes the second block for its own too.
+CREATE FUNCTION hilo.first_drawn(source text, client text) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $drawn$
+DECLARE
+    brought record;
+BEGIN
+    IF client <> 'core' THEN
+        EXECUTE source INTO brought USING ''::text, 1::bigint, NULL::uuid, NULL::bigint;
+        IF brought IS NULL THEN
+            RAISE object_not_in_prerequisite_state USING
+                MESSAGE = 'the counter has no row for this entity',
+                HINT = 'Let the mapper take its first block, or insert the row.';
+        END IF;
+    END IF;
+    RETURN true;
+END;
+$drawn$;
+COMMENT ON FUNCTION hilo.first_drawn(text, text) IS
+    'Takes the first block of the counter of a mapper, unless the client takes single numbers';
+
+CREATE FUNCTION hilo_attach(
+    name hilo_sequence, relation regclass, client text DEFAULT 'core', entity text DEFAULT NULL
+) RETURNS hilo_sequence
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+    SELECT hilo_create($1, data_type => COALESCE(o.seqtypid, 'bigint'::regtype::oid)::regtype)
+      FROM (SELECT $2::oid AS oid) r
+      LEFT JOIN pg_catalog.pg_sequence o ON o.seqrelid = r.oid AND $3 = 'core'
+     WHERE NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = $1::text);
+    SELECT hilo_alter($1, start_value => CASE WHEN q.max_reserved IS NULL THEN o.seqstart END,
+                      increment => COALESCE(o.seqincrement, 1::bigint),
+                      min_value => o.seqmin, max_value => o.seqmax, source => r.source)
+      FROM hilo_sequences q
+     CROSS JOIN LATERAL (SELECT hilo.source_of($2, $3, $4, q.block_size) AS source) r
+      LEFT JOIN pg_catalog.pg_sequence o ON o.seqrelid = $2::oid AND $3 = 'core'
+     WHERE q.name = $1::text AND hilo.first_drawn(r.source, $3);
+    SELECT $1;
+END;
+COMMENT ON FUNCTION hilo_attach(hilo_sequence, regclass, text, text) IS
+    'Lets a sequence take its values from a sequence of Postgres, or from the counter of a Hi/Lo '
+    'mapper, which stays the truth, and returns its name. It is created if it does not exist. '
+    'client: as in hilo_facade; core: whatever calls nextval for each number. entity: the row of '
+    'a table with counters. A mapper''s counter loses a block or two. Requires ownership of the '
+    'sequence, and of its owner the privileges to draw from the counter. Errors: as for '
+    'hilo_create and hilo_alter, 22023 if the relation is no counter of the client or entity is '
+    'missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above '
+    '1, is not permanent or has no row for the entity, or the size of the blocks is not known.';
+
+-- A sequence that was attached to one of Postgres goes on with the next number of that. Only a query
+-- that hilo_attach has written is believed. It is not run, since it is its owner's.
+CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+    SELECT hilo.detach($1, COALESCE($2, (
+        SELECT pg_catalog.nextval(o.seqrelid::regclass)
+          FROM hilo_stat_sources q
+         CROSS JOIN pg_catalog.pg_sequence o
+          JOIN pg_catalog.pg_class c ON c.oid = o.seqrelid
+          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+         WHERE q.name = $1::text AND pg_catalog.starts_with(q.source, '/* core of '::text)
+           AND CASE WHEN pg_catalog.strpos(q.source, pg_catalog.quote_literal(
+                             pg_catalog.format('%I.%I', n.nspname, c.relname))) > 0
+                    THEN q.source = hilo.source_of(
+                             o.seqrelid::regclass, 'core', NULL, o.seqincrement) END)));
+END;
+COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
+    'Takes the source of a sequence away: its numbers are its own from now on. Returns start, the '
+    'first value that it then serves, which must lie where nobody else serves values; null: the '
+    'next one of the sequence of Postgres that it was attached to as client core. What it holds '
+    'and has not served becomes a gap. Requires ownership of the sequence. Errors: those of '
+    'hilo_alter, 22023 if start is null and the source another one, 55000 if start is not beyond '
+    'what the sequence may have served, or if it has no source.';
 
 -- hilo_check: what is wrong is SQL over the views. Functions in C say what only this server's memory, its settings
 -- and an index know. As in views.sql, operands have exactly the types of core's own operators.
@@ -770,6 +1632,39 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          CROSS JOIN LATERAL (
              VALUES (c.relname::text), (pg_catalog.format('%s.%s', n.nspname, c.relname))) AS v (name)
           JOIN readable r ON r.name = v.name
+    ), source AS MATERIALIZED (
+        -- hilo_attach has written these. Only who may act as the owner sees a query.
+        SELECT q.name, w.part[1] AS client, m.first, w.part[2]::bigint AS size,
+               COALESCE(pg_catalog.substring(q.source, 'pg_sequence_last_value\((.+?)::regclass\);'),
+                        NULLIF(pg_catalog.concat_ws(
+                            ' ', pg_catalog.substring(q.source, '(?:UPDATE|INSERT INTO) (.+?) (?:SET next_|AS t \()'),
+                            pg_catalog.substring(q.source, 'sequence_name = (.+?) RETURNING '),
+                            pg_catalog.substring(q.source, 'VALUES \((.+?), \(\$2')), '')) AS key
+          FROM hilo_stat_sources q
+         CROSS JOIN LATERAL (SELECT pg_catalog.regexp_match(
+                                 q.source, '^/\* ([a-z-]+) of (-?[0-9]{1,18}) \*/') AS part) w
+          JOIN hilo.mappers() m ON m.client = w.part[1]
+    ), counter AS MATERIALIZED (
+        SELECT r.name, r.client, r.size, v.name AS object, o.seqincrement, o.seqcycle, o.seqcache,
+               CASE WHEN m.origin IS NULL THEN r.size ELSE 1::bigint END AS increment,
+               -- A counter of blocks has not come to this value, or of values.
+               CASE WHEN m.origin IS NULL THEN l.last + r.size ELSE (l.last + 1::bigint) * r.size END AS reached,
+               CASE WHEN m.origin IS NULL THEN 1::bigint ELSE r.size END AS per_number, f.owns
+          FROM source r
+          JOIN hilo.mappers() m ON m.client = r.client
+          JOIN (SELECT p.oid, pg_catalog.format('%I.%I', n.nspname, p.relname) AS name, p.relowner
+                  FROM pg_catalog.pg_class p JOIN pg_catalog.pg_namespace n ON n.oid = p.relnamespace
+                 WHERE p.relkind = 'S') v ON pg_catalog.quote_literal(v.name) = r.key
+          JOIN pg_catalog.pg_sequence o ON o.seqrelid = v.oid
+          JOIN readable q ON q.name = r.name
+         -- A fix does nothing for the owner of the sequence that he may not do himself.
+         CROSS JOIN LATERAL (
+             SELECT CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_authid a WHERE a.oid = q.owner::oid)
+                         THEN pg_catalog.pg_has_role(q.owner::oid, v.relowner, 'USAGE') ELSE false END AS owns) f
+         CROSS JOIN LATERAL (
+             SELECT CASE WHEN pg_catalog.has_sequence_privilege(v.oid, 'USAGE, SELECT')
+                         THEN COALESCE(pg_catalog.pg_sequence_last_value(v.oid::pg_catalog.regclass),
+                                       o.seqstart - o.seqincrement) END AS last) l
     ), slot AS MATERIALIZED (
         SELECT t.sequence, t.rate, t.errors, t.last_error, t.last_error_at,
                t.in_slices + t.in_current + t.in_standby + t.in_returned AS ready
@@ -780,7 +1675,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
         -- The columns that concern the caller: each that it has a privilege on, and all for those who may read
         -- everything. known: it may know of the column; readable: it may read all rows.
         SELECT c.oid AS relation, a.attnum AS number, d.name, s.id,
-               s.min_value, s.max_value, s.increment, s.cycle, r.next_value,
+               s.min_value, s.max_value, s.increment, s.cycle, s.source IS NOT NULL AS has_source, r.next_value,
                -- A fix does nothing for a table's owner that he may not do himself.
                CASE WHEN EXISTS (SELECT FROM pg_catalog.pg_authid o WHERE o.oid = s.owner::oid)
                     THEN pg_catalog.pg_has_role(c.relowner, s.owner::oid, 'USAGE') ELSE false END AS one_owner,
@@ -875,7 +1770,20 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
              SELECT CASE WHEN u.increment > 0 THEN u.value::numeric - u.min_value::numeric
                          ELSE u.max_value::numeric - u.value::numeric END
                     < (u.max_value::numeric - u.min_value::numeric) * 0.8 AS leaves_enough) f
-         WHERE u.node IS NULL AND u.failure IS NULL
+         WHERE u.node IS NULL AND u.failure IS NULL AND NOT u.has_source
+         UNION ALL
+        -- Others draw from a counter too, so what lies beyond the position need not be wrong.
+        SELECT u.readable, u.object, 'error',
+               pg_catalog.format('its value %s is yet to come from %s, the counter of hilo sequence "%s": inserts will fail '
+                                 'or repeat it', u.value, c.object, u.name),
+               'Set the counter beyond it, as long as no mapper holds a block.',
+               CASE WHEN u.one_owner AND c.owns
+                    THEN pg_catalog.format('SELECT pg_catalog.setval(%L::pg_catalog.regclass, %s::bigint);',
+                                           c.object, u.value / c.per_number + 1::bigint)
+               END
+          FROM unserved u
+          JOIN counter c ON c.name = u.name
+         WHERE u.node IS NULL AND u.failure IS NULL AND u.has_source AND c.size > 0 AND u.value >= c.reached
          UNION ALL
         SELECT u.readable, u.object, 'warning', pg_catalog.format('its values cannot be read: %s', u.failure),
                'Find out what is wrong with the table''s files; if an index is damaged, REINDEX it.', NULL
@@ -1119,6 +2027,55 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
       JOIN slot t ON t.sequence = f.sequence
       JOIN readable q ON q.id = t.sequence
      WHERE t.last_error_at > pg_catalog.now() - '1 hour'::interval
+     UNION ALL
+    -- Sources.
+    SELECT pg_catalog.format('sequence "%s"', q.name), 'warning',
+           pg_catalog.format('its source has failed %s times since %s: %s', c.failures,
+               pg_catalog.date_trunc('second', COALESCE(c.requested_at, c.last_error_at)),
+               COALESCE(g.last_error, 'its owner sees the error in hilo_stat_sources')),
+           'Remove the cause; hilo asks again by itself. Until then the sequence serves what it holds.', NULL
+      FROM _hilo.source c
+      JOIN state s ON s.node = c.node
+      JOIN readable q ON q.id = c.sequence
+      JOIN hilo_stat_sources g ON g.name = q.name
+     WHERE c.failures > 0 AND (c.failures >= 30 OR c.requested_at < pg_catalog.now() - '1 minute'::interval)
+     UNION ALL
+    SELECT pg_catalog.format('sequence "%s"', c.name), 'error', v.what, v.what_to_do,
+           CASE WHEN c.owns THEN 'ALTER SEQUENCE ' || c.object || v.change END
+      FROM counter c
+     CROSS JOIN LATERAL (VALUES
+         (c.seqcache > 1, pg_catalog.format('its counter %s has CACHE %s', c.object, c.seqcache),
+          'Set CACHE 1: until then its source fails.', ' CACHE 1;'),
+         (c.seqcycle, pg_catalog.format('its counter %s cycles, and so gives numbers again', c.object),
+          'Set NO CYCLE: until then its source fails.', ' NO CYCLE;'),
+         (c.seqincrement <> c.increment,
+          pg_catalog.format('its counter %s has INCREMENT BY %s, and had %s when it was attached', c.object,
+                            c.seqincrement, c.increment),
+          'Change it back, or call hilo_attach again if the mapper has changed as well.',
+          CASE WHEN c.client = 'core' THEN pg_catalog.format(' INCREMENT BY %s;', c.increment) END)
+     ) AS v (is_so, what, what_to_do, change)
+     WHERE v.is_so
+     UNION ALL
+    SELECT pg_catalog.format('sequence "%s"', c.name), 'error',
+           pg_catalog.format('its counter %s was set back: it gives numbers again that the sequence has got', c.object),
+           'Set it beyond all numbers of the tables that use it, with setval. Until it is there, its source fails.', NULL
+      FROM counter c
+      JOIN readable q ON q.name = c.name
+      JOIN state s ON true
+      JOIN _hilo.source b ON b.sequence = q.id AND b.node = s.node
+     WHERE CASE WHEN c.size > 0 THEN c.reached <= b.last_value AND (b.own_last IS NULL OR b.last_value > b.own_last)
+                ELSE c.reached >= b.first_value AND (b.own_first IS NULL OR b.first_value < b.own_first) END
+     UNION ALL
+    SELECT pg_catalog.format('sequence "%s"', a.name), 'error',
+           pg_catalog.format('it takes blocks of %s from its counter as "%s", and sequence "%s" blocks of %s as "%s": '
+                             'values come twice', a.size, a.client, o.name, o.size, o.client),
+           'Find out which is the mapper''s way, and detach the other sequence with hilo_detach.', NULL
+      FROM source a
+      JOIN source o ON o.key = a.key AND o.name > a.name
+     WHERE (a.first, a.size) <> (o.first, o.size)
+       -- Who uses each number by itself collides with nobody who uses it as the first or last of a block.
+       AND NOT ('core' IN (a.client, o.client) AND a.first IN ('value', 'value - size + 1')
+                AND o.first IN ('value', 'value - size + 1'))
      UNION ALL
     -- Whoever leases has last been heard of then, or holds a lease that it would have to renew.
     SELECT pg_catalog.format('holder %s', COALESCE(pg_catalog.quote_ident(l.holder), 'without a name')), 'note',
@@ -1898,781 +2855,3 @@ COMMENT ON FUNCTION hilo_transfer(hilo_sequence, bigint, text, uuid) IS
     'Requires UPDATE. Errors: as for hilo_lease, 42710 for a request that another receiver or role has made, or that '
     'has ended: the receiver needs a new uuid then; 22023 for NULL, 0A000 unless the transaction is READ COMMITTED, '
     '42704 at the commit if the receiver makes two requests at once.';
-
--- Branches: sequences that get their values from the hilo of another server, through dblink, or through Citus from its
--- coordinator.
-
--- The connection stays open for the next query of this process. A query is sent and then looked after, because a call
--- that waits inside libpq hears no cancel and no shutdown.
-CREATE FUNCTION hilo.remote(server name, query text, refused_is_null boolean DEFAULT false) RETURNS jsonb
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
-AS $remote$
-DECLARE
-    dblink CONSTANT text := (SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e
-                               JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'dblink');
-    connection CONSTANT text := pg_catalog.concat_ws(' ', 'hilo', session_user, current_user, server);
-    deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() + '10 s'::interval;
-    is_open boolean;
-    found boolean;
-    answer jsonb;
-    more jsonb;
-    state text; message text; detail text; hint text;
-BEGIN
-    IF server IS NULL THEN
-        -- Citus connects anew as the current user, and gives back the first line of an error.
-        EXECUTE 'SELECT r.success, r.result FROM pg_catalog.pg_dist_local_group l '
-                'CROSS JOIN LATERAL pg_catalog.run_command_on_coordinator($1) r WHERE l.groupid <> 0'
-           INTO found, message USING query;
-        IF found THEN
-            RETURN nullif(message, '')::jsonb;
-        ELSIF refused_is_null AND message LIKE '% request ________-____-____-____-____________ has been made before%' THEN
-            RETURN NULL;
-        END IF;
-        RAISE connection_failure USING
-            MESSAGE = coalesce('the coordinator of Citus refused: ' || message, 'this server is the coordinator of Citus'),
-            HINT = 'The owner of the sequence must be able to log in at the coordinator, and have UPDATE on it there.';
-    ELSIF dblink IS NULL THEN
-        RAISE object_not_in_prerequisite_state USING MESSAGE = 'extension dblink is not installed',
-            HINT = 'A superuser can install it: CREATE EXTENSION dblink.';
-    END IF;
-    LOOP
-        EXECUTE pg_catalog.format('SELECT coalesce($1 = ANY (%s.dblink_get_connections()), false)', dblink)
-           INTO is_open USING connection;
-        BEGIN
-            IF NOT is_open THEN
-                EXECUTE pg_catalog.format('SELECT %s.dblink_connect($1, $2)', dblink) USING connection, server::text;
-                EXECUTE pg_catalog.format('SELECT %s.dblink_exec($1, $2)', dblink) USING connection,
-                    'SET search_path = pg_catalog, pg_temp; SET default_transaction_isolation = ''read committed''; '
-                    'SET client_min_messages = error';
-            END IF;
-            EXECUTE pg_catalog.format('SELECT %s.dblink_send_query($1, $2) = 1', dblink) INTO found USING connection, query;
-            IF NOT found THEN
-                RAISE connection_failure USING MESSAGE = 'could not send a query to the server';
-            END IF;
-            LOOP
-                EXECUTE pg_catalog.format('SELECT %s.dblink_is_busy($1) = 0', dblink) INTO found USING connection;
-                EXIT WHEN found;
-                IF pg_catalog.clock_timestamp() > deadline THEN
-                    RAISE query_canceled USING MESSAGE = pg_catalog.format('server "%s" did not answer within 10 seconds', server);
-                END IF;
-                PERFORM pg_catalog.pg_sleep(0.001);
-            END LOOP;
-            EXECUTE pg_catalog.format('SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink) INTO answer USING connection;
-            -- The end of the results, after which the connection takes the next query.
-            EXECUTE pg_catalog.format('SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink) INTO more USING connection;
-            RETURN answer;
-        EXCEPTION WHEN query_canceled OR OTHERS THEN
-            GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
-                                    hint = PG_EXCEPTION_HINT;
-        END;
-        EXECUTE pg_catalog.format('SELECT %s.dblink_disconnect($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink)
-            USING connection;
-        IF state = '42710' AND refused_is_null THEN
-            RETURN NULL;
-        END IF;
-        -- A connection that had been open may be one to a server that was restarted since.
-        EXIT WHEN NOT is_open OR state !~ '^(08|57P)';
-    END LOOP;
-    RAISE EXCEPTION USING ERRCODE = state, MESSAGE = message, DETAIL = detail,
-        HINT = coalesce(nullif(hint, ''), pg_catalog.format('Look whether server "%s" answers, and its user mapping.', server));
-END;
-$remote$;
-COMMENT ON FUNCTION hilo.remote(name, text, boolean) IS
-    'Runs a query on a foreign server, or null: the coordinator of Citus. Returns the first column of its first row; null: '
-    'it has none';
-
-CREATE FUNCTION hilo.refuse(message text, hint text) RETURNS jsonb
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
-AS $refuse$
-BEGIN
-    RAISE object_not_in_prerequisite_state USING MESSAGE = message, HINT = hint;
-END;
-$refuse$;
-COMMENT ON FUNCTION hilo.refuse(text, text) IS 'Fails with 55000';
-
-CREATE FUNCTION hilo.remote_sequence(server name, remote_name text) RETURNS jsonb
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE
-BEGIN ATOMIC
-    SELECT CASE WHEN r.found @> '{"cycle": false, "ordered": false, "gapless": false}'::jsonb AND r.found ? 'numbering'::text
-                THEN r.found
-                ELSE hilo.refuse(pg_catalog.format('hilo sequence "%s" on server "%s" cannot have branches', $2, $1),
-                                 'It must be of version 0.4.0 or later, and may neither cycle nor be ordered or gapless.') END
-      FROM (SELECT coalesce(
-                       hilo.remote($1, pg_catalog.format(
-                           'SELECT pg_catalog.to_jsonb(q) || pg_catalog.jsonb_build_object(''schema'', %L) '
-                           'FROM %I.hilo_sequences q WHERE q.name = %L', n.place #>> '{}', n.place #>> '{}', $2)),
-                       hilo.refuse(pg_catalog.format('there is no hilo sequence "%s" on server "%s"', $2, $1),
-                                   'Create it there, and grant UPDATE on it to the role of the user mapping.')) AS found
-              FROM (SELECT coalesce(
-                               hilo.remote($1, 'SELECT pg_catalog.to_jsonb(n.nspname) FROM pg_catalog.pg_extension e '
-                                               'JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace '
-                                               'WHERE e.extname = ''hilo'''),
-                               hilo.refuse(pg_catalog.format('extension hilo is not installed on server "%s"', $1),
-                                           'The foreign server names the database: look at its option dbname.'))
-                   ) n (place)) r;
-END;
-COMMENT ON FUNCTION hilo.remote_sequence(name, text) IS
-    'Returns the row of hilo_sequences on a foreign server, with the schema of the extension there';
-
--- The request as the centre gets it rises with each new one, so it refuses one that comes late. It
--- is what was asked for so far, then the version (7) and the attempt.
-CREATE FUNCTION hilo.remote_request(asked bigint, attempt integer, request uuid) RETURNS uuid
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN (pg_catalog.lpad(pg_catalog.to_hex(asked & 281474976710655::bigint), 12, '0') || '700' || attempt::text
-            || pg_catalog.substr(pg_catalog.replace(request::text, '-', ''), 17))::uuid;
-COMMENT ON FUNCTION hilo.remote_request(bigint, integer, uuid) IS 'Returns the uuid by which a request is known at the centre';
-
--- This server and the sequence. Copies of it on the same timeline differ in what each request begins
--- with.
-CREATE FUNCTION hilo.receiver(sequence bigint) RETURNS text
-    LANGUAGE sql VOLATILE PARALLEL SAFE
-    RETURN pg_catalog.concat_ws('/', 'branch', (SELECT c.system_identifier FROM pg_catalog.pg_control_system() c),
-                                pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8),
-                                (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()),
-                                sequence);
-COMMENT ON FUNCTION hilo.receiver(bigint) IS 'Returns the name by which a centre knows a sequence of this server';
-
-CREATE FUNCTION hilo_ask_server(
-    server name, name text, n bigint, request uuid,
-    remote_schema name, remote_name text, numbering text
-) RETURNS TABLE (first bigint, last bigint)
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1
-BEGIN ATOMIC
-    SELECT (a.answer ->> 'first'::text)::bigint, (a.answer ->> 'last'::text)::bigint
-      FROM (SELECT pg_catalog.format(
-                       -- The function is called for the row that the condition finds, so not
-                       -- after a renumbering.
-                       'SELECT pg_catalog.to_jsonb(t) FROM %1$I.hilo_sequences q, '
-                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, ',
-                       $5, $3) AS head,
-                   pg_catalog.format(
-                       ') t WHERE q.name OPERATOR(pg_catalog.=) %1$L::pg_catalog.text '
-                       'AND q.numbering OPERATOR(pg_catalog.=) %2$L::pg_catalog.text '
-                       'AND t.numbering OPERATOR(pg_catalog.=) %2$L::pg_catalog.text',
-                       $6, $7) AS tail,
-                   '%L::pg_catalog.text, %L::pg_catalog.uuid' AS who,
-                   pg_catalog.concat_ws(
-                       '/', hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint),
-                       pg_catalog.split_part($4::text, '-', 1)) AS receiver,
-                   COALESCE(s.requested, 0::bigint) AS asked
-              FROM hilo_sequences q
-              LEFT JOIN hilo_stat_sources s ON s.name = q.name
-             WHERE q.name = $2) r
-     CROSS JOIN LATERAL (
-           SELECT COALESCE(
-               -- One that was revoked meanwhile is refused, and so is each that comes before a
-               -- later one.
-               hilo.remote($1, r.head || pg_catalog.format(
-                   r.who, r.receiver, hilo.remote_request(r.asked, 0, $4)) || r.tail, true),
-               hilo.remote($1, r.head || pg_catalog.format(
-                   r.who, r.receiver, hilo.remote_request(r.asked, 1, $4)) || r.tail, true),
-               hilo.refuse(
-                   pg_catalog.format(
-                       'hilo sequence "%s" must be attached to %s again', $2, COALESCE(
-                           'server "'::text || $1::text || '"', 'the coordinator of Citus')),
-                   pg_catalog.format(
-                       'It has been renumbered there, dropped, or is not granted any more. '
-                       'Call %s.', CASE WHEN $1 IS NULL
-                                        THEN 'hilo_create_on_all_nodes on the coordinator'
-                                        ELSE 'hilo_attach_server' END))
-           ) AS answer) a;
-END;
-COMMENT ON FUNCTION hilo_ask_server(name, text, bigint, uuid, name, text, text) IS
-    'The source of a sequence that hilo_attach_server has attached: takes values by hilo_transfer '
-    'from a foreign server, or null: from the coordinator of Citus. remote_schema: the schema of the extension there. remote_name, '
-    'numbering: the sequence there, as in hilo_sequences when it was attached. Errors: 55000 if '
-    'its numbering is another by now, or without dblink; those of dblink and hilo_transfer.';
-
--- One process asks for all sequences whose queries begin with the same comment.
-CREATE FUNCTION hilo.server_source(server name, remote_schema text, remote_name text, numbering text)
-    RETURNS text
-    LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN pg_catalog.format(
-        '-- server %s' || pg_catalog.chr(10) || 'SELECT v.first, v.last '
-        'FROM %I.hilo_ask_server(%L, $1, $2, $3, %L, %L, %L) AS v',
-        COALESCE(pg_catalog.md5($1::text), 'citus'),
-        (SELECT n.nspname FROM pg_catalog.pg_extension e
-           JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
-          WHERE e.extname = 'hilo'::name),
-        $1, $2, $3, $4);
-COMMENT ON FUNCTION hilo.server_source(name, text, text, text) IS 'Returns the source of a branch';
-
-CREATE FUNCTION hilo_attach_server(
-    name hilo_sequence, server name, remote_name hilo_sequence DEFAULT NULL
-) RETURNS hilo_sequence
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE
-BEGIN ATOMIC
-    SELECT hilo_create($1, data_type => (r.there ->> 'data_type'::text)::regtype,
-                       increment => (r.there ->> 'increment'::text)::bigint)
-      FROM hilo.remote_sequence($2, COALESCE($3, $1)::text) AS r (there)
-     WHERE NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = $1::text);
-    SELECT hilo_alter(
-               $1,
-               start_value => (r.there ->> 'start_value'::text)::bigint,
-               increment => (r.there ->> 'increment'::text)::bigint,
-               min_value => (r.there ->> 'min_value'::text)::bigint,
-               max_value => (r.there ->> 'max_value'::text)::bigint,
-               data_type => (r.there ->> 'data_type'::text)::regtype,
-               block_size => COALESCE((r.there ->> 'block_size'::text)::bigint, 0::bigint),
-               key_format => r.there ->> 'key_format'::text,
-               source => hilo.server_source(
-                   $2, r.there ->> 'schema'::text, r.there ->> 'name'::text,
-                   r.there ->> 'numbering'::text))
-      FROM hilo.remote_sequence($2, COALESCE($3, $1)::text) AS r (there);
-    SELECT $1;
-END;
-COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
-    'Makes a sequence a branch of one on another server, its centre, and returns its name. It is '
-    'created if it does not exist, and has the type, increment, bounds, start value, block size '
-    'and key format of the one there, which is called remote_name; null: the same name. From then '
-    'on its values come from there, by hilo_transfer, through dblink, the foreign server and the '
-    'user mapping of the owner of the sequence. After a renumbering there it serves what it holds '
-    'and gets no more, until it is attached again; what it then holds becomes a gap. Requires ownership of the sequence, and USAGE '
-    'on the foreign server. Errors: as for hilo_create and hilo_alter, 55000 without dblink, or if '
-    'the sequence there does not exist, cycles, is ordered or gapless; those of dblink.';
-
-CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE
-    RETURN hilo.detach($1, $2);
-COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
-    'Takes the source of a sequence away: its numbers are its own from now on. Returns start, the '
-    'first value that it then serves, which must lie where nobody else serves values. What it '
-    'holds and has not served becomes a gap. Requires ownership of the sequence. Errors: those of '
-    'hilo_alter, 22023 if start is null, 55000 if start is not beyond what the sequence may have '
-    'served, or if it has no source.';
-
--- Each step is committed elsewhere, so each node has what the next step reads. source: that of a branch, with
--- '{name}' and '{numbering}'. The body runs as the caller, who has no USAGE of schema hilo.
-CREATE FUNCTION hilo.branch_on_workers(names text[], options jsonb, source text)
-    RETURNS TABLE (name text, node text, action text)
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 1000 SET search_path FROM CURRENT
-AS $branches$
-#variable_conflict use_column
-DECLARE
-    schema CONSTANT name := (SELECT n.nspname FROM pg_catalog.pg_extension e
-                               JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo');
-    on_workers CONSTANT text :=
-        'SELECT pg_catalog.jsonb_object_agg(pg_catalog.concat(r.nodename, '':'', r.nodeport), CASE WHEN r.success '
-        'THEN coalesce(nullif(r.result, ''''), ''{}'')::pg_catalog.jsonb ELSE pg_catalog.to_jsonb(r.result) END) '
-        'FROM pg_catalog.run_command_on_workers($1) r';
-    apply CONSTANT text :=
-        'SELECT pg_catalog.jsonb_object_agg(a.name, a.action) FROM pg_catalog.set_config(''lock_timeout'', ''2s'', true) '
-        'CROSS JOIN LATERAL %I.hilo_apply(pg_catalog.jsonb_build_object(''hilo'', 1, ''sequences'', %L::pg_catalog.jsonb), '
-        'false, false) AS a (action, name, detail)';
-    wanted text[];
-    is_coordinator boolean;
-    new jsonb;
-    branches jsonb;
-    made jsonb;
-    found jsonb;
-    answer record;
-    problems text;
-BEGIN
-    IF names IS NULL OR options IS NULL OR pg_catalog.array_position(names, NULL) IS NOT NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'name and options of a hilo sequence must not be null',
-            HINT = 'Specify a value that is not null.';
-    ELSIF pg_catalog.jsonb_typeof(options) <> 'object' THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'options of a hilo sequence must be an object',
-            HINT = 'Use the fields that hilo_export returns, such as {"data_type": "integer"}.';
-    ELSIF pg_catalog.to_regprocedure('pg_catalog.run_command_on_coordinator(text,boolean)') IS NULL THEN
-        RAISE feature_not_supported USING MESSAGE = 'Citus is not in this database', DETAIL = 'It says which nodes there are.',
-            HINT = 'Elsewhere, make branches with hilo_attach_server, or pass what hilo_node_summary() returns to hilo_apply().';
-    END IF;
-    EXECUTE 'SELECT l.groupid = 0 FROM pg_catalog.pg_dist_local_group l' INTO is_coordinator;
-    IF is_coordinator IS NOT TRUE THEN
-        RAISE object_not_in_prerequisite_state USING MESSAGE = 'this server is not the coordinator of Citus',
-            HINT = 'Call hilo_create_on_all_nodes on the coordinator.';
-    END IF;
-    wanted := ARRAY(SELECT DISTINCT u.one FROM pg_catalog.unnest(names) AS u (one));
-    EXECUTE on_workers INTO found USING pg_catalog.format(
-        'SELECT pg_catalog.jsonb_object_agg(e.value OPERATOR(pg_catalog.->>) ''name''::pg_catalog.text, e.value) '
-        'FROM pg_catalog.unnest(%1$L::pg_catalog.text[]) AS u (one) CROSS JOIN LATERAL pg_catalog.jsonb_array_elements('
-        '%2$I.hilo_node_summary(u.one::%2$I.hilo_sequence) OPERATOR(pg_catalog.->) ''sequences''::pg_catalog.text) AS e',
-        wanted, schema);
-    SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, CASE
-               WHEN pg_catalog.jsonb_typeof(n.value) = 'string' THEN n.value #>> '{}'::text[]
-               ELSE pg_catalog.format('its sequence "%s" is no branch of the coordinator', e.key) END), E'\n' ORDER BY n.key)
-      INTO problems
-      FROM pg_catalog.jsonb_each(found) n
-      LEFT JOIN LATERAL pg_catalog.jsonb_each(CASE pg_catalog.jsonb_typeof(n.value) WHEN 'object' THEN n.value END) e
-             ON NOT pg_catalog.starts_with(coalesce(e.value ->> 'source'::text, ''), pg_catalog.split_part(source, E'\n', 1))
-     WHERE pg_catalog.jsonb_typeof(n.value) = 'string' OR e.key IS NOT NULL;
-    SELECT pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.one)),
-           pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.one, 'source', 'SELECT 1'))
-      INTO new, branches
-      FROM pg_catalog.unnest(wanted) AS u (one)
-     WHERE problems IS NULL AND NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = u.one);
-    IF new IS NOT NULL THEN
-        -- A sequence that cannot have branches is refused before anything is made.
-        PERFORM hilo_apply(pg_catalog.jsonb_build_object('hilo', 1, 'sequences', branches), false, true);
-        EXECUTE 'SELECT r.success, r.result FROM pg_catalog.run_command_on_coordinator($1) r' INTO answer
-          USING pg_catalog.format(apply, schema, new);
-        made := CASE WHEN answer.success THEN answer.result::jsonb END;
-        problems := CASE WHEN NOT answer.success THEN 'coordinator: ' || answer.result END;
-    END IF;
-    IF problems IS NULL THEN
-        SELECT pg_catalog.jsonb_agg(e.value - '{owned_by,source,reserve_ahead}'::text[] || pg_catalog.jsonb_build_object(
-                   'source', pg_catalog.replace(pg_catalog.replace(source, '''{numbering}''', pg_catalog.quote_literal(q.numbering)),
-                                                '''{name}''', pg_catalog.quote_literal(q.name))))
-          INTO branches
-          FROM hilo_sequences q
-         CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(hilo_export(q.name::hilo_sequence) -> 'sequences'::text) e
-         WHERE q.name = ANY (wanted);
-        EXECUTE on_workers INTO found USING pg_catalog.format(apply, schema, branches);
-        SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, n.value #>> '{}'::text[]), E'\n' ORDER BY n.key)
-          INTO problems
-          FROM pg_catalog.jsonb_each(found) n WHERE pg_catalog.jsonb_typeof(n.value) = 'string';
-    END IF;
-    IF problems IS NOT NULL THEN
-        RAISE object_not_in_prerequisite_state USING
-            MESSAGE = pg_catalog.format('could not create hilo sequence "%s" on all nodes', wanted[1]),
-            DETAIL = problems, HINT = 'Remove the cause and call it again: nodes that have the sequence keep it.';
-    END IF;
-    RETURN QUERY
-        SELECT u.one, n.node, coalesce(n.actions ->> u.one, 'exists')
-          FROM pg_catalog.unnest(wanted) AS u (one)
-         CROSS JOIN (SELECT 'coordinator', made UNION ALL SELECT f.key, f.value FROM pg_catalog.jsonb_each(found) f)
-                    AS n (node, actions);
-END;
-$branches$;
-COMMENT ON FUNCTION hilo.branch_on_workers(text[], jsonb, text) IS 'Does what hilo_create_on_all_nodes does';
-
--- A rollback would not reach the other nodes.
-CREATE FUNCTION hilo.is_outside_block() RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_outside_block_wrapper';
-COMMENT ON FUNCTION hilo.is_outside_block() IS 'Returns true, or fails with 25001 in a transaction block';
-
-CREATE FUNCTION hilo.create_on_all_nodes(names text[], options jsonb) RETURNS TABLE (name text, node text, action text)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_create_many_on_all_nodes_wrapper';
-COMMENT ON FUNCTION hilo.create_on_all_nodes(text[], jsonb) IS
-    'Does what hilo_create_on_all_nodes does where hilo.node_id is citus';
-
-CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
-    RETURNS TABLE (name text, node text, action text)
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1000
-BEGIN ATOMIC
-    SELECT d.name, d.node, d.action FROM hilo.create_on_all_nodes($1, $2) d
-     WHERE pg_catalog.lower(pg_catalog.current_setting('hilo.node_id')) = 'citus'
-     UNION ALL
-    SELECT d.name, d.node, d.action
-      FROM hilo.branch_on_workers($1, $2, CASE WHEN hilo.is_outside_block() THEN hilo.server_source(
-               NULL, (SELECT n.nspname::text FROM pg_catalog.pg_extension e
-                        JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
-                       WHERE e.extname = 'hilo'::name), '{name}', '{numbering}') END) d
-     WHERE pg_catalog.lower(pg_catalog.current_setting('hilo.node_id')) <> 'citus';
-END;
-COMMENT ON FUNCTION hilo_create_on_all_nodes(text[], jsonb) IS
-    'Creates many sequences with the same options on all nodes of Citus, as this function does '
-    'with one name. Returns a row for each sequence and node.';
-
-CREATE OR REPLACE FUNCTION hilo_create_on_all_nodes(name hilo_sequence, options jsonb DEFAULT '{}')
-    RETURNS TABLE (node text, action text)
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
-BEGIN ATOMIC
-    SELECT d.node, d.action FROM hilo_create_on_all_nodes(ARRAY[$1::text], $2) d;
-END;
-COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
-    'Creates a sequence on the coordinator of Citus, and makes it a branch on each worker, whose values come from there. '
-    'Returns what was done on each: create, exists, or what hilo_apply returns: a worker gets the definition, the owner and '
-    'the privileges of the coordinator, and the numbering that it has by now. Then what it holds of an earlier numbering '
-    'becomes a gap. Called again, it completes later nodes, whatever the options, which are the fields of a sequence in what '
-    'hilo_export returns. A rollback does not undo it. Errors: 55000 on a worker, if a node cannot be asked or refuses, or '
-    'if a worker has a sequence of this name that is no branch; 0A000 without Citus, or for one that cycles, is ordered or '
-    'gapless; 25001 in a transaction block, 22023 for other options.';
-
--- Hi/Lo mappers: what each calls, over hilo's sequences. A block of size B holds first ... first +
--- B - 1. The mapper reads one number for it, and computes the rest.
-
-CREATE FUNCTION hilo.mappers()
-    RETURNS TABLE (client text, makes text, origin bigint, value text, step text, first text)
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 20
-BEGIN ATOMIC
-    SELECT m.client, m.makes, m.origin, m.value, m.step, m.first
-      FROM (VALUES
-          ('core', 'nextval', NULL::bigint, NULL, NULL, 'value'),
-          ('efcore', 'nextval', NULL, 'first', 'size', 'value'),
-          ('doctrine', 'nextval', NULL, 'first', 'size', 'value'),
-          ('hibernate', 'nextval', NULL, 'first + size - 1', 'size', 'value - size + 1'),
-          ('hibernate-pooled-lo', 'nextval', NULL, 'first', 'size', 'value'),
-          ('hibernate-pooled-old', 'nextval', NULL, 'first + size', 'size', 'value - size'),
-          ('hibernate-hilo', 'nextval', 1, '(first - 1) / size + 1', '1', '(value - 1) * size + 1'),
-          ('hibernate-legacy-hilo', 'hibernate_unique_key', 0, 'first / size', '1', 'value * size'),
-          -- Hibernate since 5.3 stores the number before the one that it uses.
-          ('hibernate-table', 'hibernate_sequences', NULL, 'first + size - 2', 'size', 'value - size + 2'),
-          ('hibernate-table-pooled-lo', 'hibernate_sequences', NULL, 'first - 1', 'size', 'value + 1'),
-          ('hibernate-table-hilo', 'hibernate_sequences', 1, '(first - 1) / size', '1', 'value * size + 1'),
-          ('hibernate-table-old', 'hibernate_sequences', NULL, 'first + size', 'size', 'value - size'),
-          ('nhibernate', 'hibernate_unique_key', 0, 'first / size', '1', 'value * size'),
-          ('nhibernate-pooled', 'nextval', NULL, 'first + size', 'size', 'value - size'),
-          ('nhibernate-table', 'hibernate_sequences', NULL, 'first + size', 'size', 'value - size'),
-          ('marten', 'mt_hilo', 1, '(first - 1) / size', '1', 'value * size + 1')
-      ) AS m (client, makes, origin, value, step, first);
-END;
-COMMENT ON FUNCTION hilo.mappers() IS
-    'Returns the Hi/Lo mappers: what a facade makes, what the mapper reads for a block, and what '
-    'it adds to that. origin: where block 0 begins, for those that count blocks';
-
--- A façade belongs to who makes it. Its functions have the rights of who calls them, and depend on
--- nothing of the extension.
-CREATE FUNCTION hilo.make_facade(
-    schema name, client text, makes text, origin bigint, value text, step text, extension text
-) RETURNS SETOF text
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10 SET search_path = pg_catalog, pg_temp
-AS $make$
-DECLARE
-    draw CONSTANT text :=
-        'BEGIN RETURN @hilo@.hilo_nextval(array_to_string(parse_ident($1), ''.'')); END';
-    next CONSTANT text :=
-        'BEGIN RETURN @schema@.hilo_block(array_to_string(parse_ident($1), ''.'')); END';
-    refuse CONSTANT text := $body$
-BEGIN
-    RAISE feature_not_supported USING MESSAGE = 'the facade of a mapper only gives out blocks',
-        HINT = 'Call hilo_setval or hilo_advance while no mapper runs.';
-END$body$;
-    block CONSTANT text := $body$
-DECLARE
-    q record;
-    first bigint;
-    last bigint;
-    size bigint;
-BEGIN
-    SELECT s.name, s.start_value, s.increment, s.block_size INTO q
-      FROM @hilo@.hilo_sequences s WHERE s.name = $1;
-    size := q.block_size;
-    IF q.name IS NULL THEN
-        RAISE undefined_object USING MESSAGE = format('hilo sequence "%s" does not exist', $1),
-            HINT = 'Create it with the allocation size of the mapper as block_size: hilo_create.';
-    ELSIF size IS NULL OR q.increment <> 1 THEN
-        RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('hilo sequence "%s" has no blocks for a mapper', $1),
-            DETAIL = format('Its increment is %s, and its block_size is %s.', q.increment,
-                            COALESCE(size::text, 'adaptive')),
-            HINT = 'Its increment must be 1, and its block_size the allocation size of the mapper.';
-    END IF;
-    @take@
-    IF last - first + 1 <> size THEN
-        RAISE object_not_in_prerequisite_state
-            USING MESSAGE = format('hilo sequence "%s" gave a short block', $1);
-    END IF;
-    RETURN @value@;
-END$body$;
-    range CONSTANT text :=
-        'SELECT r.first, r.last INTO first, last FROM @hilo@.hilo_nextrange($1, size) r;';
-    hi CONSTANT text := $body$
-    IF mod(q.start_value - @origin@, size) <> 0 THEN
-        RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('hilo sequence "%s" does not begin with a block of %s', $1, size),
-            HINT = 'Its start_value must be a multiple of its block_size, plus @origin@.';
-    END IF;
-    first := q.start_value + @hilo@.hilo_next_hi($1) * size;
-    last := first + size - 1;$body$;
-    -- STABLE, without settings: the planner then looks one name up.
-    names CONSTANT text := 'SELECT s.name::pg_catalog.text FROM @hilo@.hilo_sequences s
-                             WHERE s.block_size IS NOT NULL';
-    -- A mapper reads a row and then writes behind it. Until it has written, its transaction reads
-    -- the same block again.
-    drawn CONSTANT text := $body$
-DECLARE
-    own CONSTANT text := format('%s %s', @key@, $1);
-    held jsonb := NULLIF(current_setting('hilo_facade.drawn', true), '')::jsonb;
-BEGIN
-    IF held IS NULL OR held ->> 'transaction' <> pg_current_xact_id()::text THEN
-        held := jsonb_build_object('transaction', pg_current_xact_id()::text);
-    END IF;
-    IF held ->> own IS NULL THEN
-        held := jsonb_set(held, ARRAY[own], to_jsonb(@schema@.hilo_block($1)));
-        PERFORM set_config('hilo_facade.drawn', held::text, true);
-    END IF;
-    RETURN (held ->> own)::bigint;
-END$body$;
-    written CONSTANT text := $body$
-DECLARE
-    name CONSTANT text := @segment@;
-BEGIN
-    IF TG_OP = 'INSERT' THEN
-        RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('no hilo sequence "%s" has blocks that this role may read', name),
-            HINT = 'Create it with hilo_create: it takes the place of this row.';
-    ELSIF NEW.@column@ - OLD.@column@ IS DISTINCT FROM
-          (SELECT @step@ FROM (SELECT s.block_size AS size FROM @hilo@.hilo_sequences s
-                                WHERE s.name = @segment@) b)
-    THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('the mapper and hilo sequence "%s" have different blocks', name),
-            DETAIL = format('The mapper has added %s to the value that it read.',
-                            NEW.@column@ - OLD.@column@),
-            HINT = 'Let block_size be the allocation size of the mapper, '
-                   'or make the facade for another client.';
-    END IF;
-    PERFORM set_config('hilo_facade.drawn', (current_setting('hilo_facade.drawn')::jsonb
-                                             - format('%s %s', @key@, name))::text, true);
-    RETURN NEW;
-END$body$;
-    get_hi CONSTANT text := 'BEGIN RETURN @schema@.hilo_block(entity); END';
-    floor CONSTANT text := $body$
-BEGIN
-    PERFORM @hilo@.hilo_advance(s.name, (NEW.hi_value + 1) * s.block_size)
-       FROM @hilo@.hilo_sequences s WHERE s.name = OLD.entity_name;
-    RETURN NEW;
-END$body$;
-    hi_values CONSTANT text := 'SELECT s.name, (s.max_reserved - 1) / s.block_size
-                                  FROM @hilo@.hilo_sequences s WHERE s.block_size IS NOT NULL';
-    of_sequence CONSTANT boolean := makes IN ('nextval', 'hibernate_unique_key');
-    marks CONSTANT text[] := ARRAY[
-        '@take@', CASE WHEN origin IS NULL THEN range ELSE hi END,
-        '@value@', COALESCE(value, ''), '@step@', COALESCE(step, ''),
-        '@origin@', COALESCE(origin::text, ''),
-        '@column@', CASE makes WHEN 'hibernate_sequences' THEN 'next_val' ELSE 'next_hi' END,
-        '@segment@', CASE makes WHEN 'hibernate_sequences' THEN 'NEW.sequence_name'
-                                ELSE quote_literal(makes) END,
-        '@key@', quote_literal(schema), '@schema@', quote_ident(schema), '@hilo@', extension];
-    part record;
-    body text;
-    view text;
-BEGIN
-    IF client = 'nhibernate-optimizer-hilo' THEN
-        RAISE feature_not_supported USING
-            MESSAGE = 'NHibernate''s optimizer "hilo" shares a counter with nobody',
-            DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
-            HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
-    ELSIF makes IS NULL THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('"%s" is no mapper for which hilo has a facade', client),
-            HINT = 'docs/mappers.md has the names.';
-    END IF;
-    FOR part IN
-        SELECT p.* FROM (VALUES
-            ('hilo_block(name text)', 'bigint', 'plpgsql', block, client <> 'core'),
-            ('nextval(sequence text)', 'bigint', 'plpgsql',
-             CASE client WHEN 'core' THEN draw ELSE next END, of_sequence),
-            ('setval(sequence text, value bigint)', 'bigint', 'plpgsql', refuse, of_sequence),
-            ('setval(sequence text, value bigint, is_called boolean)', 'bigint', 'plpgsql', refuse,
-             of_sequence),
-            ('mt_get_next_hi(entity varchar)', 'integer', 'plpgsql', get_hi, makes = 'mt_hilo'),
-            ('hilo_names()', 'SETOF text', 'sql', names, makes = 'hibernate_sequences'),
-            ('hilo_names()', 'TABLE (name varchar, hi bigint)', 'sql', hi_values,
-             makes = 'mt_hilo'),
-            ('hilo_drawn(name text)', 'bigint', 'plpgsql', drawn,
-             makes IN ('hibernate_sequences', 'hibernate_unique_key')),
-            ('hilo_written()', 'trigger', 'plpgsql',
-             CASE makes WHEN 'mt_hilo' THEN floor ELSE written END, makes <> 'nextval')
-        ) AS p (signature, result, language, body, wanted) WHERE p.wanted
-    LOOP
-        body := part.body;
-        FOR i IN 1 .. cardinality(marks) BY 2 LOOP
-            body := replace(body, marks[i], marks[i + 1]);
-        END LOOP;
-        EXECUTE format('CREATE FUNCTION %I.%s RETURNS %s LANGUAGE %s %s AS %L',
-                       schema, part.signature, part.result, part.language,
-                       CASE part.language WHEN 'sql' THEN 'STABLE'
-                                          ELSE 'SET search_path = pg_catalog, pg_temp' END, body);
-        RETURN NEXT format('function %I.%s', schema, part.signature);
-    END LOOP;
-    EXECUTE format('COMMENT ON FUNCTION %I.%I(text) IS %L', schema,
-                   CASE client WHEN 'core' THEN 'nextval' ELSE 'hilo_block' END,
-                   'facade of hilo for ' || client);
-    view := CASE makes
-        WHEN 'hibernate_sequences'
-        THEN 'SELECT n.name AS sequence_name, %1$I.hilo_drawn(n.name) AS next_val '
-             'FROM %1$I.hilo_names() AS n (name)'
-        WHEN 'hibernate_unique_key'
-        THEN 'SELECT %1$I.hilo_drawn(''hibernate_unique_key'') AS next_hi'
-        WHEN 'mt_hilo'
-        THEN 'SELECT n.name AS entity_name, n.hi AS hi_value FROM %1$I.hilo_names() AS n' END;
-    IF view IS NOT NULL THEN
-        EXECUTE format('CREATE VIEW %1$I.%2$I AS ' || view, schema, makes);
-        EXECUTE format('CREATE TRIGGER hilo_written INSTEAD OF INSERT OR UPDATE ON %1$I.%2$I '
-                       'FOR EACH ROW EXECUTE FUNCTION %1$I.hilo_written()', schema, makes);
-        -- It holds nothing. Who draws needs a privilege on the sequence.
-        EXECUTE format('GRANT SELECT, INSERT, UPDATE ON %I.%I TO PUBLIC', schema, makes);
-        RETURN NEXT format('view %I.%I', schema, makes);
-    END IF;
-    IF of_sequence THEN
-        RAISE NOTICE 'nextval with a regclass still draws from a sequence of Postgres'
-            USING HINT = 'Drop the sequences that hilo''s take the place of, '
-                         'and let the mapper call nextval with a text.';
-    END IF;
-END;
-$make$;
-COMMENT ON FUNCTION hilo.make_facade(name, text, text, bigint, text, text, text) IS
-    'Makes the functions and views of a facade, for a row of hilo.mappers()';
-
-CREATE FUNCTION hilo_facade(schema name, client text) RETURNS SETOF text
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
-BEGIN ATOMIC
-    SELECT f.made
-      FROM (SELECT hilo_facade.client) c
-      JOIN pg_catalog.pg_extension e ON e.extname = 'hilo'
-      LEFT JOIN hilo.mappers() m ON m.client = c.client
-     CROSS JOIN LATERAL hilo.make_facade(
-         hilo_facade.schema, c.client, m.makes, m.origin, m.value, m.step,
-         e.extnamespace::pg_catalog.regnamespace::text) AS f (made);
-END;
-COMMENT ON FUNCTION hilo_facade(name, text) IS
-    'Makes, in a schema, the functions and views that a Hi/Lo mapper calls, so that it takes its '
-    'blocks from hilo, and returns what it has made. Roles that run the mapper have the schema in '
-    'their search_path. client: core, efcore, doctrine, marten, hibernate, hibernate-pooled-lo, '
-    'hibernate-pooled-old, hibernate-hilo, hibernate-legacy-hilo, hibernate-table, '
-    'hibernate-table-pooled-lo, hibernate-table-hilo, hibernate-table-old, nhibernate, '
-    'nhibernate-pooled, nhibernate-table. The allocation size is the block_size of the sequence. '
-    'What it makes belongs to the caller; DROP removes it. Requires CREATE on the schema. Errors: '
-    '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not exist, '
-    '42501, 42723 or 42P07 if one of the names is taken.';
-
--- The query that takes whole blocks from a mapper's own counter, as the mapper does. $2 is how many
--- values are wanted. A million calls of nextval bring less, but in time. A block below the minimum
--- of the counter is cut there. Names are filled in last, so that no name is taken for a part of the
--- query.
-CREATE FUNCTION hilo.source_of(relation regclass, client text, entity text, size bigint)
-    RETURNS text
-    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-AS $source$
-DECLARE
-    of_core CONSTANT text :=
-        'SELECT min(b.value), max(b.value) FROM (SELECT v.value, v.value - @size@::bigint '
-        '* row_number() OVER (ORDER BY v.value) AS island FROM (SELECT nextval(%1$s) AS value '
-        'FROM generate_series(1::bigint, LEAST($2, 1000000::bigint))) v) b GROUP BY b.island';
-    of_sequence CONSTANT text :=
-        'SELECT r.first, r.last FROM (SELECT GREATEST(@first@, @low@::bigint) AS first, '
-        '(@first@) + size - 1 AS last FROM (SELECT nextval(%1$s) AS value, '
-        '@size@::bigint AS size '
-        'FROM generate_series(1::bigint, LEAST(@blocks@ + 1, 1000000::bigint))) b) r '
-        'WHERE r.last >= r.first';
-    of_table CONSTANT text :=
-        'WITH b AS (@write@ RETURNING @read@ AS value, @size@::bigint AS size) '
-        'SELECT @first@, (@first@) + ($2 + size - 1) / size * size - 1 FROM b';
-    of_segment CONSTANT text :=
-        'UPDATE %2$s SET next_val = next_val + @blocks@ * @step@ WHERE sequence_name = %3$s';
-    of_unique_key CONSTANT text := 'UPDATE %2$s SET next_hi = next_hi + @blocks@';
-    of_entity CONSTANT text :=
-        'INSERT INTO %2$s AS t (entity_name, hi_value) VALUES (%3$s, @blocks@ - 1) '
-        'ON CONFLICT (entity_name) DO UPDATE SET hi_value = t.hi_value + @blocks@';
-    mapper record;
-    counter record;
-    here CONSTANT text :=
-        '(SELECT concat_ws(''/'', c.system_identifier, substr(pg_walfile_name('
-        'pg_current_wal_lsn()), 1, 8), d.oid) FROM pg_control_system() c, pg_database d '
-        'WHERE d.datname = current_database())';
-    place text;
-    query text;
-    marks text[];
-BEGIN
-    -- A standby refuses what comes next.
-    IF NOT pg_is_in_recovery() THEN
-        EXECUTE 'SELECT ' || here INTO place;
-    END IF;
-    SELECT m.* INTO mapper FROM hilo.mappers() m WHERE m.client = source_of.client;
-    SELECT c.relkind, c.relpersistence, o.seqincrement AS increment, o.seqmin AS low,
-           o.seqcycle AS cycle, o.seqcache AS cache INTO counter
-      FROM pg_class c LEFT JOIN pg_sequence o ON o.seqrelid = c.oid WHERE c.oid = relation;
-    IF client = 'nhibernate-optimizer-hilo' THEN
-        RAISE feature_not_supported USING
-            MESSAGE = 'NHibernate''s optimizer "hilo" shares a counter with nobody',
-            DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
-            HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
-    ELSIF mapper.client IS NULL OR counter.relkind IS NULL OR (CASE counter.relkind
-            WHEN 'S' THEN mapper.makes NOT IN ('nextval', 'hibernate_unique_key')
-            WHEN 'r' THEN mapper.makes = 'nextval' ELSE true END)
-    THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('%s is no counter of the mapper "%s"', relation, client),
-            HINT = 'docs/mappers.md has the names of the mappers.';
-    ELSIF counter.relpersistence <> 'p' OR counter.cycle OR counter.cache > 1 THEN
-        RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('%s gives out no numbers for good', relation),
-            DETAIL = 'It is temporary or unlogged, it cycles, or its CACHE is above 1.',
-            HINT = 'ALTER SEQUENCE ... NO CYCLE CACHE 1 changes a sequence; sessions that have '
-                   'numbers of it in their cache must end.';
-    ELSIF counter.relkind = 'S' AND mapper.origin IS NULL THEN
-        size := counter.increment;
-        IF size < 1 AND client <> 'core' THEN
-            RAISE invalid_parameter_value USING
-                MESSAGE = format('%s falls, and a mapper''s blocks rise', relation);
-        END IF;
-    ELSIF counter.increment <> 1 OR size IS NULL THEN
-        RAISE object_not_in_prerequisite_state USING
-            MESSAGE = 'the size of the mapper''s blocks is not known',
-            HINT = 'Create the sequence with hilo_create, and block_size the allocation size of '
-                   'the mapper. INCREMENT BY of a sequence that counts blocks must be 1.';
-    ELSIF entity IS NULL AND mapper.makes IN ('hibernate_sequences', 'mt_hilo') THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = 'the table has a counter for each entity: say which',
-            HINT = 'entity is the name in its first column.';
-    END IF;
-    query := CASE WHEN client = 'core' THEN of_core WHEN counter.relkind = 'S' THEN of_sequence
-                  ELSE of_table END;
-    marks := ARRAY[
-        '@write@', CASE mapper.makes WHEN 'hibernate_sequences' THEN of_segment
-                                     WHEN 'hibernate_unique_key' THEN of_unique_key
-                                     ELSE of_entity END,
-        '@read@', CASE mapper.makes WHEN 'hibernate_sequences' THEN 'next_val - @blocks@ * @step@'
-                                    WHEN 'hibernate_unique_key' THEN 'next_hi - @blocks@'
-                                    ELSE 't.hi_value - @blocks@ + 1' END,
-        '@blocks@', '($2 + @size@ - 1) / @size@',
-        '@step@', CASE mapper.step WHEN 'size' THEN size ELSE 1 END::text,
-        '@first@', mapper.first, '@low@', COALESCE(counter.low, 1)::text, '@size@', size::text];
-    FOR i IN 1 .. cardinality(marks) BY 2 LOOP
-        query := replace(query, marks[i], marks[i + 1]);
-    END LOOP;
-    -- hilo_check reads what the comment says.
-    -- A server that took over from another may have the counter as it was earlier.
-    RETURN format('/* %s of %s */ SELECT CASE WHEN %s = %L THEN 0 ELSE (''the counter may lack '
-                  'numbers, since another server drew from it: call hilo_attach again, '' '
-                  '|| clock_timestamp()::text)::bigint END; ', client, size, here, place)
-           || format(query, quote_literal(relation::text) || '::regclass', relation::text,
-                     quote_literal(entity));
-END;
-$source$;
-COMMENT ON FUNCTION hilo.source_of(regclass, text, text, bigint) IS
-    'Returns the query that takes blocks from the counter of a mapper: $2 is how many values are '
-    'wanted';
-
--- With the rights of the caller. It takes one block, as the counter must be one that can be drawn
--- from. A mapper that finds a fresh counter takes the second block for its own too.
-CREATE FUNCTION hilo.first_drawn(source text, client text) RETURNS boolean
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
-AS $drawn$
-DECLARE
-    brought record;
-BEGIN
-    IF client <> 'core' THEN
-        EXECUTE source INTO brought USING ''::text, 1::bigint, NULL::uuid;
-        IF brought IS NULL THEN
-            RAISE object_not_in_prerequisite_state USING
-                MESSAGE = 'the counter has no row for this entity',
-                HINT = 'Let the mapper take its first block, or insert the row.';
-        END IF;
-    END IF;
-    RETURN true;
-END;
-$drawn$;
-COMMENT ON FUNCTION hilo.first_drawn(text, text) IS
-    'Takes the first block of the counter of a mapper, unless the client takes single numbers';
-
-CREATE FUNCTION hilo_attach(
-    name hilo_sequence, relation regclass, client text DEFAULT 'core', entity text DEFAULT NULL
-) RETURNS hilo_sequence
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE
-BEGIN ATOMIC
-    SELECT hilo_create($1, data_type => COALESCE(o.seqtypid, 'bigint'::regtype::oid)::regtype)
-      FROM (SELECT $2::oid AS oid) r
-      LEFT JOIN pg_catalog.pg_sequence o ON o.seqrelid = r.oid AND $3 = 'core'
-     WHERE NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = $1::text);
-    SELECT hilo_alter($1, start_value => CASE WHEN q.max_reserved IS NULL THEN o.seqstart END,
-                      increment => COALESCE(o.seqincrement, 1::bigint),
-                      min_value => o.seqmin, max_value => o.seqmax, source => r.source)
-      FROM hilo_sequences q
-     CROSS JOIN LATERAL (SELECT hilo.source_of($2, $3, $4, q.block_size) AS source) r
-      LEFT JOIN pg_catalog.pg_sequence o ON o.seqrelid = $2::oid AND $3 = 'core'
-     WHERE q.name = $1::text AND hilo.first_drawn(r.source, $3);
-    SELECT $1;
-END;
-COMMENT ON FUNCTION hilo_attach(hilo_sequence, regclass, text, text) IS
-    'Lets a sequence take its values from a sequence of Postgres, or from the counter of a Hi/Lo '
-    'mapper, which stays the truth, and returns its name. It is created if it does not exist. '
-    'client: as in hilo_facade; core: whatever calls nextval for each number. entity: the row of '
-    'a table with counters. A mapper''s counter loses a block or two. Requires ownership of the '
-    'sequence, and of its owner the privileges to draw from the counter. Errors: as for '
-    'hilo_create and hilo_alter, 22023 if the relation is no counter of the client or entity is '
-    'missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above '
-    '1, is not permanent or has no row for the entity, or the size of the blocks is not known.';

@@ -16,10 +16,14 @@ BEGIN ATOMIC
           ('hibernate-hilo', 'nextval', 1, '(first - 1) / size + 1', '1', '(value - 1) * size + 1'),
           ('hibernate-legacy-hilo', 'hibernate_unique_key', 0, 'first / size', '1', 'value * size'),
           -- Hibernate since 5.3 stores the number before the one that it uses.
-          ('hibernate-table', 'hibernate_sequences', NULL, 'first + size - 2', 'size', 'value - size + 2'),
-          ('hibernate-table-pooled-lo', 'hibernate_sequences', NULL, 'first - 1', 'size', 'value + 1'),
-          ('hibernate-table-hilo', 'hibernate_sequences', 1, '(first - 1) / size', '1', 'value * size + 1'),
-          ('hibernate-table-old', 'hibernate_sequences', NULL, 'first + size', 'size', 'value - size'),
+          ('hibernate-table', 'hibernate_sequences', NULL, 'first + size - 2', 'size',
+           'value - size + 2'),
+          ('hibernate-table-pooled-lo', 'hibernate_sequences', NULL, 'first - 1', 'size',
+           'value + 1'),
+          ('hibernate-table-hilo', 'hibernate_sequences', 1, '(first - 1) / size', '1',
+           'value * size + 1'),
+          ('hibernate-table-old', 'hibernate_sequences', NULL, 'first + size', 'size',
+           'value - size'),
           ('nhibernate', 'hibernate_unique_key', 0, 'first / size', '1', 'value * size'),
           ('nhibernate-pooled', 'nextval', NULL, 'first + size', 'size', 'value - size'),
           ('nhibernate-table', 'hibernate_sequences', NULL, 'first + size', 'size', 'value - size'),
@@ -234,43 +238,61 @@ COMMENT ON FUNCTION hilo_facade(name, text) IS
     'hibernate-table-pooled-lo, hibernate-table-hilo, hibernate-table-old, nhibernate, '
     'nhibernate-pooled, nhibernate-table. The allocation size is the block_size of the sequence. '
     'What it makes belongs to the caller; DROP removes it. Requires CREATE on the schema. Errors: '
-    '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not exist, '
-    '42501, 42723 or 42P07 if one of the names is taken.';
+    '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not '
+    'exist, 42501, 42723 or 42P07 if one of the names is taken.';
 
 -- The query that takes whole blocks from a mapper's own counter, as the mapper does. $2 is how many
--- values are wanted. A million calls of nextval bring less, but in time. A block below the minimum
--- of the counter is cut there. Names are filled in last, so that no name is taken for a part of the
--- query.
-CREATE FUNCTION hilo.source_of(relation regclass, client text, entity text, size bigint)
-    RETURNS text
+-- values are wanted, $4 the furthest that has come. A million calls of nextval bring less, but in
+-- time. A block below the minimum of the counter is cut there. Names are filled in last, so that no
+-- name is taken for a part of the query.
+CREATE FUNCTION hilo.make_source(
+    relation regclass, client text, entity text, size bigint, makes text, origin bigint, step text,
+    first text
+) RETURNS text
     LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $source$
 DECLARE
     of_core CONSTANT text :=
-        'SELECT min(b.value), max(b.value) FROM (SELECT v.value, v.value - @size@::bigint '
+        'WITH r AS (SELECT min(b.value) AS first, max(b.value) AS last '
+        'FROM (SELECT v.value, v.value - @size@::bigint '
         '* row_number() OVER (ORDER BY v.value) AS island FROM (SELECT nextval(%1$s) AS value '
-        'FROM generate_series(1::bigint, LEAST($2, 1000000::bigint))) v) b GROUP BY b.island';
+        'FROM generate_series(1::bigint, LEAST($2, 1000000::bigint))) v) b GROUP BY b.island) ';
     of_sequence CONSTANT text :=
-        'SELECT r.first, r.last FROM (SELECT GREATEST(@first@, @low@::bigint) AS first, '
+        'WITH r AS (SELECT i.first, i.last '
+        'FROM (SELECT GREATEST(@first@, @low@::bigint) AS first, '
         '(@first@) + size - 1 AS last FROM (SELECT nextval(%1$s) AS value, '
         '@size@::bigint AS size '
-        'FROM generate_series(1::bigint, LEAST(@blocks@ + 1, 1000000::bigint))) b) r '
-        'WHERE r.last >= r.first';
+        'FROM generate_series(1::bigint, LEAST(@blocks@ + 1, 1000000::bigint))) b) i '
+        'WHERE i.last >= i.first) ';
     of_table CONSTANT text :=
-        'WITH b AS (@write@ RETURNING @read@ AS value, @size@::bigint AS size) '
-        'SELECT @first@, (@first@) + ($2 + size - 1) / size * size - 1 FROM b';
+        'WITH b AS (@write@ RETURNING @read@ AS value, @size@::bigint AS size), '
+        'r AS (SELECT @first@ AS first, (@first@) + ($2 + size - 1) / size * size - 1 AS last '
+        'FROM b) ';
+    -- It never comes back to what it has brought, $4.
+    checked CONSTANT text :=
+        'SELECT CASE WHEN r.first @beyond@ $4 OR $4 IS NULL THEN r.first '
+        'ELSE (''the counter was set back: it gives '' || r.first || '' after '' || $4)::bigint '
+        'END, r.last FROM r';
+    -- The first statement has the lock of a session that draws, and so nobody changes what the
+    -- second one finds.
+    as_it_was CONSTANT text :=
+        'SELECT pg_sequence_last_value(%1$s); SELECT CASE WHEN EXISTS (SELECT FROM pg_sequence o '
+        'WHERE o.seqrelid = %1$s AND o.seqincrement = %2$s AND NOT o.seqcycle AND o.seqcache = 1) '
+        'THEN 0 ELSE (''the counter has another INCREMENT, CYCLE or CACHE than when it was '
+        'attached: change it back, or call hilo_attach again, '' '
+        '|| clock_timestamp()::text)::bigint END; ';
     of_segment CONSTANT text :=
         'UPDATE %2$s SET next_val = next_val + @blocks@ * @step@ WHERE sequence_name = %3$s';
     of_unique_key CONSTANT text := 'UPDATE %2$s SET next_hi = next_hi + @blocks@';
     of_entity CONSTANT text :=
         'INSERT INTO %2$s AS t (entity_name, hi_value) VALUES (%3$s, @blocks@ - 1) '
         'ON CONFLICT (entity_name) DO UPDATE SET hi_value = t.hi_value + @blocks@';
-    mapper record;
     counter record;
     here CONSTANT text :=
         '(SELECT concat_ws(''/'', c.system_identifier, substr(pg_walfile_name('
         'pg_current_wal_lsn()), 1, 8), d.oid) FROM pg_control_system() c, pg_database d '
         'WHERE d.datname = current_database())';
+    drawn CONSTANT text := quote_literal(relation::text) || '::regclass';
     place text;
     query text;
     marks text[];
@@ -279,7 +301,6 @@ BEGIN
     IF NOT pg_is_in_recovery() THEN
         EXECUTE 'SELECT ' || here INTO place;
     END IF;
-    SELECT m.* INTO mapper FROM hilo.mappers() m WHERE m.client = source_of.client;
     SELECT c.relkind, c.relpersistence, o.seqincrement AS increment, o.seqmin AS low,
            o.seqcycle AS cycle, o.seqcache AS cache INTO counter
       FROM pg_class c LEFT JOIN pg_sequence o ON o.seqrelid = c.oid WHERE c.oid = relation;
@@ -288,9 +309,9 @@ BEGIN
             MESSAGE = 'NHibernate''s optimizer "hilo" shares a counter with nobody',
             DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
             HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
-    ELSIF mapper.client IS NULL OR counter.relkind IS NULL OR (CASE counter.relkind
-            WHEN 'S' THEN mapper.makes NOT IN ('nextval', 'hibernate_unique_key')
-            WHEN 'r' THEN mapper.makes = 'nextval' ELSE true END)
+    ELSIF makes IS NULL OR counter.relkind IS NULL OR (CASE counter.relkind
+            WHEN 'S' THEN makes NOT IN ('nextval', 'hibernate_unique_key')
+            WHEN 'r' THEN makes = 'nextval' ELSE true END)
     THEN
         RAISE invalid_parameter_value USING
             MESSAGE = format('%s is no counter of the mapper "%s"', relation, client),
@@ -301,7 +322,7 @@ BEGIN
             DETAIL = 'It is temporary or unlogged, it cycles, or its CACHE is above 1.',
             HINT = 'ALTER SEQUENCE ... NO CYCLE CACHE 1 changes a sequence; sessions that have '
                    'numbers of it in their cache must end.';
-    ELSIF counter.relkind = 'S' AND mapper.origin IS NULL THEN
+    ELSIF counter.relkind = 'S' AND origin IS NULL THEN
         size := counter.increment;
         IF size < 1 AND client <> 'core' THEN
             RAISE invalid_parameter_value USING
@@ -311,24 +332,25 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = 'the size of the mapper''s blocks is not known',
             HINT = 'Create the sequence with hilo_create, and block_size the allocation size of '
-                   'the mapper. INCREMENT BY of a sequence that counts blocks must be 1.';
-    ELSIF entity IS NULL AND mapper.makes IN ('hibernate_sequences', 'mt_hilo') THEN
+                   'the  INCREMENT BY of a sequence that counts blocks must be 1.';
+    ELSIF entity IS NULL AND makes IN ('hibernate_sequences', 'mt_hilo') THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'the table has a counter for each entity: say which',
             HINT = 'entity is the name in its first column.';
     END IF;
     query := CASE WHEN client = 'core' THEN of_core WHEN counter.relkind = 'S' THEN of_sequence
-                  ELSE of_table END;
+                  ELSE of_table END || checked;
     marks := ARRAY[
-        '@write@', CASE mapper.makes WHEN 'hibernate_sequences' THEN of_segment
+        '@write@', CASE makes WHEN 'hibernate_sequences' THEN of_segment
                                      WHEN 'hibernate_unique_key' THEN of_unique_key
                                      ELSE of_entity END,
-        '@read@', CASE mapper.makes WHEN 'hibernate_sequences' THEN 'next_val - @blocks@ * @step@'
+        '@read@', CASE makes WHEN 'hibernate_sequences' THEN 'next_val - @blocks@ * @step@'
                                     WHEN 'hibernate_unique_key' THEN 'next_hi - @blocks@'
                                     ELSE 't.hi_value - @blocks@ + 1' END,
         '@blocks@', '($2 + @size@ - 1) / @size@',
-        '@step@', CASE mapper.step WHEN 'size' THEN size ELSE 1 END::text,
-        '@first@', mapper.first, '@low@', COALESCE(counter.low, 1)::text, '@size@', size::text];
+        '@step@', CASE step WHEN 'size' THEN size ELSE 1 END::text,
+        '@beyond@', CASE WHEN size < 0 THEN '<' ELSE '>' END,
+        '@first@', first, '@low@', COALESCE(counter.low, 1)::text, '@size@', size::text];
     FOR i IN 1 .. cardinality(marks) BY 2 LOOP
         query := replace(query, marks[i], marks[i + 1]);
     END LOOP;
@@ -337,13 +359,24 @@ BEGIN
     RETURN format('/* %s of %s */ SELECT CASE WHEN %s = %L THEN 0 ELSE (''the counter may lack '
                   'numbers, since another server drew from it: call hilo_attach again, '' '
                   '|| clock_timestamp()::text)::bigint END; ', client, size, here, place)
-           || format(query, quote_literal(relation::text) || '::regclass', relation::text,
-                     quote_literal(entity));
+           || CASE WHEN counter.relkind = 'S' THEN format(as_it_was, drawn, counter.increment)
+                   ELSE '' END
+           || format(query, drawn, relation::text, quote_literal(entity));
 END;
 $source$;
+COMMENT ON FUNCTION hilo.make_source(regclass, text, text, bigint, text, bigint, text, text) IS
+    'Makes the query that takes blocks from the counter of a mapper, for a row of hilo.mappers()';
+
+CREATE FUNCTION hilo.source_of(relation regclass, client text, entity text, size bigint)
+    RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT hilo.make_source($1, $2, $3, $4, m.makes, m.origin, m.step, m.first)
+      FROM (SELECT $2 AS client) c LEFT JOIN hilo.mappers() m ON m.client = c.client;
+END;
 COMMENT ON FUNCTION hilo.source_of(regclass, text, text, bigint) IS
     'Returns the query that takes blocks from the counter of a mapper: $2 is how many values are '
-    'wanted';
+    'wanted, $4 the furthest that has come';
 
 -- With the rights of the caller. It takes one block, as the counter must be one that can be drawn
 -- from. A mapper that finds a fresh counter takes the second block for its own too.
@@ -354,7 +387,7 @@ DECLARE
     brought record;
 BEGIN
     IF client <> 'core' THEN
-        EXECUTE source INTO brought USING ''::text, 1::bigint, NULL::uuid;
+        EXECUTE source INTO brought USING ''::text, 1::bigint, NULL::uuid, NULL::bigint;
         IF brought IS NULL THEN
             RAISE object_not_in_prerequisite_state USING
                 MESSAGE = 'the counter has no row for this entity',
@@ -394,3 +427,28 @@ COMMENT ON FUNCTION hilo_attach(hilo_sequence, regclass, text, text) IS
     'hilo_create and hilo_alter, 22023 if the relation is no counter of the client or entity is '
     'missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above '
     '1, is not permanent or has no row for the entity, or the size of the blocks is not known.';
+
+-- A sequence that was attached to one of Postgres goes on with the next number of that. Only a query
+-- that hilo_attach has written is believed. It is not run, since it is its owner's.
+CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+    SELECT hilo.detach($1, COALESCE($2, (
+        SELECT pg_catalog.nextval(o.seqrelid::regclass)
+          FROM hilo_stat_sources q
+         CROSS JOIN pg_catalog.pg_sequence o
+          JOIN pg_catalog.pg_class c ON c.oid = o.seqrelid
+          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+         WHERE q.name = $1::text AND pg_catalog.starts_with(q.source, '/* core of '::text)
+           AND CASE WHEN pg_catalog.strpos(q.source, pg_catalog.quote_literal(
+                             pg_catalog.format('%I.%I', n.nspname, c.relname))) > 0
+                    THEN q.source = hilo.source_of(
+                             o.seqrelid::regclass, 'core', NULL, o.seqincrement) END)));
+END;
+COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
+    'Takes the source of a sequence away: its numbers are its own from now on. Returns start, the '
+    'first value that it then serves, which must lie where nobody else serves values; null: the '
+    'next one of the sequence of Postgres that it was attached to as client core. What it holds '
+    'and has not served becomes a gap. Requires ownership of the sequence. Errors: those of '
+    'hilo_alter, 22023 if start is null and the source another one, 55000 if start is not beyond '
+    'what the sequence may have served, or if it has no source.';

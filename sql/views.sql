@@ -206,8 +206,8 @@ COMMENT ON COLUMN hilo_stat_sequences.leased IS 'Values in open leases';
 CREATE VIEW hilo_stat_sources WITH (security_barrier) AS
     SELECT s.name,
            CASE WHEN pg_catalog.pg_has_role(s.owner::oid, 'USAGE') THEN s.source END AS source,
-           CASE WHEN c.request IS NULL THEN 'idle'
-                WHEN c.failures > 0 THEN 'failing'
+           CASE WHEN c.failures > 0 THEN 'failing'
+                WHEN c.request IS NULL THEN 'idle'
                 ELSE 'requested' END AS state,
            COALESCE(c.requested, 0::bigint) AS requested,
            COALESCE(c.received, 0::bigint) AS received,
@@ -222,7 +222,7 @@ COMMENT ON VIEW hilo_stat_sources IS 'What was asked of the sources of sequences
 COMMENT ON COLUMN hilo_stat_sources.name IS 'Name of the sequence';
 COMMENT ON COLUMN hilo_stat_sources.source IS 'The query; null unless the current user may act as its owner';
 COMMENT ON COLUMN hilo_stat_sources.state IS
-    'idle; requested: a request has no answer yet; failing: it has failed, and is made again';
+    'idle; requested: a request has no answer yet; failing: it has failed, or its answer was refused';
 COMMENT ON COLUMN hilo_stat_sources.requested IS 'Values asked for so far';
 COMMENT ON COLUMN hilo_stat_sources.received IS 'Values received so far';
 COMMENT ON COLUMN hilo_stat_sources.last_error IS

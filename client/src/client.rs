@@ -9,12 +9,11 @@ use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::{Config, NoTls, Socket};
 
 use crate::driver::Driver;
-use crate::engine::{self, Engine, Figures};
+use crate::engine::{self, Engine};
 use crate::fork::{self, only_here};
-use crate::refusal::report;
 use crate::sequence::Sequence;
-use crate::server::{Connector, Direct, Link};
-use crate::shared::{Handle, Life, MAX_WAIT, Options, SequenceState, Shared};
+use crate::server::{Connector, Direct, unreachable};
+use crate::shared::{Handle, Life, MAX_WAIT, Options, Shared};
 use crate::stats::{Returned, SequenceStats, Stats};
 use crate::waiting::Waiter;
 use crate::{Error, Unavailable};
@@ -27,12 +26,9 @@ const LEAST_TTL: Duration = Duration::from_secs(1);
 #[must_use]
 pub struct Builder {
     config: Config,
-    name: String,
+    /// Its holder is only a name yet.
+    options: Options,
     buffer: Duration,
-    ttl: Option<Duration>,
-    patience: Duration,
-    unavailable: Unavailable,
-    timeout: Duration,
     least: i64,
     most: i64,
 }
@@ -41,7 +37,7 @@ impl Builder {
     /// The holder of the leases in `hilo_leases`: this name, `/`, and a random part that tells this
     /// client from others. At most 222 bytes. Default: `hilo-client`.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
-        self.name = name.into();
+        self.options.holder = name.into();
         self
     }
 
@@ -59,28 +55,28 @@ impl Builder {
     /// longer be returned. It is at least a second and at most a year, and should be several times
     /// [`timeout`](Self::timeout). Default: leases do not expire.
     pub fn ttl(mut self, ttl: Duration) -> Builder {
-        self.ttl = Some(ttl);
+        self.options.ttl = Some(ttl.clamp(LEAST_TTL, MAX_WAIT));
         self
     }
 
     /// How long a caller waits for a value, a warm-up for all of its values, and a shutdown for the
     /// server. Default: 30 s.
     pub fn patience(mut self, patience: Duration) -> Builder {
-        self.patience = patience;
+        self.options.patience = patience;
         self
     }
 
     /// How long callers wait who find nothing in memory while the server cannot be reached.
     /// Default: they wait.
     pub fn unavailable(mut self, unavailable: Unavailable) -> Builder {
-        self.unavailable = unavailable;
+        self.options.unavailable = unavailable;
         self
     }
 
     /// How long a statement, or making a connection, may take until it counts as failed. Default:
     /// 10 s.
     pub fn timeout(mut self, timeout: Duration) -> Builder {
-        self.timeout = timeout;
+        self.options.timeout = timeout;
         self
     }
 
@@ -117,7 +113,7 @@ impl Builder {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
         if config.get_application_name().is_none() {
-            config.application_name(&self.name);
+            config.application_name(&self.options.holder);
         }
         let generation = fork::watch()?;
         self.connect_through(Direct { config, tls, generation }).await
@@ -138,24 +134,22 @@ impl Builder {
         generation: u32,
         connector: Arc<dyn Connector>,
     ) -> Result<Client, Error> {
+        if self.options.holder.contains('\0') {
+            return Err(Error::Name(self.options.holder.into()));
+        }
         let identity = uuid::Uuid::new_v4();
-        let options = Options {
-            holder: format!("{}/{}", self.name, identity.simple()),
-            ttl: self.ttl.map(|ttl| ttl.clamp(LEAST_TTL, MAX_WAIT)),
-            patience: self.patience,
-            unavailable: self.unavailable,
-            timeout: self.timeout,
-        };
-        let mut settings =
-            engine::Settings::new(self.buffer.min(MAX_WAIT).into(), options.ttl.map(Into::into));
+        let mut options = self.options;
+        options.holder = format!("{}/{}", options.holder, identity.simple());
+        let ttl = options.ttl.map(Into::into);
+        let mut settings = engine::Settings::new(self.buffer.min(MAX_WAIT).into(), ttl);
         settings.policy.min_block = self.least;
         settings.policy.max_block = self.most;
-        let silent = |_| Error::Unreachable { source: None };
-        let link = timeout(options.timeout, Link::open(&*connector)).await.map_err(silent)??;
         let seed = identity.as_u128() as u64;
         let engine = |now| Engine::new(settings, now, seed);
         let shared = Arc::new(Shared::new(engine, options, generation));
-        tokio::spawn(only_here(generation, Driver::new(shared.clone(), connector, link).run()));
+        let mut driver = Driver::new(shared.clone(), connector);
+        driver.connect().await?;
+        tokio::spawn(only_here(generation, driver.run()));
         Ok(Client { handle: Arc::new(Handle { shared }) })
     }
 }
@@ -177,8 +171,7 @@ impl Client {
     /// # Errors
     /// As for [`Builder::connect`]; [`Error::Unreachable`] also for what is no such address.
     pub async fn connect(url: &str) -> Result<Client, Error> {
-        let config = url.parse::<Config>();
-        let config = config.map_err(|wrong| Error::Unreachable { source: Some(report(&wrong)) })?;
+        let config = url.parse().map_err(|wrong: tokio_postgres::Error| unreachable(&wrong))?;
         Client::builder(config).connect().await
     }
 
@@ -186,12 +179,14 @@ impl Client {
     pub fn builder(config: Config) -> Builder {
         Builder {
             config,
-            name: "hilo-client".into(),
+            options: Options {
+                holder: "hilo-client".into(),
+                ttl: None,
+                patience: Duration::from_secs(30),
+                unavailable: Unavailable::Wait,
+                timeout: Duration::from_secs(10),
+            },
             buffer: Duration::from_secs(30),
-            ttl: None,
-            patience: Duration::from_secs(30),
-            unavailable: Unavailable::Wait,
-            timeout: Duration::from_secs(10),
             least: 32,
             most: 1 << 24,
         }
@@ -200,7 +195,7 @@ impl Client {
     /// The sequence `name`. Nothing is asked of the server before it is used. The client remembers
     /// every name that it was ever asked for, until it is to [`forget`](Self::forget) it.
     pub fn sequence(&self, name: &str) -> Sequence {
-        Sequence::new(self.shared().sequence(name), self.handle.clone())
+        Sequence { hot: self.shared().sequence(name), handle: self.handle.clone() }
     }
 
     /// Forgets a sequence: what is left of its leases goes back with the next statement. `false`:
@@ -226,21 +221,13 @@ impl Client {
     }
 
     fn register<'a>(&'a self, sequences: &'a [Sequence]) -> Result<Vec<Waiter<'a>>, Error> {
-        let mut waiters = Vec::with_capacity(sequences.len());
-        let mut failed = None;
         let mut core = self.shared().lock();
-        for sequence in sequences {
-            match Waiter::register(self.shared(), &sequence.hot, &mut core) {
-                Ok(waiter) => waiters.push(waiter),
-                Err(error) => {
-                    failed = Some(error);
-                    break;
-                }
-            }
-        }
+        let register =
+            |sequence: &'a Sequence| Waiter::register(self.shared(), &sequence.hot, &mut core);
+        let waiters: Vec<_> = sequences.iter().map(register).collect();
         // A waiter takes the lock when it is dropped.
         drop(core);
-        failed.map_or(Ok(waiters), Err)
+        waiters.into_iter().collect()
     }
 
     /// The name of this client's holder in `hilo_leases`.
@@ -264,8 +251,9 @@ impl Client {
             let options = &shared.options;
             let bound = options.patience.saturating_add(options.timeout).min(MAX_WAIT);
             match timeout(bound, result.wait_for(Option::is_some)).await {
-                Ok(Ok(result)) => result.clone().unwrap_or(Err(Error::Closed)),
-                Ok(Err(_)) => Err(Error::Closed),
+                Ok(result) => {
+                    result.ok().and_then(|seen| seen.clone()).unwrap_or(Err(Error::Closed))
+                }
                 Err(_) => Err(Error::Unreachable { source: None }),
             }
         };
@@ -289,15 +277,14 @@ impl Client {
             connected: core.connected,
             ..Stats::default()
         };
-        for state in &core.states {
-            let figures = core.engine.figures(state.hot.id, now, state.hot.left());
-            stats.hits += figures.taken.max(0) as u64;
-            stats.refills += figures.refills;
-            stats.waits += state.waits;
-            stats.errors += state.errors;
-            stats.rate += figures.rate;
-            stats.left += figures.left.max(0) as u64;
-            stats.leases += figures.leases as u64;
+        for one in core.states.iter().map(|state| core.stats(state, now)) {
+            stats.hits += one.hits;
+            stats.refills += one.refills;
+            stats.waits += one.waits;
+            stats.errors += one.errors;
+            stats.rate += one.rate;
+            stats.left += one.left;
+            stats.leases += one.leases;
         }
         stats
     }
@@ -310,20 +297,7 @@ impl Client {
         }
         let now = shared.now();
         let core = shared.lock();
-        let of = |state: &SequenceState| {
-            let figures: Figures = core.engine.figures(state.hot.id, now, state.hot.left());
-            SequenceStats {
-                name: state.hot.name.clone(),
-                hits: figures.taken.max(0) as u64,
-                refills: figures.refills,
-                waits: state.waits,
-                errors: state.errors,
-                rate: figures.rate,
-                left: figures.left.max(0) as u64,
-                leases: figures.leases as u64,
-            }
-        };
-        core.states.iter().map(of).collect()
+        core.states.iter().map(|state| core.stats(state, now)).collect()
     }
 
     fn shared(&self) -> &Shared {

@@ -23,12 +23,12 @@ pub struct Driver {
     connector: Arc<dyn Connector>,
     link: Option<Link>,
     pub returned: Returned,
-    _over: Over,
+    /// The results of a shutdown.
+    result: Result<Returned, Error>,
 }
 
-/// The outcome of a statement.
-enum Outcome<T> {
-    Done(T),
+/// Why a statement has brought nothing.
+enum Fault {
     /// The server refuses, and has changed nothing.
     Refused(Arc<Report>),
     /// Anything may have happened.
@@ -36,10 +36,9 @@ enum Outcome<T> {
 }
 
 impl Driver {
-    pub fn new(shared: Arc<Shared>, connector: Arc<dyn Connector>, link: Link) -> Driver {
-        shared.lock().counts.connects += 1;
-        let (link, _over) = (Some(link), Over(shared.clone()));
-        Driver { shared, connector, link, returned: Returned::default(), _over }
+    pub fn new(shared: Arc<Shared>, connector: Arc<dyn Connector>) -> Driver {
+        let (returned, result) = (Returned::default(), Err(Error::Closed));
+        Driver { shared, connector, link: None, returned, result }
     }
 
     /// Works until the client is closed, and no longer than patience after that.
@@ -49,11 +48,10 @@ impl Driver {
             shared.closed.notified().await;
             sleep(shared.options.patience.min(MAX_WAIT)).await;
         };
-        let result = tokio::select! {
+        self.result = tokio::select! {
             result = self.work() => result,
             () = overdue => Err(Error::Unreachable { source: shared.lock().trouble.clone() }),
         };
-        shared.result.send_replace(Some(result));
     }
 
     async fn work(&mut self) -> Result<Returned, Error> {
@@ -122,15 +120,16 @@ impl Driver {
             Err(Error::Unreachable { source }) => source,
             Err(_) => None,
             Ok(()) => {
-                let revoking = self.link.as_ref().map(|link| link.revoke(self.holder()));
+                let holder = &self.shared.options.holder;
+                let revoking = self.link.as_ref().map(|link| link.revoke(holder));
                 match self.bounded(revoking).await {
-                    Outcome::Done(()) => return true,
-                    Outcome::Refused(refusal) if !refusal.is_lack() => {
+                    Ok(()) => return true,
+                    Err(Fault::Refused(refusal)) if !refusal.is_lack() => {
                         tracing::warn!(error = %refusal, "leases that are unknown stay open");
                         return true;
                     }
-                    Outcome::Refused(refusal) => Some(refusal),
-                    Outcome::Unknown(error) => {
+                    Err(Fault::Refused(refusal)) => Some(refusal),
+                    Err(Fault::Unknown(error)) => {
                         self.link = None;
                         error
                     }
@@ -139,10 +138,6 @@ impl Driver {
         };
         self.shared.lock().trouble = error;
         false
-    }
-
-    fn holder(&self) -> &str {
-        &self.shared.options.holder
     }
 
     /// Does a plan in one statement. It repeats later the part that the server refuses.
@@ -164,18 +159,18 @@ impl Driver {
         loop {
             let sent = self.shared.now();
             match self.send(&plan).await {
-                Outcome::Done(answer) => return self.accept(plan, answer, sent),
-                Outcome::Unknown(error) => {
+                Ok(answer) => return self.accept(plan, answer, sent),
+                Err(Fault::Unknown(error)) => {
                     self.link = None;
                     return self.failed(plan, Failure::Unknown, error);
                 }
-                Outcome::Refused(refusal)
+                Err(Fault::Refused(refusal))
                     if refusal.is_overload() && self.shared.lock().engine.can_be_smaller(&plan) =>
                 {
                     return self.failed(plan, Failure::NoRoom, Some(refusal));
                 }
                 // A lease may have ended, or a sequence been renumbered, until the commit.
-                Outcome::Refused(refusal)
+                Err(Fault::Refused(refusal))
                     if (refusal.is_transient() || refusal.is_gone())
                         && attempt < backoff::ATTEMPTS =>
                 {
@@ -183,7 +178,7 @@ impl Driver {
                     sleep(backoff::delay(attempt, self.random())).await;
                     attempt += 1;
                 }
-                Outcome::Refused(refusal) => {
+                Err(Fault::Refused(refusal)) => {
                     let answer = vec![Err(refusal); plan.len()];
                     return self.accept(plan, answer, sent);
                 }
@@ -196,19 +191,19 @@ impl Driver {
     }
 
     /// Connects if there is no connection.
-    async fn connect(&mut self) -> Result<(), Error> {
-        if self.link.as_ref().is_none_or(Link::is_closed) {
+    pub async fn connect(&mut self) -> Result<(), Error> {
+        if self.link.as_ref().is_none_or(|link| link.client.is_closed()) {
             self.link = None;
             let connecting = timeout(self.shared.options.timeout, Link::open(&*self.connector));
             let silent = |_| Error::Unreachable { source: None };
             self.link = Some(connecting.await.map_err(silent)??);
             self.shared.lock().counts.connects += 1;
-            tracing::info!("connected again");
+            tracing::info!("connected");
         }
         Ok(())
     }
 
-    async fn send(&self, plan: &Plan) -> Outcome<Answer> {
+    async fn send(&self, plan: &Plan) -> Result<Answer, Fault> {
         let names: Vec<Arc<str>> = {
             let mut core = self.shared.lock();
             core.counts.statements += 1;
@@ -217,58 +212,39 @@ impl Driver {
         };
         let link = self.link.as_ref();
         let sending = link.map(|link| link.carry_out(plan, &names, &self.shared.options));
-        match self.bounded(sending).await {
-            Outcome::Done(Some(answer)) => Outcome::Done(answer),
-            Outcome::Done(None) => Outcome::Unknown(None),
-            Outcome::Refused(refusal) => Outcome::Refused(refusal),
-            Outcome::Unknown(error) => Outcome::Unknown(error),
-        }
+        self.bounded(sending).await?.ok_or(Fault::Unknown(None))
     }
 
     /// Waits for a statement of the link, as long as one may take.
     async fn bounded<T>(
         &self,
         statement: Option<impl Future<Output = Result<T, tokio_postgres::Error>>>,
-    ) -> Outcome<T> {
+    ) -> Result<T, Fault> {
         let (Some(statement), Some(link)) = (statement, &self.link) else {
-            return Outcome::Unknown(None);
+            return Err(Fault::Unknown(None));
         };
         let limit = self.shared.options.timeout;
         match timeout(limit, statement).await {
-            Ok(Ok(done)) => Outcome::Done(done),
-            Ok(Err(error)) if is_refusal(&error) => Outcome::Refused(report(&error)),
-            Ok(Err(error)) => Outcome::Unknown(Some(report(&error))),
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(error)) if is_refusal(&error) => Err(Fault::Refused(report(&error))),
+            Ok(Err(error)) => Err(Fault::Unknown(Some(report(&error)))),
             Err(_) => {
                 // It must not go on without this client, perhaps for as long as somebody holds a
                 // lock.
-                let canceling = self.connector.cancel(link.cancel_token());
+                let canceling = self.connector.cancel(link.client.cancel_token());
                 let _ = timeout(limit.min(CANCEL), canceling).await;
-                Outcome::Unknown(None)
+                Err(Fault::Unknown(None))
             }
         }
     }
 }
 
 /// However the task ends, and if it never begins, nobody waits for it any more.
-struct Over(Arc<Shared>);
-
-impl Drop for Over {
+impl Drop for Driver {
     fn drop(&mut self) {
-        if self.0.check_process().is_err() {
-            return;
+        if self.shared.check_process().is_ok() {
+            self.shared.close(Life::Over);
+            self.shared.result.send_replace(Some(self.result.clone()));
         }
-        self.0.close(Life::Over);
-        let mut core = self.0.lock();
-        core.life = Life::Over;
-        let hots: Vec<_> = core.states.iter().map(|state| state.hot.clone()).collect();
-        drop(core);
-        hots.iter().for_each(|hot| hot.changed.notify_waiters());
-        self.0.result.send_if_modified(|result| {
-            let is_open = result.is_none();
-            if is_open {
-                *result = Some(Err(Error::Closed));
-            }
-            is_open
-        });
     }
 }

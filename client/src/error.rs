@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hilo_core::key_format::{KeyFormatError, PrefixError};
 use tokio_postgres::error::SqlState;
 
 use crate::refusal::Report;
@@ -63,34 +62,28 @@ pub enum Error {
     /// The server answered what hilo does not answer.
     #[error("unexpected answer of the server: {0}")]
     Answer(&'static str),
+    /// The name of the sequence, or of the client, has a NUL character.
+    #[error("a name must not have a NUL character: {0:?}")]
+    Name(Arc<str>),
     /// More, or fewer, consecutive values than one lease can have.
     #[error("number of values must be from 1 to 1000000000: {0}")]
     Count(i64),
-    /// The key format of the sequence is none.
-    #[error("no keys of hilo sequence \"{sequence}\"")]
-    Format {
+    /// The key format of the sequence is none, or with the server's prefix two values could have
+    /// the same key.
+    #[error("no keys of hilo sequence \"{sequence}\": {source}")]
+    Keys {
         /// The name of the sequence.
         sequence: Arc<str>,
         /// The fault.
-        #[source]
-        source: KeyFormatError,
-    },
-    /// With the server's prefix, two values could have the same key.
-    #[error("no keys of hilo sequence \"{sequence}\"")]
-    Prefix {
-        /// The name of the sequence.
-        sequence: Arc<str>,
-        /// The fault.
-        #[source]
-        source: PrefixError,
+        source: Arc<Report>,
     },
 }
 
 impl Error {
-    /// The server's report, if there is one.
+    /// The server's report, or what is wrong with the keys, if there is one.
     pub fn report(&self) -> Option<&Report> {
         match self {
-            Error::Refused { source, .. } => Some(source),
+            Error::Refused { source, .. } | Error::Keys { source, .. } => Some(source),
             Error::Unreachable { source } | Error::Timeout { source, .. } => source.as_deref(),
             _ => None,
         }
@@ -103,18 +96,12 @@ impl Error {
 
     /// The DETAIL of the report.
     pub fn detail(&self) -> Option<String> {
-        match self {
-            Error::Format { source, .. } => source.detail(),
-            Error::Prefix { source, .. } => source.detail(),
-            _ => self.report()?.detail.clone(),
-        }
+        self.report()?.detail.clone()
     }
 
     /// The HINT of the report, or one of the client's own.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Error::Format { source, .. } => return source.hint(),
-            Error::Prefix { source, .. } => return source.hint(),
             Error::Closed => "Create another client.".into(),
             Error::Forked => "Connect after the fork, in the child.".into(),
             Error::NotInstalled => {

@@ -5,7 +5,7 @@
 //! write the same cache line, and unused values can still be returned one by one.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
-use std::sync::{Arc, OnceLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, RwLock};
 
 use hilo_core::key_format::Frame;
 use tokio::sync::Notify;
@@ -24,7 +24,7 @@ const RACES_PER_TAKEN: (u32, u32) = (64, 64);
 #[repr(align(128))]
 struct Padded<T>(T);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Hot {
     lane: Padded<Lane>,
     /// Which part of a thread's number says which lane is its own.
@@ -39,8 +39,8 @@ pub struct Hot {
     /// Values have come, or an error.
     pub changed: Notify,
     /// How keys look; none until the first lease has said it. Whoever holds the lock takes values
-    /// of no other kind.
-    keys: RwLock<Option<Keys>>,
+    /// of no other kind, and must not wait for the lock of the client.
+    pub keys: RwLock<Option<Keys>>,
 }
 
 /// How keys of a sequence look, and from what that was made.
@@ -62,17 +62,7 @@ thread_local! {
 
 impl Hot {
     pub fn new(id: Id, name: Arc<str>, generation: u32) -> Hot {
-        Hot {
-            lane: Padded::default(),
-            mask: AtomicU32::new(0),
-            crowded: AtomicBool::new(false),
-            generation,
-            id,
-            more: OnceLock::new(),
-            name,
-            changed: Notify::new(),
-            keys: RwLock::new(None),
-        }
+        Hot { id, name, generation, ..Hot::default() }
     }
 
     /// The number of this thread's lane.
@@ -98,17 +88,6 @@ impl Hot {
         let (own, lanes) = (self.own(), self.lanes());
         let from = |number| self.lane(number).take(count).map(|took| (took, number));
         (0..lanes).map(|step| (own + step) % lanes).find_map(from)
-    }
-
-    /// How keys look, as long as the guard lives. Whoever has it must not wait for the lock of the
-    /// client.
-    pub fn keys(&self) -> RwLockReadGuard<'_, Option<Keys>> {
-        self.keys.read().unwrap_or_else(|poisoned| poisoned.into_inner())
-    }
-
-    /// The same, to change it.
-    pub fn keys_mut(&self) -> RwLockWriteGuard<'_, Option<Keys>> {
-        self.keys.write().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     pub fn lanes(&self) -> usize {

@@ -27,7 +27,7 @@ const LEFT: u64 = u32::MAX as u64;
 const FILLING: u64 = 1 << 32;
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 #[repr(C)]
 pub struct Lane {
     word: AtomicU64,
@@ -54,18 +54,6 @@ pub struct Took {
 }
 
 impl Lane {
-    /// An empty one.
-    pub fn new() -> Lane {
-        Lane {
-            word: AtomicU64::new(0),
-            last: AtomicI64::new(0),
-            increment: AtomicI64::new(0),
-            mark: AtomicU32::new(0),
-            filled: AtomicU32::new(0),
-            lost: AtomicU32::new(0),
-        }
-    }
-
     /// Takes `count` values (at least 1), or none if fewer are left.
     #[inline]
     pub fn take(&self, count: u32) -> Option<Took> {
@@ -135,12 +123,6 @@ impl Lane {
     pub fn races(&self) -> (u32, u32) {
         let taken = self.filled.load(Relaxed).saturating_sub(self.left() as u32);
         (self.lost.load(Relaxed), taken)
-    }
-}
-
-impl Default for Lane {
-    fn default() -> Lane {
-        Lane::new()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Tells what an error of the server means.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use tokio_postgres::error::{Severity, SqlState};
@@ -33,7 +34,7 @@ pub fn report(error: &(dyn std::error::Error + 'static)) -> Arc<Report> {
             // Why it failed is often further down, such as what is wrong with a certificate.
             let causes = std::iter::successors(Some(error), |error| error.source());
             let message = causes.map(|error| error.to_string()).collect::<Vec<_>>().join(": ");
-            Report { code: None, message, detail: None, hint: None }
+            return Report::own(&message, None, None);
         }
     })
 }
@@ -50,6 +51,15 @@ pub fn is_refusal(error: &tokio_postgres::Error) -> bool {
 }
 
 impl Report {
+    /// One of the client's own.
+    pub(crate) fn own(
+        what: &dyn Display,
+        detail: Option<String>,
+        hint: Option<String>,
+    ) -> Arc<Report> {
+        Arc::new(Report { code: None, message: what.to_string(), detail, hint })
+    }
+
     fn is(&self, state: &SqlState) -> bool {
         self.code.as_ref() == Some(state)
     }

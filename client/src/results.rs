@@ -1,7 +1,7 @@
 //! Enters the results of a statement for the books and for callers who wait.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use hilo_core::numbers::Monotonic;
 
@@ -12,11 +12,13 @@ use crate::lane;
 use crate::refusal::Report;
 use crate::sequence::keys;
 use crate::server::{Answer, Done, Granted};
-use crate::shared::{Core, Life};
+use crate::shared::{Core, Life, Shared};
 use crate::{Error, Unavailable};
 
-/// The sequences of a statement for which something has changed, and the refusal of one.
-type Changed = HashMap<Id, Option<Arc<Report>>>;
+/// The sequences of a statement for which something has changed, and whether it was refused.
+type Changed = HashMap<Id, bool>;
+/// Refusals of the server, to be said after the lock.
+type Refusals = Vec<(String, Arc<Report>)>;
 
 impl Driver {
     /// A statement has been committed, or refused as a whole.
@@ -24,21 +26,22 @@ impl Driver {
         let now = self.shared.now();
         let shared = self.shared.clone();
         let mut core = shared.lock();
-        let lack = answer.iter().filter_map(|row| row.as_ref().err()).find(|why| why.is_lack());
-        let (lack, full) = (lack.cloned(), answer.iter().any(has_no_room));
-        let mut rows = answer.into_iter();
+        let refusals = || answer.iter().filter_map(|row| row.as_ref().err());
+        let lack = refusals().find(|why| why.is_lack()).cloned();
+        let full = refusals().any(|why| why.is_overload());
+        let (mut rows, mut refused) = (answer.into_iter(), Refusals::new());
         for (back, row) in plan.returns.into_iter().zip(&mut rows) {
-            self.ended(&mut core, back, row, now);
+            self.ended(&mut core, back, row, now, &mut refused);
         }
         for ((id, token), row) in plan.renewals.into_iter().zip(&mut rows) {
             match row {
                 Ok(_) => core.engine.renewed(id, token, sent),
                 Err(refusal) => {
-                    tracing::warn!(lease = %token, error = %refusal, "a lease cannot be renewed");
                     match refusal.is_gone() {
                         true => core.engine.not_renewed(id, token),
                         false => core.engine.renew_later(now),
                     }
+                    refused.push((format!("lease {token} cannot be renewed"), refusal));
                 }
             }
         }
@@ -51,7 +54,12 @@ impl Driver {
                 }
                 Ok(_) => core.engine.ask_again(ask),
                 Err(refusal) if refusal.is_taken() => core.engine.ask_again(ask),
-                Err(refusal) => core.refused(ask, refusal, &mut changed, now),
+                // If there are several for as many lanes, one counts.
+                Err(_) if changed.insert(ask.id, true) == Some(true) => core.engine.ask_again(ask),
+                Err(refusal) => {
+                    let name = core.refused(ask, refusal.clone(), now);
+                    refused.push((format!("no lease of {name:?}"), refusal));
+                }
             }
         }
         core.serve(&changed, now);
@@ -66,10 +74,8 @@ impl Driver {
         let hots = changed.keys().map(|id| core.states[id.0 as usize].hot.clone());
         let hots: Vec<Arc<Hot>> = hots.collect();
         drop(core);
-        for (id, refusal) in &changed {
-            if let Some(refusal) = refusal {
-                tracing::warn!(sequence = id.0, error = %refusal, "no lease");
-            }
+        for (what, refusal) in refused {
+            tracing::warn!(error = %refusal, "{what}");
         }
         hots.iter().for_each(|hot| hot.changed.notify_waiters());
     }
@@ -81,6 +87,7 @@ impl Driver {
         back: Return,
         row: Result<Done, Arc<Report>>,
         now: Monotonic,
+        refused: &mut Refusals,
     ) {
         let refusal = match row {
             Ok(done) => {
@@ -92,16 +99,16 @@ impl Driver {
             }
             Err(refusal) => refusal,
         };
-        // A lease that ended when it was sent before needs no word.
-        if !(refusal.is_gone() && back.tried) {
-            tracing::warn!(lease = %back.token, error = %refusal, "a lease cannot be returned");
-        }
         match () {
             () if refusal.is_gone() => self.returned.leases += 1,
             () if refusal.is_lack() || core.life == Life::Serving => {
                 core.engine.return_later(back, now);
             }
             () => self.returned.refused += 1,
+        }
+        // A lease that ended when it was sent before needs no word.
+        if !(refusal.is_gone() && back.tried) {
+            refused.push((format!("lease {} cannot be returned", back.token), refusal));
         }
     }
 
@@ -123,16 +130,10 @@ impl Driver {
             }
         }
         core.engine.failed(plan, why, now);
-        let fails = !core.connected && self.shared.options.unavailable == Unavailable::Fail;
-        let hots = core.states.iter().filter(|_| fails).map(|state| state.hot.clone());
-        let hots: Vec<Arc<Hot>> = hots.collect();
-        drop(core);
-        hots.iter().for_each(|hot| hot.changed.notify_waiters());
+        if !core.connected && self.shared.options.unavailable == Unavailable::Fail {
+            Shared::wake_all(core);
+        }
     }
-}
-
-fn has_no_room(row: &Result<Done, Arc<Report>>) -> bool {
-    row.as_ref().is_err_and(|refusal| refusal.is_overload())
 }
 
 impl Core {
@@ -159,20 +160,18 @@ impl Core {
         self.engine.granted(ask, lease, granted.suggested);
     }
 
-    /// The server refuses a lease.
-    fn refused(&mut self, ask: Ask, refusal: Arc<Report>, changed: &mut Changed, now: Monotonic) {
+    /// The server refuses a lease; of which sequence.
+    fn refused(&mut self, ask: Ask, refusal: Arc<Report>, now: Monotonic) -> Arc<str> {
         let lack = refusal.is_lack();
-        if changed.insert(ask.id, Some(refusal.clone())).flatten().is_some() {
-            // If there are several for as many lanes, one counts.
-            return self.engine.ask_again(ask);
-        }
         self.engine.refused(ask, lack, now);
         let state = self.state(ask.id);
         let sequence = state.hot.name.clone();
         state.errors += 1;
         state.refusals += u64::from(!lack);
         state.lack = lack.then(|| refusal.clone());
-        state.refusal = (!lack).then_some(Error::Refused { sequence, source: refusal });
+        state.refusal =
+            (!lack).then(|| Error::Refused { sequence: sequence.clone(), source: refusal });
+        sequence
     }
 
     /// Serves from what has come, or gives it back.
@@ -203,12 +202,12 @@ fn learn_keys(core: &mut Core, hot: &Hot, granted: &Granted, now: Monotonic) {
         let look = keys.format == *format && keys.prefix == *prefix;
         look && (least >= 0 || keys.least < 0)
     };
-    if hot.keys().as_ref().is_some_and(fits) {
+    if hot.keys.read().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(fits) {
         return;
     }
     // Nobody takes a value for a key of the old kind from now on, nor one of the new kind before it
     // is known.
-    let mut known = hot.keys_mut();
+    let mut known = hot.keys.write().unwrap_or_else(PoisonError::into_inner);
     if known.is_some() {
         core.retire(hot, now);
     }

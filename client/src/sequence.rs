@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 
 use hilo_core::key_format::KeyFormat;
@@ -13,6 +13,7 @@ use crate::fork::{self, only_here};
 use crate::hot::{self, Hot, Keys};
 use crate::lane::Took;
 use crate::range::IdRange;
+use crate::refusal::Report;
 use crate::shared::{Handle, Life, Shared};
 use crate::waiting::{Ticket, Waiter};
 
@@ -27,14 +28,10 @@ const MOST: i64 = 1_000_000_000;
 #[derive(Clone)]
 pub struct Sequence {
     pub(crate) hot: Arc<Hot>,
-    handle: Arc<Handle>,
+    pub(crate) handle: Arc<Handle>,
 }
 
 impl Sequence {
-    pub(crate) fn new(hot: Arc<Hot>, handle: Arc<Handle>) -> Sequence {
-        Sequence { hot, handle }
-    }
-
     /// Its name.
     pub fn name(&self) -> &str {
         &self.hot.name
@@ -146,7 +143,7 @@ impl Sequence {
     /// sequence, and the server's prefix that its lease said.
     ///
     /// # Errors
-    /// As for [`next`](Self::next), and [`Error::Prefix`] if the format does not allow the server's
+    /// As for [`next`](Self::next), and [`Error::Keys`] if the format does not allow the server's
     /// prefix.
     pub async fn next_key(&self) -> Result<String, Error> {
         self.shared().check_process()?;
@@ -161,7 +158,7 @@ impl Sequence {
     /// has its value.
     fn take_key(&self) -> Result<Option<String>, Error> {
         self.fill_own();
-        let keys = self.hot.keys();
+        let keys = self.hot.keys.read().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = keys.as_ref() else { return Ok(None) };
         // If they cannot be made, no value is used up.
         let frame = known.frame.as_ref().map_err(Error::clone)?;
@@ -238,9 +235,7 @@ impl Sequence {
         }
         let mut core = shared.lock();
         if core.left(&self.hot, shared.now()) == 0 {
-            if let Some(error) = shared.obstacle(&core, &self.hot, u64::MAX) {
-                return Err(error);
-            }
+            shared.check_wait(&core, &self.hot, u64::MAX)?;
             core.engine.want(self.hot.id);
         }
         shared.turn(&mut core, &self.hot, self.hot.own());
@@ -331,16 +326,17 @@ impl std::fmt::Debug for Next<'_> {
 
 /// How keys look with this format and prefix.
 pub(crate) fn keys(name: &Arc<str>, format: &str, prefix: &str, least: i64) -> Keys {
+    let (key, server) = (name.as_bytes(), prefix.as_bytes());
     let frame = KeyFormat::parse(format)
-        .map_err(|source| Error::Format { sequence: name.clone(), source })
+        .map_err(|wrong| Report::own(&wrong, wrong.detail(), wrong.hint()))
         .and_then(|parsed| {
             if parsed.has_server() {
-                parsed
-                    .check_prefix(name.as_bytes(), prefix.as_bytes(), least)
-                    .map_err(|source| Error::Prefix { sequence: name.clone(), source })?;
+                let wrong = parsed.check_prefix(key, server, least);
+                wrong.map_err(|wrong| Report::own(&wrong, wrong.detail(), wrong.hint()))?;
             }
-            Ok(parsed.frame(name.as_bytes(), prefix.as_bytes()))
-        });
+            Ok(parsed.frame(key, server))
+        })
+        .map_err(|source| Error::Keys { sequence: name.clone(), source });
     Keys { format: format.to_owned(), prefix: prefix.to_owned(), least, frame }
 }
 

@@ -99,7 +99,7 @@ pub fn unreachable(source: &(dyn std::error::Error + 'static)) -> Error {
 
 /// A connection to the server.
 pub struct Link {
-    client: Connection,
+    pub client: Connection,
     refill: String,
     revoke: String,
 }
@@ -141,15 +141,6 @@ impl Link {
         })
     }
 
-    pub fn is_closed(&self) -> bool {
-        self.client.is_closed()
-    }
-
-    /// With which the statement that is under way can be canceled.
-    pub fn cancel_token(&self) -> CancelToken {
-        self.client.cancel_token()
-    }
-
     /// Does all of a plan in one transaction. Its results are committed: the future is ready only
     /// when the server is ready for the next query. It returns an error before that instead, also
     /// one of the commit. `None`: an answer to something else.
@@ -162,8 +153,7 @@ impl Link {
         let returned: Vec<Uuid> = plan.returns.iter().map(|back| back.token).collect();
         let nexts: Vec<i64> = plan.returns.iter().map(|back| back.next).collect();
         let renewed: Vec<Uuid> = plan.renewals.iter().map(|(_, token)| *token).collect();
-        // A name with NUL would fail the call. No name has control characters: this fails its row.
-        let asked: Vec<String> = names.iter().map(|name| name.replace('\0', "\u{1}")).collect();
+        let asked: Vec<&str> = names.iter().map(|name| &**name).collect();
         let counts: Vec<i64> = plan.asks.iter().map(|ask| ask.count).collect();
         let tokens: Vec<Uuid> = plan.asks.iter().map(|ask| ask.token).collect();
         let ttl = options.ttl.as_ref().map(Duration::as_secs_f64);

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, watch};
 use crate::engine::{Engine, Id};
 use crate::hot::Hot;
 use crate::refusal::Report;
-use crate::stats::Returned;
+use crate::stats::{Returned, SequenceStats};
 use crate::{Error, Unavailable, fork};
 
 /// As long as anybody waits, and any lease lives without a renewal.
@@ -42,7 +42,7 @@ pub struct Shared {
     pub start: Instant,
     pub generation: u32,
     pub options: Options,
-    /// The results of a shutdown.
+    /// The results of a shutdown, once the task has ended.
     pub result: watch::Sender<Option<Result<Returned, Error>>>,
 }
 
@@ -54,15 +54,15 @@ pub struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // In a child of the process, a thread of the parent may have held the lock.
-        if self.shared.check_process().is_ok() {
-            if self.shared.lock().life == Life::Serving {
-                tracing::warn!(holder = self.shared.options.holder, "dropped without a shutdown");
-            }
+        let is_here = self.shared.check_process().is_ok();
+        if is_here && self.shared.lock().life == Life::Serving {
+            tracing::warn!(holder = self.shared.options.holder, "dropped without a shutdown");
             self.shared.close(Life::Over);
         }
     }
 }
 
+#[derive(Default)]
 pub struct Core {
     pub engine: Engine,
     pub states: Vec<SequenceState>,
@@ -77,6 +77,7 @@ pub struct Core {
 }
 
 /// A sequence of a client.
+#[derive(Default)]
 pub struct SequenceState {
     pub hot: Arc<Hot>,
     /// The last refusal, and how many there were.
@@ -89,14 +90,9 @@ pub struct SequenceState {
     pub errors: u64,
 }
 
-impl SequenceState {
-    fn of(hot: Arc<Hot>) -> SequenceState {
-        SequenceState { hot, refusal: None, refusals: 0, lack: None, waits: 0, errors: 0 }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Life {
+    #[default]
     Serving,
     /// All leases are being returned.
     Closing,
@@ -119,16 +115,7 @@ impl Shared {
         generation: u32,
     ) -> Shared {
         let engine = engine(Monotonic(0));
-        let core = Core {
-            engine,
-            states: Vec::new(),
-            by_name: HashMap::new(),
-            life: Life::Serving,
-            connected: true,
-            answered_at: Monotonic(0),
-            trouble: None,
-            counts: Counts::default(),
-        };
+        let core = Core { engine, connected: true, ..Core::default() };
         Shared {
             core: Mutex::new(core),
             wake_driver: Notify::new(),
@@ -191,7 +178,7 @@ impl Shared {
         let name: Arc<str> = name.into();
         let hot = Arc::new(Hot::new(id, name.clone(), self.generation));
         core.by_name.insert(name, id);
-        let state = SequenceState::of(hot.clone());
+        let state = SequenceState { hot: hot.clone(), ..SequenceState::default() };
         match core.states.get_mut(id.0 as usize) {
             Some(place) => *place = state,
             None => core.states.push(state),
@@ -229,11 +216,14 @@ impl Shared {
         }
     }
 
-    /// The error for a caller who finds nothing, and has seen so many refusals of the sequence
-    /// before.
-    pub fn obstacle(&self, core: &Core, hot: &Hot, refusals: u64) -> Option<Error> {
+    /// Fails for a caller who finds nothing, has seen so many refusals of the sequence before, and
+    /// would wait in vain.
+    pub fn check_wait(&self, core: &Core, hot: &Hot, refusals: u64) -> Result<(), Error> {
         if core.life != Life::Serving {
-            return Some(Error::Closed);
+            return Err(Error::Closed);
+        }
+        if hot.name.contains('\0') {
+            return Err(Error::Name(hot.name.clone()));
         }
         let state = &core.states[hot.id.0 as usize];
         let is_fresh = || {
@@ -241,11 +231,21 @@ impl Shared {
                 || self.now() < core.engine.retry_at(hot.id, Monotonic(i64::MIN))
         };
         if let Some(refusal) = state.refusal.as_ref().filter(|_| is_fresh()) {
-            return Some(refusal.clone());
+            return Err(refusal.clone());
         }
         let fails = self.options.unavailable == Unavailable::Fail;
         let cut_off = !core.connected && core.engine.is_cut_off();
-        (fails && cut_off).then(|| Error::Unreachable { source: core.trouble.clone() })
+        match fails && cut_off {
+            true => Err(Error::Unreachable { source: core.trouble.clone() }),
+            false => Ok(()),
+        }
+    }
+
+    /// Has all callers who wait look again, after the lock.
+    pub fn wake_all(core: MutexGuard<'_, Core>) {
+        let hots: Vec<Arc<Hot>> = core.states.iter().map(|state| state.hot.clone()).collect();
+        drop(core);
+        hots.iter().for_each(|hot| hot.changed.notify_waiters());
     }
 
     /// Ends serving: from now on no lane gives a value. The rest is in the engine, to be returned.
@@ -256,19 +256,33 @@ impl Shared {
             return;
         }
         core.life = life;
-        let hots: Vec<Arc<Hot>> = core.states.iter().map(|state| state.hot.clone()).collect();
-        for hot in &hots {
-            core.retire(hot, now);
+        for number in 0..core.states.len() {
+            let hot = core.states[number].hot.clone();
+            core.retire(&hot, now);
         }
         core.engine.give_back_all(now);
-        drop(core);
-        hots.iter().for_each(|hot| hot.changed.notify_waiters());
+        Shared::wake_all(core);
         self.wake_driver.notify_one();
         self.closed.notify_one();
     }
 }
 
 impl Core {
+    /// The figures of a sequence.
+    pub fn stats(&self, state: &SequenceState, now: Monotonic) -> SequenceStats {
+        let figures = self.engine.figures(state.hot.id, now, state.hot.left());
+        SequenceStats {
+            name: state.hot.name.clone(),
+            hits: figures.taken.max(0) as u64,
+            refills: figures.refills,
+            waits: state.waits,
+            errors: state.errors,
+            rate: figures.rate,
+            left: figures.left.max(0) as u64,
+            leases: figures.leases as u64,
+        }
+    }
+
     /// Fills a lane if it is empty.
     pub fn fill(&mut self, hot: &Hot, number: usize, now: Monotonic) {
         // The books must name the lane that is filled.

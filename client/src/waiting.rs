@@ -16,9 +16,7 @@ pub struct Ticket<'a> {
 impl<'a> Ticket<'a> {
     pub fn new(shared: &'a Shared, hot: &'a Hot, count: i64) -> Result<Ticket<'a>, Error> {
         let mut core = shared.lock();
-        if let Some(error) = shared.obstacle(&core, hot, u64::MAX) {
-            return Err(error);
-        }
+        shared.check_wait(&core, hot, u64::MAX)?;
         let number = core.engine.wait_for_range(hot.id, count, shared.now());
         let refusals = core.state(hot.id).refusals;
         drop(core);
@@ -31,7 +29,7 @@ impl<'a> Ticket<'a> {
         if let Some(lease) = core.engine.claim(self.number, self.shared.now()) {
             return Ok(Some(lease));
         }
-        self.shared.obstacle(&core, self.hot, self.refusals).map_or(Ok(None), Err)
+        self.shared.check_wait(&core, self.hot, self.refusals).map(|()| None)
     }
 }
 
@@ -69,9 +67,8 @@ impl<'a> Waiter<'a> {
         hot: &'a Hot,
         core: &mut Core,
     ) -> Result<Waiter<'a>, Error> {
-        let is_empty = core.left(hot, shared.now()) == 0;
-        if let Some(error) = shared.obstacle(core, hot, u64::MAX).filter(|_| is_empty) {
-            return Err(error);
+        if core.left(hot, shared.now()) == 0 {
+            shared.check_wait(core, hot, u64::MAX)?;
         }
         core.engine.wait(hot.id, true);
         let refusals = core.state(hot.id).refusals;
@@ -101,7 +98,7 @@ impl<'a> Waiter<'a> {
         if core.life == Life::Serving && core.left(hot, shared.now()) > 0 {
             return Ok(true);
         }
-        shared.obstacle(&core, hot, self.refusals).map_or(Ok(false), Err)
+        shared.check_wait(&core, hot, self.refusals).map(|()| false)
     }
 }
 

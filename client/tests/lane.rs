@@ -12,7 +12,7 @@ fn drain(lane: &Lane) -> Vec<i64> {
 
 #[test]
 fn it_counts_from_the_first_value_to_the_last() {
-    let lane = Lane::new();
+    let lane = Lane::default();
     assert_eq!(lane.take(1), None);
     lane.fill(5, 1, 5);
     assert_eq!(drain(&lane), [1, 2, 3, 4, 5]);
@@ -23,7 +23,7 @@ fn it_counts_from_the_first_value_to_the_last() {
 
 #[test]
 fn a_run_is_taken_whole_or_not_at_all() {
-    let lane = Lane::new();
+    let lane = Lane::default();
     lane.fill(100, 10, 10);
     assert_eq!(lane.take(4).map(|took| (took.first, took.increment)), Some((10, 10)));
     assert_eq!(lane.take(7), None);
@@ -32,7 +32,7 @@ fn a_run_is_taken_whole_or_not_at_all() {
 
 #[test]
 fn the_ends_of_bigint_do_not_overflow() {
-    let lane = Lane::new();
+    let lane = Lane::default();
     for (last, increment) in
         [(i64::MAX, 1), (i64::MIN, -1), (i64::MAX, i64::MAX), (i64::MAX, 1 << 62)]
     {
@@ -48,7 +48,7 @@ fn the_ends_of_bigint_do_not_overflow() {
 
 #[test]
 fn one_taker_says_that_it_went_below_the_mark() {
-    let lane = Lane::new();
+    let lane = Lane::default();
     lane.fill(10, 1, 10);
     lane.set_mark(4);
     let low: Vec<bool> = std::iter::from_fn(|| lane.take(1)).map(|took| took.low).collect();
@@ -69,7 +69,7 @@ impl<'a, I: Iterator<Item = &'a bool>> Positions for I {
 /// left at the close.
 #[test]
 fn what_a_close_returns_is_taken_by_nobody() {
-    let lane = Lane::new();
+    let lane = Lane::default();
     let done = AtomicBool::new(false);
     let (mut taken, closed) = thread::scope(|scope| {
         let takers: Vec<_> = (0..4)

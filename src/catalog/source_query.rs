@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::lease_id::uuid_datum;
-use crate::catalog::sources::Request;
+use crate::catalog::sources::{Request, Supply};
 use crate::catalog::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
@@ -25,30 +25,49 @@ pub fn common_part(query: &str) -> &str {
 /// process outlives the call, but for connections that an extension keeps. So a process asks the
 /// sources of one owner only.
 ///
-/// Raises what the query raises, and `AnswerType`.
-pub fn run(sequence: &Sequence, request: &Request) -> Vec<(i64, i64)> {
+/// Raises what the query raises, and `AnswerType` for rows of other columns.
+///
+/// # Errors
+/// `AnswerType` if a value is null.
+pub fn run(
+    sequence: &Sequence,
+    supply: &Supply,
+    request: &Request,
+) -> Result<Vec<(i64, i64)>, HiloError> {
     let query = sequence.definition.source.as_deref().unwrap_or_default();
     let query = CString::new(query).map_err(|_| HiloError::AnswerType).or_raise();
     // The owner's policies apply, as in a query of his own.
     let settings = [(c"row_security", c"on")];
     with_rights_of(sequence.owner, || {
-        with_settings(&settings, || answer(&query, sequence, request))
+        with_settings(&settings, || answer(&query, sequence, supply, request))
     })
 }
 
-fn answer(query: &CString, sequence: &Sequence, request: &Request) -> Vec<(i64, i64)> {
+fn answer(
+    query: &CString,
+    sequence: &Sequence,
+    supply: &Supply,
+    request: &Request,
+) -> Result<Vec<(i64, i64)>, HiloError> {
     memory::check().or_raise();
-    let mut types = [pg_sys::TEXTOID, pg_sys::INT8OID, pg_sys::UUIDOID];
-    let mut values = [text_datum(&sequence.name), request.wanted.into(), uuid_datum(&request.id)];
-    let mut ranges = Vec::new();
+    let furthest = supply.furthest(sequence.definition.increment > 0);
+    let mut types = [pg_sys::TEXTOID, pg_sys::INT8OID, pg_sys::UUIDOID, pg_sys::INT8OID];
+    let mut values = [
+        text_datum(&sequence.name),
+        request.wanted.into(),
+        uuid_datum(&request.id),
+        furthest.unwrap_or_default().into(),
+    ];
+    let nulls = if furthest.is_some() { c"    " } else { c"   n" };
+    let (mut ranges, mut has_null) = (Vec::new(), false);
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up.
     // Both columns are bigint, as is checked before they are read. The rows are those of the last
     // statement.
     unsafe {
         pg_sys::SPI_connect();
         let (types, values) = (types.as_mut_ptr(), values.as_mut_ptr());
-        let none = std::ptr::null();
-        pg_sys::SPI_execute_with_args(query.as_ptr(), 3, types, values, none, false, 0);
+        let nulls = nulls.as_ptr();
+        pg_sys::SPI_execute_with_args(query.as_ptr(), 4, types, values, nulls, false, 0);
         let table = pg_sys::SPI_tuptable.as_ref().ok_or(HiloError::AnswerType).or_raise();
         let columns = table.tupdesc;
         let is_int8 = |column| pg_sys::SPI_gettypeid(columns, column) == pg_sys::INT8OID;
@@ -56,18 +75,16 @@ fn answer(query: &CString, sequence: &Sequence, request: &Request) -> Vec<(i64, 
             HiloError::AnswerType.raise();
         }
         for at in 0..pg_sys::SPI_processed as usize {
-            let value = |column| {
+            let mut value = |column| {
                 let mut null = false;
                 let tuple = *table.vals.add(at);
                 let datum = pg_sys::SPI_getbinval(tuple, columns, column, &mut null);
-                if null {
-                    HiloError::AnswerType.raise();
-                }
+                has_null |= null;
                 datum.value() as i64
             };
             ranges.try_push((value(1), value(2))).or_raise();
         }
         pg_sys::SPI_finish();
     }
-    ranges
+    if has_null { Err(HiloError::AnswerType) } else { Ok(ranges) }
 }

@@ -155,6 +155,16 @@ impl Supply {
         true
     }
 
+    /// The last value in the direction of the sequence that this source has brought; `None` if none
+    /// lies beyond those of others.
+    pub fn furthest(&self, rising: bool) -> Option<i64> {
+        let end = |(low, high): (i64, i64)| if rising { high } else { low };
+        let own = self.own.map(end);
+        self.brought
+            .map(end)
+            .filter(|last| own.is_none_or(|own| if rising { *last > own } else { *last < own }))
+    }
+
     /// Notes a request that is about to be made.
     pub fn ask(&mut self, wanted: i64) {
         let mut id = random();

@@ -49,9 +49,9 @@ struct Group {
     query: String,
 }
 
-/// The error of one request.
+/// The error of one request, or of all requests of a sequence if their answers are refused.
 struct Trouble {
-    request: Request,
+    request: Option<Request>,
     failed: u32,
     again_at: Instant,
 }
@@ -145,7 +145,10 @@ impl Source {
                 return;
             }
             self.trouble.retain(|id, trouble| {
-                open.iter().any(|(one, _, request)| one.id == *id && *request == trouble.request)
+                let is_open = open.iter().any(|(one, _, request)| {
+                    one.id == *id && trouble.request.is_none_or(|failed| failed == *request)
+                });
+                is_open || (trouble.request.is_none() && trouble.again_at > Instant::now())
             });
             let is_due = |(sequence, ..): &&(Sequence, Supply, Request)| {
                 let trouble = self.trouble.get(&sequence.id);
@@ -200,56 +203,72 @@ impl Source {
         let limit = gucs::source_timeout();
         let shared = self.shared;
         let done = transaction::run_within(limit, c"hilo: asking the source of a sequence", || {
-            receive(shared, sequence, supply.node, &request, limit)
+            receive(shared, sequence, supply, &request, limit)
         });
         match done {
-            Ok(key) => {
+            Ok((key, None)) => {
                 self.trouble.remove(&sequence.id);
                 shared.reload(&key);
                 shared.nudge(key.database);
             }
+            Ok((key, Some(refused))) => {
+                self.tell(sequence, None, Some(key), refused.into());
+                // The next request is written down where the worker finds that it is wanted.
+                shared.reload(&key);
+                shared.nudge(key.database);
+            }
             Err(_) if transaction::is_ending() => {}
-            Err(failure) => self.fail(sequence, supply.node, request, failure),
+            Err(failure) => {
+                let activity = c"hilo: noting that a source failed";
+                let noted = transaction::run_within(PATIENCE, activity, || {
+                    note(shared, sequence.id, supply.node, &request, &failure.message)
+                });
+                self.tell(sequence, Some(request), noted.ok().flatten(), failure);
+            }
         }
     }
 
-    /// Notes a failure in the catalog and for those who wait, and when to try again.
-    fn fail(&mut self, sequence: &Sequence, node: i32, request: Request, failure: Failure) {
+    /// Tells the log and those who wait of a failure, and says when to try again: the same request,
+    /// or the next one.
+    fn tell(
+        &mut self,
+        sequence: &Sequence,
+        request: Option<Request>,
+        key: Option<Key>,
+        failure: Failure,
+    ) {
         let before = self.trouble.get(&sequence.id).map_or(0, |trouble| trouble.failed);
         let failed = before + 1;
         let wait = backoff::delay_of_many(failed, shared::random_id() as u32);
         let trouble = Trouble { request, failed, again_at: Instant::now() + wait };
         self.trouble.insert(sequence.id, trouble);
-        let shared = self.shared;
         let Failure { sqlstate, kind, message } = failure;
-        let noted = transaction::run_within(PATIENCE, c"hilo: noting that a source failed", || {
-            note(shared, sequence.id, node, &request, &message)
-        });
         const PAUSE: Duration = Duration::from_secs(60);
         if self.complained_at.is_none_or(|at| at.elapsed() > PAUSE) {
             self.complained_at = Some(Instant::now());
             log!("hilo sequence \"{}\" got no values from its source: {message}", sequence.name);
         }
-        if let Ok(Some(key)) = noted {
+        if let Some(key) = key {
             let message = format!("its source failed: {message}");
             let fault = Fault::new(sqlstate, kind, &message, ffi::now());
-            shared.source_failed(&key, fault, failed >= TOLERATED);
+            self.shared.source_failed(&key, fault, failed >= TOLERATED);
         }
     }
 }
 
-/// Runs the query, and takes what it brings, in the current transaction.
+/// Runs the query, and takes what it brings, in the current transaction. With an answer of which
+/// nothing can be served, the request ends, too: the same one would be answered the same.
 fn receive(
     shared: &'static Shared,
     sequence: &Sequence,
-    node: i32,
+    supply: &Supply,
     request: &Request,
     limit: Duration,
-) -> Result<Key, HiloError> {
+) -> Result<(Key, Option<HiloError>), HiloError> {
     let began = Instant::now();
     let answer = {
         let _cuttable = connections::Cuttable::begin();
-        within(limit, || source_query::run(sequence, request))
+        within(limit, || source_query::run(sequence, supply, request))
     };
     let answer = match answer {
         Ok(answer) => answer,
@@ -260,7 +279,8 @@ fn receive(
     if !lock_for_reservation()? {
         return Err(HiloError::SourceChanged);
     }
-    let RowLock::Locked(locked) = positions::lock(sequence.id, node, LockWait::Block)? else {
+    let RowLock::Locked(locked) = positions::lock(sequence.id, supply.node, LockWait::Block)?
+    else {
         return Err(HiloError::SourceChanged);
     };
     let now = definitions::by_id(sequence.id)?;
@@ -269,14 +289,22 @@ fn receive(
     let Some(now) = now.filter(|_| locked.position.is_ours() && !locked.position.may_lack()) else {
         return Err(HiloError::SourceChanged);
     };
-    owned::own(shared.life(), &now, &locked, |owned| {
+    let refused = owned::own(shared.life(), &now, &locked, |owned| {
         let mut supply = owned.supply()?;
         if supply.open_request() != Some(*request) {
             return Err(HiloError::SourceChanged);
         }
-        owned.receive(&mut supply, &answer, took)
+        let received = answer.and_then(|answer| owned.receive(&mut supply, &answer, took));
+        match received {
+            Err(refused @ (HiloError::Answer(_) | HiloError::AnswerType)) => {
+                supply.request = None;
+                owned.note_failure(&mut supply, refused.to_string())?;
+                Ok(Some(refused))
+            }
+            received => received.map(|()| None),
+        }
     })?;
-    Ok(Key::here(catalog_oids()?.extension, sequence.id))
+    Ok((Key::here(catalog_oids()?.extension, sequence.id), refused))
 }
 
 /// Writes down that a request has failed, unless it is no longer open.

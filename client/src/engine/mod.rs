@@ -40,11 +40,9 @@ const MOST_ASKS: usize = 1_000;
 const LEAST_ASKS: usize = 2;
 /// How many leases a statement returns or renews for each that it may take.
 const ENDS_PER_ASK: usize = 10;
-/// The longest times that the engine counts with: a year.
-const LONGEST: i64 = 365 * 86_400 * SECOND;
 
 /// A sequence of an engine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Id(pub u32);
 
 /// Values that this client may serve.
@@ -75,7 +73,7 @@ impl Lease {
 }
 
 /// How an engine behaves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Settings {
     /// How long what is left lasts when a refill begins.
     pub buffer: Micros,
@@ -85,7 +83,7 @@ pub struct Settings {
     pub window: Micros,
     /// How long a lease is open without being renewed.
     pub ttl: Option<Micros>,
-    /// Least and greatest sizes. Its buffer is not used.
+    /// Least and greatest sizes. The engine sets its buffer.
     pub policy: policy::Settings,
 }
 
@@ -93,8 +91,6 @@ impl Settings {
     /// The intervals for a buffer: a statement every twelfth of it, between a fifth of a second and
     /// five seconds.
     pub fn new(buffer: Micros, ttl: Option<Micros>) -> Settings {
-        let buffer = Micros(buffer.0.min(LONGEST));
-        let ttl = ttl.map(|ttl| Micros(ttl.0.min(LONGEST)));
         let pace = (buffer.0 / 12).clamp(SECOND / 5, 5 * SECOND);
         let policy = policy::Settings { max_block: 1 << 24, ..policy::Settings::default() };
         Settings { buffer, pace: Micros(pace), window: Micros(60 * SECOND), ttl, policy }
@@ -103,7 +99,7 @@ impl Settings {
     /// The policy's settings: a pool that reaches its threshold when the buffer, and the time until
     /// a statement may be sent, are left.
     fn refill(&self) -> policy::Settings {
-        let seconds = (self.buffer.0 + self.pace.0) as f64 / SECOND as f64;
+        let seconds = self.buffer.0.saturating_add(self.pace.0) as f64 / SECOND as f64;
         policy::Settings { buffer: 2.0 * seconds, ..self.policy }
     }
 }
@@ -124,10 +120,9 @@ pub struct Figures {
 }
 
 /// See the module.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Engine {
     settings: Settings,
-    refill: policy::Settings,
     supplies: Vec<Supply>,
     /// Places of sequences that were forgotten.
     vacant: Vec<Id>,
@@ -165,33 +160,19 @@ pub struct Engine {
 impl Engine {
     /// A new one at `now`. `seed` makes its jitter differ from that of others.
     pub fn new(settings: Settings, now: Monotonic, seed: u64) -> Engine {
-        let every = settings.window;
         let renewal = settings.ttl.map_or(NEVER, |ttl| after(now, Micros(ttl.0 / 2)));
         Engine {
-            refill: settings.refill(),
-            settings,
-            supplies: Vec::new(),
-            vacant: Vec::new(),
-            low: Vec::new(),
+            settings: Settings { policy: settings.refill(), ..settings },
             most_asks: MOST_ASKS,
-            near: Vec::new(),
-            again: Vec::new(),
-            ranges: VecDeque::new(),
-            tickets: HashMap::new(),
-            last_ticket: 0,
-            returns: Vec::new(),
             ends_due: NEVER,
-            held: Vec::new(),
             held_due: NEVER,
-            held_attempt: 0,
             due: NEVER,
             last_plan: Monotonic(i64::MIN / 2),
-            in_flight: false,
             not_before: now,
-            attempt: 0,
-            housekeeping: after(now, every),
+            housekeeping: after(now, settings.window),
             renewal,
             random: seed,
+            ..Engine::default()
         }
     }
 
@@ -277,11 +258,6 @@ impl Engine {
         self.supply(id).wanted = true;
     }
 
-    /// Whether somebody waits for a value of a sequence.
-    pub fn is_awaited(&self, id: Id) -> bool {
-        self.supplies[id.0 as usize].waiting > 0
-    }
-
     /// A caller waits for a lease of its own of `count` values, which the ticket names.
     pub fn wait_for_range(&mut self, id: Id, count: i64, now: Monotonic) -> u64 {
         self.last_ticket += 1;
@@ -321,7 +297,7 @@ impl Engine {
         let (pace, last_plan) = (self.settings.pace, self.last_plan);
         let settings = &self.settings;
         let supply = &mut self.supplies[id.0 as usize];
-        let seen = supply.look(now, in_lanes, settings.window, &self.refill);
+        let seen = supply.look(now, in_lanes, settings);
         if seen.low && !supply.is_low && supply.asked == 0 {
             supply.is_low = true;
             supply.due = NEVER;
@@ -369,16 +345,6 @@ impl Engine {
     /// The state of a sequence.
     pub fn figures(&self, id: Id, now: Monotonic, in_lanes: i64) -> Figures {
         self.supplies[id.0 as usize].figures(now, in_lanes, self.settings.window)
-    }
-
-    /// How many sequences there are.
-    pub fn len(&self) -> usize {
-        self.supplies.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.supplies.is_empty()
     }
 
     /// Ends every lease that is in no lane, because nothing is served any more.

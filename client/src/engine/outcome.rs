@@ -82,8 +82,7 @@ impl Engine {
 
     /// A lease was renewed by a statement that was sent at `sent`.
     pub fn renewed(&mut self, id: Id, token: Uuid, sent: Monotonic) {
-        let Some(ttl) = self.settings.ttl else { return };
-        self.set_expiry(id, token, after(sent, ttl));
+        self.set_expiry(id, token, self.expiry(sent));
     }
 
     /// The server no longer knows a lease: there is nothing to return to it.

@@ -150,7 +150,7 @@ impl Engine {
     fn plan_low(&mut self, now: Monotonic, in_lanes: &impl Fn(Id) -> i64, plan: &mut Plan) {
         let mut low = std::mem::take(&mut self.low);
         // Sequences that somebody waits for come first, if there are too many.
-        low.sort_by_key(|id| !self.is_awaited(*id));
+        low.sort_by_key(|id| self.supply(*id).waiting == 0);
         for id in low {
             let waits = self.supply(id).refused > 0 && self.due_of(id, now) > now;
             if waits || plan.asks.len() >= self.most_asks {
@@ -189,15 +189,15 @@ impl Engine {
 
     /// Adds what a sequence needs.
     fn plan_one(&mut self, id: Id, now: Monotonic, in_lanes: &impl Fn(Id) -> i64, plan: &mut Plan) {
-        let (window, settings) = (self.settings.window, self.refill);
+        let settings = self.settings;
         let room = self.most_asks.saturating_sub(plan.asks.len()) as i64;
         let in_lanes = in_lanes(id);
         let supply = self.supply(id);
-        let seen = supply.look(now, in_lanes, window, &settings);
+        let seen = supply.look(now, in_lanes, &settings);
         if supply.asked > 0 || !(seen.low || seen.near) {
             return;
         }
-        let size = supply.size(now, in_lanes, window, &settings);
+        let size = supply.size(now, in_lanes, &settings);
         // One lease shows whether it is refused again.
         let lanes = if supply.refused > 0 { 1 } else { i64::from(supply.lanes) };
         let lanes = lanes.min(size / LEAST_PART).min(room).max(1);
@@ -225,10 +225,10 @@ impl Engine {
     /// Gives back what has not been used for long.
     fn keep_house(&mut self, now: Monotonic, in_lanes: &impl Fn(Id) -> i64) {
         self.housekeeping = after(now, self.settings.window);
-        let (window, settings) = (self.settings.window, self.refill);
         for number in 0..self.supplies.len() {
             let supply = &mut self.supplies[number];
-            let mut surplus = supply.surplus(now, in_lanes(Id(number as u32)), window, &settings);
+            let in_lanes = in_lanes(Id(number as u32));
+            let mut surplus = supply.surplus(now, in_lanes, &self.settings);
             while let Some(lease) = self.supplies[number].unstock_surplus(surplus) {
                 surplus -= lease.count;
                 self.give_back(lease, lease.count, now);

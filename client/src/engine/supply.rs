@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use hilo_core::backoff::{self, ATTEMPTS};
 use hilo_core::numbers::{Micros, Monotonic, Timestamp};
-use hilo_core::policy::{self, Remaining, Settings};
+use hilo_core::policy::{self, Remaining};
 use hilo_core::rate::{Demand, Rate};
 
-use super::{Figures, Lease, SECOND};
+use super::{Figures, Lease, SECOND, Settings};
 
 /// A client does not know the bounds of a sequence: a lease at a bound has fewer values.
 const ROOM: Remaining = Remaining { whole: i64::MAX, left: i64::MAX };
@@ -151,15 +151,9 @@ impl Supply {
     }
 
     /// Counts what was taken, and says what there is to do about it.
-    pub fn look(
-        &mut self,
-        now: Monotonic,
-        in_lanes: i64,
-        window: Micros,
-        settings: &Settings,
-    ) -> Seen {
+    pub fn look(&mut self, now: Monotonic, in_lanes: i64, settings: &Settings) -> Seen {
         let (left, taken) = (self.left(in_lanes), self.taken(in_lanes));
-        self.rate.sample(clock(now), taken, window);
+        self.rate.sample(clock(now), taken, settings.window);
         let recent = self.seen.map_or(0.0, |(at, before)| {
             (taken - before) as f64 * SECOND as f64 / now.since(at).0.max(1_000) as f64
         });
@@ -167,8 +161,8 @@ impl Supply {
         if taken > 0 {
             self.began.get_or_insert(now);
         }
-        let demand = self.demand(now, taken, window);
-        let threshold = policy::threshold(self.block, &demand, ROOM, settings);
+        let demand = self.demand(now, taken, settings.window);
+        let threshold = policy::threshold(self.block, &demand, ROOM, &settings.policy);
         let near = threshold + threshold / NEAR;
         let mean = demand.per_second;
         let speed = if recent > 2.0 * mean { recent } else { mean };
@@ -200,13 +194,8 @@ impl Supply {
     }
 
     /// How many values to ask for now; at least 1.
-    pub fn size(
-        &mut self,
-        now: Monotonic,
-        in_lanes: i64,
-        window: Micros,
-        settings: &Settings,
-    ) -> i64 {
+    pub fn size(&mut self, now: Monotonic, in_lanes: i64, settings: &Settings) -> i64 {
+        let Settings { window, policy, .. } = *settings;
         let (left, taken) = (self.left(in_lanes), self.taken(in_lanes));
         let mut demand = self.rate.refill(clock(now), taken, window);
         demand = self.widened(demand, now, window);
@@ -215,11 +204,11 @@ impl Supply {
         let span = now.since(at).0.max(SECOND);
         demand.recent = (taken - before) as f64 * SECOND as f64 / span as f64;
         let previous = self.block.max(std::mem::take(&mut self.guess));
-        self.block = policy::next_block(previous, &demand, ROOM, settings);
+        self.block = policy::next_block(previous, &demand, ROOM, &policy);
         // It is asked for, whatever is left: it may only come along.
         let need = left + self.waiting.max(1);
-        policy::reservation_size(left, need, self.block, &demand, ROOM, settings)
-            .clamp(1, settings.max_block)
+        policy::reservation_size(left, need, self.block, &demand, ROOM, &policy)
+            .clamp(1, policy.max_block)
     }
 
     /// How many the server would ask for, by what all take together: the second lease need not
@@ -231,19 +220,14 @@ impl Supply {
     }
 
     /// How many values it holds too many, if nobody has used them for long.
-    pub fn surplus(
-        &mut self,
-        now: Monotonic,
-        in_lanes: i64,
-        window: Micros,
-        settings: &Settings,
-    ) -> i64 {
+    pub fn surplus(&mut self, now: Monotonic, in_lanes: i64, settings: &Settings) -> i64 {
+        let Settings { window, policy, .. } = *settings;
         let (left, taken) = (self.left(in_lanes), self.taken(in_lanes));
         self.rate.sample(clock(now), taken, window);
         let demand = self.demand(now, taken, window);
-        self.block = policy::shrunk_block(self.block, &demand, ROOM, settings);
-        let threshold = policy::threshold(self.block, &demand, ROOM, settings);
-        left - SURPLUS * (2 * threshold + settings.min_block)
+        self.block = policy::shrunk_block(self.block, &demand, ROOM, &policy);
+        let threshold = policy::threshold(self.block, &demand, ROOM, &policy);
+        left - SURPLUS * (2 * threshold + policy.min_block)
     }
 
     /// The last lease, if it has at most `surplus` values.

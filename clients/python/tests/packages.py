@@ -42,6 +42,13 @@ with HiloClient(first=10) as client:
             raise AssertionError(client.next_range("orders", wrong))
         except ValueError:
             pass
+    # What the server cannot be sent is refused here, and fails nobody else's statement.
+    for name in ["a\0b", "a\udc00"]:
+        try:
+            raise AssertionError(client.next(name))
+        except ValueError as error:
+            assert "no name of a sequence" in str(error) or "surrogates" in str(error), error
+    assert client.next("parcels") == -41
 
 
 async def use() -> None:

@@ -1,6 +1,7 @@
 //! The document's sections on numbers in a client's memory.
 
 use super::chart::short;
+use super::fleet::PAIRS;
 use super::hits::{PERCENTILES, TASKS, WAYS};
 use super::results::Results;
 use super::table::{Section, Table, cell, spread};
@@ -60,14 +61,27 @@ pub fn fleet(results: &Results) -> Section {
     ] {
         outage.row(label, [sum(&format!("outage/{what}"))]);
     }
+    let mut pairs = Table::new(&[
+        "steady state",
+        "numbers a second",
+        "calls that waited",
+        "commits a second",
+        "commits for a hundred numbers",
+    ]);
+    let has_run = |key: &str| results.sum(&format!("{key}/rate")).is_some();
+    for (key, label, ..) in PAIRS.iter().filter(|(key, ..)| has_run(key)) {
+        let figures = ["rate", "waits", "commits", "catalog"];
+        pairs.row(label, figures.map(|what| sum(&format!("{key}/{what}"))));
+    }
     let text = format!(
         "Eight processes with a client each draw from the same {} counters at random, at a fixed rate; each holds a \
-         buffer of {} s. Then the server is stopped for {} s, and nobody tells the clients.",
+         buffer of {} s. Then the server is stopped for {} s, and nobody tells the clients. The last table has the same \
+         steady state for both clients, against hilo and against [hilo_lite](lite.md).",
         short(results.words("fleet counters").parse().unwrap_or(0.0)),
         results.words("buffer"),
         results.words("outage"),
     );
-    let tables = vec![steady, outage];
+    let tables = vec![steady, outage, pairs];
     Section { title: "Many clients, and an outage", text, tables, picture: None }
 }
 

@@ -1,7 +1,7 @@
 //! Several processes, each with a client of the same thousand counters, at a fixed rate; and an outage of the server.
 //!
 //! The processes are this program: the environment says what such a process does ([`process`]), and its standard input
-//! when.
+//! when. The Python client's processes are `tests/fleet.py` of its package.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -11,10 +11,21 @@ use hilo_client::{Client, Sequence};
 
 use super::Bench;
 use super::hits::runtime;
-use hilo_tests::ClientExt;
-use hilo_tests::Mode;
+use hilo_tests::example::Example;
+use hilo_tests::extension::create_lite;
+use hilo_tests::{ClientExt, Mode};
 
 const PROCESSES: usize = 8;
+/// Databases with either of them.
+const HILO: &str = "postgres";
+const LITE: &str = "lite";
+/// Clients and servers: what the results are called, a label, whether the client is Python's, and the database.
+pub const PAIRS: [(&str, &str, bool, &str); 4] = [
+    ("fleet", "Rust client, hilo", false, HILO),
+    ("fleet in lite", "Rust client, hilo_lite", false, LITE),
+    ("fleet of Python", "Python client, hilo", true, HILO),
+    ("fleet of Python in lite", "Python client, hilo_lite", true, LITE),
+];
 const VARIABLE: &str = "HILO_BENCH_PROCESS";
 /// How often a process draws what is due.
 const TICK: Duration = Duration::from_millis(10);
@@ -72,20 +83,33 @@ impl Load {
 }
 
 impl Process {
-    fn start(bench: &Bench, load: &Load) -> Process {
+    /// One of this program.
+    fn start(bench: &Bench, load: &Load, database: &str) -> Process {
         let what = format!(
-            "{} {} {} {}",
+            "{} {} {} {} {database}",
             bench.cluster.socket_directory().display(),
             load.counters,
             load.rate / PROCESSES as u64,
             load.buffer.as_millis()
         );
-        let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .env(VARIABLE, what)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("another process");
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.env(VARIABLE, what);
+        Process::of(command)
+    }
+
+    /// One of the Python client.
+    fn python(bench: &Bench, load: &Load, database: &str, package: &Example) -> Process {
+        let words = [load.counters, load.rate / PROCESSES as u64].map(|number| number.to_string());
+        let buffer = load.buffer.as_secs_f64().to_string();
+        let words = ["python3", "tests/fleet.py", &words[0], &words[1], &buffer];
+        let mut command = package.command(&bench.cluster, &words);
+        command.env("PGUSER", "postgres").env("PGDATABASE", database);
+        Process::of(command)
+    }
+
+    fn of(mut command: Command) -> Process {
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("another process");
         let input = child.stdin.take().expect("its input");
         let output = BufReader::new(child.stdout.take().expect("its output"));
         Process { child, input, output }
@@ -97,7 +121,7 @@ impl Process {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("it answers");
         let mut numbers = line.split_whitespace().map(|word| word.parse().expect("a number"));
-        let mut next = || numbers.next().expect("four numbers");
+        let mut next = || numbers.next().unwrap_or(0);
         Seen { numbers: next(), waits: next(), longest: next(), leases: next() }
     }
 
@@ -115,7 +139,7 @@ pub fn process() -> bool {
     let number = |at: usize| words[at].parse::<u64>().expect("a number");
     let (counters, rate, buffer) = (number(1), number(2), Duration::from_millis(number(3)));
     let mut config = tokio_postgres::Config::new();
-    config.host_path(words[0]).user("postgres").dbname("postgres");
+    config.host_path(words[0]).user("postgres").dbname(words[4]);
     let runtime = runtime(1);
     let client =
         Client::builder(config).buffer(buffer).patience(Duration::from_secs(300)).connect();
@@ -167,34 +191,35 @@ fn reports(processes: &mut [Process]) -> Seen {
     })
 }
 
-/// Transactions of the database that have committed, and how many values its worker has reserved blocks for.
-fn commits(bench: &Bench) -> (f64, f64) {
-    let mut session = bench.connect();
-    let commits: i64 =
-        session.one("SELECT xact_commit FROM pg_stat_database WHERE datname = 'postgres'");
-    let blocks: i64 = session
-        .one("SELECT coalesce(sum(blocks_reserved), 0)::bigint FROM hilo_stat_sequences WHERE name::text LIKE 'counter %'");
-    (commits as f64, blocks as f64)
+/// Transactions of the database that have committed, and how many blocks hilo has reserved there for the counters.
+fn commits(bench: &Bench, database: &str) -> (f64, f64) {
+    let mut session = bench.cluster.connect(database);
+    let commits = "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()";
+    let blocks = "SELECT coalesce(sum(blocks_reserved), 0)::bigint FROM hilo_stat_sequences WHERE name::text LIKE 'counter %'";
+    let blocks = if database == HILO { session.one::<i64>(blocks) } else { 0 };
+    (session.one::<i64>(commits) as f64, blocks as f64)
 }
 
-/// `fleet/…`: numbers, waits, leases, commits and blocks per second in steady state; `outage/…`: numbers, waits and the
-/// longest wait, in milliseconds, of an outage.
-pub fn measure(bench: &mut Bench) {
-    let load = bench.plan.fleet;
-    bench.connect().run(&format!(
-        "SELECT hilo_create('counter ' || n) FROM generate_series(0, {}) n",
-        load.counters - 1
+/// Creates the counters that are missing.
+fn create_counters(bench: &Bench, database: &str) {
+    bench.cluster.connect(database).run(&format!(
+        "SELECT hilo_create(name) FROM (SELECT 'counter ' || n FROM generate_series(0, {}) n
+                                        EXCEPT SELECT name::text FROM hilo_sequences) c (name)",
+        bench.plan.fleet.counters - 1
     ));
-    let mut processes: Vec<Process> =
-        (0..PROCESSES).map(|_| Process::start(bench, &load)).collect();
+}
+
+/// `KEY/…`: numbers, waits, leases and commits per second in steady state.
+fn measure_steady(bench: &mut Bench, key: &str, database: &str, processes: &mut [Process]) {
+    let load = bench.plan.fleet;
     std::thread::sleep(load.warm_up);
-    reports(&mut processes);
-    let (before, blocks_before) = commits(bench);
+    reports(processes);
+    let (before, blocks_before) = commits(bench, database);
     let began = Instant::now();
     std::thread::sleep(load.time);
-    let steady = reports(&mut processes);
+    let steady = reports(processes);
     let seconds = began.elapsed().as_secs_f64();
-    let (after, blocks) = commits(bench);
+    let (after, blocks) = commits(bench, database);
     for (what, count) in [
         ("rate", steady.numbers as f64 / seconds),
         ("waits", steady.waits as f64),
@@ -205,8 +230,38 @@ pub fn measure(bench: &mut Bench) {
         ("memory", 100.0 * (steady.numbers - steady.waits) as f64 / steady.numbers as f64),
         ("catalog", 100.0 * (after - before) / steady.numbers as f64),
     ] {
-        bench.results.push(format!("fleet/{what}"), count);
+        bench.results.push(format!("{key}/{what}"), count);
     }
+}
+
+/// The same of the other [`PAIRS`]; without those of Python where `scripts/clients` has not installed what it needs.
+pub fn measure_pairs(bench: &mut Bench) {
+    let load = bench.plan.fleet;
+    let python = Example::find("python");
+    bench.connect().run(&format!("CREATE DATABASE {LITE}"));
+    create_lite(&mut bench.cluster.connect(LITE), "public");
+    for (key, _, is_python, database) in &PAIRS[1..] {
+        create_counters(bench, database);
+        let start = |_| match (is_python, &python) {
+            (true, package) => package.as_ref().map(|p| Process::python(bench, &load, database, p)),
+            (false, _) => Some(Process::start(bench, &load, database)),
+        };
+        let Some(mut processes) = (0..PROCESSES).map(start).collect::<Option<Vec<_>>>() else {
+            continue;
+        };
+        measure_steady(bench, key, database, &mut processes);
+        processes.into_iter().for_each(Process::end);
+    }
+}
+
+/// `fleet/…`: what [`measure_steady`] says, and blocks per second; `outage/…`: numbers, waits and the longest wait, in
+/// milliseconds, of an outage.
+pub fn measure(bench: &mut Bench) {
+    let load = bench.plan.fleet;
+    create_counters(bench, HILO);
+    let start = |_| Process::start(bench, &load, HILO);
+    let mut processes: Vec<Process> = (0..PROCESSES).map(start).collect();
+    measure_steady(bench, "fleet", HILO, &mut processes);
     bench.results.say("fleet counters", load.counters.to_string());
     bench.results.say("outage", load.outage.as_secs().to_string());
     bench.results.say("buffer", load.buffer.as_secs().to_string());

@@ -63,7 +63,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A full run: about twenty-four minutes.
+    /// A full run: about thirty-five minutes.
     pub fn full() -> Plan {
         Plan {
             rounds: 11,
@@ -118,7 +118,7 @@ pub struct Bench {
 type Measurement = (&'static str, u64, fn(&mut Bench));
 
 /// Measurements with restarts disconnect all sessions, so they are last.
-const MEASUREMENTS: [Measurement; 19] = [
+const MEASUREMENTS: [Measurement; 20] = [
     ("the cost of a call", 80, calls::single),
     ("the cost of many numbers at once", 40, calls::bulk),
     ("sessions that draw at once", 180, throughput::long_selects),
@@ -133,6 +133,7 @@ const MEASUREMENTS: [Measurement; 19] = [
     ("many sequences", 60, many::measure),
     ("memory", 10, footprint::memory),
     ("numbers from a client's memory", 60, hits::measure),
+    ("clients of hilo_lite, and of Python", 660, fleet::measure_pairs),
     ("many clients, and an outage", 240, fleet::measure),
     ("a call of a branch", 30, branches::calls),
     ("a centre and its branches", 480, branches::measure),

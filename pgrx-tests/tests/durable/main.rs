@@ -9,6 +9,7 @@ mod flush;
 mod reload;
 mod restart;
 mod robustness;
+mod source_faults;
 mod sources;
 mod waits;
 mod without_restart;

@@ -12,6 +12,7 @@ mod copies;
 mod definitions;
 mod expiry;
 mod filing;
+mod hilo_clients;
 mod leased;
 mod privileges;
 mod refill;

@@ -166,6 +166,27 @@ fn a_renumbered_centre_stops_its_branches_until_they_are_attached_again() {
     }
 }
 
+/// What a branch has had, it refuses when a centre that was set back gives it again. It asks on until
+/// the centre has passed that.
+#[test]
+fn a_centre_that_was_set_back_repeats_nothing_at_its_branches() {
+    let centre = centre();
+    let branch = branch_of(&centre);
+    let mut client = branch.connect("postgres");
+    let mut seen = client.draw("orders", 10);
+    centre.connect("postgres").run("SELECT hilo_setval('orders', 90)");
+    client.run("SELECT hilo_attach_server('orders', 'centre')");
+    assert!(client.one::<bool>("SELECT dblink_get_connections() IS NULL"));
+    wait_until("the branch is beyond what it has had", LONG, || {
+        let Ok(row) = client.query_one("SELECT hilo_nextval('orders')", &[]) else { return false };
+        seen.push(row.get::<_, i64>(0));
+        seen.len() > 2_000
+    });
+    assert_unique("orders", &seen);
+    let refused = "SELECT last_error LIKE '%may have served a part%' FROM hilo_stat_sources";
+    assert!(client.one::<bool>(refused));
+}
+
 /// A centre that is frozen holds up neither other sequences nor a stop, and what was asked of it
 /// comes when it goes on.
 #[test]

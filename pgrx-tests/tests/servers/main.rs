@@ -12,6 +12,7 @@ mod pg_upgrade;
 mod promotion;
 mod replicated_rows;
 mod replication;
+mod sources;
 mod standby_answers;
 mod switch;
 mod third_server;

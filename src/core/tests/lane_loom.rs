@@ -54,7 +54,7 @@ fn assert_all(mut given: Vec<i64>, mut expected: Vec<i64>) {
 #[test]
 fn takers_a_close_and_the_next_filling() {
     check(4, || {
-        let lane = Arc::new(Lane::new());
+        let lane = Arc::new(Lane::default());
         lane.fill(3, 1, 3);
         let takers = [taker(&lane, 2, 1), taker(&lane, 1, 2)];
         let mut given = rest(3, 1, lane.close());
@@ -71,7 +71,7 @@ fn takers_a_close_and_the_next_filling() {
 #[test]
 fn races_are_counted_for_each_filling() {
     check(3, || {
-        let lane = Arc::new(Lane::new());
+        let lane = Arc::new(Lane::default());
         lane.fill(2, 1, 2);
         let takers = [taker(&lane, 1, 1), taker(&lane, 1, 1)];
         takers.into_iter().for_each(|taker| assert_eq!(taker.join().unwrap().len(), 1));
@@ -87,7 +87,7 @@ fn races_are_counted_for_each_filling() {
 #[test]
 fn a_filling_of_the_same_size() {
     check(4, || {
-        let lane = Arc::new(Lane::new());
+        let lane = Arc::new(Lane::default());
         lane.fill(1, 1, 1);
         let first = taker(&lane, 2, 1);
         let mut given = rest(1, 1, lane.close());

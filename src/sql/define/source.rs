@@ -57,7 +57,7 @@ fn begin(owned: &LockedSequence, options: &Options, owned_by: Option<ColumnRef>)
         None => served_by_itself(old, &position),
         Some(_) => supply.brought,
     };
-    (supply.own, supply.request) = (hull(supply.own, used), None);
+    (supply.own, supply.request, supply.failures) = (hull(supply.own, used), None, 0);
     write(&position, &supply);
     let base = new.definition.grid_base();
     let begun = numbering::starting_at(old, &position, &new.definition, base).or_raise();
@@ -103,7 +103,7 @@ fn end(
     if let Some(last) = last.filter(|last| if rising { start <= *last } else { start >= *last }) {
         HiloError::DetachedBefore { name: old.name.to_string(), start, last }.raise();
     }
-    (supply.own, supply.brought, supply.request) = (used, None, None);
+    (supply.own, supply.brought, supply.request, supply.failures) = (used, None, None, 0);
     write(&position, &supply);
     let definition = redefined(owned, options, owned_by, &position, Some(start));
     let begun = numbering::starting_at(old, &position, &definition, start).or_raise();

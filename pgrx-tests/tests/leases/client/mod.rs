@@ -6,11 +6,11 @@ mod api;
 mod basics;
 mod callers;
 mod closing;
-mod commit;
+pub mod commit;
 mod documents;
 mod outages;
 mod process;
-mod proxy;
+pub mod proxy;
 mod refusals;
 mod room;
 mod sharing;
@@ -25,7 +25,7 @@ use hilo_tests::{Client as Connection, ClientExt, Cluster, LONG, wait_until};
 use tokio::runtime::Runtime;
 use tokio_postgres::Config;
 
-fn runtime() -> Runtime {
+pub fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(4)
         .enable_all()
@@ -63,7 +63,7 @@ fn config(cluster: &Cluster) -> Config {
 }
 
 /// A client that a test waits for longer than for anything else.
-fn builder(cluster: &Cluster) -> Builder {
+pub fn builder(cluster: &Cluster) -> Builder {
     Client::builder(config(cluster)).patience(LONG)
 }
 
@@ -78,7 +78,7 @@ fn served(statement: &str) -> (Cluster, Connection, Runtime, Client) {
 }
 
 /// The next `count` values.
-async fn draw(sequence: &Sequence, count: usize) -> Vec<i64> {
+pub async fn draw(sequence: &Sequence, count: usize) -> Vec<i64> {
     let mut values = Vec::with_capacity(count);
     for _ in 0..count {
         let value = sequence.next().await;
@@ -88,7 +88,7 @@ async fn draw(sequence: &Sequence, count: usize) -> Vec<i64> {
 }
 
 /// How many leases are open.
-fn open_leases(connection: &mut Connection) -> i64 {
+pub fn open_leases(connection: &mut Connection) -> i64 {
     connection.one("SELECT count(*) FROM hilo_leases")
 }
 

@@ -87,6 +87,22 @@ fn bad_arguments_are_refused() {
         let error = runtime.block_on(client.sequence(name).next()).expect_err("no such name");
         assert!(matches!(error, Error::Refused { .. }), "{error:?}");
     }
+    // No text of the server can have NUL: others in the same statement would be refused with it.
+    let nul = client.sequence("a\0b");
+    let calls = runtime.block_on(async {
+        let calls = [nul.next().await.err(), nul.next_key().await.err()];
+        [calls[0].clone(), calls[1].clone(), nul.next_range(5).await.err(), nul.try_next().err()]
+    });
+    for error in calls {
+        assert!(matches!(&error, Some(Error::Name(name)) if **name == *"a\0b"), "{error:?}");
+    }
+    let warming = runtime.block_on(client.warm_up(&["s", "a\0b"]));
+    assert_eq!(
+        warming.expect_err("no name").to_string(),
+        "a name must not have a NUL character: \"a\\0b\""
+    );
+    let named = runtime.block_on(builder(&cluster).name("a\0b").connect());
+    assert!(matches!(named, Err(Error::Name(_))), "{named:?}");
     let plain = Cluster::builder().preload(true).start();
     let error = runtime.block_on(builder(&plain).connect()).expect_err("no extension");
     assert!(matches!(error, Error::NotInstalled), "{error:?}");

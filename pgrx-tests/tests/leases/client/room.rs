@@ -37,34 +37,6 @@ fn one_of_many_that_is_refused_costs_no_statement() {
     cluster.finish();
 }
 
-/// When the leases in open transactions are as many as the server has places for, it gets a
-/// statement now and then. It does not get one for each sequence.
-#[test]
-fn a_server_without_room_is_not_flooded() {
-    let cluster = Cluster::with_hilo();
-    let mut connection = cluster.connect("postgres");
-    connection.run(
-        "SELECT hilo_create('s' || n) FROM generate_series(1, 1000) n; SELECT hilo_create('other')",
-    );
-    let runtime = runtime();
-    let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
-    connection.run("BEGIN");
-    let all = "SELECT count(*) FROM generate_series(1, 16384) n, LATERAL hilo_lease('other', 1 + n * 0) l";
-    assert_eq!(connection.one::<i64>(all), 16384);
-    let names: Vec<String> = (1..=1000).map(|n| format!("s{n}")).collect();
-    let warming = runtime.spawn({
-        let (client, names) = (client.clone(), names.clone());
-        async move { client.warm_up(&names.iter().map(String::as_str).collect::<Vec<_>>()).await }
-    });
-    wait_until("the client has tried", LONG, || client.stats().statements >= 4);
-    connection.run("ROLLBACK");
-    runtime.block_on(warming).expect("it ends").expect("values");
-    let statements = client.stats().statements;
-    assert!(statements <= 200, "{statements}");
-    runtime.block_on(client.shutdown()).expect("all comes back");
-    cluster.finish();
-}
-
 /// A server that is too slow for many leases in one statement gets fewer at a time, until it answers in time.
 #[test]
 fn a_server_that_is_slow_is_not_flooded() {
@@ -73,8 +45,7 @@ fn a_server_that_is_slow_is_not_flooded() {
     connection.run("SELECT hilo_create('s' || n) FROM generate_series(1, 1000) n");
     let proxy = Proxy::to(&cluster);
     let runtime = runtime();
-    let connecting =
-        Client::builder(proxy.config()).patience(LONG).timeout(Duration::from_millis(500));
+    let connecting = Client::builder(proxy.config()).patience(LONG).timeout(Duration::from_secs(2));
     let client = runtime.block_on(connecting.connect()).expect("a client");
     // A name and a size are some twenty bytes.
     proxy.set(Fault::Slow(6_000));

@@ -204,8 +204,9 @@ fn keys_are_those_of_the_server() {
     let plain = other.sequence("plain");
     runtime.block_on(other.warm_up(&["plain"])).expect("values");
     let error = runtime.block_on(plain.next_key()).expect_err("an ambiguous prefix");
-    assert!(matches!(error, Error::Prefix { .. }), "{error:?}");
+    assert!(matches!(error, Error::Keys { .. }), "{error:?}");
     assert!(error.hint().is_some() && error.detail().is_some());
+    assert!(error.to_string().contains("server prefix must not end with \"1\""), "{error}");
     assert_eq!(other.stats().hits, 0);
     let refusal = cluster.connect("postgres").refusal("SELECT hilo_nextkey('plain')");
     assert_eq!(refusal.report().code().code(), "22023");

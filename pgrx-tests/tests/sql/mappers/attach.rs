@@ -46,14 +46,15 @@ fn the_source_of_each_mapper_takes_blocks_as_the_mapper_does() {
         client.run(counter);
         let source: String = client
             .one(&format!("SELECT hilo.source_of('{relation}', '{mapper}', 'orders', {SIZE})"));
-        // Before it looks whether the server is the one that it was made on.
-        let (_, source) = source.split_once("END; ").expect("two statements");
-        client.run(&format!("PREPARE source (text, bigint, uuid) AS {source}"));
+        // Before it looks whether the server and the counter are those that it was made for.
+        let (_, source) = source.rsplit_once("END; ").expect("two statements");
+        client.run(&format!("PREPARE source (text, bigint, uuid, bigint) AS {source}"));
         let mut seen = Vec::new();
         for wanted in [1, 45, 20, 100] {
             let block = next_block(&mut client, mapper, "orders", SIZE);
             seen.extend(block.filter(|value| *value > 0));
-            let rows = client.query(&format!("EXECUTE source ('orders', {wanted}, NULL)"), &[]);
+            let rows =
+                client.query(&format!("EXECUTE source ('orders', {wanted}, NULL, NULL)"), &[]);
             let rows = rows.unwrap_or_else(|error| panic!("{mapper}: {error}"));
             let before = seen.len() as i64;
             for row in rows {
@@ -141,7 +142,7 @@ fn a_sequence_is_migrated_while_writers_draw_from_it() {
         grown(&mut client);
         client.run("ALTER TABLE b ALTER id SET DEFAULT hilo_nextval('new')");
         grown(&mut client);
-        client.run("SELECT hilo_detach('new', nextval('old'))");
+        client.run("SELECT hilo_detach('new')");
         client.run("DROP SEQUENCE old");
         grown(&mut client);
     });
@@ -259,5 +260,85 @@ fn a_core_sequence_gives_its_definition() {
                  FROM hilo_sequences";
     assert_eq!(client.one::<String>(has), "integer -3 -90 30");
     assert_eq!(client.draw("s", 3), [27, 24, 21]);
+    cluster.finish();
+}
+
+/// The owner of a counter needs no more rights. Without a start, a sequence of Postgres says where
+/// hilo's goes on.
+#[test]
+fn an_ordinary_role_attaches_its_counters_and_detaches_them() {
+    let cluster = Cluster::with_hilo();
+    cluster
+        .connect("postgres")
+        .run("CREATE ROLE shop LOGIN; GRANT CREATE ON SCHEMA public TO shop");
+    let mut client = cluster.connect_as("shop", "postgres");
+    client.run(
+        "CREATE SEQUENCE \"It's\"; CREATE SEQUENCE blocks INCREMENT BY 20;
+         SELECT hilo_attach('core', '\"It''s\"'), hilo_attach('pooled', 'blocks', 'hibernate')",
+    );
+    let mut seen = client.draw("core", 100);
+    seen.extend(client.all::<i64>("SELECT nextval('\"It''s\"') FROM generate_series(1, 20)"));
+    seen.extend(client.draw("core", 200));
+    let start: i64 = client.one("SELECT hilo_detach('core')");
+    assert!(seen.iter().all(|value| *value < start));
+    seen.extend(client.draw("core", 100));
+    assert_unique("core", &seen);
+    client.draw("pooled", 100);
+    client.refusal("SELECT hilo_detach('pooled')").is("22023").helps();
+    let beyond: i64 = client.one("SELECT hilo_detach('pooled', nextval('blocks') + 20)");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('pooled')"), beyond);
+    // What only looks like a source that hilo has written is another one.
+    client.run("SELECT hilo_create('own', source => '/* core of 1 */ SELECT nextval(''public.blocks''), 1')");
+    client.refusal("SELECT hilo_detach('own')").is("22023");
+    cluster.finish();
+}
+
+/// A counter that is no longer what it was attached as gives nothing more, until it is again.
+#[test]
+fn a_counter_that_has_changed_is_refused_at_the_source() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE SEQUENCE counter INCREMENT BY 5; SELECT hilo_attach('s', 'counter', 'efcore')",
+    );
+    let mut seen = client.draw("s", 100);
+    let draw = "SELECT count(hilo_nextval('s')) FROM generate_series(1, 10000000)";
+    for (change, back) in
+        [("INCREMENT BY 4", "INCREMENT BY 5"), ("CYCLE", "NO CYCLE"), ("CACHE 3", "CACHE 1")]
+    {
+        client.run(&format!("ALTER SEQUENCE counter {change}"));
+        client.refusal(draw).says("than when it was attached");
+        client.run(&format!("ALTER SEQUENCE counter {back}"));
+        seen.extend(client.draw("s", 100));
+    }
+    cluster.finish();
+}
+
+/// What a counter that was set back gives is not served, and the sequence asks on until that has
+/// passed what it has given before.
+#[test]
+fn a_counter_that_was_set_back_repeats_nothing() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE SEQUENCE counter INCREMENT BY 5; SELECT hilo_attach('s', 'counter', 'efcore')",
+    );
+    let mut seen = client.draw("s", 100);
+    client.run("ALTER SEQUENCE counter RESTART WITH 11");
+    let mut draw_until = |what: &str, is_so: &dyn Fn(&mut Client, &[i64]) -> bool| {
+        wait_until(what, LONG, || {
+            let draw = "SELECT hilo_nextval('s') FROM generate_series(1, 1000)";
+            if let Ok(rows) = client.query(draw, &[]) {
+                seen.extend(rows.iter().map(|row| row.get::<_, i64>(0)));
+            }
+            is_so(&mut client, &seen)
+        });
+    };
+    draw_until("it is noticed", &|client, _| {
+        client.one("SELECT COALESCE(last_error, '') LIKE '%was set back%' FROM hilo_stat_sources")
+    });
+    cluster.connect("postgres").run("SELECT setval('counter', 900000000)");
+    draw_until("the counter has moved on", &|_, seen| seen.last() > Some(&900_000_000));
+    assert_unique("s", &seen);
     cluster.finish();
 }

@@ -14,7 +14,7 @@ mod steps;
 
 use stateright::{Checker, HasDiscoveries, Model, Property};
 
-use state::{COPY, LIMIT, REQUESTS, SERVERS, State};
+use state::{LIMIT, REQUESTS, SERVERS, State};
 use steps::{Action, Fault, Protocol};
 
 impl Model for Protocol {
@@ -75,6 +75,8 @@ const CRASHES: Protocol =
     Protocol { branches: 2, failures: 1, promotions: false, copies: false, fault: Fault::None };
 const PROMOTIONS: Protocol = Protocol { promotions: true, ..CRASHES };
 const COPIES: Protocol = Protocol { branches: 1, failures: 2, copies: true, ..CRASHES };
+/// A copy of a branch, and a promotion of the centre.
+const BOTH: Protocol = Protocol { promotions: true, ..COPIES };
 
 /// Fails unless all promises hold in every state that there can be.
 fn holds(protocol: Protocol) {
@@ -104,6 +106,27 @@ fn a_promoted_centre_that_lags_repeats_nothing_and_loses_nothing() {
 #[test]
 fn a_copy_of_a_branch_repeats_nothing_and_loses_nothing() {
     holds(COPIES);
+}
+
+#[test]
+#[ignore = "18 million states take a minute and 2 GB"]
+fn a_copy_and_a_promoted_centre_repeat_nothing_and_lose_nothing() {
+    holds(BOTH);
+}
+
+#[test]
+fn each_fault_is_found_where_servers_are_copied_and_promoted() {
+    for (fault, promise) in [
+        (Fault::AnswerForgotten, "an owner each"),
+        (Fault::LateAnswered, "an owner each"),
+        (Fault::NothingSkipped, "nothing twice"),
+        (Fault::NotWrittenDown, "an owner each"),
+        (Fault::RequestCopied, "nothing twice"),
+        (Fault::NameCopied, "an owner each"),
+        (Fault::FreeCopied, "nothing twice"),
+    ] {
+        breaks(BOTH, fault, promise);
+    }
 }
 
 #[test]

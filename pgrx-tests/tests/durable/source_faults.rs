@@ -1,0 +1,180 @@
+//! What is wrong with a source ends with an error at the source, and nothing of it is served.
+
+use std::thread;
+
+use hilo_tests::{ClientExt, Cluster, LONG, Mode, assert_unique, wait_until};
+
+/// A source that gives the same answer to the same request. The first five answers are wrong, each
+/// in another way: they are never served, and each is followed by another request.
+#[test]
+fn a_refused_answer_is_not_asked_for_again() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE TABLE asked (at serial, id uuid PRIMARY KEY, times int DEFAULT 1);
+         CREATE FUNCTION take(n bigint, request uuid) RETURNS TABLE (first bigint, last bigint)
+             LANGUAGE plpgsql SET search_path = public AS $$
+         DECLARE
+             number int;
+         BEGIN
+             INSERT INTO asked AS a (id) VALUES (request)
+                 ON CONFLICT (id) DO UPDATE SET times = a.times + 1 RETURNING a.at INTO number;
+             RETURN QUERY SELECT v.first, v.last FROM (VALUES
+                 (1, 5::bigint, 4::bigint), (2, NULL, 7), (3, 1, 9), (4, 9, 1000001),
+                 (6, 6000, 5999 + n), (7, 1000 * n, 1000 * n + n)
+             ) AS v (at, first, last) WHERE v.at = least(number, 7);
+         END $$;
+         SELECT hilo_create('s', max_value => 1000000);
+         SELECT hilo_nextval('s');
+         SELECT hilo_alter('s', source => 'SELECT * FROM public.take($2, $3)')",
+    );
+    let (mut errors, draw) = (Vec::new(), "SELECT hilo_nextval('s')");
+    wait_until("the sixth answer is served", LONG, || match client.query_one(draw, &[]) {
+        Ok(row) => row.get::<_, i64>(0) == 6_000,
+        Err(error) => {
+            errors.push(error.as_db_error().expect("from the server").message().to_owned());
+            false
+        }
+    });
+    assert!(errors.iter().all(|error| error.contains("its source failed")), "{errors:?}");
+    assert!(client.one::<i64>("SELECT count(*) FROM asked WHERE times = 1") >= 6);
+    let explained = "SELECT last_error LIKE '%has brought no values%' AND state <> 'failing'
+                       FROM hilo_stat_sources";
+    assert!(client.one::<bool>(explained));
+    assert!(client.draw("s", 20).iter().all(|value| *value >= 6_000));
+    cluster.finish();
+}
+
+/// A query that goes on after each cancel ends with its process. The request is made again, other
+/// sequences are served, and the server stops.
+#[test]
+fn a_source_that_catches_each_cancel_ends() {
+    let cluster = Cluster::builder()
+        .config("max_worker_processes", "20")
+        .config("hilo.source_timeout", "200ms")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE FUNCTION endless() RETURNS bigint LANGUAGE plpgsql AS $$
+         BEGIN
+             LOOP
+                 BEGIN
+                     PERFORM pg_catalog.pg_sleep(3600);
+                 EXCEPTION WHEN query_canceled OR OTHERS THEN
+                 END;
+             END LOOP;
+         END $$;
+         SELECT hilo_create('s', source => 'SELECT public.endless(), 1::bigint'),
+                hilo_create('other');
+         SET hilo.reserve_timeout = '100ms'",
+    );
+    let asking = "SELECT COALESCE(min(pid), 0) FROM pg_stat_activity
+                   WHERE backend_type = 'hilo source' AND query LIKE '%asking%'";
+    let mut pids = Vec::new();
+    wait_until("three processes have asked, one after the other", LONG, || {
+        client.refusal("SELECT hilo_nextval('s')").is("55P03");
+        pids.push(client.one::<i32>(asking));
+        pids.retain(|pid| *pid != 0);
+        pids.dedup();
+        pids.len() > 2
+    });
+    client.draw("other", 1_000);
+    cluster.stop(Mode::Fast);
+    cluster.start();
+    let mut client = cluster.connect("postgres");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('other')"), 1_001);
+    cluster.finish();
+}
+
+/// The sequences whose queries begin with the same comment have one process. Those with queries of
+/// their own get half of the places, and whoever finds none is told so.
+#[test]
+fn hundreds_of_sources_need_one_process() {
+    let cluster = Cluster::builder().config("max_worker_processes", "8").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE SEQUENCE counter;
+         SELECT hilo_create('s' || i, source => format('-- one server
+             SELECT v, v FROM (SELECT nextval(''public.counter'') + 0 * %s AS v) n', i))
+           FROM generate_series(1, 200) i",
+    );
+    let draw = "SELECT hilo_nextval('s' || i) FROM generate_series(1, 200) i";
+    assert_unique("all", &client.all::<i64>(draw));
+    let processes = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'hilo source'";
+    assert_eq!(client.one::<i64>(processes), 1);
+    client.run(
+        "SELECT hilo_create('own' || i, source => format('SELECT %1$s::bigint, %1$s::bigint', i))
+           FROM generate_series(1, 8) i; SET hilo.reserve_timeout = '2s'",
+    );
+    let served: Vec<_> = (1..=8)
+        .map(|at| client.query_one(&format!("SELECT hilo_nextval('own{at}')"), &[]))
+        .collect();
+    assert!(served.iter().filter(|one| one.is_ok()).count() >= 3);
+    assert!(client.one::<i64>(processes) <= 4);
+    let refused = served.iter().find_map(|one| one.as_ref().err()).expect("one has no place");
+    let says = refused.as_db_error().expect("from the server");
+    let cause = "no background worker is free to ask its source";
+    assert!(format!("{says:?}").contains(cause), "{says:?}");
+    cluster.finish();
+}
+
+/// A falling sequence serves what the source brings, highest first; what is lost is found.
+#[test]
+fn a_falling_sequence_has_a_source() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE SEQUENCE counter;
+         SELECT hilo_create('s', increment => -2, max_value => -2, min_value => -1000000,
+                            start_value => -2, source => $$SELECT -20 * v, -20 * v - 18
+                              FROM (SELECT nextval('public.counter') v
+                                      FROM generate_series(1, $2 / 10 + 1)) n$$)",
+    );
+    let seen = client.draw("s", 25);
+    let expected: Vec<i64> = (10..35).map(|at| -2 * at).collect();
+    assert_eq!(seen, expected);
+    assert_eq!(client.one::<i64>("SELECT first FROM hilo_nextrange('s', 40)") % 2, 0);
+    client.run("CREATE TABLE t (id bigint); INSERT INTO t VALUES (-20), (-24)");
+    // What the source has never brought is not told from what was rolled back.
+    let lacks = "SELECT first || ' ' || last || ' ' || (reason LIKE '%unknown')
+                   FROM hilo_find_gaps('s', 't', 'id') ORDER BY first DESC LIMIT 2";
+    assert_eq!(client.all::<String>(lacks), ["-2 -18 true", "-22 -22 true"]);
+    cluster.kill9_postmaster();
+    cluster.start();
+    let mut client = cluster.connect("postgres");
+    let after = client.draw("s", 1_000);
+    assert_unique("s", &[seen, after].concat());
+    let lost = "SELECT count(*) > 0 AND bool_and(first <= -20) FROM hilo_gaps";
+    assert!(client.one::<bool>(lost));
+    cluster.finish();
+}
+
+/// Promise 2: nothing of an answer is served before the synchronous standby has it, whoever ends
+/// while it waits for that.
+#[test]
+fn nothing_of_an_answer_is_served_that_no_standby_has() {
+    let cluster = Cluster::builder()
+        .config("hilo.reserve_timeout", "60s")
+        .config("max_worker_processes", "20")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE SEQUENCE counter; SELECT hilo_attach('s', 'counter')");
+    let mut seen = client.draw("s", 10);
+    cluster.await_absent_standby();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| cluster.connect("postgres").draw("s", 50_000));
+        for _ in 0..3 {
+            cluster.terminate_worker_awaiting_standby();
+            let sources = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                            WHERE backend_type = 'hilo source'";
+            client.one::<i64>(sources);
+            assert!(!waiting.is_finished(), "values were served that no standby has");
+        }
+        cluster.configure("synchronous_standby_names", "");
+        cluster.reload();
+        seen.extend(waiting.join().expect("it draws"));
+    });
+    assert_unique("s", &seen);
+    drop(client);
+    cluster.finish();
+}

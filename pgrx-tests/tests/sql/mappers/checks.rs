@@ -1,0 +1,146 @@
+//! What hilo_check says of sequences with a source, and of their counters.
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
+
+/// The finding that says this, and the statement that mends it.
+fn finding(client: &mut Client, says: &str) -> Option<(String, Option<String>)> {
+    let rows = client.query("SELECT object, fix FROM hilo_check() WHERE what LIKE $1", &[&says]);
+    let rows = rows.expect("hilo_check");
+    assert!(rows.len() < 2, "{says}: {} findings", rows.len());
+    rows.first().map(|row| (row.get(0), row.get(1)))
+}
+
+/// Each change of an attached counter is found, and the statement beside it mends it.
+#[test]
+fn a_changed_counter_is_found_and_mended() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE SEQUENCE \"It's\"; SELECT hilo_attach('s', '\"It''s\"')");
+    client.draw("s", 100);
+    for (change, says) in [
+        ("CACHE 20", "its counter public.\"It's\" has CACHE 20"),
+        ("CYCLE", "its counter public.\"It's\" cycles, %"),
+        ("INCREMENT BY 3", "its counter % has INCREMENT BY 3, and had 1 %"),
+    ] {
+        assert_eq!(finding(&mut client, says), None);
+        client.run(&format!("ALTER SEQUENCE \"It's\" {change}"));
+        let (object, fix) = finding(&mut client, says).expect(says);
+        assert_eq!(object, "sequence \"s\"");
+        client.run(&fix.expect("a statement"));
+        assert_eq!(finding(&mut client, says), None);
+    }
+    let says = "its counter % was set back%";
+    assert_eq!(finding(&mut client, says), None);
+    client.run("ALTER SEQUENCE \"It's\" RESTART");
+    assert!(finding(&mut client, says).is_some());
+    client.run("SELECT setval('\"It''s\"', 1000000)");
+    assert_eq!(finding(&mut client, says), None);
+    client.draw("s", 1_000);
+    let left = "SELECT count(*) FROM hilo_check() WHERE object = 'sequence \"s\"'";
+    assert_eq!(client.one::<i64>(left), 0);
+    cluster.finish();
+}
+
+/// Rows beyond what a counter has given are found; rows of others who draw from it are none.
+#[test]
+fn a_counter_behind_the_rows_is_found_and_mended() {
+    let cluster = Cluster::with_hilo();
+    for (mapper, increment, per_number) in
+        [("core", 1, 1), ("efcore", 20, 1), ("hibernate", 20, 1), ("hibernate-hilo", 1, 20)]
+    {
+        let mut client = cluster.connect("postgres");
+        // Names of its own: what is dropped beside it, its source may be drawing from.
+        client.run(&format!("CREATE SCHEMA \"{mapper}\"; SET search_path = \"{mapper}\", public"));
+        client.run(&format!(
+            "CREATE SEQUENCE counter INCREMENT BY {increment};
+             SELECT hilo_create('{mapper}', block_size => 20);
+             SELECT hilo_attach('{mapper}', 'counter', '{mapper}');
+             CREATE TABLE t (id bigint PRIMARY KEY DEFAULT hilo_nextval('{mapper}'))"
+        ));
+        client.run(&format!(
+            "INSERT INTO t SELECT FROM generate_series(1, 30);
+             INSERT INTO t SELECT nextval('counter') * {per_number} FROM generate_series(1, 9)"
+        ));
+        let says = format!(
+            "its value % is yet to come from %, the counter of hilo sequence \"{mapper}\"%"
+        );
+        let says = says.as_str();
+        assert_eq!(finding(&mut client, says), None, "{mapper}");
+        client.run("INSERT INTO t VALUES (777777)");
+        let (_, fix) = finding(&mut client, says).expect(says);
+        client.run(&fix.expect("a statement"));
+        assert_eq!(finding(&mut client, says), None, "{mapper}");
+        client.run("INSERT INTO t SELECT FROM generate_series(1, 3000)");
+    }
+    cluster.finish();
+}
+
+/// Sequences whose sources compute different blocks of one counter are found.
+#[test]
+fn two_ways_to_read_one_counter_are_found() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE SEQUENCE a INCREMENT BY 20; CREATE SEQUENCE b INCREMENT BY 20;
+         CREATE TABLE mt_hilo (entity_name varchar PRIMARY KEY, hi_value bigint);
+         SELECT hilo_create('m' || i, block_size => 20 + i / 3) FROM generate_series(1, 3) i;
+         SELECT hilo_attach('one', 'a', 'efcore'), hilo_attach('two', 'a', 'doctrine'),
+                hilo_attach('b1', 'b', 'efcore'), hilo_attach('b2', 'b', 'hibernate'),
+                hilo_attach('m1', 'mt_hilo', 'marten', 'x'),
+                hilo_attach('m2', 'mt_hilo', 'marten', 'y'),
+                hilo_attach('m3', 'mt_hilo', 'marten', 'x')",
+    );
+    let found = "SELECT object || ': ' || what FROM hilo_check() WHERE what LIKE '%come twice'";
+    assert_eq!(
+        client.all::<String>(found),
+        [
+            "sequence \"b1\": it takes blocks of 20 from its counter as \"efcore\", and sequence \
+             \"b2\" blocks of 20 as \"hibernate\": values come twice",
+            "sequence \"m1\": it takes blocks of 20 from its counter as \"marten\", and sequence \
+             \"m3\" blocks of 21 as \"marten\": values come twice",
+        ]
+    );
+    cluster.finish();
+}
+
+/// A source that has failed for long is found, and its error by its owner; also one whose answers
+/// are refused.
+#[test]
+fn a_source_that_fails_for_long_is_found() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE ROLE shop LOGIN; GRANT CREATE ON SCHEMA public TO shop;
+         CREATE ROLE watcher LOGIN IN ROLE pg_monitor",
+    );
+    let mut shop = cluster.connect_as("shop", "postgres");
+    shop.run("SELECT hilo_create('s', source => 'SELECT 1 / 0::bigint, 1::bigint')");
+    shop.refusal("SELECT hilo_nextval('s')").says("division by zero");
+    let says = "its source has failed % times since %";
+    assert_eq!(finding(&mut client, says), None, "it has not failed for long");
+    let age = "UPDATE _hilo.source SET requested_at = now() - interval '2 minutes'";
+    wait_until("its age is written", LONG, || client.batch_execute(age).is_ok());
+    assert_eq!(finding(&mut client, says).expect(says).0, "sequence \"s\"");
+    assert!(finding(&mut shop, &format!("{says}: division by zero")).is_some());
+    let mut watcher = cluster.connect_as("watcher", "postgres");
+    assert!(finding(&mut watcher, &format!("{says}: its owner sees%")).is_some());
+    cluster.finish();
+}
+
+/// Whoever attaches another's counter gets nobody else to change that.
+#[test]
+fn no_fix_changes_what_the_owner_may_not_change() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE ROLE shop LOGIN; GRANT CREATE ON SCHEMA public TO shop; CREATE SEQUENCE counter;
+         GRANT USAGE ON SEQUENCE counter TO shop",
+    );
+    let mut shop = cluster.connect_as("shop", "postgres");
+    shop.run("SELECT hilo_attach('s', 'counter')");
+    shop.draw("s", 1);
+    client.run("ALTER SEQUENCE counter CACHE 20");
+    let found = finding(&mut client, "its counter public.counter has CACHE 20");
+    assert_eq!(found, Some(("sequence \"s\"".to_owned(), None)));
+    cluster.finish();
+}
