@@ -14,8 +14,10 @@ DECLARE
         'SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink);
     disconnect CONSTANT text := pg_catalog.format(
         'SELECT %s.dblink_disconnect($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink);
-    connection CONSTANT text := pg_catalog.concat_ws(
-        ' ', 'hilo', session_user, current_user, server);
+    -- No session has opened one of this name before, for a function that runs as somebody else.
+    connection CONSTANT text := CASE WHEN of_source
+        THEN pg_catalog.format('hilo %I %I %I', session_user, current_user, server)
+        ELSE pg_catalog.gen_random_uuid()::text END;
     deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() + '10 s'::interval;
     is_open boolean;
     found boolean;
@@ -30,7 +32,10 @@ BEGIN
            INTO found, message USING query;
         IF found THEN
             RETURN nullif(message, '')::jsonb;
-        ELSIF of_source AND message LIKE '% request ________-____-____-____-____________ has been made before%' THEN
+        ELSIF of_source AND message LIKE ANY (ARRAY[
+            '% request ________-____-____-____-____________ has been made before%',
+            '% lease "________-____-____-____-____________" was taken before%'])
+        THEN
             RETURN NULL;
         END IF;
         RAISE connection_failure USING

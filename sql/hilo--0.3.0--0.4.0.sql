@@ -594,8 +594,10 @@ DECLARE
         'SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink);
     disconnect CONSTANT text := pg_catalog.format(
         'SELECT %s.dblink_disconnect($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink);
-    connection CONSTANT text := pg_catalog.concat_ws(
-        ' ', 'hilo', session_user, current_user, server);
+    -- No session has opened one of this name before, for a function that runs as somebody else.
+    connection CONSTANT text := CASE WHEN of_source
+        THEN pg_catalog.format('hilo %I %I %I', session_user, current_user, server)
+        ELSE pg_catalog.gen_random_uuid()::text END;
     deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() + '10 s'::interval;
     is_open boolean;
     found boolean;
@@ -610,7 +612,10 @@ BEGIN
            INTO found, message USING query;
         IF found THEN
             RETURN nullif(message, '')::jsonb;
-        ELSIF of_source AND message LIKE '% request ________-____-____-____-____________ has been made before%' THEN
+        ELSIF of_source AND message LIKE ANY (ARRAY[
+            '% request ________-____-____-____-____________ has been made before%',
+            '% lease "________-____-____-____-____________" was taken before%'])
+        THEN
             RETURN NULL;
         END IF;
         RAISE connection_failure USING
@@ -1420,7 +1425,16 @@ CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETUR
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
     SELECT hilo.detach($1, COALESCE($2, (
-        SELECT pg_catalog.nextval(o.seqrelid::regclass)
+        SELECT CASE WHEN EXISTS (
+                   SELECT FROM pg_catalog.pg_depend d
+                    WHERE d.refclassid = 'pg_catalog.pg_class'::regclass::oid
+                      AND d.refobjid = o.seqrelid
+                      AND d.classid = 'pg_catalog.pg_attrdef'::regclass::oid)
+               THEN hilo.refuse(
+                   pg_catalog.format(
+                       'column defaults still draw from the sequence that "%s" is attached to', $1),
+                   'Let them call hilo_nextval, or say where the numbers begin.')::text::bigint
+               ELSE pg_catalog.nextval(o.seqrelid::regclass) END
           FROM hilo_stat_sources q
          CROSS JOIN pg_catalog.pg_sequence o
           JOIN pg_catalog.pg_class c ON c.oid = o.seqrelid
@@ -1434,10 +1448,11 @@ END;
 COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
     'Takes the source of a sequence away: its numbers are its own from now on. Returns start, the '
     'first value that it then serves, which must lie where nobody else serves values; null: the '
-    'next one of the sequence of Postgres that it was attached to as client core. What it holds '
-    'and has not served becomes a gap. Requires ownership of the sequence. Errors: those of '
-    'hilo_alter, 22023 if start is null and the source another one, 55000 if start is not beyond '
-    'what the sequence may have served, or if it has no source.';
+    'next one of the sequence of Postgres that it was attached to as client core, from which nobody '
+    'may draw any more. What it holds and has not served becomes a gap. Requires ownership of the '
+    'sequence. Errors: those of hilo_alter, 22023 if start is null and the source another one, 55000 '
+    'if start is null and column defaults still draw from that sequence, if start is not beyond what '
+    'the sequence may have served, or if it has no source.';
 
 -- hilo_check: what is wrong is SQL over the views. Functions in C say what only this server's memory, its settings
 -- and an index know. As in views.sql, operands have exactly the types of core's own operators.

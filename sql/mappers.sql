@@ -434,7 +434,16 @@ CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETUR
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
     SELECT hilo.detach($1, COALESCE($2, (
-        SELECT pg_catalog.nextval(o.seqrelid::regclass)
+        SELECT CASE WHEN EXISTS (
+                   SELECT FROM pg_catalog.pg_depend d
+                    WHERE d.refclassid = 'pg_catalog.pg_class'::regclass::oid
+                      AND d.refobjid = o.seqrelid
+                      AND d.classid = 'pg_catalog.pg_attrdef'::regclass::oid)
+               THEN hilo.refuse(
+                   pg_catalog.format(
+                       'column defaults still draw from the sequence that "%s" is attached to', $1),
+                   'Let them call hilo_nextval, or say where the numbers begin.')::text::bigint
+               ELSE pg_catalog.nextval(o.seqrelid::regclass) END
           FROM hilo_stat_sources q
          CROSS JOIN pg_catalog.pg_sequence o
           JOIN pg_catalog.pg_class c ON c.oid = o.seqrelid
@@ -448,7 +457,8 @@ END;
 COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
     'Takes the source of a sequence away: its numbers are its own from now on. Returns start, the '
     'first value that it then serves, which must lie where nobody else serves values; null: the '
-    'next one of the sequence of Postgres that it was attached to as client core. What it holds '
-    'and has not served becomes a gap. Requires ownership of the sequence. Errors: those of '
-    'hilo_alter, 22023 if start is null and the source another one, 55000 if start is not beyond '
-    'what the sequence may have served, or if it has no source.';
+    'next one of the sequence of Postgres that it was attached to as client core, from which nobody '
+    'may draw any more. What it holds and has not served becomes a gap. Requires ownership of the '
+    'sequence. Errors: those of hilo_alter, 22023 if start is null and the source another one, 55000 '
+    'if start is null and column defaults still draw from that sequence, if start is not beyond what '
+    'the sequence may have served, or if it has no source.';

@@ -125,6 +125,10 @@ impl Owned<'_> {
     /// `settled_index` rises to the first index that no session has taken from the pool. The ranges
     /// below that get rows of their own. With [`LentRows::Always`] this is done in any case.
     pub fn account(&mut self, held: &InMemory, rows: LentRows) -> Result<(), HiloError> {
+        if self.sequence.definition.source.is_some() {
+            // In a copy of the database, the rows are of what the other one's memory held.
+            self.supply()?;
+        }
         let Owned { sequence, ref mut position, .. } = *self;
         if sequence.definition.source.is_some() {
             return ranges::trim_lent(position, &held.ranges, rows == LentRows::Always);

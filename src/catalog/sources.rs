@@ -28,9 +28,10 @@ pub struct Supply {
     /// How many values were asked for and (`received`) have come, from all sources it has had.
     pub requested: i64,
     pub received: i64,
-    /// The lowest and the highest value that the source has brought.
+    /// The lowest and the highest value that this source has brought.
     pub brought: Option<(i64, i64)>,
-    /// Ranges that the sequence may have served before it had this source.
+    /// The lowest and the highest value that the sequence may have served before it had this
+    /// source.
     pub own: Option<(i64, i64)>,
     /// In microseconds: how long the last answer took.
     pub latency: i64,
@@ -155,14 +156,9 @@ impl Supply {
         true
     }
 
-    /// The last value in the direction of the sequence that this source has brought; `None` if none
-    /// lies beyond those of others.
+    /// The last value in the direction of the sequence that this source has brought.
     pub fn furthest(&self, rising: bool) -> Option<i64> {
-        let end = |(low, high): (i64, i64)| if rising { high } else { low };
-        let own = self.own.map(end);
-        self.brought
-            .map(end)
-            .filter(|last| own.is_none_or(|own| if rising { *last > own } else { *last < own }))
+        self.brought.map(|(low, high)| if rising { high } else { low })
     }
 
     /// Notes a request that is about to be made.

@@ -1,6 +1,6 @@
 //! Databases and the extension are dropped and created; each keeps its own numbers.
 
-use hilo_tests::{Client, ClientExt, Cluster};
+use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
 fn new_shop(cluster: &Cluster) -> Client {
     cluster.connect("postgres").run("CREATE DATABASE shop");
@@ -87,5 +87,31 @@ fn what_is_dropped_and_recreated_starts_afresh() {
     assert_eq!(other.draw("orders", 2), [30, 31]);
     other.run("COMMIT");
     assert_eq!(client.draw("orders", 1), [32]);
+    cluster.finish();
+}
+
+/// What the source of a sequence brought before the copy was made is the original's to serve. In the copy it is a gap,
+/// and the source refuses to take more there.
+#[test]
+fn a_copy_explains_what_the_originals_source_brought() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut shop = new_shop(&cluster);
+    shop.run(
+        "CREATE SEQUENCE counter INCREMENT BY 10; SELECT hilo_attach('s', 'counter', 'efcore')",
+    );
+    let mut seen = shop.draw("s", 15);
+    drop(shop);
+    cluster.connect("postgres").run("CREATE DATABASE copy TEMPLATE shop");
+    let mut copy = cluster.connect("copy");
+    copy.refusal("SELECT hilo_nextval('s')").is("22P02");
+    let lost = "SELECT coalesce(sum(count), 0)::bigint FROM hilo_gaps WHERE name = 's'";
+    wait_until("the copy has gaps for what the original holds", LONG, || copy.one::<i64>(lost) > 0);
+    let held: Vec<i64> =
+        copy.all("SELECT generate_series(first, last) FROM hilo_gaps WHERE name = 's'");
+    let mut shop = cluster.connect("shop");
+    let more = shop.draw("s", 5);
+    assert!(more.iter().all(|value| held.contains(value)), "{more:?}: {held:?}");
+    seen.extend(more);
+    hilo_tests::assert_unique("shop", &seen);
     cluster.finish();
 }

@@ -35,12 +35,7 @@ fn an_ordinary_sequence_becomes_gapless() {
     client.run("SELECT hilo_alter('bills', gapless => false)");
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('bills')"), from + 3);
     holders[0].run("INSERT INTO bills SELECT hilo_nextval('bills') FROM generate_series(1, 50)");
-    assert_eq!(
-        client.one::<i64>(
-            "SELECT count(*) FROM hilo_blocks WHERE name = 'bills' HAVING count(*) > 0"
-        ),
-        client.one::<i64>("SELECT count(*) FROM hilo_blocks WHERE name = 'bills'")
-    );
+    assert!(client.one::<bool>("SELECT count(*) > 0 FROM hilo_blocks WHERE name = 'bills'"));
     cluster.finish();
 }
 

@@ -57,7 +57,8 @@ fn begin(owned: &LockedSequence, options: &Options, owned_by: Option<ColumnRef>)
         None => served_by_itself(old, &position),
         Some(_) => supply.brought,
     };
-    (supply.own, supply.request, supply.failures) = (hull(supply.own, used), None, 0);
+    (supply.own, supply.brought) = (hull(supply.own, used), None);
+    (supply.request, supply.failures) = (None, 0);
     write(&position, &supply);
     let base = new.definition.grid_base();
     let begun = numbering::starting_at(old, &position, &new.definition, base).or_raise();
@@ -79,8 +80,8 @@ fn served_by_itself(sequence: &Sequence, position: &Position) -> Option<(i64, i6
     })
 }
 
-/// Ends the numbering of the source: numbers begin with `start`, or, if the source has brought
-/// nothing, where the sequence stood before it had one. Returns where.
+/// Ends the numbering of the source: numbers begin with `start`, or, if no source has ever brought
+/// anything, where the sequence stood before it had one. Returns where.
 fn end(
     owned: &LockedSequence,
     start: Option<i64>,
@@ -92,7 +93,7 @@ fn end(
     let position = *ended.position();
     let mut supply = supply(&position);
     let may_lack = !position.is_ours() || position.may_lack();
-    if start.is_none() && (supply.brought.is_some() || supply.request.is_some() || may_lack) {
+    if start.is_none() && (supply.received > 0 || supply.request.is_some() || may_lack) {
         HiloError::SourceUsed(old.name.to_string()).raise();
     }
     let used = hull(supply.own, supply.brought);

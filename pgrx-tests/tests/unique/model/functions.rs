@@ -90,7 +90,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
     ("changes counters that nothing is served by", &["hilo_stat_reset"]),
     (
         "makes functions of the caller's, or says what they do",
-        &["hilo_facade", "make_facade", "mappers", "source_of"],
+        &["hilo_facade", "make_facade", "make_source", "mappers", "source_of"],
     ),
     ("calls hilo_lease and its kin for each row", &["hilo_refill", "hilo_transfer"]),
     (
