@@ -16,7 +16,7 @@ DECLARE
         'SELECT %s.dblink_disconnect($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink);
     -- No session has opened one of this name before, for a function that runs as somebody else.
     connection CONSTANT text := CASE WHEN of_source
-        THEN pg_catalog.format('hilo %I %I %I', session_user, current_user, server)
+        THEN pg_catalog.format('hilo %L %L %L', session_user, current_user, server)
         ELSE pg_catalog.gen_random_uuid()::text END;
     deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() + '10 s'::interval;
     is_open boolean;

@@ -80,8 +80,8 @@ fn served_by_itself(sequence: &Sequence, position: &Position) -> Option<(i64, i6
     })
 }
 
-/// Ends the numbering of the source: numbers begin with `start`. If no source has ever brought
-/// anything, they begin where the sequence stood before it had one. Returns where.
+/// Ends the numbering of the source: numbers begin with `start`. Without it, they begin where the
+/// sequence stood before, which needs that no source has ever brought anything. Returns where.
 fn end(
     owned: &LockedSequence,
     start: Option<i64>,
