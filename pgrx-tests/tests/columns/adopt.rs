@@ -243,7 +243,7 @@ fn a_sequence_in_use_is_kept() {
     cluster.finish();
 }
 
-/// What cannot be moved is refused with the reason, and nothing has changed.
+/// A column that cannot be moved is refused with the reason, and nothing has changed.
 #[test]
 fn what_is_refused() {
     let (cluster, mut client) = cluster();
@@ -353,7 +353,8 @@ fn a_default_gives_no_rights() {
     cluster.finish();
 }
 
-/// What a released column has lost is kept for that column, whatever the name of its next sequence.
+/// A default that a released column has lost is kept for that column, whatever the name of its next
+/// sequence.
 #[test]
 fn gaps_stay_with_their_column() {
     let (cluster, mut client) = cluster();

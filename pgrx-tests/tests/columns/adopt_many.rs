@@ -327,7 +327,8 @@ fn the_rows_of_a_schema_say_everything() {
     cluster.finish();
 }
 
-/// What still names an old sequence is listed: what Postgres knows to depend on it, and what only its text tells.
+/// Each object that still names an old sequence is listed: what Postgres knows to depend on it, and
+/// what only its text tells.
 #[test]
 fn what_still_names_the_old_sequence_is_listed() {
     let (cluster, mut client) = cluster();

@@ -1,4 +1,4 @@
-//! What hilo_check finds and its caller may not see is not lost for those who watch the server.
+//! Findings of hilo_check that its caller may not see are not lost for those who watch the server.
 
 use hilo_tests::{ClientExt, Cluster};
 

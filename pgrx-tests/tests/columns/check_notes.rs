@@ -196,7 +196,7 @@ fn each_role_sees_its_own() {
     cluster.finish();
 }
 
-/// What is worst comes first, and what may be meant to be so comes last.
+/// The worst findings come first, and notes come last.
 #[test]
 fn the_worst_comes_first() {
     let cluster = Cluster::with_hilo();

@@ -190,7 +190,7 @@ fn held_below_what_was_served() {
     let mut client = cluster.connect("postgres");
     assert!(client.one::<i64>("SELECT count(*) FROM _hilo.free_range") > 0);
     assert_eq!(found(&mut client), expected, "free");
-    // What another server may have taken is written off, and not served.
+    // A value that another server may have taken is written off, and not served.
     let arrive = |timeline| format!("UPDATE _hilo.position SET timeline = {timeline}");
     let timeline: i32 = client.one("SELECT timeline FROM _hilo.position");
     client.run(&arrive(-1));
@@ -202,7 +202,8 @@ fn held_below_what_was_served() {
     cluster.finish();
 }
 
-/// What others are drawing and inserting all the while is no finding, in whatever way they get their numbers.
+/// A value that others are drawing and inserting all the while is no finding, in whatever way they
+/// get their numbers.
 #[test]
 fn beside_those_who_insert() {
     let cluster = Cluster::with_hilo();

@@ -15,7 +15,7 @@ fn create_missing(client: &mut Client) -> Vec<String> {
     client.all(call)
 }
 
-/// What hilo_check says of column defaults.
+/// The words of hilo_check of column defaults.
 fn findings(client: &mut Client) -> Vec<String> {
     client.all("SELECT object || ': ' || what FROM hilo_check() WHERE object LIKE 'column %'")
 }
@@ -219,7 +219,7 @@ fn a_role_creates_those_of_its_own_tables() {
     writer.run("COMMIT");
     let messages = std::mem::take(&mut *messages.lock().unwrap());
     assert_eq!(messages.len(), 2, "{messages:?}");
-    // What a table of its own lacks is a warning.
+    // A sequence that a table of its own lacks is a warning.
     assert!(messages[0].starts_with("WARNING") && messages[0].contains("\"both\""), "{messages:?}");
     assert!(messages[0].contains("public.hers2.id uses it, whose table belongs to another role"));
     assert!(messages[1].starts_with("NOTICE") && messages[1].contains("\"hers\""), "{messages:?}");
@@ -238,7 +238,8 @@ fn a_role_creates_those_of_its_own_tables() {
     cluster.finish();
 }
 
-/// What no table here stores is left out, with a notice, for its owner too; row security hides no rows.
+/// A column that no table here stores is left out, with a notice, for its owner too; row security
+/// hides no rows.
 #[test]
 fn it_reads_what_tables_store() {
     let cluster = Cluster::with_hilo();

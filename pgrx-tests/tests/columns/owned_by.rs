@@ -152,7 +152,7 @@ fn it_follows_its_table() {
     cluster.finish();
 }
 
-/// What cannot own a sequence is refused, with nothing changed.
+/// A column that cannot own a sequence is refused, with nothing changed.
 #[test]
 fn what_cannot_own_a_sequence() {
     let (cluster, mut client) = cluster();

@@ -7,7 +7,7 @@ use hilo_tests::{
     Client, ClientExt, Cluster, LONG, Mode, assert_accounted, assert_unique, wait_until,
 };
 
-/// What can be altered without renumbering.
+/// The options that can be altered without renumbering.
 const KEEPING: [&str; 8] = [
     "max_value => 1000000",
     "min_value => -5",
@@ -451,7 +451,7 @@ fn an_advance_makes_no_numbers_of_its_own() {
             assert_unique(&format!("{name}: {advance}, {end}"), &seen);
         }
     }
-    // What has nothing to move leaves the numbers alone.
+    // A call with nothing to move leaves the numbers alone.
     client.run("BEGIN; SELECT hilo_advance('a0', 0), hilo_sync('a0', 'a0', 'id')");
     assert_eq!(client.draw("a0", 1).len(), 1);
     client.run("COMMIT");

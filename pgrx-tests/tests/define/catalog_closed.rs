@@ -1,5 +1,5 @@
-//! What a role without rights cannot reach, change or block: the catalog, the settings, the worker and other
-//! roles' sequences; and malformed input.
+//! Things that a role without rights cannot reach, change or block: the catalog, the settings, the
+//! worker and other roles' sequences; and malformed input.
 
 use std::io::Write;
 
@@ -430,7 +430,7 @@ fn binary_garbage() {
         }
     }
     assert!(refused > 250, "{refused}");
-    // What was let in can be shown.
+    // A role that was let in can be shown.
     client.run(
         "SELECT name::text, role::text FROM garbage; SELECT * FROM garbage ORDER BY name, role",
     );

@@ -67,8 +67,8 @@ fn savepoints_take_back_definitions_and_no_values() {
     assert_eq!(other.draw("gone", 1), [72]);
 }
 
-/// What a transaction has drawn from a sequence of its own counts when it alters that: also under
-/// savepoints, and when they are rolled back.
+/// Values that a transaction has drawn from a sequence of its own count when it alters that. They
+/// do so under savepoints too, and when these are rolled back.
 #[test]
 fn altering_ones_own_continues_after_what_was_drawn() {
     let cluster = Cluster::with_hilo();

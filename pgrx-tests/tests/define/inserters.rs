@@ -109,7 +109,7 @@ fn on_every_way_to_the_table() {
         }
         admin.run(&format!("REVOKE INSERT ON {view} FROM clerk"));
     }
-    // What the owner of a view may no longer do, nobody does through it.
+    // Nobody does through a view what its owner may no longer do.
     admin.run("GRANT INSERT ON poors TO clerk; GRANT INSERT ON orders TO poor");
     clerk.run("INSERT INTO poors (item) VALUES ('w')");
     admin.run("REVOKE INSERT ON orders FROM poor");

@@ -115,7 +115,7 @@ fn good_names_can_be_lived_with() {
     cluster.finish();
 }
 
-/// What is no name is refused in every way in, and what is no text in the binary one.
+/// A text that is no name is refused in every way in, and what is no text in the binary one.
 #[test]
 fn bad_names_are_refused_in_every_way() {
     let cluster = Cluster::with_hilo();

@@ -259,7 +259,7 @@ fn a_new_owner() {
         .says("role \"public\" does not exist");
     anna.refusal("SELECT hilo_set_owner('none', 'anna')").is("42704");
     assert_eq!(owner_of(&mut admin, "orders"), "team");
-    // What bert was granted holds; what team was granted has become what an owner has.
+    // The grant to bert holds; that to team has become what an owner has.
     for rest in ["team", "anna", "poor"] {
         let (core, ours) = to(rest);
         assert_eq!(both(&mut admin, &core, &ours), None);

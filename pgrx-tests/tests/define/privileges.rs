@@ -43,8 +43,8 @@ const ACTORS: [(&str, &str, u8); 19] = [
     ("watcher", "", STATS), // pg_read_all_stats
 ];
 
-/// What is done, on core's sequence where it has that, on ours, and what of the rights it takes. `{s}` is
-/// the sequence; a SELECT that finds no row, or false, is a refusal.
+/// The statement, on core's sequence where it has that, on ours, and what of the rights it takes.
+/// `{s}` is the sequence; a SELECT that finds no row, or false, is a refusal.
 const ACTIONS: [(Option<&str>, &str, u8); 28] = [
     (Some("SELECT nextval('{s}')"), "SELECT hilo_nextval('{s}')", USAGE | UPDATE),
     (Some("SELECT currval('{s}')"), "SELECT hilo_currval('{s}')", USAGE | SELECT),
@@ -237,8 +237,8 @@ fn the_user_of_now() {
     cluster.finish();
 }
 
-/// What another session revokes is gone from the moment that its commit returns, and within a
-/// statement under way.
+/// A privilege that another session revokes is gone from the moment that its commit returns, and
+/// within a statement under way.
 #[test]
 fn revoked_by_another_session() {
     let (cluster, mut admin) = two_roles();

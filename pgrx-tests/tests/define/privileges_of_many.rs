@@ -131,7 +131,7 @@ fn only_what_one_may_grant_on_is_granted_on() {
     cluster.finish();
 }
 
-/// What is wrong is refused, and nothing has changed then.
+/// A wrong argument is refused, and nothing has changed then.
 #[test]
 fn wrong_arguments_are_refused() {
     let (cluster, mut admin) = with_roles();
@@ -265,7 +265,8 @@ fn default_privileges_are_set_for_roles_that_one_has() {
     cluster.finish();
 }
 
-/// What is granted or revoked on all is in effect in every session from the commit on, and not before.
+/// A privilege that is granted or revoked on all is in effect in every session from the commit on,
+/// and not before.
 #[test]
 fn other_sessions_notice_at_the_commit() {
     let (cluster, mut admin) = with_roles();

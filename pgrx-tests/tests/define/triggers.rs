@@ -44,7 +44,8 @@ fn triggers(client: &mut Client) -> Vec<(String, String, String)> {
     rows.iter().map(|row| (row.get(0), row.get(1), row.get(2))).collect()
 }
 
-/// Each trigger that is disabled, or fires for other rows, is found. What hilo_check proposes lets it fire as before.
+/// Each trigger that is disabled, or fires for other rows, is found. The fix that hilo_check
+/// proposes lets it fire as before.
 #[test]
 fn each_trigger_that_was_disabled_is_found_and_mended() {
     let cluster = Cluster::with_hilo();
@@ -74,7 +75,7 @@ fn each_trigger_that_was_disabled_is_found_and_mended() {
     cluster.finish();
 }
 
-/// Of a table that lacks a trigger, hilo_check says so, and mends the others.
+/// hilo_check names a table that lacks a trigger, and mends the others.
 #[test]
 fn a_trigger_that_was_dropped_is_found() {
     let cluster = Cluster::with_hilo();

@@ -231,7 +231,7 @@ fn update_rows_and_grants(client: &mut Client) {
 }
 
 /// Views and functions that use the older hilo_nextvals continue to work after the update, and in a dump of it.
-/// What depends on a function that the update has to replace stops it, by name, and nothing has changed.
+/// A view on a function that the update has to replace stops it, by name, and nothing has changed.
 #[test]
 fn what_uses_older_functions_survives_the_update() {
     let cluster = cluster();

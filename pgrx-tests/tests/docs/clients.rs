@@ -279,7 +279,8 @@ fn document(name: &str) -> String {
     fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// What docs/clients.md and docs/migrating.md print for a client stands in one file of its example, or of its package.
+/// The code that docs/clients.md and docs/migrating.md print for a client stands in one file of its
+/// example, or of its package.
 #[test]
 fn the_page_prints_what_runs() {
     let mut examples = files(&root().join("examples"));
@@ -325,7 +326,7 @@ fn the_page_has_the_versions_that_are_tested() {
             _ => continue,
         };
         let pins = text.lines().filter_map(|line| line.split_once(separator));
-        // Those that are no clients, but belong to one.
+        // Crates that are no clients, but belong to one.
         for (name, version) in pins.filter(|(name, _)| {
             !["type", "reflect-metadata"].iter().any(|other| name.ends_with(other))
         }) {

@@ -1,4 +1,5 @@
-//! What CONTRIBUTING.md says about the repository is true: its files exist, it lists every switch, and
+//! The statements of CONTRIBUTING.md about the repository are true: its files exist, it lists every
+//! switch, and
 //! `make test` says what can be tested.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +54,7 @@ fn modules() -> BTreeMap<String, Vec<String>> {
         .collect()
 }
 
-/// What stands between backquotes.
+/// The texts between backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
@@ -125,7 +126,8 @@ fn an_unknown_test_is_answered_with_the_known_ones() {
     assert!(run(&[("CASE", "kill")]).contains("set that too"));
 }
 
-/// What `make test` repeats on other versions of the server exists, and each test that asks for the version is in it.
+/// Each program that `make test` repeats on other versions of the server exists, and each test that
+/// asks for the version is in it.
 #[test]
 fn what_depends_on_the_version_is_repeated() {
     let script = read("scripts/test");

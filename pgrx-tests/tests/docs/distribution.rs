@@ -1,5 +1,5 @@
-//! What leaves this repository is complete: the distribution for PGXN, and the files for a container. What is installed can
-//! be uninstalled.
+//! Each thing that leaves this repository is complete: the distribution for PGXN, and the files for
+//! a container. Every file that is installed can be uninstalled.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -113,7 +113,7 @@ fn the_distribution_is_complete() {
     let cargo = read("Cargo.toml");
     let first = cargo.split("\npg").nth(1).expect("Cargo.toml has a feature for each version");
     assert!(first.starts_with(&format!("{oldest} = ")), "{oldest}");
-    // What its clients call.
+    // The functions that its clients call.
     for goal in ["all", "install", "uninstall"] {
         let mut make = Command::new("make");
         let output = make.args(["--dry-run", "PG_CONFIG=/x", goal]).current_dir(&folder).output();
@@ -121,7 +121,8 @@ fn the_distribution_is_complete() {
     }
 }
 
-/// What the PGXN Meta Spec 1.0.0 requires of the keys that we use; its validators check the same and more.
+/// The rules that the PGXN Meta Spec 1.0.0 requires of the keys that we use; its validators check
+/// the same and more.
 fn assert_accepted(meta: &Value) {
     let required =
         ["name", "version", "abstract", "maintainer", "license", "provides", "meta-spec"];

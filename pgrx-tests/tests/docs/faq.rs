@@ -1,4 +1,4 @@
-//! What docs/faq.md says beyond its SQL, which `pages.rs` runs.
+//! The statements of docs/faq.md beyond its SQL, which `pages.rs` runs.
 
 use hilo_tests::{ClientExt, Cluster};
 

@@ -1,5 +1,5 @@
-//! docs/install.md works as printed: hilo comes to a server, with a restart or without, and goes again. What comes after it
-//! continues with the very next number.
+//! docs/install.md works as printed: hilo comes to a server, with a restart or without, and goes
+//! again. The next server continues with the very next number.
 
 use std::fs;
 use std::path::Path;
@@ -90,7 +90,8 @@ fn there_and_back(cluster: &Cluster, in_one_transaction: bool) {
     }
 }
 
-/// What is still in memory does nothing, and a start without the library finds nothing missing.
+/// A library that is still in memory does nothing, and a start without the library finds nothing
+/// missing.
 fn without_hilo(cluster: Cluster) {
     restart_with(&cluster, "");
     let mut client = cluster.connect("shop");

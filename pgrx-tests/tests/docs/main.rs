@@ -1,4 +1,4 @@
-//! What the documents, the examples and the repository say of themselves is true.
+//! Everything that the documents, the examples and the repository say of themselves is true.
 
 mod clients;
 mod contributing;

@@ -1,4 +1,5 @@
-//! What docs/migrating.md prints works in a running system: no writer notices that a column moves to hilo or back.
+//! The statements of docs/migrating.md work in a running system: no writer notices that a column
+//! moves to hilo or back.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +18,7 @@ fn page() -> Vec<String> {
     blocks(&fs::read_to_string(path).expect("cannot read the page"), "sql")
 }
 
-/// What the writers have done so far.
+/// The work of the writers so far.
 #[derive(Default)]
 struct Progress {
     inserted: AtomicUsize,

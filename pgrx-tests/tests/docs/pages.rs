@@ -1,5 +1,5 @@
-//! What the documents print runs as printed, and their links lead to what is there. docs/install.md, which begins before the
-//! extension and ends after it, runs in `install.rs`.
+//! The code of the documents runs as printed, and their links lead to what is there.
+//! docs/install.md, which begins before the extension and ends after it, runs in `install.rs`.
 //!
 //! Blocks marked ```sql are run in order, in one session per file, on the file's own database, and return what their
 //! comments say; blocks marked ```sh of docs/operations.md run in a shell that finds the server. Blocks of any other kind
@@ -94,7 +94,7 @@ fn what_is_named_exists() {
         .into_iter()
         // Tables of 0.3.0, for who upgrades.
         .chain(["hilo.sequence", "hilo.position"].map(String::from))
-        // What stands in lite/ and in clients/python.
+        // The files in lite/ and in clients/python.
         .chain(["hilo_lite", "hilo_client", "hilo_default"].map(String::from))
         .collect();
     // Series are named by the exporter, in what reads them.
@@ -167,7 +167,8 @@ fn targets(page: &Path) -> Vec<(PathBuf, String)> {
         .collect()
 }
 
-/// What is one click away from a page: what it links to. A folder shows its README.md, or else its files.
+/// The pages one click away from a page: those it links to. A folder shows its README.md, or else
+/// its files.
 fn clicks(page: &Path) -> BTreeSet<PathBuf> {
     if page.is_dir() {
         return files(page.to_str().expect("paths are text")).into_iter().collect();

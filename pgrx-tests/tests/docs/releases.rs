@@ -1,4 +1,5 @@
-//! What a release needs: versions that agree, notes, checksums, and a workflow whose steps are make targets.
+//! The needs of a release: versions that agree, notes, checksums, and a workflow whose steps are
+//! make targets.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -47,7 +48,7 @@ fn checksums_are_those_of_the_files() {
     fs::remove_dir_all(target).expect("it is ours");
 }
 
-/// What the workflow makes is what anybody can make, and it names what the targets make.
+/// The workflow makes what anybody can make, and it names what the targets make.
 #[test]
 fn the_workflow_runs_make_targets() {
     let text =

@@ -97,7 +97,7 @@ fn forty_tables_move_to_hilo_and_back() {
             }
             _ => panic!("a block of {language}"),
         }
-        // What has a number keeps it.
+        // A row with a number keeps it.
         let now = keys(&mut owner);
         assert!(now.is_superset(&before), "{block}");
         before = now;

@@ -51,7 +51,7 @@ fn a_value_is_durable_before_it_is_visible() {
     }
 }
 
-/// What was in memory when the server crashed is recorded as a gap; what was served is not.
+/// Each value that was in memory when the server crashed is recorded as a gap; what was served is not.
 #[test]
 fn a_crash_records_what_was_in_memory() {
     let cluster = Cluster::with_hilo();
@@ -71,7 +71,7 @@ fn a_crash_records_what_was_in_memory() {
     assert!((next - 2..next).contains(&recorded), "{recorded} recorded, next is {next}");
 }
 
-/// What a crash has lost beyond bounds that were narrowed before keeps nobody from altering the
+/// A loss by a crash beyond bounds that were narrowed before keeps nobody from altering the
 /// sequence, and comes back with no wider bound.
 #[test]
 fn what_is_lost_beyond_a_bound_forbids_no_alteration() {

@@ -90,8 +90,8 @@ fn what_is_dropped_and_recreated_starts_afresh() {
     cluster.finish();
 }
 
-/// What the source of a sequence brought before the copy was made is the original's to serve. In the copy it is a gap,
-/// and the source refuses to take more there.
+/// A value that the source of a sequence brought before the copy was made is the original's to
+/// serve. In the copy it is a gap, and the source refuses to take more there.
 #[test]
 fn a_copy_explains_what_the_originals_source_brought() {
     let cluster = Cluster::builder().preload(true).start();

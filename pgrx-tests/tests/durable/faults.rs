@@ -80,7 +80,7 @@ fn without_its_catalog_memory_serves() {
     cluster.finish();
 }
 
-/// What a running server can change takes effect on reload.
+/// A setting that a running server can change takes effect on reload.
 #[test]
 fn settings_are_taken_up_on_reload() {
     let cluster = Cluster::with_hilo();

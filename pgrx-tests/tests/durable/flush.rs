@@ -22,8 +22,8 @@ fn a_failed_flush_thaws_nothing() {
     cluster.finish();
 }
 
-/// Promises 1 and 5: the worker is terminated while its reservation is not acknowledged. What it
-/// flushes is no longer in memory.
+/// Promises 1 and 5: the worker is terminated while its reservation is not acknowledged. A range
+/// that it flushes is no longer in memory.
 #[test]
 fn returned_ranges_of_a_worker_that_ends_behind_a_commit() {
     let cluster = Cluster::builder().config("hilo.max_slice_size", "8").start_with_hilo();

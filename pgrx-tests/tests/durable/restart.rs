@@ -1,4 +1,4 @@
-//! What clean stops keep.
+//! Clean stops keep every value.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;

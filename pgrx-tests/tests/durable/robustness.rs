@@ -42,7 +42,8 @@ const EXTREMES: [(&str, &[&str]); 20] = [
     ("internal", &["NULL"]),
 ];
 
-/// What a call may end with: a refusal that is meant, a limit, or the time-out that the test has set.
+/// The ends that a call may have: a refusal that is meant, a limit, or the time-out that the test
+/// has set.
 fn is_meant(sqlstate: &str) -> bool {
     ["22", "42", "55", "53", "54", "0A", "2B", "3F"].iter().any(|class| sqlstate.starts_with(class))
         || sqlstate == "57014"
@@ -179,7 +180,7 @@ fn counts_of_every_size() {
     }
     client.refusal("SELECT hilo_nextrange('few', 9223372036854775807)").is("2200H").helps();
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('few')"), 1, "a refusal costs nothing");
-    // What a LIMIT leaves over goes to the next calls.
+    // Values that a LIMIT leaves over go to the next calls.
     let some = "SELECT hilo_nextvals('many', 2147483647) LIMIT 3";
     assert_eq!(client.all::<i64>(some), [1, 2, 3]);
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('many')"), 4);
@@ -190,7 +191,7 @@ fn counts_of_every_size() {
     let range = range.expect("all but one are there");
     assert_eq!((range.get::<_, i64>(0), range.get::<_, i64>(1)), (1, MOST - 1));
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('all')"), MOST);
-    // Of nothing not even one is a range that does not fit.
+    // Once nothing is left, even one value is more than there is.
     for call in ["hilo_nextval('all')", "hilo_nextrange('all', 1)", "hilo_nextrange('all', 100)"] {
         client.refusal(&format!("SELECT {call}")).is("2200H").says("reached maximum value");
     }
@@ -280,7 +281,7 @@ fn may_grow_by(admin: &mut Client, pid: i32, margin: Option<usize>) {
     admin.run(&format!("COPY out FROM PROGRAM 'prlimit --pid {pid} --as={limit}:'"));
 }
 
-/// What a process's status says of its memory, in kB.
+/// A figure that a process's status gives of its memory, in kB.
 fn memory(pid: i32, what: &str) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
     let line = status.lines().find_map(|line| line.strip_prefix(what)).expect("a line");

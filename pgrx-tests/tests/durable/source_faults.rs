@@ -1,4 +1,4 @@
-//! What is wrong with a source ends with an error at the source, and nothing of it is served.
+//! A fault of a source ends with an error at the source, and nothing of it is served.
 
 use std::thread;
 
@@ -86,8 +86,8 @@ fn a_source_that_catches_each_cancel_ends() {
     cluster.finish();
 }
 
-/// The sequences whose queries begin with the same comment have one process. Those with queries of
-/// their own get half of the places, and whoever finds none is told so.
+/// The sequences whose queries begin with the same comment have one process. Sequences with queries
+/// of their own get half of the places, and whoever finds none is told so.
 #[test]
 fn hundreds_of_sources_need_one_process() {
     let cluster = Cluster::builder().config("max_worker_processes", "8").start_with_hilo();
@@ -135,7 +135,7 @@ fn a_falling_sequence_has_a_source() {
     assert_eq!(seen, expected);
     assert_eq!(client.one::<i64>("SELECT first FROM hilo_nextrange('s', 40)") % 2, 0);
     client.run("CREATE TABLE t (id bigint); INSERT INTO t VALUES (-20), (-24)");
-    // What the source has never brought is not told from what was rolled back.
+    // A value that the source has never brought is not told from one that was rolled back.
     let lacks = "SELECT first || ' ' || last || ' ' || (reason LIKE '%unknown')
                    FROM hilo_find_gaps('s', 't', 'id') ORDER BY first DESC LIMIT 2";
     assert_eq!(client.all::<String>(lacks), ["-2 -18 true", "-22 -22 true"]);

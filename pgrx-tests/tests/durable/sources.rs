@@ -155,7 +155,7 @@ fn nothing_is_served_of_a_bad_answer() {
                             source => 'SELECT 15::bigint, 20::bigint')",
     );
     client.refusal("SELECT hilo_nextval('off')").says("has brought 15, which is not a value");
-    // What it has served before, and what it holds.
+    // The values that it has served before, and those that it holds.
     client.run("SELECT hilo_create('own'); SELECT hilo_nextval('own')");
     client.run("SELECT hilo_alter('own', source => 'SELECT 1::bigint, 1::bigint')");
     client.refusal("SELECT hilo_nextval('own')").says("served a part before it had this source");
@@ -296,7 +296,8 @@ fn nobody_writes_a_source_for_another_role() {
     assert_eq!(client.one::<i64>(mine), 1);
 }
 
-/// What a sequence has served by its own numbers, or got from another source, no source brings again.
+/// Values that a sequence has served by its own numbers, or got from another source, no source
+/// brings again.
 #[test]
 fn no_source_brings_what_was_served_before() {
     let cluster = Cluster::with_hilo();
@@ -326,7 +327,7 @@ fn no_source_brings_what_was_served_before() {
     assert!(client.all::<bool>(refused).contains(&true));
 }
 
-/// What a source cannot go together with is refused, both ways.
+/// Options that a source cannot go together with are refused, both ways.
 #[test]
 fn a_source_excludes_what_others_decide() {
     let cluster = Cluster::with_hilo();
@@ -368,7 +369,8 @@ fn a_source_excludes_what_others_decide() {
     assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.source"), 0);
 }
 
-/// A dump brings the sequence and its source. What the dumped server may serve is not served.
+/// A dump brings the sequence and its source. Values that the dumped server may serve are not
+/// served.
 #[test]
 fn a_restored_sequence_serves_nothing_of_the_dumped_server() {
     let (cluster, mut client) = with_centre();

@@ -11,7 +11,7 @@ use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
 const PLACES: usize = 16;
 
-/// What keeps the call waiting.
+/// The cause that keeps the call waiting.
 #[derive(Clone, Copy)]
 enum Obstacle {
     /// A transaction of another session, which has done this.
@@ -82,7 +82,7 @@ fn leave(cluster: &Cluster, call: &str) {
             wait_until("the call waits", LONG, || is_waiting(&mut watcher, pid));
             watcher.run(&format!("SELECT {end}({pid})"));
             let error = call.join().unwrap_or_else(|_| panic!("{sql}: {end}"));
-            // Of a session that was ended, the client may see no more than that.
+            // The client may see of a session no more than that it was ended.
             let expected = if end == "pg_cancel_backend" { "57014" } else { "57P01" };
             let said = error.code().map_or("57P01", |code| code.code());
             assert_eq!(said, expected, "{sql}: {error:?}");

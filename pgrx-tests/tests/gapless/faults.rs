@@ -27,8 +27,9 @@ fn a_lost_session_gives_its_values_back() {
     assert_gapless(&mut client, 4);
 }
 
-/// Each kind of end of the server, under load, with synchronous_commit on and off. What a client was told is
-/// committed is there, unless the commit was asynchronous, and the values have no hole either way.
+/// Each kind of end of the server, under load, with synchronous_commit on and off. A value that a
+/// client was told is committed is there, unless the commit was asynchronous, and the values have
+/// no hole either way.
 #[test]
 fn ends_of_the_server_under_load() {
     let cluster = with_invoices();

@@ -48,7 +48,7 @@ fn every_way_to_draw() {
     cluster.finish();
 }
 
-/// A cursor draws as it is read. What it did not read was not drawn.
+/// A cursor draws as it is read. A row that it did not read was not drawn.
 #[test]
 fn a_cursor_and_a_limit() {
     let cluster = with_invoices();
@@ -117,7 +117,8 @@ fn a_rollback_brings_back_nothing_discarded() {
     cluster.finish();
 }
 
-/// What surrounds a draw: another role, a function with SET, another search_path, a security definer.
+/// The surroundings of a draw: another role, a function with SET, another search_path, a security
+/// definer.
 #[test]
 fn whoever_draws_counts_on() {
     let cluster = with_invoices();

@@ -1,4 +1,4 @@
-//! What cannot be had is refused with a reason, and changes nothing.
+//! A wish that cannot be met is refused with a reason, and changes nothing.
 
 use hilo_tests::ClientExt;
 

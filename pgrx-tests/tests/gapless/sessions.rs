@@ -187,7 +187,8 @@ fn tenants_do_not_wait_for_each_other() {
     cluster.finish();
 }
 
-/// What changes or drops the sequence waits for the transaction that holds it, and the next one sees the change.
+/// A statement that changes or drops the sequence waits for the transaction that holds it, and the
+/// next one sees the change.
 #[test]
 fn definers_wait_for_the_holder() {
     let cluster = with_invoices();

@@ -17,7 +17,7 @@ fn a_crash_at_any_point_repeats_nothing_and_explains_everything() {
     cluster.crash(cluster.wait_for_worker("postgres"));
     let mut client = cluster.connect_when_up("postgres");
     used.extend(client.draw("s", 5));
-    // What was taken and not committed is lost with the memory that held it.
+    // A range that was taken and not committed is lost with the memory that held it.
     assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 1);
     assert_eq!(give_back(&mut client, &kept, kept.first + 4), 6);
     used.extend(kept.used(4));
@@ -38,7 +38,7 @@ fn a_crash_at_any_point_repeats_nothing_and_explains_everything() {
     assert_eq!(give_back(&mut client, &open, open.last + 1), 0);
     wait_until_filed(&mut client);
     drop(client);
-    // What a crash loses may have been served.
+    // Values that a crash loses may have been served.
     cluster.restart();
     let mut client = cluster.connect("postgres");
     let crashed: Vec<(i64, i64)> = gaps(&mut client, "s")
@@ -52,7 +52,8 @@ fn a_crash_at_any_point_repeats_nothing_and_explains_everything() {
     cluster.finish();
 }
 
-/// What an open transaction has leased is accounted for with every reservation of others, so that a crash finds it.
+/// A range that an open transaction has leased is accounted for with every reservation of others,
+/// so that a crash finds it.
 #[test]
 fn a_crash_explains_what_an_open_transaction_had_taken_long_ago() {
     let cluster = Cluster::with_hilo();
@@ -111,8 +112,8 @@ fn what_memory_had_not_told_the_catalog_stays_leased() {
     cluster.finish();
 }
 
-/// A standby is promoted. What was leased before stays leased, and its rest is not served again, since the old primary
-/// may have taken it back and served it.
+/// A standby is promoted. A range that was leased before stays leased. Its rest is not served again,
+/// since the old primary may have taken it back and served it.
 #[test]
 fn a_promoted_standby_serves_nothing_of_earlier_leases() {
     let primary = Cluster::with_hilo();
@@ -249,7 +250,7 @@ fn a_clean_restart_keeps_leases() {
 }
 
 /// The worker is to file a lease of `s` that somebody has locked, so it files nothing, and has only
-/// taken the position over. What was lost is written down at once, with the position, and once.
+/// taken the position over. A lost range is written down at once, with the position, and once.
 fn file_what_is_locked(cluster: &Cluster) -> Client {
     let mut client = cluster.connect("postgres");
     client.run(

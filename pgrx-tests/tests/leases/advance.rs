@@ -28,7 +28,8 @@ fn it_moves_a_sequence_on_and_never_back() {
     cluster.finish();
 }
 
-/// What is free, returned or held below it is not served any more; what is leased stays with its holder.
+/// A range below it that is free, returned or held is not served any more; one that is leased stays
+/// with its holder.
 #[test]
 fn nothing_below_it_is_served() {
     let cluster = Cluster::with_hilo();
@@ -37,7 +38,7 @@ fn nothing_below_it_is_served() {
     let taken = lease(&mut client, "'s', 10");
     let mut other = cluster.connect("postgres");
     other.run("SELECT hilo_nextval('s') FROM generate_series(1, 20)");
-    // What is to come back is yet to be served, also before the worker has filed it.
+    // A range that is to come back is yet to be served, also before the worker has filed it.
     assert_eq!(give_back(&mut client, &taken, 4), 7);
     assert!(client.one::<i64>("SELECT hilo_advance('s', 25)") > 25);
     let next = client.draw("s", 100);
@@ -78,8 +79,8 @@ fn it_is_transactional_and_refuses_what_it_cannot_do() {
     cluster.finish();
 }
 
-/// What comes back from a lease that was open is not served either, also if the sequence was beyond the value already.
-/// Leases beyond it are left alone, and so is everything else.
+/// A range that comes back from a lease that was open is not served either, also if the sequence
+/// was beyond the value already. Leases beyond it are left alone, and so is everything else.
 #[test]
 fn what_comes_back_from_below_it_is_not_served() {
     let cluster = Cluster::with_hilo();
@@ -156,7 +157,7 @@ fn a_sync_does_not_let_values_of_the_column_come_back() {
     assert_eq!(give_back(&mut client, &clear, 110), 91);
     wait_until_filed(&mut client);
     assert_eq!(client.draw("s", 2), [110, 111]);
-    // What another transaction has just leased is not known to be in the column.
+    // A value that another transaction has just leased is not known to be in the column.
     let mut other = cluster.connect("postgres");
     other.run("BEGIN");
     let pending = lease(&mut other, "'s', 100");

@@ -1,4 +1,4 @@
-//! What a lease is, and how it ends.
+//! The life of a lease, and how it ends.
 
 use hilo_tests::{ClientExt, Cluster, LONG, assert_unique, wait_until};
 
@@ -84,7 +84,7 @@ fn only_a_value_of_the_lease_ends_it() {
     cluster.finish();
 }
 
-/// What is out of range or missing is refused before anything is taken.
+/// An argument that is out of range or missing is refused before anything is taken.
 #[test]
 fn bad_arguments_are_refused() {
     let cluster = Cluster::with_hilo();
@@ -194,7 +194,7 @@ fn find_gaps_knows_of_leases() {
     cluster.finish();
 }
 
-/// What is drawn one by one beside it does not make the next lease wait.
+/// A value that is drawn beside it does not make the next lease wait.
 #[test]
 fn a_lease_does_not_wait_for_what_others_have_drawn() {
     let cluster = Cluster::with_hilo();

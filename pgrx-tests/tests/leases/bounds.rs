@@ -4,7 +4,7 @@ use hilo_tests::{ClientExt, Cluster, LONG, assert_unique, wait_until};
 
 use super::{gaps, give_back, lease, wait_until_filed};
 
-/// What a lease has, and what its rest is, follows the increment.
+/// The values of a lease and its rest follow the increment.
 #[test]
 fn increments_of_any_kind() {
     let cluster = Cluster::with_hilo();

@@ -1,4 +1,4 @@
-//! What becomes of leases when their sequence is altered, renamed, set, restarted or dropped.
+//! The fate of leases when their sequence is altered, renamed, set, restarted or dropped.
 
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 

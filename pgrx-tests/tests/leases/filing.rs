@@ -140,7 +140,7 @@ fn a_fault_with_one_sequence_is_that_sequence_s() {
         });
     };
     is("bad 3 revoked, good 1 revoked");
-    // What is rolled back. The first of each is written off alone.
+    // A return that is rolled back. The first of each is written off alone.
     client.run("BEGIN; SELECT hilo_lease('bad', 10); ROLLBACK");
     is("bad 3 revoked, bad 24 discarded, good 1 revoked");
     lease(&mut client, "'bad', 1");
@@ -226,7 +226,7 @@ fn a_transaction_that_ends_a_lease_cannot_be_prepared() {
         client.refusal("PREPARE TRANSACTION 'p'").is("0A000").helps();
     }
     assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 1);
-    // What was released with a savepoint is announced.
+    // A change that was released with a savepoint is announced.
     client.run(&format!(
         "BEGIN; SAVEPOINT a; SELECT hilo_lease_renew('{}', '1ms'); RELEASE a; COMMIT",
         taken.token

@@ -1,4 +1,5 @@
-//! What is leased out is in the statistics, whether a sequence is active or not, and is cheap to read.
+//! A range that is leased out is in the statistics, whether a sequence is active or not, and is
+//! cheap to read.
 
 use hilo_tests::{ClientExt, Cluster};
 

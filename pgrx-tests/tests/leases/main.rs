@@ -23,7 +23,7 @@ mod transfer;
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
-/// What `hilo_lease` returned.
+/// The leases that `hilo_lease` returned.
 #[derive(Clone, Debug)]
 struct Lease {
     token: String,
@@ -68,7 +68,7 @@ fn give_back(client: &mut Client, lease: &Lease, next: i64) -> i64 {
     client.one(&format!("SELECT hilo_lease_return('{}', {next})", lease.token))
 }
 
-/// The gaps of a sequence, with their reasons. Those that touch are one: as rows they are if they
+/// The gaps of a sequence, with their reasons. Ranges that touch are one: as rows they are if they
 /// came about in the same hour.
 fn gaps(client: &mut Client, name: &str) -> Vec<(i64, i64, String)> {
     let sql = "SELECT first, last, reason FROM hilo_gaps WHERE name = $1 ORDER BY first";

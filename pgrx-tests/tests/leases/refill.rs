@@ -188,7 +188,7 @@ fn one_call_returns_renews_and_leases() {
     cluster.finish();
 }
 
-/// What is refused fails by itself, says why, and takes nothing of the others.
+/// A request that is refused fails by itself, says why, and takes nothing of the others.
 #[test]
 fn what_is_refused_fails_alone() {
     let cluster = Cluster::with_hilo();

@@ -20,7 +20,7 @@ fn start() -> (Cluster, Client, Client) {
 }
 
 /// A holder that has renewed, returned or revoked its lease, and has not committed, keeps nobody
-/// from revoking it. What it does then comes too late: it is refused, and the lease is one gap.
+/// from revoking it. A holder's call then comes too late: it is refused, and the lease is one gap.
 #[test]
 fn a_revocation_does_not_wait_for_the_holder() {
     let (cluster, mut admin, mut app) = start();
@@ -95,8 +95,8 @@ fn a_revocation_does_not_wait_for_an_advance() {
     cluster.finish();
 }
 
-/// What is rolled back to a savepoint has not happened; what was returned in the transaction is
-/// passed by it, too.
+/// A revocation that is rolled back to a savepoint has not happened; a range that was returned in
+/// the transaction is passed by it, too.
 #[test]
 fn an_end_belongs_to_its_transaction() {
     let (cluster, mut admin, mut app) = start();

@@ -1,5 +1,5 @@
-//! A lease counts from its commit. What a transaction has taken that does not commit is a gap, recorded once, whoever is
-//! in the way.
+//! A lease counts from its commit. A range of a transaction that does not commit is a gap, recorded
+//! once, whoever is in the way.
 
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
@@ -87,7 +87,8 @@ fn it_is_written_off_when_the_position_is_free_again() {
     cluster.finish();
 }
 
-/// What a transaction has leased is kept in its session until it commits, so it cannot be prepared.
+/// A range that a transaction has leased is kept in its session until it commits, so it cannot be
+/// prepared.
 #[test]
 fn a_transaction_that_has_leased_cannot_be_prepared() {
     let cluster = Cluster::builder().config("max_prepared_transactions", "5").start_with_hilo();
@@ -97,7 +98,7 @@ fn a_transaction_that_has_leased_cannot_be_prepared() {
     lease(&mut client, "'s', 10");
     client.refusal("PREPARE TRANSACTION 'p'").is("0A000").helps();
     wait_until("it is written off", LONG, || gaps(&mut client, "s") == [gap(1, 10, "discarded")]);
-    // What is rolled back to a savepoint is the worker's.
+    // A lease that is rolled back to a savepoint is the worker's.
     client.run("BEGIN; SAVEPOINT a");
     lease(&mut client, "'s', 10, ttl => '1 hour'");
     client.run("ROLLBACK TO a; PREPARE TRANSACTION 'p'");

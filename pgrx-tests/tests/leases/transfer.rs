@@ -16,7 +16,7 @@ fn call(sequence: &str, n: i64, receiver: &str, request: &str) -> String {
     format!("SELECT * FROM hilo_transfer('{sequence}', {n}, '{receiver}', '{request}')")
 }
 
-/// What `s` gives by a request.
+/// The answer that `s` gives by a request.
 fn transfer(client: &mut Client, n: i64, receiver: &str, request: &str) -> Vec<i64> {
     try_transfer(client, n, receiver, request).unwrap_or_else(|error| panic!("{error:?}"))
 }
@@ -75,7 +75,7 @@ fn a_request_is_repeated_until_the_next_one() {
     wait_until_filed(&mut client);
     assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.lease"), 2);
     assert_unique("s", &[&used[..], &beside].concat());
-    // What is still the latest is in a lease.
+    // A value that is still the latest is in a lease.
     used.truncate(used.len() - 10);
     used.sort();
     drop((client, other));

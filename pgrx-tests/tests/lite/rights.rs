@@ -106,7 +106,8 @@ fn nobody_calls_as_somebody_else() {
     cluster.finish();
 }
 
-/// What a caller has in his search_path and in his temporary schema is never called or read in place of what is meant.
+/// A function in a caller's search_path or temporary schema is never called or read in place of
+/// what is meant.
 #[test]
 fn nobodys_functions_run_with_the_rights_of_others() {
     let (cluster, mut client) = cluster();

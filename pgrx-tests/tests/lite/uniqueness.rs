@@ -9,7 +9,8 @@ use postgres::Error;
 
 use super::{cluster, gaps, lease};
 
-/// What a session does in one transaction. It returns the values that are its own from the commit on.
+/// The steps of a session in one transaction. It returns the values that are its own from the
+/// commit on.
 fn work(client: &mut Client, way: u32) -> Result<Vec<i64>, Error> {
     let mut transaction = client.transaction()?;
     let mut values = Vec::new();
@@ -44,7 +45,8 @@ fn work(client: &mut Client, way: u32) -> Result<Vec<i64>, Error> {
     Ok(Vec::new())
 }
 
-/// Draws in sessions of its own until it is told to end. What a commit brought that failed belongs to nobody.
+/// Draws in sessions of its own until it is told to end. A range of a commit that failed belongs to
+/// nobody.
 fn draw(cluster: &Cluster, ended: &AtomicBool, seen: &Mutex<Vec<i64>>) {
     while !ended.load(Relaxed) {
         let Ok(mut client) = cluster.try_connect("postgres", "postgres") else { continue };
@@ -136,7 +138,8 @@ fn an_old_snapshot_is_refused() {
     cluster.finish();
 }
 
-/// What a rollback takes back comes again, since nobody may have served it; a savepoint does the same.
+/// A range that a rollback takes back comes again, since nobody may have served it; a savepoint
+/// does the same.
 #[test]
 fn what_is_rolled_back_comes_again() {
     let (cluster, mut client) = cluster();
@@ -188,7 +191,7 @@ fn a_lease_that_has_expired_is_a_gap() {
     cluster.finish();
 }
 
-/// What comes back is served again, unless the sequence begins again, or is narrower.
+/// A range that comes back is served again, unless the sequence begins again, or is narrower.
 #[test]
 fn the_rest_of_a_lease_comes_back_to_the_same_numbering() {
     let (cluster, mut client) = cluster();

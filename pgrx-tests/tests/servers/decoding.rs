@@ -1,4 +1,5 @@
-//! What consumers of logical decoding see of hilo: few rows, and none if they leave its tables out.
+//! The changes that consumers of logical decoding see of hilo: few rows, and none if they leave its
+//! tables out.
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 

@@ -57,7 +57,7 @@ fn shop(cluster: &Cluster) -> Values {
     seen
 }
 
-/// What is defined, as somebody who looks at it would compare it.
+/// The definitions, as somebody who looks at them would compare them.
 fn definitions(client: &mut Client) -> Vec<String> {
     client.all(
         "SELECT concat_ws(' ', s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value, s.cycle,
@@ -172,8 +172,8 @@ fn a_restored_database_repeats_nothing() {
     }
 }
 
-/// Sessions draw while the dump runs: nothing that was seen before it began is served again. What was seen
-/// later may: the dump is of one snapshot, as for the rows of the tables.
+/// Sessions draw while the dump runs: nothing that was seen before it began is served again. A
+/// value that was seen later may: the dump is of one snapshot, as for the rows of the tables.
 #[test]
 fn a_dump_under_load_repeats_nothing_from_before_it() {
     let cluster = Cluster::with_hilo();

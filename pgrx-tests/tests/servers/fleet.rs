@@ -166,8 +166,8 @@ fn a_renumbered_centre_stops_its_branches_until_they_are_attached_again() {
     }
 }
 
-/// What a branch has had, it refuses when a centre that was set back gives it again. It asks on until
-/// the centre has passed that.
+/// A branch refuses what it has had, when a centre that was set back gives it again. It asks on
+/// until the centre has passed that.
 #[test]
 fn a_centre_that_was_set_back_repeats_nothing_at_its_branches() {
     let centre = centre();

@@ -3,7 +3,7 @@
 use hilo_tests::recipe::{Servers, blocks};
 use hilo_tests::{ClientExt, Mode};
 
-/// What is found, but for the speed of a test server.
+/// The findings, but for the speed of a test server.
 const FOUND: &str = "SELECT what FROM hilo_check() WHERE severity <> 'note' AND object NOT IN ('setting fsync', 'setting full_page_writes')";
 
 /// Two servers, and then a third.

@@ -193,8 +193,8 @@ fn the_owner_restores_definitions_and_positions() {
     }
 }
 
-/// Postgres refuses the owner a table that forces its policies on the owner. What hilo has is dumped all the same, and
-/// the restored columns continue behind rows that were hidden.
+/// Postgres refuses the owner a table that forces its policies on the owner. The rows of hilo are
+/// dumped all the same, and the restored columns continue behind rows that were hidden.
 #[test]
 fn forced_policies_hide_rows_and_no_numbers() {
     for schema in LAYOUTS {

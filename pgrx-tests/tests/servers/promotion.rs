@@ -1,4 +1,4 @@
-//! What a promoted standby takes over.
+//! A promoted standby takes positions over.
 
 use hilo_tests::{ClientExt, Cluster, LONG, Load, Source, assert_unique, wait_until};
 
@@ -50,7 +50,7 @@ fn a_promoted_asynchronous_standby_skips_what_it_may_lack() {
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('lagging')"), replayed + 5_000 + 2);
 }
 
-/// What a promotion skips by default covers what a server reserves ahead, also where its
+/// The values that a promotion skips by default cover what a server reserves ahead, also where its
 /// blocks are small.
 #[test]
 fn a_promoted_standby_that_lagged_repeats_nothing_of_small_blocks() {
@@ -109,7 +109,7 @@ fn a_second_promotion_repeats_nothing_of_the_first() {
     assert_unique("twice", &seen);
 }
 
-/// What a promotion skips by default is a block of that sequence: a small one is not
+/// A promotion skips by default a block of that sequence: a small one is not
 /// used up by it.
 #[test]
 fn a_small_sequence_outlives_promotions() {
@@ -150,7 +150,7 @@ fn a_standby_does_not_serve() {
     assert_eq!(client.all::<String>("SELECT name::text FROM hilo_sequences"), ["refused"]);
 }
 
-/// What was free when a standby last heard of it may have been taken and served since.
+/// A range that was free when a standby last heard of it may have been taken and served since.
 #[test]
 fn a_promoted_standby_serves_nothing_that_was_free() {
     let primary = Cluster::with_hilo();

@@ -174,7 +174,7 @@ fn what_the_publisher_serves_is_not_read_ahead() {
         used += 1;
         here.draw(&format!("a-{used:04}"), 1);
     }
-    // Those between a and z have been looked at, and nothing of them stays in memory.
+    // Rows between a and z have been looked at, and nothing of them stays in memory.
     let held = "SELECT count(*) FROM hilo_stat_sequences WHERE name LIKE 'm-%'";
     wait_until("their slots are free", LONG, || here.one::<i64>(held) == 0);
     let taken = "SELECT count(*) FROM _hilo.position p JOIN _hilo.sequence s ON s.id = p.sequence

@@ -5,7 +5,7 @@ use std::thread;
 
 use hilo_tests::{Builder, ClientExt, Cluster, LONG, Seen, Way, wait_until};
 
-/// What docs/multi-node.md has published of hilo's own.
+/// The tables that docs/multi-node.md publishes of hilo's own.
 const OWN_TABLES: &str = "_hilo.sequence, _hilo.position, _hilo.privilege";
 
 type Pair = (Cluster, Cluster);
@@ -60,7 +60,7 @@ fn a_restored_subscriber_takes_over_and_repeats_nothing() {
     take_over(publisher_and_subscriber_from_one_image(), Origin::Dump);
 }
 
-/// What a subscriber begins with.
+/// The tables that a subscriber begins with.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     Empty,
@@ -95,7 +95,7 @@ fn take_over((publisher, subscriber): Pair, origin: Origin) {
         }
         let total = || seen.iter().map(Seen::count).sum::<usize>();
         wait_until("20,000 numbers are drawn", LONG, || total() > 20_000);
-        // What is reserved now may not arrive any more.
+        // A block that is reserved now may not arrive any more.
         subscriber.connect("postgres").run("ALTER SUBSCRIPTION own DISABLE");
         let before = total();
         wait_until("2,000 more numbers are drawn", LONG, || total() > before + 2_000);
@@ -122,7 +122,7 @@ fn take_over((publisher, subscriber): Pair, origin: Origin) {
     subscriber.finish();
 }
 
-/// What was changed there holds here, in sessions that have used it: names, owners, formats, privileges,
+/// A change there holds here, in sessions that have used it: names, owners, formats, privileges,
 /// and that it is gone.
 #[test]
 fn memory_learns_of_replicated_definitions() {
@@ -169,7 +169,8 @@ fn memory_learns_of_replicated_definitions() {
     subscriber.finish();
 }
 
-/// What would make this server serve a number twice, or stop its worker, is rejected and reported.
+/// A row that would make this server serve a number twice, or stop its worker, is rejected and
+/// reported.
 #[test]
 fn what_would_do_harm_is_kept_out() {
     let start = |id| Cluster::builder().logical().node(id, 2).start_with_hilo();

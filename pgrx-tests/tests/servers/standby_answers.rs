@@ -1,4 +1,4 @@
-//! What each function and view of hilo answers on a hot standby, as docs/around.md says.
+//! The answers of each function and view of hilo on a hot standby, as docs/around.md says.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,12 +6,12 @@ use std::path::Path;
 
 use hilo_tests::{Client, ClientExt, Cluster};
 
-/// What a call on a standby ends with.
+/// The end of a call on a standby.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Answer {
     /// The same as on the primary.
     Same,
-    /// What the memory of the standby holds: nothing.
+    /// The memory of the standby holds: nothing.
     Nothing,
     /// An error with this SQLSTATE.
     Refused(&'static str),
@@ -103,7 +103,7 @@ const SHOP: &str = "
     INSERT INTO _hilo.gap SELECT id, 0, -9, -5, 5, 'crash', now() FROM _hilo.sequence WHERE name = 'orders';
     SELECT hilo_nextval('blocks');";
 
-/// What a query returns, in order, as text.
+/// The rows of a query, in order, as text.
 fn rows(client: &mut Client, from: &str) -> Vec<String> {
     client.all(&format!("SELECT r::text FROM {from} r ORDER BY 1"))
 }

@@ -13,7 +13,8 @@ const NAMES: [&str; 4] = ["adaptive", "blocks", "ordered", "falling"];
 const MORE: &str = "SELECT hilo_create('adaptive'), hilo_create('blocks', block_size => 50),
                            hilo_create('ordered', ordered => true), hilo_create('falling', increment => -3)";
 
-/// What clients saw, by sequence; for all of them together how much a lost answer may have held.
+/// The values that clients saw, by sequence; for all of them together how much a lost answer may
+/// have held.
 #[derive(Default)]
 struct Book {
     seen: Mutex<BTreeMap<&'static str, Vec<i64>>>,

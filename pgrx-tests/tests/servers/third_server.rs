@@ -10,7 +10,8 @@ use fastrand::Rng;
 use hilo_tests::recipe::{Servers, blocks};
 use hilo_tests::{ClientExt, Cluster, LONG, Seen, Way, wait_until};
 
-/// What any client saw: numbers of customers, those among them that were inserted, and keys of invoices.
+/// The rows that any client saw: numbers of customers, those among them that were inserted, and
+/// keys of invoices.
 struct Book {
     numbers: Seen,
     customers: Mutex<BTreeSet<i64>>,

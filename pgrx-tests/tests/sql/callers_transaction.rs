@@ -69,7 +69,7 @@ fn a_wait_for_a_name_that_is_being_created() {
         canceller.join().expect("it cancels");
         is_sound(&mut session, &mut admin, sql);
     }
-    // What it was meant for: the other was first, and then it was not.
+    // The case that it was meant for: the other was first, and then it was not.
     let mut waiting = cluster.connect("postgres");
     let pid = waiting.backend_pid();
     let waiter = std::thread::spawn(move || {

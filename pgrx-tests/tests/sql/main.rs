@@ -1,4 +1,5 @@
-//! What an SQL client sees: results, errors, notices, statistics, the report; beside core's sequences and other libraries.
+//! Everything that an SQL client sees: results, errors, notices, statistics, the report; beside
+//! core's sequences and other libraries.
 
 mod bad_input;
 mod callers_transaction;

@@ -46,8 +46,8 @@ fn not_preloaded_is_a_warning_when_the_extension_is_created_or_updated() {
     }
 }
 
-/// What the server's environment says of Rust's backtraces changes no report: neither of errors that core
-/// raises below hilo, nor of those of the worker.
+/// Rust's backtraces, set in the server's environment, change no report. That goes for errors that
+/// core raises below hilo, and for those of the worker.
 #[test]
 fn no_report_has_a_backtrace() {
     let cluster = Cluster::builder()
@@ -232,7 +232,8 @@ fn a_refusal_names_the_missing_right_and_its_grant() {
     ] {
         let call = format!("SELECT {call}");
         let others = ["USAGE", "SELECT", "UPDATE"];
-        // What each role says that has nothing, and after a right was granted that is not enough.
+        // The answers to each role that has nothing, and after a right was granted that is not
+        // enough.
         let mut grants = vec![("", "no privilege".to_owned())];
         for other in others.iter().filter(|other| !needs.contains(*other)) {
             grants.push((other, format!("only {other}")));
@@ -345,7 +346,8 @@ fn going_back_is_noticed() {
             .collect();
         assert_eq!(notices, expected, "{statement}");
     }
-    // What the transaction itself has drawn counts, and so does what another session draws.
+    // The values that the transaction itself has drawn count, and so does what another session
+    // draws.
     client.run("SELECT hilo_create('fresh'); BEGIN; SELECT hilo_setval('fresh', 10)");
     client.run("SELECT hilo_nextval('fresh') FROM generate_series(1, 5)");
     client.run("SELECT hilo_setval('fresh', 12)");

@@ -55,7 +55,7 @@ fn the_exporter_finds_the_series() {
         client.one::<i64>("SELECT in_current FROM hilo_stat_sequences WHERE name = 'watched'");
     assert_eq!(shows("hilo_sequence_in_current", "sequence=\"watched\""), Some(ready as f64));
 
-    // What has left the server, in all and by holder.
+    // Values that have left the server, in all and by holder.
     assert_eq!(shows("hilo_sequence_leased", "sequence=\"out\""), Some(100.0));
     let all =
         [("open", 4.0), ("values", 100.0), ("holders", 2.0), ("expiring", 1.0), ("unlimited", 2.0)];
@@ -91,7 +91,8 @@ fn the_exporter_finds_the_series() {
     cluster.finish();
 }
 
-/// Of ten thousand sequences, the exporter shows the 500 that need it most, in less than a megabyte.
+/// The exporter shows, of ten thousand sequences, the 500 that need it most, in less than a
+/// megabyte.
 #[test]
 fn ten_thousand_sequences_are_a_short_page() {
     let Some(program) = Exporter::program() else { return };
@@ -151,7 +152,7 @@ fn an_idle_database_keeps_its_series() {
     let exporter = Exporter::start(&program, &cluster, &monitoring("queries.yaml"));
     let page = exporter.page(&["hilo_sequence_served{", "hilo_check_findings{"]);
     assert_eq!(value(&page, "hilo_database_active_sequences", ""), Some(0.0), "{page}");
-    // What memory has is there while a sequence is active.
+    // The figures of memory are there while a sequence is active.
     let memory = series_of(|query| query == "hilo");
     assert_eq!(memory.len(), 7);
     for series in series_of_queries() {
@@ -221,7 +222,7 @@ fn who_waits_for_a_gapless_sequence_is_counted() {
     cluster.finish();
 }
 
-/// What its role may not see of the findings is counted.
+/// Findings that its role may not see are counted.
 #[test]
 fn hidden_findings_are_counted() {
     let Some(program) = Exporter::program() else { return };

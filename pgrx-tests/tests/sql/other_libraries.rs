@@ -16,7 +16,8 @@ fn start(libraries: &str, settings: &[(&str, &str)]) -> Cluster {
     cluster
 }
 
-/// What hilo does in the hooks of statements and of the parser: each works, whatever else is hooked in.
+/// The work that hilo does in the hooks of statements and of the parser: each works, whatever else
+/// is hooked in.
 fn assert_hooks_work(client: &mut Client) {
     client.run(
         "SELECT hilo_create('always'); CREATE TABLE always (id bigint PRIMARY KEY DEFAULT hilo_nextval_always('always'), note text);
@@ -79,7 +80,7 @@ fn pg_stat_statements_counts_our_calls() {
                 format!("SELECT calls FROM pg_stat_statements WHERE query LIKE '{statement}'");
             assert_eq!(client.all::<i64>(&sql), [count], "{libraries}: {statement}");
         }
-        // What hilo_report asks the views is below its own statement.
+        // A query of hilo_report on the views is below its own statement.
         client.run("SELECT length(hilo_report())");
         let own = "SELECT bool_and(NOT toplevel) AND count(*) > 0 FROM pg_stat_statements WHERE query LIKE '%hilo_stat_rates%' AND query NOT LIKE '%pg_stat%'";
         assert!(client.one::<bool>(own), "{libraries}");

@@ -1,4 +1,4 @@
-//! What each function and view returns, and what each refuses, as an SQL client sees it.
+//! The results and refusals of each function and view, as an SQL client sees them.
 
 use std::io::{Read, Write};
 use std::path::Path;

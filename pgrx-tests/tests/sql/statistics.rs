@@ -1,4 +1,4 @@
-//! What the views, hilo_find_gaps and the log report is true at any moment.
+//! The state that the views, hilo_find_gaps and the log report is true at any moment.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -440,7 +440,7 @@ pub fn stat(client: &mut Client, column: &str, name: &str) -> i64 {
     client.one(&format!("SELECT {column} FROM hilo_stat_sequences WHERE name = '{name}'"))
 }
 
-/// What is reserved has been served, or is in one tier, or lost.
+/// Each value that is reserved has been served, or is in one tier, or lost.
 #[track_caller]
 fn assert_all_accounted_for(client: &mut Client) {
     let rows: Vec<String> = client.all(

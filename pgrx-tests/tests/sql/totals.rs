@@ -1,4 +1,4 @@
-//! What is counted of a sequence goes on, whatever becomes of memory.
+//! The counts of a sequence continue, whatever becomes of memory.
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
@@ -96,8 +96,8 @@ fn totals_count_on() {
     cluster.finish();
 }
 
-/// What was served is counted on, whatever becomes of memory: the worker leaves, the server restarts, the slot goes
-/// to another sequence.
+/// The count of served values continues, whatever becomes of memory: the worker leaves, the server
+/// restarts, the slot goes to another sequence.
 #[test]
 fn served_counts_on() {
     let cluster = Cluster::builder().config("hilo.max_sequences", "32").start_with_hilo();
@@ -145,7 +145,7 @@ fn served_counts_on() {
     cluster.finish();
 }
 
-/// Of a lease, what its holder has used was served, and what comes back was not.
+/// The part of a lease that its holder has used was served, and what comes back was not.
 #[test]
 fn served_is_what_was_used_of_leases() {
     let cluster = Cluster::with_hilo();

@@ -20,7 +20,7 @@ fn sixteen_sessions_see_no_value_twice() {
     cluster.finish();
 }
 
-/// What the catalog says was reserved covers all that the clients saw.
+/// The reserved ranges of the catalog cover all that the clients saw.
 #[test]
 fn nobody_sees_a_value_beyond_what_was_reserved() {
     let cluster = Cluster::with_hilo();
@@ -90,7 +90,7 @@ fn maintenance_of_hilos_tables_disturbs_no_call() {
         let draw = |which: usize| {
             let mut seen = Vec::new();
             while !done.load(Relaxed) {
-                // What a session looks up first, it looks up again in the next one.
+                // A name that a session looks up first is looked up again in the next one.
                 let mut client = cluster.connect("postgres");
                 (0..50).for_each(|_| seen.extend(client.all::<i64>(calls[which])));
             }

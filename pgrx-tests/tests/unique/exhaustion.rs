@@ -109,7 +109,7 @@ fn while_a_setval_is_open() {
                 Ok(row) => row.get(0),
                 Err(error) => panic!("{end}: {error:?}"),
             };
-            // What memory still had of the old numbers may be served until the commit.
+            // Old numbers that memory still had may be served until the commit.
             assert!(value == others || (18..=20).contains(&value), "{end}: {value}");
         });
         setter.run("SELECT hilo_drop('s')");

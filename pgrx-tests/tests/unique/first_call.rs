@@ -1,5 +1,6 @@
 //! The first call of a session needs no table of hilo where another session has used the sequence before: it goes by
-//! that session's nameplate. What is committed, and what this transaction has defined, it sees as ever.
+//! that session's nameplate. It sees what is committed, and what this transaction has defined, as
+//! ever.
 
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 
@@ -138,7 +139,8 @@ fn a_first_call_sees_what_is_committed() {
     cluster.finish();
 }
 
-/// What a transaction has changed and not committed is its own: no session goes by it, and it goes by no nameplate.
+/// A sequence that a transaction has changed and not committed is its own: no session goes by it,
+/// and it goes by no nameplate.
 #[test]
 fn a_first_call_sees_nothing_that_is_not_committed() {
     let cluster = Cluster::with_hilo();
@@ -203,7 +205,8 @@ fn a_first_call_sees_nothing_that_is_not_committed() {
     cluster.finish();
 }
 
-/// What has no room in a nameplate, or has lost its place to another name, is looked up as ever.
+/// A name that has no room in a nameplate, or has lost its place to another name, is looked up as
+/// ever.
 #[test]
 fn names_without_a_nameplate_are_served_too() {
     let cluster = Cluster::builder().config("hilo.max_sequences", "64").start_with_hilo();

@@ -1,4 +1,4 @@
-//! What the first use of a sequence costs: one reservation, with which hilo.auto_create makes it.
+//! The cost of the first use of a sequence: one reservation, with which hilo.auto_create makes it.
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
@@ -58,8 +58,8 @@ fn automatic_sequences_without_room_in_memory() {
 }
 
 /// A session that uses many sequences one after the other, for the first time since the server's
-/// start, waits for a few of them. The worker reads ahead. What nobody has used is returned at the
-/// stop like all else.
+/// start, waits for a few of them. The worker reads ahead. A block that nobody has used is returned
+/// at the stop like all else.
 #[test]
 fn sequences_that_follow_are_read_ahead() {
     let cluster = Cluster::with_hilo();

@@ -1,4 +1,5 @@
-//! What hilo's functions return to a row comes to that row only: the planner keeps nothing of it for later rows.
+//! A value that hilo's functions return to a row comes to that row only: the planner keeps nothing
+//! of it for later rows.
 
 use hilo_tests::{Client, ClientExt, Cluster};
 

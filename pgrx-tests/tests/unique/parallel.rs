@@ -164,7 +164,8 @@ fn what_is_stored_from_a_parallel_query_has_each_number_once_and_in_order() {
     cluster.finish();
 }
 
-/// What a transaction has defined serves its parallel queries too, and a rollback undoes it.
+/// A sequence that a transaction has defined serves its parallel queries too, and a rollback undoes
+/// it.
 #[test]
 fn the_transactions_own_definitions_serve_its_parallel_queries() {
     let cluster = cluster();

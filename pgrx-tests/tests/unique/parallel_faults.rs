@@ -1,4 +1,5 @@
-//! What goes wrong in a parallel query that draws: calls in a worker, waits of the leader, a worker that is killed.
+//! The faults in a parallel query that draws: calls in a worker, waits of the leader, a worker that
+//! is killed.
 
 use std::collections::HashSet;
 

@@ -34,7 +34,7 @@ fn databases_come_and_go(used: impl Fn(&Cluster, Client), drop: &str) {
     cluster.finish();
 }
 
-/// Of which a sequence was altered, and nobody drew.
+/// A session of which a sequence was altered, and nobody drew.
 #[test]
 fn databases_with_altered_sequences_come_and_go() {
     databases_come_and_go(

@@ -29,13 +29,13 @@ fn stat(client: &mut Client, column: &str) -> i64 {
     client.one(&format!("SELECT {column}::bigint FROM hilo_stat_sequences WHERE name = 's'"))
 }
 
-/// How many transactions of the cluster have written something so far. Those that only draw do not:
-/// their reservation is a transaction of the worker's.
+/// How many transactions of the cluster have written something so far. Sessions that only draw do
+/// not: their reservation is a transaction of the worker's.
 fn written(client: &mut Client) -> i64 {
     client.one("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
 }
 
-/// What it took to serve one value to each session.
+/// The work that it took to serve one value to each session.
 #[derive(Debug)]
 struct Taken {
     reservations: i64,

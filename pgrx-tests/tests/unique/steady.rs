@@ -23,7 +23,7 @@ fn steady_time() -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// What hilo counts of one sequence.
+/// The counts of hilo of one sequence.
 #[derive(Clone, Copy)]
 struct Counts {
     served: i64,
@@ -39,7 +39,7 @@ fn counts(client: &mut Client, name: &str) -> Counts {
     Counts { served: row.get(0), reserved: row.get(1), waits: row.get(2), errors: row.get(3) }
 }
 
-/// What was seen of one sequence at full speed.
+/// The observations of one sequence at full speed.
 struct Run {
     time: Duration,
     served: i64,

@@ -59,7 +59,8 @@ fn every_default_is_as_fast_as_core_s() {
     cluster.finish();
 }
 
-/// What is volatile besides the number keeps COPY at one row at a time, as in core: such a default may read the table.
+/// A volatile default besides the number keeps COPY at one row at a time, as in core: such a
+/// default may read the table.
 #[test]
 fn other_volatile_functions_see_each_row_before_the_next() {
     let cluster = cluster();

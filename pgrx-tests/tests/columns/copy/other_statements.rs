@@ -1,5 +1,5 @@
 //! No other statement than COPY FROM gets what its defaults get: not before it, within it, after it, or after one that
-//! failed. What draws elsewhere calls the volatile functions, once for each row.
+//! failed. A statement that draws elsewhere calls the volatile functions, once for each row.
 
 use super::*;
 

@@ -60,8 +60,8 @@ fn a_column_that_is_given_draws_nothing() {
     cluster.finish();
 }
 
-/// Rows that COPY leaves out have drawn, as with core's sequences: by WHERE, and by ON_ERROR. What WHERE draws
-/// itself, it draws for each row.
+/// Rows that COPY leaves out have drawn, as with core's sequences: by WHERE, and by ON_ERROR. A
+/// number that WHERE draws itself, it draws for each row.
 #[test]
 fn rows_that_are_left_out() {
     let cluster = cluster();

@@ -18,8 +18,8 @@ fn load(client: &mut Client, next: &str, trigger: &str, work: &str) -> Vec<Strin
     rows
 }
 
-/// What the triggers make of the rows with hilo's default is what they make of them with core's. What they draw
-/// themselves does not come from the twin.
+/// The triggers make the same of the rows with hilo's default as with core's. A value that they
+/// draw themselves does not come from the twin.
 #[test]
 fn triggers_do_what_they_do_with_core_s_sequences() {
     let cluster = cluster();

@@ -1,5 +1,5 @@
-//! What reads columns runs nothing of their tables' owners, and leaves nothing in the session that
-//! calls it.
+//! A function that reads columns runs nothing of their tables' owners, and leaves nothing in the
+//! session that calls it.
 //!
 //! Each trap is a place where an owner can put code that core runs while it plans or executes a
 //! query, or evaluates a value. Whatever runs in the session of another role says so, and plants an
@@ -7,7 +7,7 @@
 
 use hilo_tests::{Client, ClientExt, Cluster};
 
-/// What mallory owns, with a trap in each; where a superuser's query would run it.
+/// The objects that mallory owns, with a trap in each; where a superuser's query would run it.
 const TRAPS: [(&str, &str); 12] = [
     (
         "indexed",
@@ -77,7 +77,7 @@ const PLANTS: [&str; 17] = [
     "SELECT setseed(0.5)",
 ];
 
-/// What a session can be left with, one row.
+/// The state that a session can be left with, one row.
 const LEFT: &str = "SELECT concat_ws(' ',
     (SELECT count(*) FROM pg_class WHERE relnamespace = pg_my_temp_schema() OR relname = 'planted'),
     (SELECT count(*) FROM pg_type WHERE typnamespace = pg_my_temp_schema()),

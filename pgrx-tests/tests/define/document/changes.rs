@@ -1,4 +1,4 @@
-//! What differs is changed, and nothing else.
+//! Each difference is changed, and nothing else.
 
 use hilo_tests::{ClientExt, Cluster};
 use serde_json::json;
@@ -229,7 +229,8 @@ fn it_is_part_of_the_transaction() {
     cluster.finish();
 }
 
-/// What hilo_alter refuses for one sequence, such as bounds that exclude what was served, changes none.
+/// A change that hilo_alter refuses for one sequence, such as bounds that exclude what was served,
+/// changes none.
 #[test]
 fn one_refusal_leaves_all_as_they_were() {
     let cluster = Cluster::with_hilo();

@@ -50,7 +50,7 @@ fn a_document_is_no_oracle() {
         low.run("SELECT hilo_create_missing()");
         admin.run("COMMIT");
     }
-    // What it may change it may see, and then the table is locked.
+    // It may see the sequences that it may change, and then the table is locked.
     low.run("CREATE TABLE hers (id bigint)");
     low.run("BEGIN");
     let hers = document(json!([{"name": "own", "owned_by": "hers.id"}]));

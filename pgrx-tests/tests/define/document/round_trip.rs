@@ -1,4 +1,4 @@
-//! What is exported and applied again is the same.
+//! A document that is exported and applied again is the same.
 
 use std::fs;
 
@@ -54,7 +54,8 @@ fn an_export_makes_the_same_sequences_elsewhere() {
     cluster.finish();
 }
 
-/// What is at its default is left out, so a plain sequence is its name, its owner and its privileges.
+/// An option at its default is left out, so a plain sequence is its name, its owner and its
+/// privileges.
 #[test]
 fn an_export_says_no_more_than_it_must() {
     let cluster = Cluster::with_hilo();

@@ -1,6 +1,6 @@
 //! From PostgreSQL 17 on, hilo needs no restart of the server. Its memory comes with the first
-//! call, or with the sessions that load the library when they begin. What only a library in all
-//! sessions can do is refused until it is.
+//! call, or with the sessions that load the library when they begin. Functions that need the
+//! library in all sessions are refused until it is there.
 
 mod memory;
 mod versions;
@@ -20,7 +20,7 @@ fn unprepared() -> Option<Cluster> {
 fn unprepared_with(builder: Builder) -> Option<Cluster> {
     let cluster = builder.preload(false).start();
     if cluster.version() < 17 {
-        // What such a server says is in `bad_input.rs` and `messages.rs`.
+        // `bad_input.rs` and `messages.rs` have what such a server answers.
         cluster.finish();
         return None;
     }
@@ -134,8 +134,8 @@ fn nothing_comes_twice_after_a_crash() {
     sources.iter().for_each(Source::assert_kept);
 }
 
-/// A session that has not loaded the library may drop what hilo uses: the extension, a role, a database. What comes after
-/// that has nothing to do with what was in memory.
+/// A session that has not loaded the library may drop what hilo uses: the extension, a role, a
+/// database. A worker that comes after that has nothing to do with what was in memory.
 #[test]
 fn drops_by_sessions_that_know_nothing_of_hilo() {
     let Some(cluster) = unprepared() else { return };
@@ -172,8 +172,8 @@ fn drops_by_sessions_that_know_nothing_of_hilo() {
     cluster.finish();
 }
 
-/// The same with a restored extension, whose sequences have the ids that those in memory have. What memory has of the
-/// former ones is neither served nor written to these.
+/// The same with a restored extension, whose sequences have the ids that those in memory have.
+/// Ranges that memory has of the former ones are neither served nor written to these.
 #[test]
 fn a_restore_after_a_drop_by_a_session_that_knows_nothing_of_hilo() {
     let Some(cluster) = unprepared() else { return };

@@ -1,5 +1,5 @@
-//! The files of another version come while the server runs. What has the older library goes on, and nothing begins with the
-//! newer one before the restart.
+//! The files of another version come while the server runs. A session with the older library goes
+//! on, and nothing begins with the newer one before the restart.
 
 use hilo_tests::extension::install_library;
 use hilo_tests::{Client, ClientExt, LONG, wait_until};
@@ -7,8 +7,8 @@ use hilo_tests::{Client, ClientExt, LONG, wait_until};
 use super::{DROPS, unprepared, with_dependent_columns};
 
 /// After the files of another version were installed, new sessions load its library, which may have another idea of the
-/// memory. It is refused until the server restarts, and those who have the older library continue. What has nothing to do
-/// with hilo's sequences goes on in every session.
+/// memory. It is refused until the server restarts, and those who have the older library continue.
+/// Work that has nothing to do with hilo's sequences goes on in every session.
 #[test]
 fn another_version_waits_for_a_restart() {
     let Some(cluster) = with_dependent_columns() else { return };

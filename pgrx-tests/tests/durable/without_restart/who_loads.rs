@@ -53,7 +53,7 @@ fn a_column_depends_on_hilo_only_if_all_sessions_load_it() {
     cluster.finish();
 }
 
-/// What hilo_check says of the setting, in this session: severity and finding.
+/// The words of hilo_check of the setting, in this session: severity and finding.
 fn judged(client: &mut Client) -> String {
     client.one(
         "SELECT coalesce(string_agg(severity || ': ' || what || ' | ' || what_to_do, ', '), 'fine') FROM hilo_check()
@@ -84,7 +84,7 @@ fn a_setting_that_leaves_hilo_out() {
     let mut admin = cluster.connect("postgres");
     assert_eq!(judged(&mut admin), "fine");
     admin.run(allowed);
-    // What is set, and for whom that leaves hilo out.
+    // A setting, and for whom it leaves hilo out.
     for (set, whose) in [
         ("ROLE app SET session_preload_libraries = plpgsql", Some("ROLE app")),
         ("ROLE app IN DATABASE postgres SET session_preload_libraries = 'hilo'", None),
@@ -136,8 +136,8 @@ fn a_setting_that_leaves_hilo_out() {
     cluster.finish();
 }
 
-/// Columns that depend on hilo while somebody does not load it: hilo_check says how bad that is. What such a session has
-/// left behind, it finds too.
+/// Columns that depend on hilo while somebody does not load it: hilo_check says how bad that is. It
+/// also finds objects that such a session has left behind.
 #[test]
 fn columns_that_depend_on_hilo_while_somebody_does_not_load_it() {
     let Some(cluster) = with_dependent_columns() else { return };

@@ -1,4 +1,4 @@
-//! What a program may do with a client beside drawing from it.
+//! The things that a program may do with a client beside drawing from it.
 
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use super::{config, draw, lost, open_leases, poll_once, runtime, served, wait_un
 fn ranges_have_exactly_what_was_asked_for() {
     let (cluster, mut connection, runtime, client) =
         served("SELECT hilo_create('s', increment => -10)");
-    // What comes back is leased in pieces.
+    // A range that comes back is leased in pieces.
     connection.run("SELECT hilo_lease_return((hilo_lease('s', 70)).lease)");
     wait_until_filed(&mut connection);
     let s = client.sequence("s");

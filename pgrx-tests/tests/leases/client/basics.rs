@@ -1,4 +1,4 @@
-//! What a client gives, and what it leaves behind.
+//! The values that a client gives, and those it leaves behind.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! What callers notice of each other: nobody is forgotten, no value vanishes between two of them, and whoever watches may
-//! look.
+//! The things that callers notice of each other: nobody is forgotten, no value vanishes between two
+//! of them, and whoever watches may look.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -15,7 +15,7 @@ use super::{
     builder, lost, must_end, one_thread, open_leases, poll_once, runtime, wait_until_filed,
 };
 
-/// What has come for a caller who gives up wakes one who waits.
+/// A value that has come for a caller who gives up wakes one who waits.
 #[test]
 fn a_range_that_is_given_up_is_for_those_who_wait() {
     let cluster = Cluster::with_hilo();

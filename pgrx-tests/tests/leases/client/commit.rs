@@ -1,5 +1,5 @@
-//! A lease counts from its commit: nothing is served before the server has said that it is committed. What nobody knows of
-//! is asked for again, by its name.
+//! A lease counts from its commit: nothing is served before the server has said that it is
+//! committed. A lease that nobody knows of is asked for again, by its name.
 
 use hilo_client::{Client, Error, Sequence};
 use hilo_tests::{Client as Connection, ClientExt, Cluster, LONG, wait_until};

@@ -17,7 +17,8 @@ fn cargo(arguments: &[&str], database: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-/// What README.md and docs/clients-rust.md print is a part of an example, which runs as printed.
+/// The code that README.md and docs/clients-rust.md print is a part of an example, which runs as
+/// printed.
 #[test]
 fn the_example_is_what_the_documents_print() {
     let program = fs::read_to_string(Path::new(ROOT).join("client/examples/quickstart.rs"));

@@ -99,7 +99,8 @@ fn wait_until_filed(connection: &mut Connection) {
     wait_until("the worker has filed the leases", LONG, || connection.one::<i64>(due) == 0);
 }
 
-/// What is missing of a sequence of which exactly `seen` was seen, and will not be served: each range with its reason.
+/// The values missing of a sequence of which exactly `seen` was seen, and will not be served: each
+/// range with its reason.
 #[track_caller]
 fn lost(connection: &mut Connection, name: &str, seen: &[i64]) -> Vec<(i64, i64, String)> {
     hilo_tests::assert_unique(name, seen);

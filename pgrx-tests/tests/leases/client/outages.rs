@@ -1,4 +1,5 @@
-//! What happens to the callers of a client while the server is away, and to their numbers if either is killed.
+//! The fate of a client's callers while the server is away, and of their numbers if either is
+//! killed.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -13,7 +14,8 @@ use super::{builder, draw, lost, open_leases, runtime, wait_until_filed};
 /// Tells the other process of a test where the server is.
 const SOCKET: &str = "HILO_CLIENT_TEST_SOCKET";
 
-/// What is in memory is served without the server; then callers wait, and get values when it is back.
+/// A value in memory is served without the server; then callers wait, and get values when it is
+/// back.
 #[test]
 fn an_outage_is_lived_through_and_waited_for() {
     let cluster = Cluster::with_hilo();
@@ -155,7 +157,7 @@ fn a_client_that_is_killed_leaves_leases_with_its_name() {
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("s", 200));
-    // Of what was revoked it may have served all, if it died while it waited for its next lease.
+    // It may have served all that was revoked, if it died while it waited for its next lease.
     let lost = lost(&mut connection, "s", &seen);
     assert!(lost.iter().all(|(.., reason)| reason == "revoked"), "{lost:?}");
     let revoked = "SELECT count(*) FROM hilo_gaps WHERE reason = 'revoked'";

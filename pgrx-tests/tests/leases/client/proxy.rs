@@ -11,7 +11,7 @@ use std::thread;
 use hilo_tests::Cluster;
 use tokio_postgres::Config;
 
-/// What happens to the next statement that takes or ends leases. Others pass.
+/// The fate that comes to the next statement that takes or ends leases. Others pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     None,
@@ -77,7 +77,7 @@ impl Proxy {
         self.state.changed.notify_all();
     }
 
-    /// What is to happen still.
+    /// The faults still to come.
     pub fn fault(&self) -> Fault {
         self.state.fault()
     }

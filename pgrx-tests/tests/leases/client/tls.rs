@@ -34,7 +34,7 @@ fn example(database: &str, authority: &Path, kind: &str) -> Output {
 
 #[test]
 fn a_client_with_tls_draws_only_from_whom_it_trusts() {
-    // What the build of its example needs.
+    // The settings that the build of its example needs.
     let Some(_) = Example::find("rust") else { return };
     // An address of its own, since other servers listen too.
     let [a, b] = [fastrand::u8(1..255), fastrand::u8(1..255)];

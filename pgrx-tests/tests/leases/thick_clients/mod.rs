@@ -30,7 +30,7 @@ impl Drawer {
         Drawer { child: child.expect("the program starts"), printed }
     }
 
-    /// What it has printed so far, without a line that is not complete.
+    /// The lines that it has printed so far, without a line that is not complete.
     fn values(&self) -> Vec<i64> {
         let text = fs::read_to_string(&self.printed).expect("cannot read what it printed");
         let complete = text.rfind('\n').map_or("", |end| &text[..end]);
@@ -82,8 +82,8 @@ impl Drop for Drawer {
     }
 }
 
-/// The programs that can run here, each twice. Those in another language belong here too: any command that does what
-/// [`Drawer`] says.
+/// The programs that can run here, each twice. Clients in another language belong here too: any
+/// command that does what [`Drawer`] says.
 fn programs(cluster: &Cluster) -> Vec<Command> {
     let mut programs = Vec::new();
     for _ in 0..2 {

@@ -1,4 +1,4 @@
-//! What docs/clients-protocol.md says of the server's statements.
+//! The server's statements, as docs/clients-protocol.md describes them.
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
@@ -40,8 +40,8 @@ fn a_sequence_that_begins_again_serves_leased_values_too() {
     cluster.finish();
 }
 
-/// A restored database knows nothing of what was leased after the dump. What was leased before it can be renewed and ended there,
-/// and nothing of it comes back.
+/// A restored database knows nothing of what was leased after the dump. A range that was leased
+/// before it can be renewed and ended there, and nothing of it comes back.
 #[test]
 fn a_restored_database_leases_later_leases_again() {
     let cluster = Cluster::with_hilo();

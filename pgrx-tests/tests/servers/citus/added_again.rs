@@ -197,8 +197,8 @@ fn an_id_that_was_set_by_hand() {
     cluster.finish();
 }
 
-/// Promise 1: what tells the node takes effect at its commit. What a transaction drew before would be served again after
-/// its rollback.
+/// Promise 1: what tells the node takes effect at its commit. A value that a transaction drew
+/// before would be served again after its rollback.
 #[test]
 fn it_is_told_in_a_transaction() {
     let (cluster, mut client) = server(&FOLLOWS);

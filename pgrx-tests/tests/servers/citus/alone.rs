@@ -1,5 +1,6 @@
 //! One node of several neither begins, restarts nor moves a sequence by itself: the others would serve the same numbers.
-//! What errors and `hilo_check` advise instead is followed here to the letter, and leads to no number twice.
+//! The advice that errors and `hilo_check` give instead is followed here to the letter, and leads
+//! to no number twice.
 
 use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 

@@ -13,7 +13,7 @@ fn three() -> Nodes {
     nodes
 }
 
-/// What `hilo_create_on_all_nodes` does: the coordinator first, then the workers.
+/// The work of `hilo_create_on_all_nodes`: the coordinator first, then the workers.
 fn create(client: &mut Client, arguments: &str) -> Vec<String> {
     let all = "SELECT action FROM hilo_create_on_all_nodes";
     client.all(&format!("{all}({arguments}) ORDER BY node <> 'coordinator', action"))
@@ -147,7 +147,8 @@ fn a_copy_of_a_worker_and_one_that_returns() {
     super::finish(nodes);
 }
 
-/// What cannot be done on every node is an error that names the node. Nothing is made before all have answered.
+/// A step that cannot be done on every node is an error that names the node. Nothing is made before
+/// all have answered.
 #[test]
 fn a_node_that_cannot() {
     let mut nodes: Vec<_> = (0..3).map(|_| server(&[])).collect();

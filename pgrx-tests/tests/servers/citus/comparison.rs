@@ -16,7 +16,7 @@ fn finish(nodes: Vec<(Cluster, Client)>) {
     nodes.into_iter().for_each(|(cluster, _)| cluster.finish());
 }
 
-/// What differs between two nodes is found on both; what may be served twice is an error.
+/// A difference between two nodes is found on both; what may be served twice is an error.
 #[test]
 fn differences() {
     let mut nodes = three();

@@ -54,7 +54,8 @@ fn on_all_nodes_and_on_a_later_one() {
     finish(nodes);
 }
 
-/// What cannot be done on every node is an error that names the node. Nothing is created before all have answered.
+/// A step that cannot be done on every node is an error that names the node. Nothing is created
+/// before all have answered.
 #[test]
 fn a_node_that_cannot() {
     let mut nodes = three();

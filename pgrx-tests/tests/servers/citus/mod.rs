@@ -95,7 +95,7 @@ fn server(settings: &[(&str, &str)]) -> (Cluster, Client) {
     (cluster, client)
 }
 
-/// What `citus_add_node` leaves on a node: its group, and who else there is.
+/// The rows that `citus_add_node` leaves on a node: its group, and who else there is.
 fn join(client: &mut Client, group: i32, nodes: &[(i32, &Cluster)]) {
     client.run("BEGIN; DELETE FROM pg_catalog.pg_dist_node");
     for (other, cluster) in nodes {
@@ -149,7 +149,7 @@ fn drawn(each: usize) -> (Nodes, Vec<i64>) {
     (nodes, seen)
 }
 
-/// What `hilo_create_on_all_nodes` does, in the order of the words.
+/// The work of `hilo_create_on_all_nodes`, in the order of the words.
 fn create(client: &mut Client) -> Vec<String> {
     let sql = "SELECT action FROM hilo_create_on_all_nodes('s')";
     let mut actions = client.all(sql);

@@ -196,7 +196,7 @@ fn no_mapper_finds_a_counter_fresh_after_hilo() {
     cluster.finish();
 }
 
-/// What cannot be shared is refused when it is attached, and nothing has changed.
+/// A counter that cannot be shared is refused when it is attached, and nothing has changed.
 #[test]
 fn a_counter_that_cannot_be_shared_is_refused() {
     let cluster = Cluster::with_hilo();
@@ -290,7 +290,7 @@ fn an_ordinary_role_attaches_its_counters_and_detaches_them() {
     client.refusal("SELECT hilo_detach('pooled')").is("22023").helps();
     let beyond: i64 = client.one("SELECT hilo_detach('pooled', nextval('blocks') + 20)");
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('pooled')"), beyond);
-    // What only looks like a source that hilo has written is another one.
+    // A source that only looks as if hilo had written it is another one.
     client.run("SELECT hilo_create('own', source => '/* core of 1 */ SELECT nextval(''public.blocks''), 1')");
     client.refusal("SELECT hilo_detach('own')").is("22023");
     cluster.finish();
@@ -317,8 +317,8 @@ fn a_counter_that_has_changed_is_refused_at_the_source() {
     cluster.finish();
 }
 
-/// What a counter that was set back gives is not served, and the sequence asks on until that has
-/// passed what it has given before.
+/// A value that a counter gives after it was set back is not served. The sequence continues to ask
+/// until the counter has passed what it has given before.
 #[test]
 fn a_counter_that_was_set_back_repeats_nothing() {
     for before in ["SELECT 1", "SELECT hilo_create('s', start_value => 50000000)"] {

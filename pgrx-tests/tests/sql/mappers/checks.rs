@@ -1,4 +1,4 @@
-//! What hilo_check says of sequences with a source, and of their counters.
+//! The findings of hilo_check of sequences with a source, and of their counters.
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 

@@ -1,4 +1,5 @@
-//! What each Hi/Lo mapper sends to the server, and which values it then takes for its own.
+//! The statements that each Hi/Lo mapper sends to the server, and which values it then takes for
+//! its own.
 
 use std::ops::Range;
 

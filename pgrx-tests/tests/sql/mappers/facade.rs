@@ -175,7 +175,7 @@ fn a_row_is_read_once_and_then_written() {
     client.run("SAVEPOINT s");
     client.refusal(&write(60, 59)).is("22023").says("different blocks").helps();
     client.run("ROLLBACK TO s; COMMIT");
-    // What a session has set itself is worth nothing in another transaction.
+    // A setting that a session has made itself is worth nothing in another transaction.
     client.run(r#"SET hilo_facade.drawn = '{"transaction": "3", "hibernate-table orders": 19}'"#);
     assert_eq!(client.one::<i64>(read), 79);
     client.refusal("INSERT INTO hibernate_sequences VALUES ('bills', 1)").is("55000").helps();

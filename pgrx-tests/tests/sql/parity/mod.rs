@@ -35,7 +35,7 @@ impl Relation {
     }
 }
 
-/// What to do, in the language of [`script`], and what is to be seen.
+/// The steps, in the language of [`script`], and what is to be seen.
 pub struct Side {
     script: &'static str,
     outcome: &'static str,

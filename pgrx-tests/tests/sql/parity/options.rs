@@ -1,4 +1,4 @@
-//! What a sequence may be created with.
+//! The options that a sequence may be created with.
 
 use super::{Case, better, different, same};
 

@@ -1,5 +1,5 @@
 //! The language that cases are written in. A line is sent to the server as it is, in a connection of the
-//! script's own, and must succeed. What stands before it may say otherwise:
+//! script's own, and must succeed. A mark before it may say otherwise:
 //!
 //! * `> ` its rows, or the SQLSTATE of its error, are part of the outcome
 //! * `? ` only whether it succeeds is: `ok`, or the SQLSTATE
@@ -35,7 +35,7 @@ impl Stage {
     pub fn set() -> Stage {
         let cluster = Cluster::builder()
             .config("max_prepared_transactions", "4")
-            // What a crash loses is then the same each time.
+            // The number that a crash loses is then the same each time.
             .config("wal_writer_delay", "10s")
             .config("autovacuum", "off")
             .start_with_hilo();

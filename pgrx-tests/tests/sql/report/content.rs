@@ -1,4 +1,4 @@
-//! What stands in the page.
+//! The text of the page.
 
 use hilo_tests::{ClientExt, Cluster};
 
@@ -125,7 +125,8 @@ fn tables_have_an_end() {
     cluster.finish();
 }
 
-/// What needs attention comes first: errors and warnings of hilo_check, then what is used most, then by rate.
+/// Everything that needs attention comes first: errors and warnings of hilo_check, then what is
+/// used most, then by rate.
 #[test]
 fn what_needs_attention_comes_first() {
     let cluster = Cluster::with_hilo();
@@ -182,7 +183,7 @@ fn everything_foreign_is_escaped() {
     for foreign in ["<script>db & co", "<script>role", "<b>"] {
         assert!(text.contains(foreign), "{foreign}: {text}");
     }
-    // What the page's own source says, and no tag else.
+    // The text of the page's own source, and no tag else.
     let tags = html.split('<').skip(1).map(|tag| {
         tag.trim_start_matches('/').split(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or("")
     });

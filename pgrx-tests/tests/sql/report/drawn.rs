@@ -1,4 +1,4 @@
-//! What a browser makes of the page: what is drawn, for whom, and that nothing runs.
+//! The page in a browser: what is drawn, for whom, and that nothing runs.
 
 use std::collections::HashSet;
 use std::fs;

@@ -52,7 +52,8 @@ fn busy_shop(program: &Path) -> Vec<u8> {
     }
     client.run("CREATE TABLE tenant_orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('tenants/42/orders'))");
     client.run("INSERT INTO bills SELECT FROM generate_series(1, 1200)");
-    // What a crash, an alteration and holders that did not come back have left, over some weeks.
+    // The gaps that a crash, an alteration and holders that did not come back have left, over some
+    // weeks.
     client.run(
         "INSERT INTO _hilo.gap SELECT id, 0, n, n + size - 1, size, reason, now() - days * interval '1 day'
            FROM (VALUES ('orders', 500, 'crash', 26), ('events', 2100, 'crash', 26), ('parcels', 320, 'expired', 21),

@@ -138,7 +138,7 @@ fn encodings() {
     cluster.finish();
 }
 
-/// What a user has planted in the search_path is not called.
+/// A function that a user has planted in the search_path is not called.
 #[test]
 fn nothing_planted_is_called() {
     let cluster = Cluster::with_hilo();

@@ -1,4 +1,4 @@
-//! What the model knows of the extension's functions: each is played, or neither serves, moves,
+//! The model's knowledge of the extension's functions: each is played, or neither serves, moves,
 //! lends nor alters numbers.
 
 /// Functions, and what is in the statements that play them. COPY calls the twins.

@@ -1,4 +1,4 @@
-//! What a session may be told to do, and how SQL says it.
+//! The statements that a session may run, and how SQL says it.
 
 /// One of a few sequences, by name.
 pub type Name = u8;
@@ -179,7 +179,7 @@ pub struct Step {
     pub statement: Statement,
 }
 
-/// What came of a statement.
+/// The outcome of a statement.
 #[derive(Debug)]
 pub enum Answer {
     Done,
@@ -189,7 +189,7 @@ pub enum Answer {
     Refused(String),
 }
 
-/// What a statement needs to know of what came before it.
+/// The facts that a statement needs about those before it.
 #[derive(Debug, Default)]
 pub struct Given {
     /// The name of the lease, and the first value that was not used.
@@ -202,7 +202,7 @@ pub struct Given {
 /// Bounds that are far from all that is drawn.
 pub const WIDE: i64 = 1_000_000;
 
-/// What the columns of the table `taken` hold, one value each.
+/// The values that the columns of the table `taken` hold, one value each.
 pub const TAKEN: [i64; 12] = [-2_000, -300, -60, -20, -3, 0, 7, 20, 45, 60, 300, 2_000];
 
 impl Create {

@@ -1,4 +1,4 @@
-//! What statements make of definitions.
+//! The effects of statements on definitions.
 
 use std::collections::HashSet;
 
@@ -73,7 +73,7 @@ impl Model {
             (false, None) => counter.next,
         };
         if increment.signum() != sequence.increment.signum() {
-            // What the other way serves is spent for this one, if that is rolled back.
+            // A number that the other way serves is spent for this one, if that is rolled back.
             self.lines[sequence.line].first = None;
             altered.line = self.line(0, increment);
             self.lines[altered.line].first = None;
@@ -132,7 +132,7 @@ impl Model {
         {
             return refused(answer, &["22023"]);
         }
-        // What is reserved or held somewhere is not known here.
+        // A range that is reserved or held somewhere is not known here.
         let lost = HELD + line.lost;
         let sure = !line.laps
             && !moved
@@ -292,7 +292,8 @@ impl Model {
             Gapless { yes, .. } => altered.gapless = yes,
             _ => unreachable!("{statement:?} renumbers nothing"),
         }
-        // What others hold, or have drawn since, may be beyond bounds that are not committed.
+        // Values that others hold, or have drawn since, may be beyond bounds that are not
+        // committed.
         if self.bounds(who, &sequence) != self.committed_bounds(&sequence)
             && is_refused(answer, &["22023"])
         {
@@ -384,7 +385,7 @@ impl Model {
         Ok(())
     }
 
-    /// What leaves each number its place.
+    /// A change that leaves each number its place.
     fn redefined(
         &mut self,
         who: usize,

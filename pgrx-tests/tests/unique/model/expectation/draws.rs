@@ -1,4 +1,4 @@
-//! What draws may return.
+//! The values that draws may return.
 
 use super::{
     Counter, HELD, Model, Sequence, Verdict, Wait, beyond, is_refused, later, must, refused,
@@ -101,7 +101,7 @@ impl Model {
         }
     }
 
-    /// Of a gapless sequence: exactly the next ones.
+    /// A gapless sequence serves exactly the next ones.
     fn counted(
         &mut self,
         who: usize,

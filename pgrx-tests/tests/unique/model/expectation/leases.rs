@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::{Changes, Model, Sequence, Verdict, Wait, is_refused, must, refused};
 use crate::model::statement::{Answer, Given, Statement};
 
-/// What has become of a lease.
+/// The state of a lease.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Fate {
     /// Only the transaction that takes it knows of it, or nobody.
@@ -66,7 +66,7 @@ impl Model {
         self.leases_wait(others, self.concerned(who, statement).iter())
     }
 
-    /// What a transaction does to leases is noted for its commit, and locks none of them. But a
+    /// A transaction's change to leases is noted for its commit, and locks none of them. But a
     /// lease ends with its sequence, or is passed with it.
     fn leases_wait<'a>(
         &self,

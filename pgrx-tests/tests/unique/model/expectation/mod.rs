@@ -1,7 +1,7 @@
-//! What may come. A *line* is a numbering of a sequence. None of its values may come twice, and
-//! each session sees them in order, whatever is committed or rolled back. A definition is seen by
-//! others when it is committed. A session that touches one that another session has not yet
-//! committed must wait, here without success.
+//! The values that may come. A *line* is a numbering of a sequence. None of its values may come
+//! twice, and each session sees them in order, whatever is committed or rolled back. A definition
+//! is seen by others when it is committed. A session that touches one that another session has not
+//! yet committed must wait, here without success.
 //!
 //! Who alters what leaves each number its place draws from the pool meanwhile, as everybody does:
 //! within the old bounds and the new ones. Who changes the increment, or a lap, or moves the
@@ -63,7 +63,7 @@ struct Line {
     furthest: Option<i64>,
     /// Nothing up to here may come any more.
     floor: Option<i64>,
-    /// What was last served in order, since the sequence is ordered.
+    /// The value last served in order, since the sequence is ordered.
     order: Option<i64>,
     /// Whether it may come round.
     laps: bool,
@@ -73,19 +73,19 @@ struct Line {
     lost: i64,
 }
 
-/// What a transaction has changed: the names, and the sequences that it has locked.
+/// The changes of a transaction: the names, and the sequences that it has locked.
 #[derive(Clone, Debug, Default)]
 struct Changes {
     names: BTreeMap<Name, Option<Sequence>>,
     /// Whose definition no other session can change.
     locked: BTreeSet<u32>,
-    /// Of which no other session can be served anything.
+    /// Sequences of which no other session can be served anything.
     closed: BTreeSet<u32>,
     /// Which it may have locked or closed.
     touched: BTreeSet<u32>,
-    /// Of which this transaction draws nothing: it continues the numbers of everybody.
+    /// Sequences of which this transaction draws nothing: it continues the numbers of everybody.
     barred: BTreeSet<u32>,
-    /// Of which it may be unable to draw.
+    /// Sequences of which it may be unable to draw.
     perhaps_barred: BTreeSet<u32>,
     /// The lines that it has begun itself.
     own: BTreeSet<usize>,
@@ -93,7 +93,7 @@ struct Changes {
     counters: BTreeMap<usize, Counter>,
     /// How it has moved lines.
     moves: Vec<Move>,
-    /// What it has done to leases.
+    /// Its changes to leases.
     leases: BTreeMap<usize, Fate>,
     /// The tables `home…` that it may have locked.
     homes: BTreeSet<u8>,
@@ -211,7 +211,7 @@ impl Model {
         }
     }
 
-    /// What the statement needs to know.
+    /// The facts that the statement needs.
     pub fn given(&mut self, who: usize, statement: &Statement) -> Given {
         use Statement::*;
         match statement {
@@ -241,7 +241,7 @@ impl Model {
         own.copied().unwrap_or(self.lines[line].counter)
     }
 
-    /// What other transactions have changed.
+    /// The changes of other transactions.
     fn others(&self, who: usize) -> impl Iterator<Item = &Changes> {
         self.sessions[1 - who].transaction.iter().chain(&self.prepared)
     }
@@ -400,7 +400,7 @@ impl Model {
         Ok(())
     }
 
-    /// What a transaction has defined, or done with leases, is in its session's memory; but not that
+    /// A transaction's definitions and leases are in its session's memory; but not that
     /// it has dropped or renamed sequences.
     fn preparing(&mut self, who: usize, answer: &Answer) -> Verdict {
         let session = &mut self.sessions[who];
@@ -478,7 +478,7 @@ impl Session {
 }
 
 impl Line {
-    /// What the server held is lost.
+    /// All that the server held is lost.
     fn crash(&mut self) {
         self.first = None;
         self.lost += HELD;

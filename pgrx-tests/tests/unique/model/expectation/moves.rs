@@ -13,7 +13,7 @@ pub struct Move {
     /// Whether there was something to move, so that the transaction cannot draw.
     pub surely: bool,
     increment: i64,
-    /// What was said to come next.
+    /// The value that was said to come next.
     next: Option<i64>,
 }
 
@@ -58,7 +58,7 @@ impl Model {
         });
         let Answer::Values(values) = answer else { return Err(format!("{answer:?}")) };
         let next = values.first().copied();
-        // What a column holds beyond the last bound is in nobody's way.
+        // A value that a column holds beyond the last bound is in nobody's way.
         let is_in_the_way = whole || !beyond(value, sequence.end(), increment);
         if sequence.gapless && self.counter(who, line).next.is_some() {
             return self.count_on(who, &sequence, (value, is_in_the_way), next);
