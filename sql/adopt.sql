@@ -1,22 +1,5 @@
 -- Adopting many columns at once: SQL over what hilo_adopt does with one.
 
-CREATE FUNCTION hilo.core_feeds() RETURNS TABLE (relation oid, number smallint, sequence oid)
-    LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
-BEGIN ATOMIC
-    SELECT f.adrelid, f.adnum, d.refobjid
-      FROM pg_catalog.pg_depend d
-      JOIN pg_catalog.pg_attrdef f ON f.oid = d.objid
-      JOIN pg_catalog.pg_class c ON c.oid = d.refobjid AND c.relkind = 'S'
-     WHERE d.classid = 2604::oid AND d.refclassid = 1259::oid
-     UNION
-    SELECT d.refobjid, d.refobjsubid::smallint, d.objid
-      FROM pg_catalog.pg_depend d
-      JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.relkind = 'S'
-     WHERE d.classid = 1259::oid AND d.refclassid = 1259::oid AND d.deptype = 'i';
-END;
-COMMENT ON FUNCTION hilo.core_feeds() IS
-    'Returns the columns that a sequence of Postgres feeds, as their default or as that of an identity column';
-
 CREATE FUNCTION hilo.has_word(source text, word text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN pg_catalog.strpos(pg_catalog.lower(source), pg_catalog.lower(word)) > 0

@@ -1419,6 +1419,23 @@ COMMENT ON FUNCTION hilo_attach(hilo_sequence, regclass, text, text) IS
     'missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above '
     '1, is not permanent or has no row for the entity, or the size of the blocks is not known.';
 
+CREATE FUNCTION hilo.core_feeds() RETURNS TABLE (relation oid, number smallint, sequence oid)
+    LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
+BEGIN ATOMIC
+    SELECT f.adrelid, f.adnum, d.refobjid
+      FROM pg_catalog.pg_depend d
+      JOIN pg_catalog.pg_attrdef f ON f.oid = d.objid
+      JOIN pg_catalog.pg_class c ON c.oid = d.refobjid AND c.relkind = 'S'
+     WHERE d.classid = 2604::oid AND d.refclassid = 1259::oid
+     UNION
+    SELECT d.refobjid, d.refobjsubid::smallint, d.objid
+      FROM pg_catalog.pg_depend d
+      JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.relkind = 'S'
+     WHERE d.classid = 1259::oid AND d.refclassid = 1259::oid AND d.deptype = 'i';
+END;
+COMMENT ON FUNCTION hilo.core_feeds() IS
+    'Returns the columns that a sequence of Postgres feeds, as their default or as that of an identity column';
+
 -- A sequence that was attached to one of Postgres goes on with the next number of that. Only a query
 -- that hilo_attach has written is believed. It is not run, since it is its owner's.
 CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
@@ -1426,14 +1443,11 @@ CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETUR
 BEGIN ATOMIC
     SELECT hilo.detach($1, COALESCE($2, (
         SELECT CASE WHEN EXISTS (
-                   SELECT FROM pg_catalog.pg_depend d
-                    WHERE d.refclassid = 'pg_catalog.pg_class'::regclass::oid
-                      AND d.refobjid = o.seqrelid
-                      AND d.classid = 'pg_catalog.pg_attrdef'::regclass::oid)
+                   SELECT FROM hilo.core_feeds() f WHERE f.sequence = o.seqrelid)
                THEN hilo.refuse(
                    pg_catalog.format(
-                       'column defaults still draw from the sequence that "%s" is attached to', $1),
-                   'Let them call hilo_nextval, or say where the numbers begin.')::text::bigint
+                       'columns still draw from the sequence that "%s" is attached to', $1),
+                   'Let their defaults call hilo_nextval, or say where the numbers begin.')::text::bigint
                ELSE pg_catalog.nextval(o.seqrelid::regclass) END
           FROM hilo_stat_sources q
          CROSS JOIN pg_catalog.pg_sequence o
@@ -1451,7 +1465,7 @@ COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
     'next one of the sequence of Postgres that it was attached to as client core, from which nobody '
     'may draw any more. What it holds and has not served becomes a gap. Requires ownership of the '
     'sequence. Errors: those of hilo_alter, 22023 if start is null and the source another one, 55000 '
-    'if start is null and column defaults still draw from that sequence, if start is not beyond what '
+    'if start is null and columns still draw from that sequence, if start is not beyond what '
     'the sequence may have served, or if it has no source.';
 
 -- hilo_check: what is wrong is SQL over the views. Functions in C say what only this server's memory, its settings
@@ -2595,23 +2609,6 @@ COMMENT ON TYPE hilo.role IS
     'roles, or - for one that does not exist';
 
 -- Adopting many columns at once: SQL over what hilo_adopt does with one.
-
-CREATE FUNCTION hilo.core_feeds() RETURNS TABLE (relation oid, number smallint, sequence oid)
-    LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
-BEGIN ATOMIC
-    SELECT f.adrelid, f.adnum, d.refobjid
-      FROM pg_catalog.pg_depend d
-      JOIN pg_catalog.pg_attrdef f ON f.oid = d.objid
-      JOIN pg_catalog.pg_class c ON c.oid = d.refobjid AND c.relkind = 'S'
-     WHERE d.classid = 2604::oid AND d.refclassid = 1259::oid
-     UNION
-    SELECT d.refobjid, d.refobjsubid::smallint, d.objid
-      FROM pg_catalog.pg_depend d
-      JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.relkind = 'S'
-     WHERE d.classid = 1259::oid AND d.refclassid = 1259::oid AND d.deptype = 'i';
-END;
-COMMENT ON FUNCTION hilo.core_feeds() IS
-    'Returns the columns that a sequence of Postgres feeds, as their default or as that of an identity column';
 
 CREATE FUNCTION hilo.has_word(source text, word text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
