@@ -128,11 +128,9 @@ impl Owned<'_> {
         if self.sequence.definition.source.is_some() {
             // In a copy of the database, the rows are of what the other one's memory held.
             self.supply()?;
+            return ranges::trim_lent(self, &held.ranges, rows == LentRows::Always);
         }
-        let Owned { sequence, ref mut position, .. } = *self;
-        if sequence.definition.source.is_some() {
-            return ranges::trim_lent(position, &held.ranges, rows == LentRows::Always);
-        }
+        let position = &mut self.position;
         let end = position.next_index;
         let taken_to = held.first_untaken.unwrap_or(end).min(end).max(position.settled_index);
         let lowest = held

@@ -82,6 +82,11 @@ fn forty_tables_move_to_hilo_and_back() {
     let tables = "SELECT count(*) FROM pg_tables WHERE tableowner = 'shop_owner'";
     assert_eq!(owner.one::<i64>(tables), 40);
     let mut before = keys(&mut owner);
+    let recipe = hilo_tests::blocks(&read("operations.md"), "sql")
+        .into_iter()
+        .find(|block| block.starts_with("SELECT format('SELECT * FROM hilo_apply"))
+        .expect("the page has the file");
+    fs::write(cluster.file("sequences.sql"), recipe).expect("cannot write the file");
     let (mut compared, mut dumped) = (0, BTreeSet::new());
     for (language, block) in blocks(&read("tour.md")) {
         match language {

@@ -1,6 +1,6 @@
 //! Databases and the extension are dropped and created; each keeps its own numbers.
 
-use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
+use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until};
 
 fn new_shop(cluster: &Cluster) -> Client {
     cluster.connect("postgres").run("CREATE DATABASE shop");
@@ -112,6 +112,6 @@ fn a_copy_explains_what_the_originals_source_brought() {
     let more = shop.draw("s", 5);
     assert!(more.iter().all(|value| held.contains(value)), "{more:?}: {held:?}");
     seen.extend(more);
-    hilo_tests::assert_unique("shop", &seen);
+    assert_unique("shop", &seen);
     cluster.finish();
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use hilo_tests::example::LAYOUTS;
-use hilo_tests::{Client, ClientExt, Cluster, run};
+use hilo_tests::{Client, ClientExt, Cluster, blocks, run};
 
 const DEFINITIONS: &str = "SELECT s::text FROM (SELECT name, owner, data_type, start_value, increment, min_value, max_value, ordered,
         gapless, key_format, owned_by FROM hilo_sequences ORDER BY name) s
@@ -139,10 +139,10 @@ fn the_grant_is_the_owners_and_to_read() {
 fn the_owner_restores_definitions_and_positions() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/operations.md");
     let page = fs::read_to_string(page).expect("cannot read the page");
-    let block = page
-        .split("```sql\n")
+    let block = blocks(&page, "sql")
+        .into_iter()
         .find(|block| block.starts_with("SELECT format('SELECT * FROM hilo_apply"));
-    let block = block.and_then(|block| block.split("```").next()).expect("the page has the file");
+    let block = block.expect("the page has the file");
     let statements: Vec<&str> = block.split(";\n").filter(|part| !part.is_empty()).collect();
     assert_eq!(statements.len(), 2);
     for schema in LAYOUTS {
