@@ -9,7 +9,7 @@ use postgres::Client;
 
 use crate::client::ClientExt;
 use crate::cluster::Cluster;
-use crate::process::{parent, signal};
+use crate::process::{Frozen, parent, signal};
 use crate::server::run;
 use crate::wait::{LONG, came_true, wait_until};
 
@@ -71,6 +71,14 @@ impl Cluster {
     #[track_caller]
     pub fn kill9_postmaster(&self) {
         self.kill9(self.postmaster_pid());
+    }
+
+    /// Stops all processes of the server until the result is dropped: no connection breaks, and none
+    /// answers.
+    #[track_caller]
+    #[must_use]
+    pub fn freeze(&self) -> Frozen {
+        Frozen::family(self.postmaster_pid())
     }
 
     /// Connects as superuser as soon as the server, which may be down or recovering, allows it.

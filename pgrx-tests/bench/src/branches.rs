@@ -7,9 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-
 use super::Bench;
 use super::calls::nanoseconds;
 use super::contenders::rotated;
@@ -135,19 +132,6 @@ fn commits(centre: &Cluster, branches: &[Branch]) -> (f64, f64) {
     (centre.connect("postgres").one(sql), received.sum())
 }
 
-fn signal_all(cluster: &Cluster, what: Signal) {
-    let pids = std::process::Command::new("pgrep")
-        .args(["-P", &cluster.postmaster_pid().to_string()])
-        .output()
-        .expect("pgrep runs");
-    let pids = String::from_utf8_lossy(&pids.stdout).into_owned();
-    let pids = pids.lines().filter_map(|pid| pid.parse().ok());
-    for pid in pids.chain([cluster.postmaster_pid()]) {
-        // Sessions end by themselves meanwhile.
-        let _ = kill(Pid::from_raw(pid), what);
-    }
-}
-
 /// `branches/steady/…` and `branches/FAULT/…`.
 pub fn measure(bench: &mut Bench) {
     let load = bench.plan.branches;
@@ -225,9 +209,8 @@ fn trouble(fault: &str, load: &Fleet, centre: &mut Cluster, branches: &[Branch])
             centre.start();
         }
         "frozen" => {
-            signal_all(centre, Signal::SIGSTOP);
+            let _frozen = centre.freeze();
             thread::sleep(load.outage);
-            signal_all(centre, Signal::SIGCONT);
         }
         _ => {
             let standby = centre.clone_by_base_backup();

@@ -3,9 +3,6 @@
 use std::thread;
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, assert_unique, wait_until};
-use nix::errno::Errno;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 
 fn centre() -> Cluster {
     let centre = Cluster::builder().config("max_worker_processes", "20").start_with_hilo();
@@ -197,17 +194,7 @@ fn a_frozen_centre_holds_up_its_branches_only_when_they_have_nothing_left() {
     let mut client = branch.connect("postgres");
     client.run("SELECT hilo_create('other')");
     let mut seen = client.draw("orders", 10);
-    let mut pids: Vec<i32> = centre.connect("postgres").all("SELECT pid FROM pg_stat_activity");
-    pids.retain(|pid| std::path::Path::new(&format!("/proc/{pid}")).exists());
-    pids.push(centre.postmaster_pid());
-    let all = |what| {
-        pids.iter().for_each(|pid| {
-            // The session that listed them, or a worker, may have ended since.
-            let sent = kill(Pid::from_raw(*pid), what);
-            assert!(matches!(sent, Ok(()) | Err(Errno::ESRCH)), "cannot signal: {sent:?}");
-        })
-    };
-    all(Signal::SIGSTOP);
+    let frozen = centre.freeze();
     client.run("SET hilo.reserve_timeout = '20s'");
     let draw = "SELECT hilo_nextval('orders')";
     let mut held = Vec::new();
@@ -217,7 +204,7 @@ fn a_frozen_centre_holds_up_its_branches_only_when_they_have_nothing_left() {
     seen.extend(held);
     client.draw("other", 1_000);
     branch.stop(Mode::Fast);
-    all(Signal::SIGCONT);
+    drop(frozen);
     branch.start();
     let mut client = branch.connect("postgres");
     wait_until("the centre answers", LONG, || client.query_one(draw, &[]).is_ok());

@@ -55,18 +55,10 @@ impl Fleet<'_, '_> {
     /// All its processes, so that no connection breaks and none answers.
     fn centre_stands_still(&mut self) -> &'static str {
         let cluster = &self.running[0].cluster;
-        let mut client = cluster.connect_when_up("postgres");
-        let mut pids: Vec<i32> = client.all("SELECT pid FROM pg_stat_activity");
-        pids.push(cluster.postmaster_pid());
-        let all = |what| {
-            // Sessions end by themselves meanwhile.
-            pids.iter().for_each(|pid| {
-                let _ = kill(Pid::from_raw(*pid), what);
-            });
-        };
-        all(Signal::SIGSTOP);
+        cluster.connect_when_up("postgres");
+        let frozen = cluster.freeze();
         self.wait(200, 4_000);
-        all(Signal::SIGCONT);
+        drop(frozen);
         "the centre stopped (SIGSTOP) for a while"
     }
 
