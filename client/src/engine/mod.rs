@@ -35,9 +35,8 @@ pub const NEVER: Monotonic = Monotonic(i64::MAX);
 /// not wait for its turn.
 const URGENT: i64 = SECOND / 50;
 /// The most leases that one statement takes: a server has room for 16,384 in open transactions,
-/// those of other clients included. It takes fewer after one that failed, but at least so many.
+/// those of other clients included. It takes fewer after one that failed, down to a single one.
 const MOST_ASKS: usize = 1_000;
-const LEAST_ASKS: usize = 2;
 /// How many leases a statement returns or renews for each that it may take.
 const ENDS_PER_ASK: usize = 10;
 

@@ -4,8 +4,7 @@ use hilo_core::numbers::{Micros, Monotonic};
 use uuid::Uuid;
 
 use super::{
-    Ask, ENDS_PER_ASK, Engine, Id, LEAST_ASKS, Lease, MOST_ASKS, NEVER, Plan, Purpose, Return,
-    SECOND, after,
+    Ask, ENDS_PER_ASK, Engine, Id, Lease, MOST_ASKS, NEVER, Plan, Purpose, Return, SECOND, after,
 };
 
 /// Why a plan was not carried out.
@@ -145,7 +144,7 @@ impl Engine {
     /// a time: it may have been too much. Leases that it may have taken are asked for by its name.
     pub fn failed(&mut self, mut plan: Plan, why: Failure, now: Monotonic) {
         if why != Failure::Unsent {
-            self.most_asks = (self.most_asks.min(size(&plan)) / 2).max(LEAST_ASKS);
+            self.most_asks = (self.most_asks.min(size(&plan)) / 2).max(1);
         }
         if why == Failure::Unknown {
             plan.returns.iter_mut().for_each(|back| back.tried = true);
@@ -157,7 +156,7 @@ impl Engine {
 
     /// Whether a plan for which the server has no room can be made smaller.
     pub fn can_be_smaller(&self, plan: &Plan) -> bool {
-        size(plan) > LEAST_ASKS
+        size(plan) > 1
     }
 
     /// The work of a plan is done later.

@@ -27,8 +27,12 @@ struct World {
 
 impl World {
     fn new(sequences: usize, ttl: Option<i64>) -> World {
+        World::seeded(sequences, ttl, 1)
+    }
+
+    fn seeded(sequences: usize, ttl: Option<i64>, seed: u64) -> World {
         let settings = Settings::new(Micros(60 * SECOND), ttl.map(|ttl| Micros(ttl * SECOND)));
-        let mut engine = Engine::new(settings, at(0.0), 1);
+        let mut engine = Engine::new(settings, at(0.0), seed);
         for _ in 0..sequences {
             engine.register(None);
         }
