@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use hilo_core::numbers::Monotonic;
 use tokio::time::timeout;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
@@ -145,7 +146,7 @@ impl Builder {
         settings.policy.min_block = self.least;
         settings.policy.max_block = self.most;
         let seed = identity.as_u128() as u64;
-        let engine = |now| Engine::new(settings, now, seed);
+        let engine = Engine::new(settings, Monotonic(0), seed);
         let shared = Arc::new(Shared::new(engine, options, generation));
         let mut driver = Driver::new(shared.clone(), connector);
         driver.connect().await?;

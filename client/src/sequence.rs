@@ -63,12 +63,6 @@ impl Sequence {
         Some(took.first)
     }
 
-    #[cold]
-    fn miss(&self) -> Result<Option<i64>, Error> {
-        self.shared().check_process()?;
-        Ok(self.search(1)?.map(|took| took.first))
-    }
-
     /// The next value. It comes from memory, without an await point, unless nothing is left there.
     /// Then the caller waits as long as [`Builder::patience`](crate::Builder::patience) says. For
     /// that, it must be called in a tokio runtime with time.
@@ -166,8 +160,7 @@ impl Sequence {
         let bytes = frame.key(took.first, &mut [0; 20]).concat();
         drop(keys);
         self.look_after(took, number);
-        let key = String::from_utf8(bytes);
-        key.map(Some).map_err(|_| Error::Answer("a key that is not UTF-8"))
+        String::from_utf8(bytes).map(Some).map_err(|_| Error::Answer("a key that is not UTF-8"))
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -227,11 +220,12 @@ impl Sequence {
 
     /// This thread's lane is empty: fills it, or takes from another one.
     #[cold]
-    fn search(&self, count: u32) -> Result<Option<Took>, Error> {
+    fn miss(&self) -> Result<Option<i64>, Error> {
         let shared = self.shared();
+        shared.check_process()?;
         self.fill_own();
-        if let Some(took) = self.search_lanes(count) {
-            return Ok(Some(took));
+        if let Some(took) = self.search_lanes(1) {
+            return Ok(Some(took.first));
         }
         let mut core = shared.lock();
         if core.left(&self.hot, shared.now()) == 0 {
@@ -240,7 +234,7 @@ impl Sequence {
         }
         shared.turn(&mut core, &self.hot, self.hot.own());
         drop(core);
-        Ok(self.search_lanes(count))
+        Ok(self.search_lanes(1).map(|took| took.first))
     }
 
     async fn wait(&self) -> Result<i64, Error> {

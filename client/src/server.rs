@@ -168,8 +168,7 @@ impl Link {
             (&ttl, Type::FLOAT8),
         ];
         let rows = self.client.query_typed(&self.refill, &parameters).await?;
-        let named = rows.iter().map(|row| row.try_get::<_, Uuid>(1));
-        let named: Result<Vec<Uuid>, _> = named.collect();
+        let named: Result<Vec<Uuid>, _> = rows.iter().map(|row| row.try_get(1)).collect();
         if !named?.into_iter().eq(plan.tokens()) {
             return Ok(None);
         }

@@ -109,12 +109,8 @@ pub struct Counts {
 }
 
 impl Shared {
-    pub fn new(
-        engine: impl FnOnce(Monotonic) -> Engine,
-        options: Options,
-        generation: u32,
-    ) -> Shared {
-        let engine = engine(Monotonic(0));
+    /// The engine's time begins now, at 0.
+    pub fn new(engine: Engine, options: Options, generation: u32) -> Shared {
         let core = Core { engine, connected: true, ..Core::default() };
         Shared {
             core: Mutex::new(core),
@@ -128,8 +124,7 @@ impl Shared {
     }
 
     pub fn now(&self) -> Monotonic {
-        let passed: Micros = self.start.elapsed().into();
-        Monotonic(passed.0)
+        Monotonic(Micros::from(self.start.elapsed()).0)
     }
 
     pub fn at(&self, time: Monotonic) -> Instant {

@@ -129,6 +129,8 @@ pub struct Engine {
     low: Vec<Id>,
     /// The most leases that the next statement takes.
     most_asks: usize,
+    /// How often a sequence may have been refused that it asks for.
+    most_refusals: u32,
     /// Sequences near it, which come along.
     near: Vec<Id>,
     /// Leases whose answer was lost: they are asked for by their names.

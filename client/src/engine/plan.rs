@@ -97,10 +97,10 @@ impl Engine {
             self.plan_renewals(now, &mut plan);
         }
         if self.due <= now {
-            let most = self.most_refusals(now);
-            self.plan_again(now, most, &mut plan);
-            self.plan_ranges(now, most, &mut plan);
-            self.plan_low(now, most, &in_lanes, &mut plan);
+            self.most_refusals = self.fewest_refusals(now);
+            self.plan_again(now, &mut plan);
+            self.plan_ranges(now, &mut plan);
+            self.plan_low(now, &in_lanes, &mut plan);
             self.plan_near(now, &in_lanes, &mut plan);
             self.due = self.next_due(now);
         }
@@ -129,30 +129,23 @@ impl Engine {
 
     /// How often a sequence may have been refused to be asked for now. If a statement has room for
     /// one alone, it is one that was refused least often: the server may refuse another for ever.
-    fn most_refusals(&self, now: Monotonic) -> u32 {
-        if self.most_asks > 1 {
-            return u32::MAX;
-        }
+    fn fewest_refusals(&self, now: Monotonic) -> u32 {
         let again = self.again.iter().map(|ask| ask.id);
         let all = again.chain(self.ranges.iter().map(|(id, ..)| *id)).chain(self.low.clone());
-        let refusals =
-            all.filter(|id| self.is_turn(*id, u32::MAX, now)).map(|id| self.refusals(id));
-        refusals.min().unwrap_or(u32::MAX)
+        let ready = all.filter(|id| self.retry_at(*id, now) <= now);
+        let refusals = ready.map(|id| self.supplies[id.0 as usize].refused);
+        if self.most_asks > 1 { u32::MAX } else { refusals.min().unwrap_or(0) }
     }
 
-    fn is_turn(&self, id: Id, most_refusals: u32, now: Monotonic) -> bool {
-        self.retry_at(id, now) <= now && self.refusals(id) <= most_refusals
-    }
-
-    fn refusals(&self, id: Id) -> u32 {
-        self.supplies[id.0 as usize].refused
+    fn is_turn(&self, id: Id, now: Monotonic) -> bool {
+        let refusals = self.supplies[id.0 as usize].refused;
+        self.retry_at(id, now) <= now && refusals <= self.most_refusals
     }
 
     /// Calls that were sent before, and are perhaps done.
-    fn plan_again(&mut self, now: Monotonic, most_refusals: u32, plan: &mut Plan) {
+    fn plan_again(&mut self, now: Monotonic, plan: &mut Plan) {
         for ask in std::mem::take(&mut self.again) {
-            let is_turn = self.is_turn(ask.id, most_refusals, now);
-            match is_turn && plan.asks.len() < self.most_asks {
+            match self.is_turn(ask.id, now) && plan.asks.len() < self.most_asks {
                 true => plan.asks.push(ask),
                 false => self.again.push(ask),
             }
@@ -160,10 +153,10 @@ impl Engine {
     }
 
     /// Ranges never take all of a statement that has room for several.
-    fn plan_ranges(&mut self, now: Monotonic, most_refusals: u32, plan: &mut Plan) {
+    fn plan_ranges(&mut self, now: Monotonic, plan: &mut Plan) {
         let most = self.most_asks.div_ceil(2);
         for (id, count, ticket) in std::mem::take(&mut self.ranges) {
-            if self.is_turn(id, most_refusals, now) && plan.asks.len() < most {
+            if self.is_turn(id, now) && plan.asks.len() < most {
                 plan.asks.push(Ask::new(id, count, Purpose::Range(ticket)));
             } else {
                 self.ranges.push_back((id, count, ticket));
@@ -171,20 +164,13 @@ impl Engine {
         }
     }
 
-    fn plan_low(
-        &mut self,
-        now: Monotonic,
-        most_refusals: u32,
-        in_lanes: &impl Fn(Id) -> i64,
-        plan: &mut Plan,
-    ) {
+    fn plan_low(&mut self, now: Monotonic, in_lanes: &impl Fn(Id) -> i64, plan: &mut Plan) {
         let mut low = std::mem::take(&mut self.low);
         // Sequences that somebody waits for come first, if there are too many.
         low.sort_by_key(|id| self.supply(*id).waiting == 0);
         for id in low {
-            let refusals = self.refusals(id);
-            let waits = refusals > 0 && self.due_of(id, now) > now;
-            if waits || refusals > most_refusals || plan.asks.len() >= self.most_asks {
+            let is_turn = self.due_of(id, now) <= now && self.is_turn(id, now);
+            if self.supply(id).refused > 0 && !is_turn || plan.asks.len() >= self.most_asks {
                 self.low.push(id);
             } else {
                 self.supply(id).is_low = false;
