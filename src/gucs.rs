@@ -150,7 +150,7 @@ fn int(
 /// Whether the server has loaded the library at its start.
 static PRELOADED: AtomicBool = AtomicBool::new(false);
 
-pub fn loaded_by_server() -> bool {
+pub fn is_preloaded() -> bool {
     PRELOADED.load(Relaxed)
 }
 

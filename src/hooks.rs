@@ -195,8 +195,8 @@ unsafe extern "C-unwind" fn object_access(
         (class == pg_sys::ExtensionRelationId, class == pg_sys::AuthIdRelationId);
     match access {
         OAT_POST_CREATE | OAT_POST_ALTER if extension && part == 0 => note_extension_change(object),
-        OAT_DROP if role => owners::role_dropped(object),
-        OAT_DROP if class == pg_sys::RelationRelationId => owned::dropped(object, part),
+        OAT_DROP if role => owners::on_drop_role(object),
+        OAT_DROP if class == pg_sys::RelationRelationId => owned::on_drop(object, part),
         OAT_DROP if class == pg_sys::DatabaseRelationId => {
             // A session that cannot use the memory may drop a database all the same, as one may
             // that has not loaded hilo.
@@ -212,7 +212,7 @@ unsafe extern "C-unwind" fn object_access(
 }
 
 fn note_extension_change(extension: pg_sys::Oid) {
-    if version::changed(extension).or_raise() {
+    if version::on_change(extension).or_raise() {
         invalidation::extension_appears();
     }
 }

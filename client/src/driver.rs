@@ -61,7 +61,7 @@ impl Driver {
                 let mut core = self.shared.lock();
                 let Core { engine, states, life, .. } = &mut *core;
                 let plan = match life {
-                    Life::Serving => engine.plan(now, |id| states[id.0 as usize].hot.left()),
+                    Life::Serving => engine.plan(now, |id| states[id.0 as usize].hot.remaining()),
                     _ => None,
                 };
                 (*life, plan, engine.due())
@@ -122,7 +122,7 @@ impl Driver {
             Ok(()) => {
                 let holder = &self.shared.options.holder;
                 let revoking = self.link.as_ref().map(|link| link.revoke(holder));
-                match self.bounded(revoking).await {
+                match self.within_timeout(revoking).await {
                     Ok(()) => return true,
                     Err(Fault::Refused(refusal)) if !refusal.is_lack() => {
                         tracing::warn!(error = %refusal, "leases that are unknown stay open");
@@ -144,16 +144,16 @@ impl Driver {
     async fn carry_out(&mut self, plan: Plan) {
         let (asks, returns, renewals) = (plan.asks.len(), plan.returns.len(), plan.renewals.len());
         let span = tracing::debug_span!("hilo_statement", asks, returns, renewals);
-        self.carried_out(plan).instrument(span).await
+        self.try_to_carry_out(plan).instrument(span).await
     }
 
-    async fn carried_out(&mut self, plan: Plan) {
+    async fn try_to_carry_out(&mut self, plan: Plan) {
         if let Err(error) = self.connect().await {
             let source = match error {
                 Error::Unreachable { source } => source,
                 other => Some(report(&other)),
             };
-            return self.failed(plan, Failure::Unsent, source);
+            return self.fail_plan(plan, Failure::Unsent, source);
         }
         let mut attempt = 0;
         loop {
@@ -162,12 +162,12 @@ impl Driver {
                 Ok(answer) => return self.accept(plan, answer, sent),
                 Err(Fault::Unknown(error)) => {
                     self.link = None;
-                    return self.failed(plan, Failure::Unknown, error);
+                    return self.fail_plan(plan, Failure::Unknown, error);
                 }
                 Err(Fault::Refused(refusal))
                     if refusal.is_overload() && self.shared.lock().engine.can_be_smaller(&plan) =>
                 {
-                    return self.failed(plan, Failure::NoRoom, Some(refusal));
+                    return self.fail_plan(plan, Failure::NoRoom, Some(refusal));
                 }
                 // A lease may have ended, or a sequence been renumbered, until the commit.
                 Err(Fault::Refused(refusal))
@@ -212,11 +212,11 @@ impl Driver {
         };
         let link = self.link.as_ref();
         let sending = link.map(|link| link.carry_out(plan, &names, &self.shared.options));
-        self.bounded(sending).await?.ok_or(Fault::Unknown(None))
+        self.within_timeout(sending).await?.ok_or(Fault::Unknown(None))
     }
 
     /// Waits for a statement of the link, as long as one may take.
-    async fn bounded<T>(
+    async fn within_timeout<T>(
         &self,
         statement: Option<impl Future<Output = Result<T, tokio_postgres::Error>>>,
     ) -> Result<T, Fault> {

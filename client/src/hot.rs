@@ -95,8 +95,8 @@ impl Hot {
     }
 
     /// How many values are in its lanes.
-    pub fn left(&self) -> i64 {
-        (0..self.lanes()).map(|number| self.lane(number).left()).sum()
+    pub fn remaining(&self) -> i64 {
+        (0..self.lanes()).map(|number| self.lane(number).remaining()).sum()
     }
 
     /// Has the lanes speak up when fewer than `mark` of all `total` values are left. They are
@@ -106,7 +106,7 @@ impl Hot {
         let each = (total - mark) / lanes as i64;
         for number in 0..lanes {
             let lane = self.lane(number);
-            lane.set_mark(lane.left() - each);
+            lane.set_mark(lane.remaining() - each);
         }
     }
 
@@ -161,6 +161,6 @@ mod tests {
         assert!(hot.own() < most_lanes());
         hot.lane(hot.own()).fill(10, 1, 10);
         assert_eq!(hot.take(3).map(|(took, number)| (took.first, number)), Some((1, hot.own())));
-        assert_eq!(hot.left(), 7);
+        assert_eq!(hot.remaining(), 7);
     }
 }

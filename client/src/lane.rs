@@ -20,7 +20,7 @@ use loom::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
 use core::sync::atomic::AtomicU32;
 
 /// The most values of one filling.
-pub const MOST: i64 = u32::MAX as i64;
+pub const MAX_FILLING: i64 = u32::MAX as i64;
 
 const LEFT: u64 = u32::MAX as u64;
 /// The step of a filling's number.
@@ -87,14 +87,14 @@ impl Lane {
         }
     }
 
-    /// Fills an empty lane with `count` values, at most [`MOST`].
+    /// Fills an empty lane with `count` values, at most [`MAX_FILLING`].
     ///
     /// # Panics
     /// If something is left, or `count` is out of range.
     pub fn fill(&self, last: i64, increment: i64, count: i64) {
         let word = self.word.load(Acquire);
         assert!(word & LEFT == 0, "the lane is not empty");
-        assert!((1..=MOST).contains(&count), "{count} values do not fit");
+        assert!((1..=MAX_FILLING).contains(&count), "{count} values do not fit");
         self.last.store(last, Release);
         self.increment.store(increment, Release);
         self.filled.store(count as u32, Relaxed);
@@ -109,19 +109,19 @@ impl Lane {
     }
 
     /// How many values are left.
-    pub fn left(&self) -> i64 {
+    pub fn remaining(&self) -> i64 {
         (self.word.load(Acquire) & LEFT) as i64
     }
 
     /// Has the taker that goes below `mark` values say so; 0: only the one that takes the last
     /// value.
     pub fn set_mark(&self, mark: i64) {
-        self.mark.store(mark.clamp(0, MOST) as u32, Relaxed);
+        self.mark.store(mark.clamp(0, MAX_FILLING) as u32, Relaxed);
     }
 
     /// How often takers of this filling lost a race for the word, and how many values they took.
     pub fn races(&self) -> (u32, u32) {
-        let taken = self.filled.load(Relaxed).saturating_sub(self.left() as u32);
+        let taken = self.filled.load(Relaxed).saturating_sub(self.remaining() as u32);
         (self.lost.load(Relaxed), taken)
     }
 }

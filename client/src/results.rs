@@ -31,14 +31,14 @@ impl Driver {
         let full = refusals().any(|why| why.is_overload());
         let (mut rows, mut refused) = (answer.into_iter(), Refusals::new());
         for (back, row) in plan.returns.into_iter().zip(&mut rows) {
-            self.ended(&mut core, back, row, now, &mut refused);
+            self.note_return(&mut core, back, row, now, &mut refused);
         }
         for ((id, token), row) in plan.renewals.into_iter().zip(&mut rows) {
             match row {
-                Ok(_) => core.engine.renewed(id, token, sent),
+                Ok(_) => core.engine.note_renewal(id, token, sent),
                 Err(refusal) => {
                     match refusal.is_gone() {
-                        true => core.engine.not_renewed(id, token),
+                        true => core.engine.note_unknown_lease(id, token),
                         false => core.engine.renew_later(now),
                     }
                     refused.push((format!("lease {token} cannot be renewed"), refusal));
@@ -49,7 +49,7 @@ impl Driver {
         for (ask, row) in plan.asks.into_iter().zip(&mut rows) {
             match row {
                 Ok(Done::Leased(granted)) => {
-                    core.granted(ask, granted, sent, now);
+                    core.accept_lease(ask, granted, sent, now);
                     changed.entry(ask.id).or_default();
                 }
                 Ok(_) => core.engine.ask_again(ask),
@@ -57,7 +57,7 @@ impl Driver {
                 // If there are several for as many lanes, one counts.
                 Err(_) if changed.insert(ask.id, true) == Some(true) => core.engine.ask_again(ask),
                 Err(refusal) => {
-                    let name = core.refused(ask, refusal.clone(), now);
+                    let name = core.accept_refusal(ask, refusal.clone(), now);
                     refused.push((format!("no lease of {name:?}"), refusal));
                 }
             }
@@ -66,11 +66,11 @@ impl Driver {
         match full {
             true => {
                 core.counts.overloads += 1;
-                core.engine.done_in_part(now);
+                core.engine.finish_plan_in_part(now);
             }
-            false => core.engine.done(),
+            false => core.engine.finish_plan(),
         }
-        core.answered(now, lack);
+        core.note_answer(now, lack);
         let hots = changed.keys().map(|id| core.states[id.0 as usize].hot.clone());
         let hots: Vec<Arc<Hot>> = hots.collect();
         drop(core);
@@ -81,7 +81,7 @@ impl Driver {
     }
 
     /// A lease was returned, or could not be.
-    fn ended(
+    fn note_return(
         &mut self,
         core: &mut Core,
         back: Return,
@@ -113,7 +113,7 @@ impl Driver {
     }
 
     /// A plan was not carried out.
-    pub fn failed(&mut self, plan: Plan, why: Failure, trouble: Option<Arc<Report>>) {
+    pub fn fail_plan(&mut self, plan: Plan, why: Failure, trouble: Option<Arc<Report>>) {
         let error = trouble.as_ref().map(|error| error.to_string()).unwrap_or_default();
         tracing::warn!(?why, error, leases = plan.asks.len(), "a statement has failed");
         let now = self.shared.now();
@@ -121,7 +121,7 @@ impl Driver {
         match why {
             Failure::NoRoom => {
                 core.counts.overloads += 1;
-                core.answered(now, trouble);
+                core.note_answer(now, trouble);
             }
             Failure::Unsent | Failure::Unknown => {
                 core.counts.failures += 1;
@@ -129,7 +129,7 @@ impl Driver {
                 core.trouble = trouble.or(core.trouble.take());
             }
         }
-        core.engine.failed(plan, why, now);
+        core.engine.fail_plan(plan, why, now);
         if !core.connected && self.shared.options.unavailable == Unavailable::Fail {
             Shared::wake_all(core);
         }
@@ -138,14 +138,14 @@ impl Driver {
 
 impl Core {
     /// The server has answered; it lacks something, or not.
-    fn answered(&mut self, now: Monotonic, lack: Option<Arc<Report>>) {
+    fn note_answer(&mut self, now: Monotonic, lack: Option<Arc<Report>>) {
         self.connected = true;
         self.answered_at = now;
         self.trouble = lack;
     }
 
     /// A lease has come.
-    fn granted(&mut self, ask: Ask, granted: Granted, sent: Monotonic, now: Monotonic) {
+    fn accept_lease(&mut self, ask: Ask, granted: Granted, sent: Monotonic, now: Monotonic) {
         let hot = self.states[ask.id.0 as usize].hot.clone();
         learn_keys(self, &hot, &granted, now);
         let lease = Lease {
@@ -157,13 +157,13 @@ impl Core {
         };
         let state = self.state(ask.id);
         (state.lack, state.refusal) = (None, None);
-        self.engine.granted(ask, lease, granted.suggested);
+        self.engine.accept_lease(ask, lease, granted.suggested);
     }
 
     /// The server refuses a lease; of which sequence.
-    fn refused(&mut self, ask: Ask, refusal: Arc<Report>, now: Monotonic) -> Arc<str> {
+    fn accept_refusal(&mut self, ask: Ask, refusal: Arc<Report>, now: Monotonic) -> Arc<str> {
         let lack = refusal.is_lack();
-        self.engine.refused(ask, lack, now);
+        self.engine.accept_refusal(ask, lack, now);
         let state = self.state(ask.id);
         let sequence = state.hot.name.clone();
         state.errors += 1;

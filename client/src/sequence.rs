@@ -18,7 +18,7 @@ use crate::shared::{Handle, Life, Shared};
 use crate::waiting::{Ticket, Waiter};
 
 /// The most values of one lease.
-const MOST: i64 = 1_000_000_000;
+const MAX_LEASE_SIZE: i64 = 1_000_000_000;
 
 /// A sequence of a [`Client`](crate::Client). It is cheap to clone, and all clones draw from the
 /// same memory.
@@ -82,7 +82,7 @@ impl Sequence {
     /// [`Error::Count`] unless `n` is from 1 to a billion, [`Error::Closed`], [`Error::Forked`].
     pub fn try_next_range(&self, n: i64) -> Result<Option<IdRange>, Error> {
         self.shared().check_process()?;
-        if !(1..=MOST).contains(&n) {
+        if !(1..=MAX_LEASE_SIZE).contains(&n) {
             return Err(Error::Count(n));
         }
         if let Some(took) = self.search_lanes(n as u32) {
@@ -167,7 +167,7 @@ impl Sequence {
         &self.handle.shared
     }
 
-    fn timed_out(&self) -> Error {
+    fn timeout_error(&self) -> Error {
         let shared = self.shared();
         let mut core = shared.lock();
         let silent = (!core.connected).then(|| shared.since(core.answered_at));
@@ -181,13 +181,13 @@ impl Sequence {
     #[inline(always)]
     fn look_after(&self, took: Took, number: usize) {
         if took.low | took.contended {
-            self.noticed(took, number);
+            self.notice(took, number);
         }
     }
 
     /// A lane is low, or its threads get into each other's way.
     #[cold]
-    fn noticed(&self, took: Took, number: usize) {
+    fn notice(&self, took: Took, number: usize) {
         let crowded = took.contended && self.hot.is_crowded();
         if !took.low && !crowded {
             return;
@@ -210,7 +210,7 @@ impl Sequence {
     /// Fills this thread's lane if it is empty, unless that means to wait.
     fn fill_own(&self) {
         let (shared, own) = (self.shared(), self.hot.own());
-        if self.hot.lane(own).left() > 0 {
+        if self.hot.lane(own).remaining() > 0 {
             return;
         }
         if let Ok(mut core) = shared.core.try_lock() {
@@ -228,7 +228,7 @@ impl Sequence {
             return Ok(Some(took.first));
         }
         let mut core = shared.lock();
-        if core.left(&self.hot, shared.now()) == 0 {
+        if core.remaining(&self.hot, shared.now()) == 0 {
             shared.check_wait(&core, &self.hot, u64::MAX)?;
             core.engine.want(self.hot.id);
         }
@@ -270,7 +270,7 @@ impl Sequence {
                     self.shared().lock().state(self.hot.id).waits += 1;
                 }
                 if timeout_at(deadline, changed).await.is_err() {
-                    return Err(self.timed_out());
+                    return Err(self.timeout_error());
                 }
             }
         };

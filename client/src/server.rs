@@ -172,7 +172,7 @@ impl Link {
         if !named?.into_iter().eq(plan.tokens()) {
             return Ok(None);
         }
-        rows.iter().map(done).collect::<Result<Answer, _>>().map(Some)
+        rows.iter().map(read_done).collect::<Result<Answer, _>>().map(Some)
     }
 
     /// Ends all leases of a holder.
@@ -181,7 +181,7 @@ impl Link {
     }
 }
 
-fn done(row: &Row) -> Result<Result<Done, Arc<Report>>, tokio_postgres::Error> {
+fn read_done(row: &Row) -> Result<Result<Done, Arc<Report>>, tokio_postgres::Error> {
     if let Some(code) = row.try_get::<_, Option<&str>>(8)? {
         return Ok(Err(Arc::new(Report {
             code: Some(SqlState::from_code(code)),

@@ -265,7 +265,7 @@ impl Shared {
 impl Core {
     /// The figures of a sequence.
     pub fn stats(&self, state: &SequenceState, now: Monotonic) -> SequenceStats {
-        let figures = self.engine.figures(state.hot.id, now, state.hot.left());
+        let figures = self.engine.figures(state.hot.id, now, state.hot.remaining());
         SequenceStats {
             name: state.hot.name.clone(),
             hits: figures.taken.max(0) as u64,
@@ -281,7 +281,7 @@ impl Core {
     /// Fills a lane if it is empty.
     pub fn fill(&mut self, hot: &Hot, number: usize, now: Monotonic) {
         // The books must name the lane that is filled.
-        if number >= hot.lanes() || hot.lane(number).left() > 0 {
+        if number >= hot.lanes() || hot.lane(number).remaining() > 0 {
             return;
         }
         let lane = hot.lane(number);
@@ -302,14 +302,14 @@ impl Core {
 
     /// Tells the engine what is left of a sequence, and the lanes when it wants to know again.
     pub fn check(&mut self, hot: &Hot, now: Monotonic) {
-        let in_lanes = hot.left();
+        let in_lanes = hot.remaining();
         let mark = self.engine.check(hot.id, now, in_lanes);
-        hot.set_mark(self.left(hot, now), mark);
+        hot.set_mark(self.remaining(hot, now), mark);
     }
 
     /// How many values of a sequence can be served.
-    pub fn left(&self, hot: &Hot, now: Monotonic) -> i64 {
-        self.engine.figures(hot.id, now, hot.left()).left
+    pub fn remaining(&self, hot: &Hot, now: Monotonic) -> i64 {
+        self.engine.figures(hot.id, now, hot.remaining()).left
     }
 
     pub fn state(&mut self, id: Id) -> &mut SequenceState {

@@ -67,7 +67,7 @@ impl<'a> Waiter<'a> {
         hot: &'a Hot,
         core: &mut Core,
     ) -> Result<Waiter<'a>, Error> {
-        if core.left(hot, shared.now()) == 0 {
+        if core.remaining(hot, shared.now()) == 0 {
             shared.check_wait(core, hot, u64::MAX)?;
         }
         core.engine.wait(hot.id, true);
@@ -95,7 +95,7 @@ impl<'a> Waiter<'a> {
         let mut core = shared.lock();
         // Others may have been faster.
         shared.turn(&mut core, hot, hot.own());
-        if core.life == Life::Serving && core.left(hot, shared.now()) > 0 {
+        if core.life == Life::Serving && core.remaining(hot, shared.now()) > 0 {
             return Ok(true);
         }
         shared.check_wait(&core, hot, self.refusals).map(|()| false)

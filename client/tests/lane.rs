@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::thread;
 
-use hilo_client::lane::{Lane, MOST};
+use hilo_client::lane::{Lane, MAX_FILLING};
 
 /// All that can be taken, one at a time.
 fn drain(lane: &Lane) -> Vec<i64> {
@@ -18,7 +18,7 @@ fn it_counts_from_the_first_value_to_the_last() {
     assert_eq!(drain(&lane), [1, 2, 3, 4, 5]);
     lane.fill(-40, -10, 3);
     assert_eq!(drain(&lane), [-20, -30, -40]);
-    assert_eq!(lane.left(), 0);
+    assert_eq!(lane.remaining(), 0);
 }
 
 #[test]
@@ -42,8 +42,8 @@ fn the_ends_of_bigint_do_not_overflow() {
     // From one end of bigint to the other, which no difference of two values holds.
     lane.fill(i64::MAX - 1, i64::MAX, 3);
     assert_eq!(drain(&lane), [i64::MIN, -1, i64::MAX - 1]);
-    lane.fill(i64::MAX, 1, MOST);
-    assert_eq!(lane.take(1).map(|took| took.first), Some(i64::MAX - MOST + 1));
+    lane.fill(i64::MAX, 1, MAX_FILLING);
+    assert_eq!(lane.take(1).map(|took| took.first), Some(i64::MAX - MAX_FILLING + 1));
 }
 
 #[test]

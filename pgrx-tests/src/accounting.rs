@@ -16,7 +16,7 @@ pub fn assert_unique(what: &str, values: &[i64]) {
 }
 
 /// How many numbers of a sequence this node has reserved that are not free.
-pub fn taken(client: &mut Client, name: &str) -> i64 {
+pub fn taken_count(client: &mut Client, name: &str) -> i64 {
     let row = row_of(name);
     client.one(&format!(
         "SELECT next_index - (SELECT coalesce(sum(end_index - first_index), 0)::bigint {})

@@ -121,7 +121,7 @@ impl Browser {
         let clip = json!({"x": 0, "y": 0, "width": width, "height": height, "scale": 1});
         let asked = json!({"format": "png", "captureBeyondViewport": true, "clip": clip});
         let answer = self.call("Page.captureScreenshot", asked);
-        decoded(&answer["data"])
+        decode(&answer["data"])
     }
 
     /// The page printed, as PDF.
@@ -129,7 +129,7 @@ impl Browser {
     pub fn print(&mut self) -> Vec<u8> {
         let asked = json!({"printBackground": true, "preferCSSPageSize": true});
         let answer = self.call("Page.printToPDF", asked);
-        decoded(&answer["data"])
+        decode(&answer["data"])
     }
 
     /// Asks the browser, and returns its answer.
@@ -170,7 +170,7 @@ impl Browser {
     }
 }
 
-fn decoded(answer: &Value) -> Vec<u8> {
+fn decode(answer: &Value) -> Vec<u8> {
     STANDARD.decode(answer.as_str().expect("it is a text")).expect("it is in base64")
 }
 

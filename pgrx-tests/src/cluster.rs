@@ -193,7 +193,7 @@ impl Cluster {
     }
 
     /// How often the log contains `text`.
-    pub fn logged(&self, text: &str) -> usize {
+    pub fn log_count(&self, text: &str) -> usize {
         self.log().matches(text).count()
     }
 

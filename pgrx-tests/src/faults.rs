@@ -44,16 +44,16 @@ impl Cluster {
     /// Kills the server process `pid` with -9, and waits until the server has recovered from it.
     #[track_caller]
     pub fn crash(&self, pid: i32) {
-        let before = self.logged(READY);
+        let before = self.log_count(READY);
         self.kill9(pid);
-        wait_until("the server has recovered", LONG, || self.logged(READY) > before);
+        wait_until("the server has recovered", LONG, || self.log_count(READY) > before);
     }
 
     /// Kills one of the sessions with -9, and waits until the server has recovered from it. Postgres survives the kill of a
     /// session that was about to end: then another one is killed.
     #[track_caller]
     pub fn crash_session(&self) {
-        let before = self.logged(READY);
+        let before = self.log_count(READY);
         self.expect_crash();
         wait_until("the server has recovered from the end of a session", LONG, || {
             let pids: Vec<i32> = self.connect_when_up("postgres").all(
@@ -63,7 +63,7 @@ impl Cluster {
             let killed = pids.first().filter(|&&pid| parent(pid) == Some(self.postmaster_pid()));
             // It may have ended by now.
             let _ = killed.map(|&pid| kill(Pid::from_raw(pid), Signal::SIGKILL));
-            came_true(SOON, || self.logged(READY) > before)
+            came_true(SOON, || self.log_count(READY) > before)
         });
     }
 

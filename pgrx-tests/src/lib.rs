@@ -31,7 +31,7 @@ mod tools;
 mod upgrade;
 mod wait;
 
-pub use accounting::{assert_accounted, assert_unique, taken, write_free_ranges};
+pub use accounting::{assert_accounted, assert_unique, taken_count, write_free_ranges};
 pub use client::{ClientExt, Heard, Refusal};
 pub use clock::clock_library;
 pub use cluster::{Builder, Cluster, Mode};

@@ -23,7 +23,7 @@ impl Source {
     }
 
     /// A rising sequence that is created with `ordered => true`.
-    pub fn ordered(name: &str) -> Source {
+    pub fn new_ordered(name: &str) -> Source {
         Source { order: Some(Order::default()), ..Source::new(name, Way::Rising) }
     }
 
@@ -37,13 +37,13 @@ impl Source {
         );
         [
             Source::new("adaptive", Way::Rising),
-            Source::ordered("ordered"),
+            Source::new_ordered("ordered"),
             Source::new("falling", Way::Falling),
         ]
     }
 
     /// How many values of all of them together were seen so far.
-    pub fn seen_of(sources: &[Source]) -> usize {
+    pub fn count_seen(sources: &[Source]) -> usize {
         sources.iter().map(|source| source.seen.count()).sum()
     }
 
@@ -106,7 +106,7 @@ impl Load {
         while left > 0 {
             let mut client = cluster.connect_when_up("postgres");
             if let Err(error) = self.draw_from(&mut client, sources, &mut rng, &mut left) {
-                assert!(self.reconnect && lost_connection(&error), "{error:?}");
+                assert!(self.reconnect && is_connection_lost(&error), "{error:?}");
             }
         }
     }
@@ -165,7 +165,7 @@ impl Lane<'_> {
         let values: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
         assert_eq!(values.len(), count);
         if let Some(order) = &self.source.order {
-            order.returned(began, &values);
+            order.note_return(began, &values);
         }
         self.session.saw(&values);
         Ok(())
@@ -173,6 +173,6 @@ impl Lane<'_> {
 }
 
 /// Whether `error` means that the connection has ended rather than that a statement has failed.
-fn lost_connection(error: &Error) -> bool {
+fn is_connection_lost(error: &Error) -> bool {
     error.as_db_error().is_none_or(|report| report.code().code().starts_with("57P"))
 }

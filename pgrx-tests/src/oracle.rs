@@ -44,7 +44,7 @@ impl Seen {
     }
 
     /// All the values of the sessions that have ended, in order.
-    pub fn sorted(&self) -> Vec<i64> {
+    pub fn in_order(&self) -> Vec<i64> {
         let mut values = self.sessions.lock().unwrap().concat();
         values.sort_unstable();
         values
@@ -53,7 +53,7 @@ impl Seen {
     /// Fails the test if a value was seen twice.
     #[track_caller]
     pub fn assert_unique(&self) {
-        let values = self.sorted();
+        let values = self.in_order();
         let twice: Vec<i64> =
             values.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
         assert!(
@@ -109,7 +109,7 @@ struct Call {
 
 impl Order {
     /// Records a statement that began at `began`, has just returned, and served `values`.
-    pub fn returned(&self, began: Instant, values: &[i64]) {
+    pub fn note_return(&self, began: Instant, values: &[i64]) {
         let ended = Instant::now();
         if let (Some(&lowest), Some(&highest)) = (values.iter().min(), values.iter().max()) {
             self.calls.lock().unwrap().push(Call { began, ended, lowest, highest });
@@ -162,8 +162,8 @@ mod tests {
     fn lets_calls_that_overlap_share_the_order() {
         let order = Order::default();
         let (first, second) = (Instant::now(), Instant::now());
-        order.returned(first, &[2, 3]);
-        order.returned(second, &[1]);
+        order.note_return(first, &[2, 3]);
+        order.note_return(second, &[1]);
         order.assert_kept();
     }
 
@@ -171,8 +171,8 @@ mod tests {
     #[should_panic(expected = "a call got 2 when 3 had already been returned")]
     fn finds_a_call_that_came_too_late_for_its_value() {
         let order = Order::default();
-        order.returned(Instant::now(), &[1, 3]);
-        order.returned(Instant::now(), &[2]);
+        order.note_return(Instant::now(), &[1, 3]);
+        order.note_return(Instant::now(), &[2]);
         order.assert_kept();
     }
 }

@@ -17,7 +17,7 @@ use crate::server::{SERVER, run};
 use crate::wait::{LONG, wait_until};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum BlockKind {
     Sql,
     Until,
     Configuration,
@@ -27,7 +27,7 @@ pub enum Kind {
 /// A block: what it is for, and its lines.
 pub struct Block {
     pub servers: Vec<String>,
-    pub kind: Kind,
+    pub kind: BlockKind,
     pub text: String,
 }
 
@@ -37,14 +37,14 @@ impl Block {
         let (first, rest) = lines.split_first().expect("a block has lines");
         let (kind, servers) = if let Some(servers) = first.strip_prefix("-- on ") {
             match servers.strip_suffix(", until it gives no row") {
-                Some(servers) => (Kind::Until, servers),
-                None => (Kind::Sql, servers),
+                Some(servers) => (BlockKind::Until, servers),
+                None => (BlockKind::Sql, servers),
             }
         } else if *first == "# in a shell" {
-            (Kind::Shell, "")
+            (BlockKind::Shell, "")
         } else {
             let servers = first.strip_prefix("# postgresql.conf of ");
-            (Kind::Configuration, servers.expect("it is for servers"))
+            (BlockKind::Configuration, servers.expect("it is for servers"))
         };
         let servers = servers.replace(" and ", ", ").replace("the ", "");
         let servers = servers.split(", ").filter(|name| !name.is_empty());
@@ -53,7 +53,7 @@ impl Block {
 
     /// Its settings, if it is a configuration.
     fn settings(&self) -> impl Iterator<Item = (&str, &str)> {
-        let text = if self.kind == Kind::Configuration { self.text.as_str() } else { "" };
+        let text = if self.kind == BlockKind::Configuration { self.text.as_str() } else { "" };
         text.lines()
             .filter_map(|line| line.split_once(" = "))
             .map(|(name, value)| (name, value.trim_matches('\'')))
@@ -103,7 +103,7 @@ impl Servers {
         let text = self.0.iter().fold(block.text.clone(), |text, (name, cluster)| {
             text.replace(&format!("host={name} dbname=postgres"), &cluster.address())
         });
-        if block.kind == Kind::Shell {
+        if block.kind == BlockKind::Shell {
             let path = std::env::var("PATH").unwrap_or_default();
             let (_, any) = self.0.first_key_value().expect("a shell command is for servers");
             run(SERVER
@@ -114,12 +114,12 @@ impl Servers {
         }
         for cluster in block.servers.iter().map(|name| &self.0[name]) {
             match block.kind {
-                Kind::Sql => cluster.restore("postgres", &text),
-                Kind::Until => wait_until(&format!("no row is left: {text}"), LONG, || {
+                BlockKind::Sql => cluster.restore("postgres", &text),
+                BlockKind::Until => wait_until(&format!("no row is left: {text}"), LONG, || {
                     cluster.psql("postgres", &text).is_empty()
                 }),
-                Kind::Configuration => reload(cluster, block),
-                Kind::Shell => {}
+                BlockKind::Configuration => reload(cluster, block),
+                BlockKind::Shell => {}
             }
             after_each(self);
         }
@@ -130,13 +130,13 @@ impl Servers {
     pub fn run(&mut self, blocks: Vec<Block>) {
         for block in blocks {
             self.start(&block);
-            self.run_block(&block, Servers::settle);
+            self.run_block(&block, Servers::wait_for_replication);
         }
     }
 
     /// Waits until everything that was written has arrived at all subscriptions that are not disabled.
     #[track_caller]
-    pub fn settle(&self) {
+    pub fn wait_for_replication(&self) {
         let running = || self.0.values().filter(|cluster| cluster.is_running());
         let enabled = "SELECT subname::text FROM pg_subscription WHERE subenabled";
         let enabled: Vec<String> =

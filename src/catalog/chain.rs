@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 use crate::catalog::table::{Row, Table, block_of};
 
 /// The most line pointers that a heap page has, with room to spare.
-const MOST: usize = pg_sys::BLCKSZ as usize / 24;
+const LINE_POINTERS: usize = pg_sys::BLCKSZ as usize / 24;
 
 impl Table {
     /// The version in force of the row whose versions begin at `root`, if it is still there. It may
@@ -51,7 +51,7 @@ impl Table {
     /// Where the versions of a row begin that has just been found.
     pub fn root_of(&self, row: &Row) -> Option<pg_sys::ItemPointerData> {
         let mut place = row.place();
-        let mut roots = [0; MOST];
+        let mut roots = [0; LINE_POINTERS];
         // SAFETY: the row lies in this page, and a page has no more line pointers than the array
         // has room for.
         unsafe {

@@ -15,7 +15,7 @@ use crate::catalog::dependents::{self, DEFAULTS as ATTRDEF};
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{Row, Table, bytes_of, next_command};
-use crate::catalog::{catalog_oids, type_named, version};
+use crate::catalog::{catalog_oids, find_type, version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
 
@@ -39,12 +39,12 @@ pub struct ColumnDefault {
 
 /// The OID of type hilo_sequence.
 pub fn name_type() -> Result<pg_sys::Oid, HiloError> {
-    type_named(c"hilo_sequence", version::schema(catalog_oids()?.extension)?)
+    find_type(c"hilo_sequence", version::schema(catalog_oids()?.extension)?)
 }
 
 /// The column defaults that use the sequence `name`.
 pub fn using(name: &[u8]) -> Vec<ColumnDefault> {
-    let (needle, type_oid) = (printed(name), name_type().or_raise());
+    let (needle, type_oid) = (constant_end(name), name_type().or_raise());
     let mut found = Vec::new();
     each(type_oid, |stored| {
         // This excludes most of the others without parsing.
@@ -266,7 +266,7 @@ unsafe extern "C-unwind" fn visit(node: *mut pg_sys::Node, context: *mut c_void)
 
 /// How outfuncs.c prints the end of a constant with these bytes: each byte as a number, with the
 /// sign that C's `char` gives it.
-fn printed(name: &[u8]) -> Vec<u8> {
+fn constant_end(name: &[u8]) -> Vec<u8> {
     let mut text = String::from(" ");
     for byte in name {
         text += &format!("{} ", *byte as c_char);

@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
-use crate::catalog::name::{escape_for_message, quoted};
+use crate::catalog::name::{escape_for_message, quote};
 use crate::catalog::relations;
 
 /// A column of a table.
@@ -21,16 +21,16 @@ impl ColumnRef {
 
     /// As the type `hilo.column_ref` stores it, so that the columns of a table are neighbours in an
     /// index.
-    pub fn packed(self) -> i64 {
+    pub fn pack(self) -> i64 {
         (i64::from(self.relid.to_u32()) << 16) | i64::from(self.attnum as u16)
     }
 
-    pub fn unpacked(packed: i64) -> ColumnRef {
+    pub fn unpack(packed: i64) -> ColumnRef {
         ColumnRef { relid: pg_sys::Oid::from_u32((packed >> 16) as u32), attnum: packed as i16 }
     }
 
     /// The column of this name. `None`: the table has no such column.
-    pub fn named(relid: pg_sys::Oid, column: &CStr) -> Option<ColumnRef> {
+    pub fn by_name(relid: pg_sys::Oid, column: &CStr) -> Option<ColumnRef> {
         // SAFETY: a look-up in a system cache, inside a transaction; the name is a C string.
         let attnum = unsafe { pg_sys::get_attnum(relid, column.as_ptr()) };
         (attnum > 0).then_some(ColumnRef { relid, attnum })
@@ -41,15 +41,15 @@ impl ColumnRef {
         // SAFETY: a look-up in a system cache, inside a transaction. The result is null or a C
         // string.
         let column =
-            unsafe { relations::owned(pg_sys::get_attname(self.relid, self.attnum, true)) };
+            unsafe { relations::copy_name(pg_sys::get_attname(self.relid, self.attnum, true)) };
         // A column that was dropped still has a name, by which it is not found.
-        let column = column.filter(|name| ColumnRef::named(self.relid, name) == Some(self))?;
+        let column = column.filter(|name| ColumnRef::by_name(self.relid, name) == Some(self))?;
         Some([relations::schema(self.relid)?, relations::name(self.relid)?, column])
     }
 
     /// `schema.table.column`, each quoted if necessary; `None` if it does not exist.
     pub fn text(self) -> Option<CString> {
-        let parts = self.names()?.map(|name| quoted(&name).into_bytes());
+        let parts = self.names()?.map(|name| quote(&name).into_bytes());
         CString::new(parts.join(&b'.')).ok()
     }
 

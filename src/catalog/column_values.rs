@@ -91,7 +91,7 @@ pub(super) struct Open(pub(super) pg_sys::Relation);
 impl Open {
     /// Opens a relation that was locked with [`lock`]; `None` if it was dropped before. To open it,
     /// core looks up its operators and runs none.
-    pub(super) fn locked(id: pg_sys::Oid) -> Option<Open> {
+    pub(super) fn open_locked(id: pg_sys::Oid) -> Option<Open> {
         // SAFETY: the relation is locked, so it is not changed or dropped while it is open. The
         // result is null if it was dropped before.
         let relation = unsafe { pg_sys::try_relation_open(id, pg_sys::NoLock as _) };
@@ -104,7 +104,7 @@ impl Open {
 
     /// Opens a table if its rows can be read here and row security hides none of them.
     fn table(id: pg_sys::Oid) -> Option<Open> {
-        let open = Open::locked(Some(id).filter(|id| lock(*id))?)?;
+        let open = Open::open_locked(Some(id).filter(|id| lock(*id))?)?;
         let table = open.0;
         // SAFETY: an open relation has its row of pg_class; RecoveryInProgress reads a flag of
         // shared memory.
@@ -142,13 +142,13 @@ impl Open {
     }
 
     /// An index that has the column's values in order, if there is one that nobody else has locked.
-    pub(super) fn index_on(&self, column: i16) -> Result<Option<(Open, Kind)>, HiloError> {
+    pub(super) fn index_on(&self, column: i16) -> Result<Option<(Open, IntegerType)>, HiloError> {
         // SAFETY: a catalog look-up, which returns 0 if there is no such column.
-        let Some(kind) = Kind::of(unsafe { pg_sys::get_atttype(self.id(), column) }) else {
+        let Some(kind) = IntegerType::of(unsafe { pg_sys::get_atttype(self.id(), column) }) else {
             return Ok(None);
         };
         let fit = self.indexes()?.into_iter().filter(|index| kind.fits(*index, column));
-        let mut open = fit.filter(|index| lock(*index)).filter_map(Open::locked);
+        let mut open = fit.filter(|index| lock(*index)).filter_map(Open::open_locked);
         Ok(open.next().map(|index| (index, kind)))
     }
 
@@ -170,27 +170,27 @@ impl Drop for Open {
 
 /// An integer type that core has a btree operator class for.
 #[derive(Clone, Copy)]
-pub(super) enum Kind {
+pub(super) enum IntegerType {
     Int2,
     Int4,
     Int8,
 }
 
-impl Kind {
-    pub(super) fn of(type_oid: pg_sys::Oid) -> Option<Kind> {
+impl IntegerType {
+    pub(super) fn of(type_oid: pg_sys::Oid) -> Option<IntegerType> {
         match type_oid {
-            pg_sys::INT2OID => Some(Kind::Int2),
-            pg_sys::INT4OID => Some(Kind::Int4),
-            pg_sys::INT8OID => Some(Kind::Int8),
+            pg_sys::INT2OID => Some(IntegerType::Int2),
+            pg_sys::INT4OID => Some(IntegerType::Int4),
+            pg_sys::INT8OID => Some(IntegerType::Int8),
             _ => None,
         }
     }
 
     fn operators(self) -> pg_sys::Oid {
         match self {
-            Kind::Int2 => pg_sys::INT2_BTREE_OPS_OID,
-            Kind::Int4 => pg_sys::INT4_BTREE_OPS_OID,
-            Kind::Int8 => pg_sys::INT8_BTREE_OPS_OID,
+            IntegerType::Int2 => pg_sys::INT2_BTREE_OPS_OID,
+            IntegerType::Int4 => pg_sys::INT4_BTREE_OPS_OID,
+            IntegerType::Int8 => pg_sys::INT8_BTREE_OPS_OID,
         }
     }
 
@@ -199,20 +199,20 @@ impl Kind {
     fn comparison(self, direction: Direction) -> u32 {
         use Direction::*;
         match (self, direction) {
-            (Kind::Int2, Rising) => pg_sys::F_INT28LE,
-            (Kind::Int2, Falling) => pg_sys::F_INT28GE,
-            (Kind::Int4, Rising) => pg_sys::F_INT48LE,
-            (Kind::Int4, Falling) => pg_sys::F_INT48GE,
-            (Kind::Int8, Rising) => pg_sys::F_INT8LE,
-            (Kind::Int8, Falling) => pg_sys::F_INT8GE,
+            (IntegerType::Int2, Rising) => pg_sys::F_INT28LE,
+            (IntegerType::Int2, Falling) => pg_sys::F_INT28GE,
+            (IntegerType::Int4, Rising) => pg_sys::F_INT48LE,
+            (IntegerType::Int4, Falling) => pg_sys::F_INT48GE,
+            (IntegerType::Int8, Rising) => pg_sys::F_INT8LE,
+            (IntegerType::Int8, Falling) => pg_sys::F_INT8GE,
         }
     }
 
     pub(super) fn value(self, datum: pg_sys::Datum) -> i64 {
         match self {
-            Kind::Int2 => datum.value() as i16 as i64,
-            Kind::Int4 => datum.value() as i32 as i64,
-            Kind::Int8 => datum.value() as i64,
+            IntegerType::Int2 => datum.value() as i16 as i64,
+            IntegerType::Int4 => datum.value() as i32 as i64,
+            IntegerType::Int8 => datum.value() as i64,
         }
     }
 
@@ -257,7 +257,7 @@ pub(super) struct Scan {
     scan: pg_sys::IndexScanDesc,
     slot: *mut pg_sys::TupleTableSlot,
     snapshot: pg_sys::Snapshot,
-    kind: Kind,
+    kind: IntegerType,
     direction: Direction,
     order: pg_sys::ScanDirection::Type,
     entries_left: usize,
@@ -268,7 +268,7 @@ impl Scan {
     pub(super) fn new(
         table: &Open,
         index: &Open,
-        kind: Kind,
+        kind: IntegerType,
         direction: Direction,
         entries: usize,
     ) -> Scan {

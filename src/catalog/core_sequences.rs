@@ -9,11 +9,11 @@ use crate::catalog::relations;
 
 /// One of core's sequences that is called `name` where an SQL identifier is expected, with its
 /// schema and in quotes where SQL needs them.
-pub fn named(name: &[u8]) -> Option<String> {
+pub fn by_name(name: &[u8]) -> Option<String> {
     let exact = CString::new(name).ok()?;
     let spelled = match identifiers(&exact).as_deref() {
         Some([name]) => on_path(name),
-        Some([schema, name]) => relations::named(schema, name),
+        Some([schema, name]) => relations::by_name(schema, name),
         _ => pg_sys::InvalidOid,
     };
     // SAFETY: a look-up in a system cache, which takes any OID.

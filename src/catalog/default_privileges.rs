@@ -70,7 +70,7 @@ pub fn apply(sequence: &Sequence) -> Result<(), HiloError> {
     let mut granted = false;
     table.scan(own::DEFAULT_PRIVILEGE_PKEY, &keys, |row| {
         let grantee = row.oid(column::GRANTEE);
-        let set = row.text(column::PRIVILEGE).as_deref().and_then(Privileges::named);
+        let set = row.text(column::PRIVILEGE).as_deref().and_then(Privileges::by_name);
         // The owner has every privilege anyway.
         if let Some(set) = set
             && grantee != sequence.owner

@@ -11,7 +11,7 @@ use crate::catalog::name::Name;
 use crate::catalog::own::{self, Own};
 use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{LockWait, Row, RowLock, Table, text_datum};
-use crate::catalog::{relation_named, roles};
+use crate::catalog::{find_relation, roles};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::shared::random_id;
@@ -70,7 +70,7 @@ impl Sequence {
             created_at: Timestamp(row.int8(column::CREATED_AT)),
             owned_by: row
                 .datum(column::OWNED_BY)
-                .map(|_| ColumnRef::unpacked(row.int8(column::OWNED_BY)))
+                .map(|_| ColumnRef::unpack(row.int8(column::OWNED_BY)))
                 .filter(|column| *column != ColumnRef::NOWHERE),
             highest_node: row.datum(column::HIGHEST_NODE).map(|_| row.int4(column::HIGHEST_NODE)),
             definition,
@@ -95,7 +95,7 @@ impl Sequence {
             def.key_format.as_deref().map(|format| text_datum(format.as_bytes())),
             Some(self.owner.into()),
             Some(self.created_at.0.into()),
-            self.owned_by.map(|column| column.packed().into()),
+            self.owned_by.map(|column| column.pack().into()),
             Some(def.gapless.into()),
             self.highest_node.map(Into::into),
             def.source.as_deref().map(|source| text_datum(source.as_bytes())),
@@ -141,8 +141,8 @@ pub fn by_id(id: SequenceId) -> Result<Option<Sequence>, HiloError> {
 }
 
 /// The bounds of `owned_by` for a column or, if `attnum` is `None`, for any column of the table.
-fn owned_between(relid: pg_sys::Oid, attnum: Option<i16>) -> (i64, i64) {
-    let packed = |attnum| ColumnRef { relid, attnum }.packed();
+fn owner_bounds(relid: pg_sys::Oid, attnum: Option<i16>) -> (i64, i64) {
+    let packed = |attnum| ColumnRef { relid, attnum }.pack();
     // A table's numbers of columns are from 1 to 1600.
     match attnum {
         Some(attnum) => (packed(attnum) - 1, packed(attnum) + 1),
@@ -151,11 +151,8 @@ fn owned_between(relid: pg_sys::Oid, attnum: Option<i16>) -> (i64, i64) {
 }
 
 /// The sequences that a column owns or, if `attnum` is `None`, any column of the table.
-pub fn owned_by_column(
-    relid: pg_sys::Oid,
-    attnum: Option<i16>,
-) -> Result<Vec<Sequence>, HiloError> {
-    let (after, before) = owned_between(relid, attnum);
+pub fn of_column(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<Vec<Sequence>, HiloError> {
+    let (after, before) = owner_bounds(relid, attnum);
     let table = Own::Sequence.read()?;
     let keys = [
         (column::OWNED_BY, Match::Int8Greater(after)),
@@ -168,13 +165,13 @@ pub fn owned_by_column(
 /// another version than the library. They are found by their names; in a version that lacks one of
 /// them, no column owned a sequence.
 pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<bool, HiloError> {
-    let (table, index) = (relation_named(c"sequence"), relation_named(c"sequence_owned_by_idx"));
+    let (table, index) = (find_relation(c"sequence"), find_relation(c"sequence_owned_by_idx"));
     // SAFETY: a look-up in a system cache, inside a transaction, by a name that is a C string.
     let column = unsafe { pg_sys::get_attnum(table, c"owned_by".as_ptr()) };
     if index == pg_sys::InvalidOid || column <= 0 {
         return Ok(false);
     }
-    let (after, before) = owned_between(relid, attnum);
+    let (after, before) = owner_bounds(relid, attnum);
     let keys = [(column, Match::Int8Greater(after)), (column, Match::Int8Less(before))];
     let by_owned = Index::Named(c"sequence_owned_by_idx");
     Ok(Table::read(table)?.find(by_owned, &keys).is_some())

@@ -15,7 +15,7 @@ use hilo_core::numbers::{Epoch, Index, SequenceId};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::node;
 use crate::catalog::own::{self, Own};
-use crate::catalog::positions::{Position, keys, server, written};
+use crate::catalog::positions::{Position, keys, own_write, server};
 use crate::catalog::table::{LockWait, Row, RowLock, Table};
 use crate::errors::HiloError;
 
@@ -64,7 +64,7 @@ pub fn lock(
         Some(row)
     };
     let find = || {
-        let row = written(&table, id, node).or_else(in_chain).or_else(in_index)?;
+        let row = own_write(&table, id, node).or_else(in_chain).or_else(in_index)?;
         if !row.is_own() && Position::from_row(&row).epoch == known {
             sequence.set(None);
             return Some(row);

@@ -58,12 +58,12 @@ pub fn of_node(sequence: SequenceId, node: i32) -> Result<Vec<GapRow>, HiloError
 }
 
 /// How many rows a sequence has on a node at most, and how many are left if there would be more.
-const MOST: usize = 1_000;
-const KEPT: usize = MOST / 2;
+const MAX_ROWS: usize = 1_000;
+const KEPT_ROWS: usize = MAX_ROWS / 2;
 
 /// The most rows of earlier gaps that are looked at in one go: an older version may have left any
 /// number.
-const LOOKED_AT: usize = 4 * MOST;
+const LOOKED_AT: usize = 4 * MAX_ROWS;
 
 /// The most gaps that one range becomes for its evenly spaced parts. If it has more stripes or laps
 /// than this, one further gap covers the rest.
@@ -96,7 +96,7 @@ pub(super) fn record_each(
     lost: &[Range],
     reason: Reason,
 ) -> Result<(), HiloError> {
-    let mapping = mapping.unbounded();
+    let mapping = mapping.without_bounds();
     let (reason, at, mut gaps) = (reason as usize, ffi::now(), Vec::new());
     for range in lost.iter().filter(|range| !range.is_empty()) {
         let mut rest = range.until(mapping.limit());
@@ -127,7 +127,7 @@ pub fn add(sequence: SequenceId, node: i32, increment: i64, new: &[Gap]) -> Resu
     }
     let table = Own::Gap.write()?;
     let (mut rows, mut gaps) = (Vec::new(), Vec::new());
-    if node::known() == Some(node) {
+    if node::id_if_known() == Some(node) {
         let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
         table.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
             let reason = row.text(column::REASON).and_then(|reason| Reason::by_name(&reason));
@@ -146,7 +146,7 @@ pub fn add(sequence: SequenceId, node: i32, increment: i64, new: &[Gap]) -> Resu
         });
     }
     new.iter().try_for_each(|gap| gaps.try_push(*gap))?;
-    for Joined { gap, parts } in hilo_core::gaps::joined(&gaps, increment, MOST, KEPT) {
+    for Joined { gap, parts } in hilo_core::gaps::join(&gaps, increment, MAX_ROWS, KEPT_ROWS) {
         let mut before = parts.iter().filter_map(|&part| rows.get(part));
         match before.next() {
             Some(_) if parts.len() == 1 => {}
@@ -185,7 +185,7 @@ pub fn keep(sequence: SequenceId, name: &Name, column: ColumnRef) -> Result<(), 
 
 /// Gives a sequence that adopts `column` the gaps that were kept when it was released.
 pub fn adopt(column: ColumnRef, sequence: SequenceId) -> Result<(), HiloError> {
-    let packed = column.packed();
+    let packed = column.pack();
     move_all(RELEASED, sequence, |row| {
         (row.int8(column::RELEASED_FROM) == packed).then_some((None, None))
     })
@@ -196,7 +196,7 @@ pub fn adopt(column: ColumnRef, sequence: SequenceId) -> Result<(), HiloError> {
 pub fn forget_released(relid: pg_sys::Oid, attnum: i16) -> Result<(), HiloError> {
     let keys = [(column::SEQUENCE, Match::Int8(RELEASED.0))];
     let concerns = |row: &Row| {
-        let column = ColumnRef::unpacked(row.int8(column::RELEASED_FROM));
+        let column = ColumnRef::unpack(row.int8(column::RELEASED_FROM));
         column.relid == relid && (attnum == 0 || column.attnum == attnum)
     };
     let mut any = false;
@@ -226,7 +226,7 @@ fn move_all(
     let keys = [(column::SEQUENCE, Match::Int8(from.0))];
     table.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
         if let Some((name, column)) = to_columns(&row) {
-            let column = column.map(|column| column.packed().into());
+            let column = column.map(|column| column.pack().into());
             table.change(
                 &row,
                 &[

@@ -14,7 +14,7 @@ use crate::process::subtransaction;
 
 /// The change that a transaction makes to a lease when it commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum LeaseChange {
     /// Its holder has used the indexes before this one.
     Return(Index),
     Revoke,
@@ -24,20 +24,20 @@ pub enum Change {
     Pass,
 }
 
-impl Change {
+impl LeaseChange {
     /// How the lease ends by it.
     pub fn ends(self) -> Option<Ended> {
         match self {
-            Change::Return(_) => Some(Ended::Returned),
-            Change::Revoke => Some(Ended::Revoked),
-            Change::Renew(_) | Change::Pass => None,
+            LeaseChange::Return(_) => Some(Ended::Returned),
+            LeaseChange::Revoke => Some(Ended::Revoked),
+            LeaseChange::Renew(_) | LeaseChange::Pass => None,
         }
     }
 }
 
 impl LockedLease {
     /// Writes a change of an open lease. One that has ended is left for the worker to file.
-    fn change(&self, change: Change) {
+    fn change(&self, change: LeaseChange) {
         let end = |how: Ended, next: Index| {
             self.update(&[
                 (column::NEXT_INDEX, Some(next.0.into())),
@@ -47,13 +47,13 @@ impl LockedLease {
             ]);
         };
         match change {
-            Change::Return(next) => end(Ended::Returned, next),
-            Change::Revoke => end(Ended::Revoked, self.lease.range.start),
-            Change::Renew(expires_at) => {
+            LeaseChange::Return(next) => end(Ended::Returned, next),
+            LeaseChange::Revoke => end(Ended::Revoked, self.lease.range.start),
+            LeaseChange::Renew(expires_at) => {
                 let at = expires_at.map(|at| at.0.into());
                 self.update(&[(column::EXPIRES_AT, at), (column::DUE_AT, at)]);
             }
-            Change::Pass => self.update(&[(column::PASSED, Some(true.into()))]),
+            LeaseChange::Pass => self.update(&[(column::PASSED, Some(true.into()))]),
         }
     }
 }
@@ -77,9 +77,9 @@ pub fn wait_for_keepers(id: &LeaseId) {
 ///
 /// # Errors
 /// `LeaseNotOpen` if it has ended meanwhile, so that it cannot be returned or renewed.
-pub fn write(sequence: SequenceId, id: &LeaseId, change: Change) -> Result<(), HiloError> {
+pub fn write(sequence: SequenceId, id: &LeaseId, change: LeaseChange) -> Result<(), HiloError> {
     let strength = match change {
-        Change::Return(_) => Strength::Alone,
+        LeaseChange::Return(_) => Strength::Alone,
         _ => Strength::Changing,
     };
     let since = match lock_as(id, LockWait::Block, strength)? {
@@ -88,12 +88,12 @@ pub fn write(sequence: SequenceId, id: &LeaseId, change: Change) -> Result<(), H
                 locked.change(change);
                 return Ok(());
             }
-            Some(_) => locked.lease.closed(ffi::now()).unwrap_or(Closed::Unknown),
+            Some(_) => locked.lease.closed_reason(ffi::now()).unwrap_or(Closed::Unknown),
         },
         _ => Closed::Unknown,
     };
     // It comes to the same if it has ended for good, or with its sequence.
-    let is_moot =
-        matches!(change, Change::Revoke | Change::Pass) || definitions::by_id(sequence)?.is_none();
+    let is_moot = matches!(change, LeaseChange::Revoke | LeaseChange::Pass)
+        || definitions::by_id(sequence)?.is_none();
     if is_moot { Ok(()) } else { Err(not_open(id, since)) }
 }

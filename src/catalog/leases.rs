@@ -145,8 +145,8 @@ impl Lease {
     }
 
     /// Why it is not open, if it is not.
-    pub fn closed(&self, now: Timestamp) -> Option<Closed> {
-        let at = |at: Option<Timestamp>| at.map_or_else(String::new, printed);
+    pub fn closed_reason(&self, now: Timestamp) -> Option<Closed> {
+        let at = |at: Option<Timestamp>| at.map_or_else(String::new, time_text);
         match self.ended {
             Some(Ended::Returned) => Some(Closed::Returned(at(self.ended_at))),
             Some(Ended::Revoked) => Some(Closed::Revoked(at(self.ended_at))),
@@ -156,7 +156,7 @@ impl Lease {
 
     /// Why what comes back must not be served again; `None`: it may be served. `numbered` is the
     /// sequence and its position on the lease's node, if there are both.
-    pub fn lost(&self, numbered: Option<(&Sequence, &Position)>) -> Option<Reason> {
+    pub fn loss_reason(&self, numbered: Option<(&Sequence, &Position)>) -> Option<Reason> {
         let Some((sequence, position)) = numbered else { return Some(Reason::Altered) };
         if position.epoch != self.epoch || self.passed {
             return Some(Reason::Altered);
@@ -184,7 +184,7 @@ impl Lease {
             None if self.is_expired(now) => (self.range, Some(Reason::Expired), self.expires_at),
             None => (self.range, Some(Reason::Revoked), None),
             Some(Ended::Revoked) => (self.range, Some(Reason::Revoked), self.ended_at),
-            Some(Ended::Returned) => (self.rest(), self.lost(numbered), self.ended_at),
+            Some(Ended::Returned) => (self.rest(), self.loss_reason(numbered), self.ended_at),
         };
         (part, reason, at.unwrap_or(now))
     }
@@ -283,7 +283,7 @@ pub fn not_open(id: &LeaseId, since: Closed) -> HiloError {
 }
 
 /// A time as SQL prints it.
-pub fn printed(at: Timestamp) -> String {
+pub fn time_text(at: Timestamp) -> String {
     // SAFETY: it returns a C string in static memory, for any timestamp.
     unsafe { std::ffi::CStr::from_ptr(pg_sys::timestamptz_to_str(at.0)) }
         .to_string_lossy()
@@ -307,7 +307,7 @@ fn of_sequence(sequence: SequenceId) -> (i16, Match<'static>) {
 }
 
 /// The ranges of a position's epoch that leases own.
-pub fn leased(position: &Position) -> Result<Vec<Range>, HiloError> {
+pub fn leased_ranges(position: &Position) -> Result<Vec<Range>, HiloError> {
     let mut ranges = Vec::new();
     for lease in of_node(position.sequence, position.node)? {
         if lease.epoch == position.epoch {

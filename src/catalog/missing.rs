@@ -19,13 +19,13 @@ const FURTHEST: i32 = 3;
 
 /// The most names that are compared: an error must not take long where there are a million
 /// sequences.
-const MOST: usize = 10_000;
+const MAX_COMPARED: usize = 10_000;
 
 /// The sequence that has this name now.
 ///
 /// # Errors
 /// `NoSuchSequence`.
-pub fn required(name: &[u8]) -> Result<Sequence, HiloError> {
+pub fn require(name: &[u8]) -> Result<Sequence, HiloError> {
     definitions::by_name(name)?.ok_or_else(|| to_use(name))
 }
 
@@ -42,12 +42,12 @@ pub fn to_create(name: &[u8]) -> HiloError {
 fn error(name: &[u8], otherwise: Meant) -> HiloError {
     let folded = fold(name);
     let unquoted: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'"').collect();
-    let (whole, parts) = ([&unquoted[..], &folded], [unqualified(&unquoted), unqualified(&folded)]);
-    let found = respelled(name, whole)
-        .or_else(|| core_sequences::named(name).map(Meant::Core))
+    let (whole, parts) = ([&unquoted[..], &folded], [last_part(&unquoted), last_part(&folded)]);
+    let found = by_spelling(name, whole)
+        .or_else(|| core_sequences::by_name(name).map(Meant::Core))
         .or_else(|| match similar(name) {
             Some((distance, found)) if !distance.of_parts => Some(found),
-            found => respelled(name, parts).or(found.map(|(_, found)| found)),
+            found => by_spelling(name, parts).or(found.map(|(_, found)| found)),
         });
     HiloError::NoSuchSequence { name: escape_for_message(name), meant: found.unwrap_or(otherwise) }
 }
@@ -58,7 +58,7 @@ fn may_see(sequence: &Sequence) -> bool {
 
 /// The sequence with one of these names: as an SQL identifier spells it, in double quotes, in
 /// another case, or after a schema.
-fn respelled(name: &[u8], spellings: [&[u8]; 2]) -> Option<Meant> {
+fn by_spelling(name: &[u8], spellings: [&[u8]; 2]) -> Option<Meant> {
     spellings
         .into_iter()
         .filter(|spelling| !spelling.is_empty() && *spelling != name)
@@ -72,7 +72,7 @@ fn similar(name: &[u8]) -> Option<(Distance, Meant)> {
     let wanted = fold(name);
     let limit = FURTHEST.min(wanted.len() as i32 / 2);
     let mut best: Option<(Distance, Name)> = None;
-    let mut left = MOST;
+    let mut left = MAX_COMPARED;
     let visit = |row: Row| {
         left -= 1;
         let name = row.name(column::NAME);
@@ -104,7 +104,7 @@ fn fold(name: &[u8]) -> Vec<u8> {
 }
 
 /// The part behind the last period.
-fn unqualified(name: &[u8]) -> &[u8] {
+fn last_part(name: &[u8]) -> &[u8] {
     name.rsplit(|byte| *byte == b'.').next().unwrap_or(name)
 }
 
@@ -114,7 +114,7 @@ fn distance(wanted: &[u8], name: &[u8], limit: i32) -> Option<Distance> {
     if let Some(changes) = levenshtein(wanted, name, limit) {
         return Some(Distance { changes, ..Distance::default() });
     }
-    let changes = [(unqualified(wanted), name), (wanted, unqualified(name))]
+    let changes = [(last_part(wanted), name), (wanted, last_part(name))]
         .into_iter()
         .filter_map(|(from, to)| levenshtein(from, to, limit))
         .min()?;

@@ -126,17 +126,17 @@ fn look_up() -> Result<CatalogOids, HiloError> {
     version::check(extension)?;
     let mut tables = [pg_sys::InvalidOid; own::NAMES.len()];
     for (table, name) in tables.iter_mut().zip(own::NAMES) {
-        *table = relation_named(name);
+        *table = find_relation(name);
         if *table == pg_sys::InvalidOid {
             return Err(HiloError::CatalogMismatch(format!("_hilo.{}", name.to_string_lossy())));
         }
     }
-    Ok(CatalogOids { extension, schema, tables, role_type: type_named(c"role", schema)? })
+    Ok(CatalogOids { extension, schema, tables, role_type: find_type(c"role", schema)? })
 }
 
 /// A table or an index of the catalog, or InvalidOid. It was in schema `hilo` before 0.4.0, and is
 /// moved back there while rows arrive that a server of such a version has replicated.
-pub fn relation_named(name: &CStr) -> pg_sys::Oid {
+pub fn find_relation(name: &CStr) -> pg_sys::Oid {
     // SAFETY: look-ups in system caches, inside a transaction, by names that are C strings.
     let in_schema = |schema: &CStr| unsafe {
         let schema = pg_sys::get_namespace_oid(schema.as_ptr(), true);
@@ -152,7 +152,7 @@ pub fn relation_named(name: &CStr) -> pg_sys::Oid {
 ///
 /// # Errors
 /// `CatalogMismatch` if it is missing.
-pub fn type_named(name: &CStr, schema: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
+pub fn find_type(name: &CStr, schema: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
     const OID: i16 = 1;
     let none = pg_sys::Datum::null();
     // SAFETY: a look-up in a system cache, inside a transaction; the keys are of the types of that

@@ -58,7 +58,7 @@ pub fn escape_for_message(bytes: &[u8]) -> String {
 }
 
 /// An identifier as SQL spells it: in quotes if necessary.
-pub fn quoted(identifier: &CStr) -> CString {
+pub fn quote(identifier: &CStr) -> CString {
     // SAFETY: the result is the text itself or a copy in the current memory context.
     unsafe { CStr::from_ptr(pg_sys::quote_identifier(identifier.as_ptr())) }.to_owned()
 }

@@ -41,7 +41,7 @@ pub fn id() -> Result<i32, HiloError> {
 }
 
 /// The same; `None`: it is not known.
-pub fn known() -> Option<i32> {
+pub fn id_if_known() -> Option<i32> {
     id().ok()
 }
 

@@ -6,8 +6,8 @@
 //! show that values could be served twice, a change is refused.
 //!
 //! A node of Citus that is removed and added again has another id, and rows from before its
-//! removal. So it does not decide by its rows how it begins under an id: [`given`] does, by what
-//! the other nodes say.
+//! removal. So it does not decide by its rows how it begins under an id: [`begin_with`] does, by
+//! what the other nodes say.
 
 use hilo_core::direction::Direction;
 use hilo_core::numbers::Epoch;
@@ -43,7 +43,7 @@ impl Position {
 
     /// The furthest value of this node, if it has reserved one at or beyond `base`, in the
     /// direction of the numbers.
-    fn reserved_from(
+    fn furthest_reserved(
         &self,
         definition: &Definition,
         base: i64,
@@ -65,8 +65,8 @@ impl Position {
 ///
 /// # Errors
 /// `NotNumbered` on a node of Citus, `NoPosition` if no other position is known, and those of
-/// [`given`].
-pub fn joined(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
+/// [`begin_with`].
+pub fn join(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
     check_told(sequence, here)?;
     let direction = sequence.definition.direction();
     let others = positions::of_all_nodes(sequence.id)?;
@@ -80,7 +80,7 @@ pub fn joined(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
     let Some(&Position { base, nodes, stripe, .. }) = furthest else {
         return Err(HiloError::NoPosition(sequence.name.to_string()));
     };
-    begun(sequence, here, &others, Numbering { base, nodes, stripe })
+    first_position(sequence, here, &others, Numbering { base, nodes, stripe })
 }
 
 /// Refuses to let a server that has no position of a sequence decide how it begins, where others
@@ -119,7 +119,7 @@ pub fn highest_node(sequence: &Sequence) -> Result<Option<i32>, HiloError> {
 /// # Errors
 /// `NodeHad`, `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for this node. `Reserved`
 /// if a node, or this server as another one, has reserved beyond the base under another numbering.
-pub fn given(
+pub fn begin_with(
     sequence: &Sequence,
     here: &Here,
     numbering: Numbering,
@@ -128,7 +128,7 @@ pub fn given(
     let known = positions::of_all_nodes(sequence.id)?;
     check_not_had(&sequence.name, here, highest.max(highest_node(sequence)?))?;
     let known = memory::try_collect(known.iter().map(|other| takeover::at_most(sequence, other)))?;
-    begun(sequence, here, &known, numbering)
+    first_position(sequence, here, &known, numbering)
 }
 
 /// Whether a server without a position is to be told by others how it begins. Where replication
@@ -139,7 +139,7 @@ pub fn is_open(sequence: &Sequence, here: &Here) -> Result<bool, HiloError> {
     Ok(local || here.is_of_citus())
 }
 
-fn begun(
+fn first_position(
     sequence: &Sequence,
     here: &Here,
     others: &[Position],
@@ -242,7 +242,7 @@ fn check(
     base: i64,
     direction: Direction,
 ) -> Result<(), HiloError> {
-    match position.reserved_from(&sequence.definition, base, direction) {
+    match position.furthest_reserved(&sequence.definition, base, direction) {
         None => Ok(()),
         Some(value) => Err(HiloError::Reserved {
             name: sequence.name.to_string(),

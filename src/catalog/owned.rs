@@ -254,10 +254,10 @@ impl Owned<'_> {
         took: i64,
     ) -> Result<(), HiloError> {
         let Owned { sequence, ref position, .. } = *self;
-        let mapping = position.mapping(&sequence.definition).unbounded();
+        let mapping = position.mapping(&sequence.definition).without_bounds();
         let mut held = ranges::free_of(position)?;
-        held.try_extend(ranges::lent(position)?)?;
-        held.try_extend(leases::leased(position)?)?;
+        held.try_extend(ranges::lent_ranges(position)?)?;
+        held.try_extend(leases::leased_ranges(position)?)?;
         let bounded = position.mapping(&sequence.definition);
         let brought = source::ranges(answer, &bounded, &held, supply.own)?;
         ranges::put_free(position, &mapping, &brought)?;

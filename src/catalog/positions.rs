@@ -189,13 +189,13 @@ impl Position {
     }
 
     /// The indexes that may be in the memory of `incarnation`, besides the lent ranges.
-    pub fn unsettled(&self) -> Range {
+    pub fn unsettled_range(&self) -> Range {
         Range::new(self.settled_index, self.next_index)
     }
 
     /// The furthest value reserved; `None` before the first reservation.
     pub fn last_value(&self, definition: &Definition) -> Option<i64> {
-        let mapping = self.mapping(definition).unbounded();
+        let mapping = self.mapping(definition).without_bounds();
         self.has_reserved().then(|| mapping.value(self.next_index - 1)).flatten()
     }
 }
@@ -239,7 +239,7 @@ pub struct Version {
 }
 
 impl Version {
-    fn just_written(position: &Position) -> Version {
+    fn new(position: &Position) -> Version {
         let Position { sequence, node, epoch, .. } = *position;
         // SAFETY: inside a transaction, whose current subtransaction got its number when the row
         // was written.
@@ -256,12 +256,12 @@ type Written = HashMap<(pg_sys::Oid, SequenceId, i32), pg_sys::ItemPointerData>;
 static WRITTEN: Global<RefCell<Option<Written>>> = Global::new(RefCell::new(None));
 
 /// To be called when the transaction has ended.
-pub fn forget_written() {
+pub fn forget_writes() {
     WRITTEN.take();
 }
 
 /// The version of a row that this transaction wrote last, if it is in force.
-pub(super) fn written(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
+pub(super) fn own_write(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
     let key = (table.id(), sequence, node);
     let place = *WRITTEN.borrow().as_ref()?.get(&key)?;
     let row = table.at(place)?;
@@ -271,7 +271,8 @@ pub(super) fn written(table: &Table, sequence: SequenceId, node: i32) -> Option<
 }
 
 fn newest(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
-    written(table, sequence, node).or_else(|| table.find(own::POSITION_PKEY, &keys(sequence, node)))
+    own_write(table, sequence, node)
+        .or_else(|| table.find(own::POSITION_PKEY, &keys(sequence, node)))
 }
 
 /// A position row that this transaction has locked.
@@ -294,7 +295,7 @@ impl LockedPosition {
         let place = self.table.update(&self.row, &mut position.values());
         let key = (self.table.id(), position.sequence, position.node);
         WRITTEN.borrow_mut().get_or_insert_default().try_push((key, place))?;
-        Ok(Version::just_written(position))
+        Ok(Version::new(position))
     }
 
     /// Whether the current transaction has written this version.
@@ -345,7 +346,7 @@ pub fn find(sequence: SequenceId, node: i32) -> Result<Option<Position>, HiloErr
 
 pub fn insert(position: &Position) -> Result<Version, HiloError> {
     Own::Position.write()?.insert(&mut position.values());
-    Ok(Version::just_written(position))
+    Ok(Version::new(position))
 }
 
 /// The rows of all nodes for this sequence.
@@ -378,7 +379,7 @@ pub fn forget(sequence: SequenceId) -> Result<(), HiloError> {
 }
 
 /// A node's row with its version, if the current transaction has written it.
-pub fn find_written(
+pub fn find_own_write(
     sequence: SequenceId,
     node: i32,
 ) -> Result<Option<(Position, Version)>, HiloError> {

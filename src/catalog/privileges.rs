@@ -7,7 +7,7 @@ use hilo_core::numbers::SequenceId;
 
 use crate::catalog::columns::privilege as column;
 use crate::catalog::definitions::Sequence;
-use crate::catalog::name::{escape_for_message, quoted};
+use crate::catalog::name::{escape_for_message, quote};
 use crate::catalog::own::{self, Own};
 use crate::catalog::roles::PUBLIC;
 use crate::catalog::scan::Match;
@@ -60,7 +60,7 @@ impl Privileges {
     }
 
     /// The privilege of this name, in upper case as the catalog keeps it.
-    pub fn named(name: &str) -> Option<Privileges> {
+    pub fn by_name(name: &str) -> Option<Privileges> {
         Some(match name {
             "USAGE" => Self::USAGE,
             "SELECT" => Self::SELECT,
@@ -74,10 +74,10 @@ impl Privileges {
     ///
     /// # Errors
     /// `NoSuchPrivilege` for the first that does not exist.
-    pub fn listed(list: &str) -> Result<Privileges, HiloError> {
+    pub fn parse_list(list: &str) -> Result<Privileges, HiloError> {
         list.split(',').try_fold(Self::NONE, |set, name| {
             let name = name.trim();
-            match Self::named(&name.to_ascii_uppercase()) {
+            match Self::by_name(&name.to_ascii_uppercase()) {
                 Some(privilege) => Ok(set.or(privilege)),
                 None => Err(HiloError::NoSuchPrivilege(name.to_owned())),
             }
@@ -119,7 +119,7 @@ impl Privileges {
 
 /// The error for the current user, who has only the privileges `held` where one of `required` is
 /// needed.
-pub fn denied(name: &[u8], required: Privileges, held: Privileges) -> HiloError {
+pub fn denial(name: &[u8], required: Privileges, held: Privileges) -> HiloError {
     let held: Vec<_> = held.names().collect();
     HiloError::Permission(Box::new(Denied {
         name: escape_for_message(name),
@@ -157,20 +157,20 @@ fn by_grants(
 }
 
 /// The privileges of a user on a sequence, with the grants behind them.
-pub struct Held {
+pub struct HeldPrivileges {
     pub privileges: Privileges,
     /// The grants, by grantee. `None`: they were not read, because the user owns the sequence.
     pub granted: Option<Vec<(pg_sys::Oid, Privileges)>>,
 }
 
-impl Held {
-    pub fn read(sequence: &Sequence, user: pg_sys::Oid) -> Result<Held, HiloError> {
+impl HeldPrivileges {
+    pub fn read(sequence: &Sequence, user: pg_sys::Oid) -> Result<HeldPrivileges, HiloError> {
         if acts_as(user, sequence.owner) {
-            return Ok(Held { privileges: Privileges::ALL, granted: None });
+            return Ok(HeldPrivileges { privileges: Privileges::ALL, granted: None });
         }
-        let granted = granted(sequence.id)?;
+        let granted = grants_on(sequence.id)?;
         let privileges = by_grants(user, granted.iter().copied());
-        Ok(Held { privileges, granted: Some(granted) })
+        Ok(HeldPrivileges { privileges, granted: Some(granted) })
     }
 
     /// The same with what the user may do because he may insert.
@@ -193,7 +193,7 @@ impl Held {
 
 /// The privileges of `user` on `sequence`.
 pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloError> {
-    Ok(Held::read(sequence, user)?.privileges)
+    Ok(HeldPrivileges::read(sequence, user)?.privileges)
 }
 
 /// The same by a nameplate. `None`: it does not say what was granted, and the user is not the
@@ -220,13 +220,13 @@ pub fn reads_all(user: pg_sys::Oid) -> bool {
 }
 
 /// The privileges that were granted on a sequence, by grantee.
-pub fn granted(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, HiloError> {
+pub fn grants_on(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, HiloError> {
     let mut granted: Vec<(pg_sys::Oid, Privileges)> = Vec::new();
     let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
     Own::Privilege.read()?.scan(own::PRIVILEGE_PKEY, &key, |row| {
         let grantee = row.oid(column::GRANTEE);
         let name = row.text(column::PRIVILEGE).unwrap_or_default();
-        let privilege = Privileges::named(&name).unwrap_or(Privileges::NONE);
+        let privilege = Privileges::by_name(&name).unwrap_or(Privileges::NONE);
         match granted.last_mut().filter(|(last, _)| *last == grantee) {
             Some((_, held)) => *held = held.or(privilege),
             None => granted.try_push((grantee, privilege)).or_raise(),
@@ -309,8 +309,8 @@ pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
         return Ok(());
     }
     // SAFETY: a look-up in a system cache, inside a transaction. The result is null or a C string.
-    let schema = unsafe { relations::owned(pg_sys::get_namespace_name(schema)) };
-    let [schema, user] = [schema.as_deref().map(quoted), roles::identifier(user)]
+    let schema = unsafe { relations::copy_name(pg_sys::get_namespace_name(schema)) };
+    let [schema, user] = [schema.as_deref().map(quote), roles::identifier(user)]
         .map(|name| name.unwrap_or_default().to_string_lossy().into_owned());
     Err(HiloError::NoCreate { schema, user })
 }

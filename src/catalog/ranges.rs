@@ -112,7 +112,7 @@ fn lent_rows(table: &Table, position: &Position) -> Vec<Row> {
 }
 
 /// The ranges that are in some server's memory, or were when that server's life ended.
-pub fn lent(position: &Position) -> Result<Vec<Range>, HiloError> {
+pub fn lent_ranges(position: &Position) -> Result<Vec<Range>, HiloError> {
     let table = Own::FreeRange.read()?;
     Ok(lent_rows(&table, position).iter().map(range).collect())
 }
@@ -179,8 +179,8 @@ pub(super) fn lend_chosen(
 }
 
 /// How many free ranges a position has at most, and how many are left if there would be more.
-const MOST: usize = 1_000;
-const KEPT: usize = MOST * 3 / 4;
+const MAX_FREE_RANGES: usize = 1_000;
+const KEPT_FREE_RANGES: usize = MAX_FREE_RANGES * 3 / 4;
 
 /// Writes free ranges to the catalog, each merged with the free ranges that it touches. If there
 /// are too many then, the smallest are written off.
@@ -203,7 +203,7 @@ pub(super) fn put_free(
             .into_iter()
             .chain(table.find(own::FREE_RANGE_PKEY, &after));
         for row in neighbours {
-            if let Some(joined) = whole.joined(&range(&row)) {
+            if let Some(joined) = whole.join(&range(&row)) {
                 table.delete(&row);
                 whole = joined;
             }
@@ -217,18 +217,18 @@ pub(super) fn put_free(
 /// Nobody may ever use small ranges that all sessions have served beyond.
 fn write_off_smallest(position: &Position, mapping: &Mapping) -> Result<(), HiloError> {
     /// The most rows that are looked at in one go.
-    const LOOKED_AT: usize = 4 * MOST;
+    const LOOKED_AT: usize = 4 * MAX_FREE_RANGES;
     let table = Own::FreeRange.write()?;
     let mut rows = Vec::new();
     table.scan(own::FREE_RANGE_PKEY, &free_keys(position), |row| {
         rows.try_push(row).or_raise();
         rows.len() < LOOKED_AT
     });
-    if rows.len() <= MOST {
+    if rows.len() <= MAX_FREE_RANGES {
         return Ok(());
     }
     rows.sort_by_key(|row| range(row).len());
-    rows.truncate(rows.len() - KEPT);
+    rows.truncate(rows.len() - KEPT_FREE_RANGES);
     rows.iter().for_each(|row| table.delete(row));
     next_command();
     let lost: Vec<Range> = rows.iter().map(range).collect();
@@ -328,8 +328,8 @@ pub fn write_off_memory(
     let rows = lent_rows(&table, position);
     let mut lost: Vec<Range> = rows.iter().map(range).collect();
     rows.iter().for_each(|row| table.delete(row));
-    lost.push(position.unsettled());
-    let leased = leases::leased(position)?.into_iter().chain(pending.iter().copied());
+    lost.push(position.unsettled_range());
+    let leased = leases::leased_ranges(position)?.into_iter().chain(pending.iter().copied());
     let leased = Range::union(memory::try_collect(leased)?);
     let mut parts = Vec::new();
     for lost in Range::union(lost).iter().flat_map(|lost| lost.without(&leased)) {

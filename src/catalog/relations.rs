@@ -5,7 +5,7 @@ use std::ffi::{CStr, CString, c_char};
 
 use pgrx::pg_sys;
 
-use crate::catalog::name::quoted;
+use crate::catalog::name::quote;
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory;
@@ -57,20 +57,20 @@ pub fn is_partitioned(relid: pg_sys::Oid) -> bool {
 pub fn name(relid: pg_sys::Oid) -> Option<CString> {
     // SAFETY: a look-up in a system cache, inside a transaction. The result is null, which is
     // checked, or a C string.
-    unsafe { owned(pg_sys::get_rel_name(relid)) }
+    unsafe { copy_name(pg_sys::get_rel_name(relid)) }
 }
 
 /// The name of the schema of a relation.
 pub fn schema(relid: pg_sys::Oid) -> Option<CString> {
     // SAFETY: as in `name`.
-    unsafe { owned(pg_sys::get_namespace_name(pg_sys::get_rel_namespace(relid))) }
+    unsafe { copy_name(pg_sys::get_namespace_name(pg_sys::get_rel_namespace(relid))) }
 }
 
 /// A copy of a C string; `None` if it is null.
 ///
 /// # Safety
 /// The pointer must be null or point to a C string.
-pub unsafe fn owned(name: *const c_char) -> Option<CString> {
+pub unsafe fn copy_name(name: *const c_char) -> Option<CString> {
     // SAFETY: as the caller guarantees.
     (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_owned())
 }
@@ -78,11 +78,11 @@ pub unsafe fn owned(name: *const c_char) -> Option<CString> {
 /// A relation in SQL: `schema.name`, each quoted if necessary; `None` if it does not exist.
 pub fn identifier(relid: pg_sys::Oid) -> Option<Vec<u8>> {
     let parts = [schema(relid)?, name(relid)?];
-    Some(parts.map(|part| quoted(&part).into_bytes()).join(&b'.'))
+    Some(parts.map(|part| quote(&part).into_bytes()).join(&b'.'))
 }
 
 /// The relation of this name in a schema; InvalidOid if there is none.
-pub fn named(schema: &CStr, name: &CStr) -> pg_sys::Oid {
+pub fn by_name(schema: &CStr, name: &CStr) -> pg_sys::Oid {
     // SAFETY: look-ups in system caches, inside a transaction, by names that are C strings.
     unsafe {
         let schema = pg_sys::get_namespace_oid(schema.as_ptr(), true);

@@ -17,14 +17,14 @@ use crate::errors::HiloError;
 use crate::process::memory::TryGrow;
 
 /// The sequences that a role owns.
-pub fn owned_by(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
+pub fn of_owner(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     let key = [(sequence::OWNER, Match::Oid(role))];
     let sequence = |row: &Row| Some(Sequence::from_row(row));
     Own::Sequence.read()?.collect(own::SEQUENCE_OWNER_IDX, &key, sequence)
 }
 
 /// The sequences on which a role has a privilege, each once.
-pub fn granted_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
+pub fn with_grants_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     let key = [(privilege::GRANTEE, Match::Oid(role))];
     let sequence = |row: &Row| Some(row.int8(privilege::SEQUENCE));
     let mut granted = Own::Privilege.read()?.collect(own::PRIVILEGE_GRANTEE_IDX, &key, sequence)?;
@@ -38,7 +38,7 @@ pub fn granted_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
 }
 
 /// The roles that an indexed column mentions, each once, and PUBLIC.
-fn mentioned(table: Own, index: Index, column: i16) -> Result<Vec<pg_sys::Oid>, HiloError> {
+fn roles_in(table: Own, index: Index, column: i16) -> Result<Vec<pg_sys::Oid>, HiloError> {
     let table = table.read()?;
     let mut roles = vec![PUBLIC];
     while let Some(row) =
@@ -53,12 +53,12 @@ fn mentioned(table: Own, index: Index, column: i16) -> Result<Vec<pg_sys::Oid>, 
 /// exist. Needed after a restore, pg_upgrade or an update of the extension, which bring only the
 /// rows.
 pub fn reconcile() -> Result<(), HiloError> {
-    for role in mentioned(Own::Sequence, own::SEQUENCE_OWNER_IDX, sequence::OWNER)? {
+    for role in roles_in(Own::Sequence, own::SEQUENCE_OWNER_IDX, sequence::OWNER)? {
         if is_lasting(role) || exists(role) {
             depend_on(role)?;
             continue;
         }
-        for sequence in owned_by(role)? {
+        for sequence in of_owner(role)? {
             if let Some(locked) = definitions::lock_existing(sequence.id)?
                 && locked.sequence.owner == role
             {
@@ -66,11 +66,11 @@ pub fn reconcile() -> Result<(), HiloError> {
             }
         }
     }
-    for role in mentioned(Own::Privilege, own::PRIVILEGE_GRANTEE_IDX, privilege::GRANTEE)? {
+    for role in roles_in(Own::Privilege, own::PRIVILEGE_GRANTEE_IDX, privilege::GRANTEE)? {
         if is_lasting(role) || exists(role) {
             depend_on(role)?;
         } else {
-            for sequence in granted_to(role)? {
+            for sequence in with_grants_to(role)? {
                 if let Some(locked) = definitions::lock_existing(sequence.id)? {
                     privileges::revoke(&locked.sequence, role, Privileges::ALL)?;
                 }
@@ -81,7 +81,7 @@ pub fn reconcile() -> Result<(), HiloError> {
         (own::DEFAULT_PRIVILEGE_PKEY, default_privilege::OWNER),
         (own::DEFAULT_PRIVILEGE_GRANTEE_IDX, default_privilege::GRANTEE),
     ] {
-        for role in mentioned(Own::DefaultPrivilege, index, column)? {
+        for role in roles_in(Own::DefaultPrivilege, index, column)? {
             match is_lasting(role) || exists(role) {
                 true => depend_on(role)?,
                 false => default_privileges::forget(role)?,

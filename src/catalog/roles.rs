@@ -13,7 +13,7 @@ use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
-use crate::catalog::name::quoted;
+use crate::catalog::name::quote;
 use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{Table, next_command};
 use crate::catalog::{CatalogOids, catalog_oids};
@@ -46,7 +46,7 @@ pub fn name(role: pg_sys::Oid) -> Option<CString> {
 pub fn identifier(role: pg_sys::Oid) -> Option<CString> {
     match role {
         PUBLIC => Some(c"public".to_owned()),
-        role => name(role).as_deref().map(quoted),
+        role => name(role).as_deref().map(quote),
     }
 }
 

@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 use hilo_core::direction::Direction;
 
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::column_values::{Kind, Open, Scan};
+use crate::catalog::column_values::{IntegerType, Open, Scan};
 use crate::catalog::name::escape_for_message;
 use crate::catalog::relations;
 use crate::errors::HiloError;
@@ -34,19 +34,19 @@ pub fn base_type(column: ColumnRef) -> pg_sys::Oid {
 /// How the values of a column of an integer type, or of numeric, are read.
 #[derive(Clone, Copy)]
 pub struct Numbers {
-    integers: Option<Kind>,
+    integers: Option<IntegerType>,
     fraction: Fraction,
 }
 
 impl Numbers {
     pub fn of(column: ColumnRef, fraction: Fraction) -> Numbers {
-        Numbers { integers: Kind::of(base_type(column)), fraction }
+        Numbers { integers: IntegerType::of(base_type(column)), fraction }
     }
 
     /// Whether a column is of such a type.
     pub fn are_in(column: ColumnRef) -> bool {
         let base = base_type(column);
-        base == pg_sys::NUMERICOID || Kind::of(base).is_some()
+        base == pg_sys::NUMERICOID || IntegerType::of(base).is_some()
     }
 
     /// A value as a number; `None` if there is no bigint for it.
@@ -77,7 +77,7 @@ impl Numbers {
 struct Heap {
     table: Open,
     column: i16,
-    index: Option<(Open, Kind)>,
+    index: Option<(Open, IntegerType)>,
 }
 
 /// The heaps that hold a column.
@@ -97,7 +97,7 @@ impl Stored {
             check_for_interrupts!();
             // SAFETY: any OID can be locked. The open table releases the lock.
             unsafe { pg_sys::LockRelationOid(relation, pg_sys::AccessShareLock as _) };
-            let Some(table) = Open::locked(relation) else { continue };
+            let Some(table) = Open::open_locked(relation) else { continue };
             if !table.has_rows(relation == column.relid)? || name.is_null() {
                 continue;
             }
@@ -107,7 +107,7 @@ impl Stored {
                 continue;
             }
             if table.computes(number) {
-                return Err(table.not_stored("Its column is computed when it is read."));
+                return Err(table.not_stored_error("Its column is computed when it is read."));
             }
             let index = table.index_on(number)?;
             heaps.try_push(Heap { table, column: number, index })?;
@@ -268,7 +268,7 @@ impl Heap {
 }
 
 impl Open {
-    fn not_stored(&self, why: &'static str) -> HiloError {
+    fn not_stored_error(&self, why: &'static str) -> HiloError {
         // SAFETY: an open relation has its row of pg_class, with a name that ends with a zero byte.
         let name = unsafe { std::ffi::CStr::from_ptr((*(*self.0).rd_rel).relname.data.as_ptr()) };
         HiloError::NotStored { relation: escape_for_message(name.to_bytes()), why }
@@ -284,23 +284,26 @@ impl Open {
         let persistence = class.relpersistence as u8;
         match class.relkind as u8 {
             pg_sys::RELKIND_PARTITIONED_TABLE => Ok(false),
-            pg_sys::RELKIND_VIEW => Err(self.not_stored("It is a view.")),
-            pg_sys::RELKIND_FOREIGN_TABLE => Err(self.not_stored("It is a foreign table.")),
-            pg_sys::RELKIND_RELATION | pg_sys::RELKIND_MATVIEW => match persistence {
-                pg_sys::RELPERSISTENCE_TEMP if !own && is_root => {
-                    Err(self.not_stored("It is a temporary table of another session."))
+            pg_sys::RELKIND_VIEW => Err(self.not_stored_error("It is a view.")),
+            pg_sys::RELKIND_FOREIGN_TABLE => Err(self.not_stored_error("It is a foreign table.")),
+            pg_sys::RELKIND_RELATION | pg_sys::RELKIND_MATVIEW => {
+                match persistence {
+                    pg_sys::RELPERSISTENCE_TEMP if !own && is_root => {
+                        Err(self.not_stored_error("It is a temporary table of another session."))
+                    }
+                    pg_sys::RELPERSISTENCE_TEMP if !own => Ok(false),
+                    pg_sys::RELPERSISTENCE_UNLOGGED if recovery => Err(self
+                        .not_stored_error("It is unlogged, so a standby does not have its rows.")),
+                    _ if !class.relispopulated => {
+                        Err(self.not_stored_error("It has not been populated."))
+                    }
+                    _ if class.relam != pg_sys::HEAP_TABLE_AM_OID => {
+                        Err(self.not_stored_error("It has a table access method other than heap."))
+                    }
+                    _ => Ok(true),
                 }
-                pg_sys::RELPERSISTENCE_TEMP if !own => Ok(false),
-                pg_sys::RELPERSISTENCE_UNLOGGED if recovery => {
-                    Err(self.not_stored("It is unlogged, so a standby does not have its rows."))
-                }
-                _ if !class.relispopulated => Err(self.not_stored("It has not been populated.")),
-                _ if class.relam != pg_sys::HEAP_TABLE_AM_OID => {
-                    Err(self.not_stored("It has a table access method other than heap."))
-                }
-                _ => Ok(true),
-            },
-            _ => Err(self.not_stored("It is not a table.")),
+            }
+            _ => Err(self.not_stored_error("It is not a table.")),
         }
     }
 

@@ -8,7 +8,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use crate::catalog::name::quoted;
+use crate::catalog::name::quote;
 use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::Snapshot;
 use crate::catalog::table::{Row, Table};
@@ -42,8 +42,8 @@ pub fn schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
 pub fn schema_identifier() -> Result<Vec<u8>, HiloError> {
     let schema = schema(catalog_oids()?.extension)?;
     // SAFETY: a look-up in a system cache, inside a transaction. The result is null or a C string.
-    let name = unsafe { relations::owned(pg_sys::get_namespace_name(schema)) };
-    Ok(quoted(&name.unwrap_or_default()).into_bytes())
+    let name = unsafe { relations::copy_name(pg_sys::get_namespace_name(schema)) };
+    Ok(quote(&name.unwrap_or_default()).into_bytes())
 }
 
 fn difference(row: &Row) -> Option<HiloError> {
@@ -65,7 +65,7 @@ pub fn check(extension: pg_sys::Oid) -> Result<(), HiloError> {
 /// Called when an extension has been created or updated, before its script runs; returns whether it
 /// is ours. Refuses ours if it would become newer than the library. Warns if it becomes the version
 /// that the library serves and the server has not preloaded the library.
-pub fn changed(extension: pg_sys::Oid) -> Result<bool, HiloError> {
+pub fn on_change(extension: pg_sys::Oid) -> Result<bool, HiloError> {
     let row = row(extension, Snapshot::OwnWrites)?;
     // SAFETY: the column is of type name and never null. Its value is part of the tuple, which
     // `row` keeps, and ends with a zero byte.
@@ -93,10 +93,10 @@ pub fn changed(extension: pg_sys::Oid) -> Result<bool, HiloError> {
 
 /// Does the same for the extension whose script has just loaded the library, because its creation
 /// or update was not noticed by a hook.
-pub fn loaded() -> Result<bool, HiloError> {
+pub fn on_load() -> Result<bool, HiloError> {
     // SAFETY: both are statics of core, of which the second is set while the first is true.
     match unsafe { pg_sys::creating_extension.then_some(pg_sys::CurrentExtensionObject) } {
-        Some(extension) => changed(extension),
+        Some(extension) => on_change(extension),
         None => Ok(false),
     }
 }

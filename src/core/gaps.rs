@@ -69,7 +69,7 @@ impl Joined {
 
 /// The same gaps in fewer: where one continues another in steps of `increment`. If there are still
 /// more than `most`, as `kept` of them, or one for each reason.
-pub fn joined(gaps: &[Gap], increment: i64, most: usize, kept: usize) -> Vec<Joined> {
+pub fn join(gaps: &[Gap], increment: i64, most: usize, kept: usize) -> Vec<Joined> {
     let mut order: Vec<usize> = (0..gaps.len()).collect();
     order.sort_by_key(|&at| (gaps[at].reason, gaps[at].low(), gaps[at].high()));
     let single = |at: usize| Joined { gap: gaps[at], parts: vec![at] };

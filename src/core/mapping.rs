@@ -92,7 +92,7 @@ impl Run {
 /// The values, first and last, that a sequence may serve again if it continues with index
 /// `new_next` of `new` instead of index `old_next` of `old`. `None`: it continues beyond all that
 /// `old` has served, or it cycles, and so repeats its values anyway.
-pub fn served_again(
+pub fn first_repeat(
     old: &Mapping,
     old_next: Index,
     new: &Mapping,
@@ -102,7 +102,7 @@ pub fn served_again(
         return None;
     }
     let first = new.value(new_next)? as i128;
-    let old = old.unbounded();
+    let old = old.without_bounds();
     let reached = match old_next {
         Index::ZERO => old.base as i128 - old.increment as i128,
         next => old.value(next.min(old.limit()) - 1)? as i128,
@@ -122,7 +122,7 @@ pub fn served_again(
 impl Mapping {
     /// The same without bounds: what was reserved keeps its value when a bound is narrowed. With
     /// cycling they are part of the numbering, and stay.
-    pub fn unbounded(&self) -> Mapping {
+    pub fn without_bounds(&self) -> Mapping {
         match self.cycle {
             true => *self,
             false => Mapping { min_value: i64::MIN, max_value: i64::MAX, ..*self },
@@ -136,11 +136,11 @@ impl Mapping {
             return None;
         }
         if self.is_plain() {
-            return self.bounded(index);
+            return self.value_within_bounds(index);
         }
         let global = self.stripes.global(index);
         if self.cycle {
-            return Some(self.cycled(global).0);
+            return Some(self.value_in_lap(global).0);
         }
         if global < self.positions() { Some(self.at(global)) } else { None }
     }
@@ -152,7 +152,7 @@ impl Mapping {
         if self.cycle {
             return Index::MAX;
         }
-        clamped(self.stripes.below(self.positions()))
+        clamp(self.stripes.below(self.positions()))
     }
 
     /// The indexes whose values lie within the bounds. They begin above 0 if a bound was moved past
@@ -162,7 +162,7 @@ impl Mapping {
         let offset = self.offset(before);
         let first = match self.cycle || offset <= 0 {
             true => Index::ZERO,
-            false => clamped(self.stripes.below((offset + self.step() - 1) / self.step())),
+            false => clamp(self.stripes.below((offset + self.step() - 1) / self.step())),
         };
         Range::new(first, self.limit())
     }
@@ -175,7 +175,7 @@ impl Mapping {
             return None;
         }
         let first = self.value(range.start)?;
-        if self.is_plain() && self.bounded(range.last()).is_some() {
+        if self.is_plain() && self.value_within_bounds(range.last()).is_some() {
             return Some(Run { first, count: range.len() });
         }
         Some(Run { first, count: range.len().min(self.in_step(range.start)) })
@@ -218,7 +218,7 @@ impl Mapping {
         if offset < 0 {
             return Index::ZERO;
         }
-        clamped(self.stripes.below(offset / self.step() + 1)).min(limit)
+        clamp(self.stripes.below(offset / self.step() + 1)).min(limit)
     }
 
     /// The smallest index of this node whose value does not lie before `value`, within 0 ..= limit.
@@ -252,7 +252,7 @@ impl Mapping {
 
     /// One node, no cycle, no division: the hot path.
     #[inline]
-    fn bounded(&self, index: Index) -> Option<i64> {
+    fn value_within_bounds(&self, index: Index) -> Option<i64> {
         let index = index.0;
         let narrow = self.increment.checked_mul(index).and_then(|way| self.base.checked_add(way));
         let value = match narrow {
@@ -268,7 +268,7 @@ impl Mapping {
     /// How many indexes, beginning with `index` (which has a value), are in step.
     fn in_step(&self, index: Index) -> i64 {
         let global = self.stripes.global(index);
-        let lap = if self.cycle { self.cycled(global).1 } else { self.positions() - global };
+        let lap = if self.cycle { self.value_in_lap(global).1 } else { self.positions() - global };
         let stripe = if self.stripes.nodes <= 1 {
             i128::MAX
         } else {
@@ -280,7 +280,7 @@ impl Mapping {
 
     /// The value of a global position when cycling, and how many positions are left of its lap,
     /// including this one.
-    fn cycled(&self, global: i128) -> (i64, i128) {
+    fn value_in_lap(&self, global: i128) -> (i64, i128) {
         let first_lap = self.positions();
         if global < first_lap {
             return (self.at(global), first_lap - global);
@@ -321,6 +321,6 @@ impl Mapping {
     }
 }
 
-fn clamped(index: i128) -> Index {
+fn clamp(index: i128) -> Index {
     Index(index.clamp(0, i64::MAX as i128) as i64)
 }

@@ -118,7 +118,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
     }
 
     /// How many saved values are kept.
-    pub fn saved(&self) -> usize {
+    pub fn saved_count(&self) -> usize {
         self.saved.len()
     }
 }

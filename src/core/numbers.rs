@@ -80,7 +80,7 @@ impl Epoch {
 
     /// The next one, whose numbers begin where a user says. The bits above 24 count such restarts
     /// (`numbering` in `sql/views.sql`).
-    pub fn restarted(self) -> Epoch {
+    pub fn restart(self) -> Epoch {
         Epoch(((self.0 >> 24) + 1) << 24)
     }
 

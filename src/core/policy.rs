@@ -67,7 +67,7 @@ impl Settings {
     }
 
     /// The block that suits the demand, whatever the last block was.
-    fn wanted(&self, demand: &Demand, room: Remaining) -> i64 {
+    fn suitable_block(&self, demand: &Demand, room: Remaining) -> i64 {
         let ceiling = self.ceiling(room);
         let held = ((expected_rate(demand) * self.buffer) as i64).max(demand.burst);
         held.max(self.min_block).min(ceiling)
@@ -96,7 +96,7 @@ pub fn next_block(previous: i64, demand: &Demand, room: Remaining, settings: &Se
     match settings.fixed {
         Some(size) => size.max(1),
         None if previous < 1 => settings.min_block.clamp(1, settings.ceiling(room)),
-        None => settings.wanted(demand, room).min(previous.saturating_mul(2)),
+        None => settings.suitable_block(demand, room).min(previous.saturating_mul(2)),
     }
 }
 
@@ -116,13 +116,13 @@ pub fn refill_for_lease(available: i64, ahead: i64) -> i64 {
 }
 
 /// The value of [`lease_ahead`] after a sample: it halves with every 44 samples or so.
-pub fn faded_lease_ahead(ahead: i64) -> i64 {
+pub fn fade_lease_ahead(ahead: i64) -> i64 {
     ahead - (ahead + FADING - 1) / FADING
 }
 
 /// How many values a lease should take, by what the whole server draws: as much as a pool holds.
 pub fn lease_size(demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
-    settings.wanted(demand, room)
+    settings.suitable_block(demand, room)
 }
 
 /// The block after a sample without a refill. It only shrinks, by half at most, so that it has
@@ -130,7 +130,7 @@ pub fn lease_size(demand: &Demand, room: Remaining, settings: &Settings) -> i64 
 pub fn shrunk_block(previous: i64, demand: &Demand, room: Remaining, settings: &Settings) -> i64 {
     match settings.fixed {
         Some(size) => size.max(1),
-        None => previous.min(settings.wanted(demand, room).max(previous / 2)),
+        None => previous.min(settings.suitable_block(demand, room).max(previous / 2)),
     }
 }
 

@@ -64,8 +64,8 @@ impl<const N: usize> Ranges<N> {
         if range.is_empty() {
             return true;
         }
-        if let Some(i) = self.as_slice().iter().position(|other| other.joined(&range).is_some()) {
-            let joined = self.remove(i).joined(&range).unwrap_or(range);
+        if let Some(i) = self.as_slice().iter().position(|other| other.join(&range).is_some()) {
+            let joined = self.remove(i).join(&range).unwrap_or(range);
             // Joined with one neighbour, it may now touch the other.
             return self.insert(i.min(self.len), joined);
         }
@@ -133,18 +133,18 @@ impl Pool {
         &self.queue
     }
 
-    pub fn returned(&self) -> &Ranges<RETURNED> {
+    pub fn returned_ranges(&self) -> &Ranges<RETURNED> {
         &self.returned
     }
 
     /// How many indexes have been taken so far and not returned. It falls only by what is returned.
-    pub fn taken(&self, cursor: &Cursor) -> i64 {
+    pub fn taken_count(&self, cursor: &Cursor) -> i64 {
         self.taken_before + (cursor.peek().0.start - self.segment_start).max(0) + self.recycled
             - self.returned_count
     }
 
     /// How many indexes were returned and taken again.
-    pub fn recycled(&self) -> i64 {
+    pub fn recycled_count(&self) -> i64 {
         self.recycled
     }
 

@@ -68,7 +68,7 @@ impl Range {
     }
 
     /// Both as one range, if one ends where the other starts.
-    pub fn joined(&self, other: &Range) -> Option<Range> {
+    pub fn join(&self, other: &Range) -> Option<Range> {
         if self.end == other.start {
             Some(Range::new(self.start, other.end))
         } else if other.end == self.start {

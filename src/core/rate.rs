@@ -99,7 +99,7 @@ impl Rate {
         let Some(oldest) = self.marks().first() else { return 0.0 };
         let edge = now.saturating_sub(window.0).max(oldest.at);
         let span = now.saturating_sub(edge).max(LEAST_SPAN);
-        let until = self.taken_until(edge, Mark { at: now, taken });
+        let until = self.count_at(edge, Mark { at: now, taken });
         per_second(taken.saturating_sub(until), span)
     }
 
@@ -122,7 +122,7 @@ impl Rate {
     }
 
     /// The interpolated count at `time`, which is not before the oldest mark and not after `now`.
-    fn taken_until(&self, time: i64, now: Mark) -> i64 {
+    fn count_at(&self, time: i64, now: Mark) -> i64 {
         let mut before = self.marks[0];
         for mark in self.marks()[1..].iter().chain([&self.last, &now]) {
             if mark.at > time {

@@ -10,13 +10,14 @@ use pgrx::pg_sys;
 use crate::backend::Global;
 
 /// Files with higher numbers are left alone.
-const MOST: i32 = 8192;
+const MAX_FILES: i32 = 8192;
 
 /// In milliseconds: what is connected after the first time is shut down, too.
 const AGAIN: i32 = 200;
 
 /// The sockets that the process had before: other processes may share them.
-static KEPT: [AtomicU64; MOST as usize / 64] = [const { AtomicU64::new(0) }; MOST as usize / 64];
+static KEPT: [AtomicU64; MAX_FILES as usize / 64] =
+    [const { AtomicU64::new(0) }; MAX_FILES as usize / 64];
 /// A query is running whose connections may be cut.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 /// They are to be cut.
@@ -52,7 +53,7 @@ fn is_socket(fd: i32) -> bool {
 
 /// To be called when the process has started, before it runs any query.
 pub fn init() {
-    for fd in (0..MOST).filter(|fd| is_socket(*fd)) {
+    for fd in (0..MAX_FILES).filter(|fd| is_socket(*fd)) {
         KEPT[fd as usize / 64].fetch_or(1 << (fd % 64), Relaxed);
     }
     // SAFETY: the handler stays loaded for the life of the process, and may run at any moment.
@@ -97,7 +98,7 @@ pub fn cut() {
     // is that of the interrupted code again.
     unsafe {
         let error = *libc::__errno_location();
-        for fd in 3..MOST {
+        for fd in 3..MAX_FILES {
             let kept = KEPT[fd as usize / 64].load(Relaxed) >> (fd % 64) & 1 == 1;
             if !kept && is_socket(fd) {
                 libc::shutdown(fd, libc::SHUT_RDWR);

@@ -70,7 +70,7 @@ pub fn message(error: &CaughtError) -> String {
 }
 
 /// The message with the detail.
-pub fn explained(error: &CaughtError) -> String {
+pub fn message_with_detail(error: &CaughtError) -> String {
     match report(error).detail() {
         Some(detail) => format!("{}: {detail}", message(error)),
         None => message(error),

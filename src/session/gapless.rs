@@ -52,23 +52,23 @@ struct Counted {
 }
 
 #[derive(Default)]
-struct State {
+struct Counters {
     held: Nested<SequenceId, Counted>,
     /// The entries whose slices may be filled: their draws are hits.
     filled: Vec<&'static Entry>,
 }
 
-static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
+static STATE: Global<RefCell<Option<Counters>>> = Global::new(RefCell::new(None));
 /// Whether the positions are written already, so that each draw writes its own.
 static CLOSING: Global<Cell<bool>> = Global::new(Cell::new(false));
 /// Whether this transaction has drawn from a gapless sequence.
 static ACTIVE: Global<Cell<bool>> = Global::new(Cell::new(false));
 
-fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
+fn with<T>(work: impl FnOnce(&mut Counters) -> T) -> T {
     work(STATE.borrow_mut().get_or_insert_default())
 }
 
-impl State {
+impl Counters {
     /// Empties the slices, and notes how far each was served.
     fn empty(&mut self) {
         while let Some(entry) = self.filled.pop() {
@@ -133,7 +133,7 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
 /// # Errors
 /// 25006 in a read-only transaction; `GaplessInParallelMode` for the first draw; 55P03, 57014 and
 /// 40P01 if the wait for another transaction ends without the lock; `NoPosition`.
-pub fn left(memo: &Memo, entry: &'static Entry) -> Result<Option<Range>, HiloError> {
+pub fn rest(memo: &Memo, entry: &'static Entry) -> Result<Option<Range>, HiloError> {
     // SAFETY: raises an error or does nothing; the name is a C string.
     unsafe { pg_sys::PreventCommandIfReadOnly(c"hilo_nextval()".as_ptr()) };
     let level = levels::current();
@@ -188,7 +188,7 @@ fn lock(memo: &Memo, entry: &Entry) -> Result<Option<Count>, HiloError> {
     Ok(Some(Count { counter, next: position.next_index, terms: entry.terms.get() }))
 }
 
-/// Takes indexes from what is [`left`], up to the end of `range`.
+/// Takes indexes of the [`rest`], up to the end of `range`.
 pub fn take(entry: &'static Entry, range: Range) -> Result<(), HiloError> {
     let count = with(|state| {
         let count = state.held.get_mut(&entry.id)?.count.as_mut()?;
@@ -205,9 +205,9 @@ pub fn take(entry: &'static Entry, range: Range) -> Result<(), HiloError> {
 /// again.
 ///
 /// # Errors
-/// `Exhausted`, and those of [`left`].
+/// `Exhausted`, and those of [`rest`].
 pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
-    let Some(range) = left(memo, entry)? else { return Ok(None) };
+    let Some(range) = rest(memo, entry)? else { return Ok(None) };
     let mapping = entry.mapping();
     let run = mapping.run(range).ok_or_else(|| HiloError::exhaustion(memo.name(), &mapping))?;
     if CLOSING.get() {
@@ -299,7 +299,7 @@ pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
         return;
     }
     match event {
-        SUBXACT_EVENT_START_SUB => with(State::empty),
+        SUBXACT_EVENT_START_SUB => with(Counters::empty),
         SUBXACT_EVENT_COMMIT_SUB => with(|state| state.held.commit(level)),
         SUBXACT_EVENT_ABORT_SUB => roll_back(level),
         _ => {}

@@ -178,7 +178,7 @@ fn end() {
     APPEARED.set(false);
     NOTED.borrow_mut().clear();
     uncommitted::forget();
-    positions::forget_written();
+    positions::forget_writes();
     forget_names();
 }
 

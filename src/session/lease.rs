@@ -100,7 +100,7 @@ fn lease_of(entry: &Entry, epoch: Epoch, range: Range) -> Lease {
 fn take_own(entry: &'static Entry, count: i64) -> Result<Option<(Epoch, Range)>, HiloError> {
     let Some(version) = uncommitted::version(entry) else { return Ok(None) };
     lease_pending::make_room(version)?;
-    let left = uncommitted::left(entry).filter(|left| !left.is_empty());
+    let left = uncommitted::rest(entry).filter(|left| !left.is_empty());
     let range = left.and_then(|left| leasable_prefix(&entry.mapping(), left.start, count));
     let Some(range) = range else { return Ok(None) };
     uncommitted::take(entry, range)?;

@@ -12,7 +12,7 @@ use hilo_core::numbers::{Index, SequenceId, Timestamp};
 
 use crate::backend::Global;
 use crate::catalog::catalog_oids;
-use crate::catalog::lease_changes::{self, Change};
+use crate::catalog::lease_changes::{self, LeaseChange};
 use crate::catalog::lease_id::LeaseId;
 use crate::catalog::leases::{Ended, Lease};
 use crate::errors::HiloError;
@@ -32,12 +32,12 @@ struct Noted {
     /// The sequence was moved beyond values of its range.
     passed: bool,
     /// The last other change.
-    change: Option<Change>,
+    change: Option<LeaseChange>,
 }
 
-type State = Nested<LeaseId, Noted>;
+type LeaseNotes = Nested<LeaseId, Noted>;
 
-static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
+static STATE: Global<RefCell<Option<LeaseNotes>>> = Global::new(RefCell::new(None));
 
 /// When the first of the leases that this transaction has taken expires.
 static EXPIRES: Global<Cell<Option<Timestamp>>> = Global::new(Cell::new(None));
@@ -45,7 +45,7 @@ static EXPIRES: Global<Cell<Option<Timestamp>>> = Global::new(Cell::new(None));
 /// Whether the rows are written. A change that a callback notes from then on is written at once.
 static WRITTEN: Global<Cell<bool>> = Global::new(Cell::new(false));
 
-fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
+fn with<T>(work: impl FnOnce(&mut LeaseNotes) -> T) -> T {
     work(STATE.borrow_mut().get_or_insert_default())
 }
 
@@ -53,7 +53,7 @@ fn with<T>(work: impl FnOnce(&mut State) -> T) -> T {
 ///
 /// # Errors
 /// `OutOfMemory`, and those of [`lease_changes::write`].
-pub fn change(lease: &Lease, key: Key, change: Change) -> Result<(), HiloError> {
+pub fn change(lease: &Lease, key: Key, change: LeaseChange) -> Result<(), HiloError> {
     if WRITTEN.get() {
         lease_changes::write(key.sequence, &lease.id, change)?;
     }
@@ -62,7 +62,7 @@ pub fn change(lease: &Lease, key: Key, change: Change) -> Result<(), HiloError> 
         let known = state.get(&id).copied();
         let mut noted = known.unwrap_or(Noted { id, start, key, passed: false, change: None });
         match change {
-            Change::Pass => noted.passed = true,
+            LeaseChange::Pass => noted.passed = true,
             change => noted.change = Some(change),
         }
         state.set(levels::current(), id, noted).map_err(|_| HiloError::OutOfMemory)
@@ -86,7 +86,7 @@ pub fn expires(at: Option<Timestamp>) {
 
 /// Whether there is nothing to write, and whether the worker is to learn of any of it.
 pub fn is_empty() -> bool {
-    with(|state| state.saved() == 0)
+    with(|state| state.saved_count() == 0)
 }
 
 pub fn concerns_worker() -> bool {
@@ -101,7 +101,7 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
 
 pub fn forget() {
     EXPIRES.set(None);
-    with(State::clear);
+    with(LeaseNotes::clear);
 }
 
 pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
@@ -123,7 +123,7 @@ pub fn write(of: Option<SequenceId>) -> Result<(), HiloError> {
         for noted in state.values_mut().filter(|noted| of.is_none_or(|of| of == noted.key.sequence))
         {
             let place = (noted.key.sequence, noted.start, noted.id);
-            let pass = noted.passed.then_some(Change::Pass);
+            let pass = noted.passed.then_some(LeaseChange::Pass);
             changes.try_extend(pass.map(|pass| (false, place, pass)))?;
             changes.try_extend(noted.change.map(|change| (true, place, change)))?;
         }
@@ -152,7 +152,7 @@ pub fn announce(shared: &'static Shared) {
         for noted in state.values_mut() {
             let at = match noted.change {
                 None => None,
-                Some(Change::Renew(at)) => at,
+                Some(LeaseChange::Renew(at)) => at,
                 Some(_) => {
                     shared.expect_free(&noted.key);
                     Some(ffi::now())

@@ -15,7 +15,7 @@ use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
 use crate::catalog::node;
 use crate::catalog::numbering;
-use crate::catalog::privileges::{self, Held, Privileges};
+use crate::catalog::privileges::{self, HeldPrivileges, Privileges};
 use crate::citus;
 use crate::errors::HiloError;
 use crate::gucs;
@@ -49,7 +49,7 @@ pub fn look_up(
         Some(entry) if memo.allows(needs) => Ok((memo, entry)),
         _ => {
             let needs = needs.without(Privileges::INSERT);
-            Err(privileges::denied(memo.name_bytes(), needs, memo.privileges()))
+            Err(privileges::denial(memo.name_bytes(), needs, memo.privileges()))
         }
     }
 }
@@ -107,12 +107,12 @@ fn resolve(
         if in_doubt::wait(sequence.id)? {
             continue;
         }
-        let held = Held::read(&sequence, user)?;
+        let held = HeldPrivileges::read(&sequence, user)?;
         let privileges = held.with_inserts(&sequence, user)?;
         if privileges == Privileges::NONE {
             let none = Privileges::NONE;
             let insert = if sequence.owned_by.is_some() { none } else { Privileges::INSERT };
-            return Err(privileges::denied(&sequence.name, needs.without(insert), none));
+            return Err(privileges::denial(&sequence.name, needs.without(insert), none));
         }
         let node = node::serves(&sequence)?.id;
         let entry = entry_for((crate::catalog::catalog_oids()?.extension, sequence.id))?;
@@ -186,7 +186,7 @@ fn renew(
 
 /// The nameplate that other sessions may go by. `None`: what was found may not be what they would
 /// find, or has no room.
-fn nameplate_of(sequence: &Sequence, origin: &Origin, held: &Held) -> Option<Nameplate> {
+fn nameplate_of(sequence: &Sequence, origin: &Origin, held: &HeldPrivileges) -> Option<Nameplate> {
     // SAFETY: reads a static of xact.c.
     let wrote = unsafe { pg_sys::GetTopTransactionIdIfAny() } != pg_sys::InvalidTransactionId;
     // Where Citus can make this server another node, sessions look that up.
@@ -220,7 +220,7 @@ fn by_nameplate(
     let entry = entry_for((pg_sys::Oid::from_u32(key.extension), key.sequence))?;
     slice_table::register_session(shared);
     wait::ensure_worker(shared);
-    let _pin = Pin::found(Pinned::new(slot));
+    let _pin = Pin::keep(Pinned::new(slot));
     let locked = shared.lock_slot(shared.number_of(slot));
     let learned = Learned::of(&locked).filter(|learned| learned.version == nameplate.version());
     drop(locked);

@@ -184,8 +184,8 @@ fn from_own(
     fit: &mut impl FnMut(&Terms, Range) -> Fit,
 ) -> Result<Claim, HiloError> {
     let left = match is_gapless {
-        true => gapless::left(memo, entry)?,
-        false => uncommitted::left(entry),
+        true => gapless::rest(memo, entry)?,
+        false => uncommitted::rest(entry),
     };
     let Some(left) = left else { return Ok(Claim::Outdated) };
     let range = match fit(&entry.terms.get(), left) {

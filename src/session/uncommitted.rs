@@ -81,7 +81,7 @@ impl Served {
 }
 
 #[derive(Default)]
-struct State {
+struct OwnVersions {
     versions: HashMap<Version, Served>,
     /// The version of each sequence that is in force.
     current: HashMap<SequenceId, Version>,
@@ -89,7 +89,7 @@ struct State {
     is_closed: bool,
 }
 
-impl State {
+impl OwnVersions {
     fn of(&mut self, version: Version) -> Result<&mut Served, HiloError> {
         self.versions.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
         Ok(self.versions.entry(version).or_default())
@@ -122,7 +122,7 @@ impl State {
     }
 }
 
-static STATE: Global<RefCell<Option<State>>> = Global::new(RefCell::new(None));
+static STATE: Global<RefCell<Option<OwnVersions>>> = Global::new(RefCell::new(None));
 
 /// Notes where the numbers of a version that this transaction has just written come from.
 ///
@@ -153,7 +153,7 @@ pub fn note_origin(version: Version, origin: Origin) -> Result<(), HiloError> {
 /// # Errors
 /// `Renumbered` if the version continues the numbers that all sessions share.
 pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloError> {
-    let found = positions::find_written(sequence.id, node::id()?)?;
+    let found = positions::find_own_write(sequence.id, node::id()?)?;
     let Some((position, version)) = found else {
         if entry.slot().is_none() {
             entry.slice.set(Slice::empty());
@@ -191,7 +191,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
 /// # Errors
 /// `Renumbered`
 pub fn refuse_made_gapless(sequence: &Sequence) -> Result<(), HiloError> {
-    let Some((_, version)) = positions::find_written(sequence.id, node::id()?)? else {
+    let Some((_, version)) = positions::find_own_write(sequence.id, node::id()?)? else {
         return Ok(());
     };
     let state = STATE.borrow();
@@ -216,13 +216,13 @@ pub fn skips(version: &Version) -> Vec<Range> {
 }
 
 /// The rest of a sequence that this transaction serves itself. `None`: the memo is out of date.
-pub fn left(entry: &Entry) -> Option<Range> {
+pub fn rest(entry: &Entry) -> Option<Range> {
     let state = STATE.borrow();
     let state = state.as_ref()?;
     state.versions.get(state.current.get(&entry.id)?)?.left
 }
 
-/// Takes a part of what is [`left`]. The part before it is skipped.
+/// Takes a part of the [`rest`]. The part before it is skipped.
 ///
 /// # Errors
 /// `OutOfMemory`
@@ -245,7 +245,7 @@ pub fn take(entry: &Entry, range: Range) -> Result<(), HiloError> {
 /// # Errors
 /// `Exhausted`.
 pub fn next(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
-    let Some(left) = left(entry) else {
+    let Some(left) = rest(entry) else {
         memo.forget();
         return Ok(None);
     };

@@ -30,7 +30,7 @@ pub struct Pin(());
 
 impl Pin {
     /// Keeps the pin of a slot that was found.
-    pub fn found(pinned: Pinned) -> Pin {
+    pub fn keep(pinned: Pinned) -> Pin {
         let before = PINNED.replace(Some(pinned));
         debug_assert!(before.is_none());
         Pin(())
@@ -39,7 +39,7 @@ impl Pin {
     /// Pins the slot of a memo, and only then compares its version. `None`: the slot is no longer
     /// what the memo says.
     pub fn of(slot: &'static Slot, memo: &Memo) -> Option<Pin> {
-        let pin = Pin::found(Pinned::new(slot));
+        let pin = Pin::keep(Pinned::new(slot));
         (slot.version.load(SeqCst) == memo.version()).then_some(pin)
     }
 }
@@ -151,7 +151,7 @@ pub fn ensure_worker(shared: &'static Shared) {
 
 /// Looks for what other processes free, until `look` has found it or, told that its time is over,
 /// returns an error. Wakes all workers meanwhile.
-fn until_freed<T>(
+fn poll<T>(
     shared: &'static Shared,
     freed: &Condition,
     event: &'static CStr,
@@ -173,12 +173,12 @@ fn until_freed<T>(
 
 /// The slot of a sequence, pinned. If all slots are taken, waits until one becomes free.
 pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pin), HiloError> {
-    let found = |pinned: Pinned| (pinned.slot(), Pin::found(pinned));
+    let found = |pinned: Pinned| (pinned.slot(), Pin::keep(pinned));
     if let Some(pinned) = shared.find_or_add(key) {
         return Ok(found(pinned));
     }
     shared.reap(database_exists);
-    until_freed(shared, &shared.control.slot_freed, c"HiloSlot", |is_over| {
+    poll(shared, &shared.control.slot_freed, c"HiloSlot", |is_over| {
         if let Some(pinned) = shared.find_or_add(key) {
             return Some(Ok(found(pinned)));
         }
@@ -194,7 +194,7 @@ pub fn for_place(shared: &'static Shared) -> Result<usize, HiloError> {
         return Ok(at);
     }
     shared.reap_pending(|database| !database_exists(database));
-    until_freed(shared, &shared.control.pending_freed, c"HiloLease", |is_over| {
+    poll(shared, &shared.control.pending_freed, c"HiloLease", |is_over| {
         // Counted first: what is freed after that is found.
         let dead = shared.control.pending_dead.load(Acquire) as usize;
         let full = || Err(HiloError::TooManyLeases { most: shared.pending.len(), dead });

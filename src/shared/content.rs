@@ -65,7 +65,7 @@ impl Locked {
         let mut held = Ranges::default();
         let current = self.slot.cursor().peek().0;
         let queued = self.pool.queue().as_slice().iter();
-        let returned = self.pool.returned().as_slice().iter();
+        let returned = self.pool.returned_ranges().as_slice().iter();
         for range in [current].iter().chain(queued).chain(returned).chain(self.leaving.as_slice()) {
             let kept = held.push(*range);
             debug_assert!(kept);
@@ -126,7 +126,7 @@ impl Locked {
     }
 
     /// The counters. Values in the slices of sessions count as served.
-    pub fn counted(&self) -> Counted {
+    pub fn counters(&self) -> Counted {
         let slot = self.slot;
         let now = Totals {
             served: self.taken_count() - self.taken_at_reset,
@@ -135,7 +135,7 @@ impl Locked {
             blocks_prefetched: self.blocks_prefetched as i64,
             waits: slot.waits.load(Relaxed) as i64,
             wait_time: slot.wait_total.load(Relaxed) as i64,
-            recycled: self.pool.recycled() - self.recycled_at_reset,
+            recycled: self.pool.recycled_count() - self.recycled_at_reset,
             lost: self.lost,
             errors: self.errors as i64,
         };
@@ -198,9 +198,9 @@ impl Locked {
         self.forget_leaving();
     }
 
-    /// How many indexes have been taken so far. See [`Pool::taken`].
+    /// How many indexes have been taken so far. See [`Pool::taken_count`].
     pub fn taken_count(&self) -> i64 {
-        self.pool.taken(self.slot.cursor())
+        self.pool.taken_count(self.slot.cursor())
     }
 
     /// How many indexes can still be taken in order. See [`Pool::available`].
@@ -247,7 +247,7 @@ impl Shared {
 
     /// Tells those that wait for a sequence why its source has brought nothing; they go on waiting
     /// unless `ends` is set.
-    pub fn source_failed(&'static self, key: &Key, fault: Fault, ends: bool) {
+    pub fn note_source_failure(&'static self, key: &Key, fault: Fault, ends: bool) {
         let Some(slot) = self.find(key) else { return };
         let mut locked = self.lock_slot(self.number_of(&slot));
         locked.fault = fault;
@@ -278,7 +278,7 @@ impl Shared {
             }
             void
         };
-        let crowded = locked.pool.returned().is_crowded();
+        let crowded = locked.pool.returned_ranges().is_crowded();
         drop(locked);
         drop(slot);
         if crowded && self.want(number) {

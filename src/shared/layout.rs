@@ -94,7 +94,7 @@ impl Layout {
             control.tranche = pg_sys::LWLockNewTrancheId();
         }
         // SAFETY: as the caller says.
-        let shared = unsafe { self.shared(memory) };
+        let shared = unsafe { self.place_in(memory) };
         for at in 0..LOCKS {
             // SAFETY: there are so many locks.
             unsafe {
@@ -112,7 +112,7 @@ impl Layout {
     /// # Safety
     /// `memory` has at least [`size`](Self::size) bytes and stays mapped for the life of the
     /// process.
-    pub unsafe fn shared(&self, memory: *mut c_void) -> Shared {
+    pub unsafe fn place_in(&self, memory: *mut c_void) -> Shared {
         let base = base(memory);
         let starts = self.offsets().0;
         // SAFETY: the parts lie within the memory, aligned as each needs it. All are valid when

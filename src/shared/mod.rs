@@ -157,7 +157,7 @@ pub fn get() -> Result<&'static Shared, HiloError> {
 /// The memory, if this process has used it.
 #[inline]
 fn current() -> Option<&'static Shared> {
-    // SAFETY: the pointer is null, or `found` has leaked what it points to, so that is never freed.
+    // SAFETY: the pointer is null, or `keep` has leaked what it points to, so that is never freed.
     unsafe { SHARED.load(Relaxed).as_ref() }
 }
 
@@ -237,7 +237,7 @@ pub fn available() -> Result<(), HiloError> {
 }
 
 /// Keeps where the memory is, for this process and its children.
-fn found(shared: Shared) -> &'static Shared {
+fn keep(shared: Shared) -> &'static Shared {
     let shared = Box::leak(Box::new(shared));
     SHARED.store(shared, Relaxed);
     shared

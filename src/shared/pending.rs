@@ -56,9 +56,9 @@ enum Phase {
 /// The state of a place in one word: its kind, how often the place was filled, and the number of
 /// the transaction that is committing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State(u64);
+pub struct PlaceState(u64);
 
-impl State {
+impl PlaceState {
     const PHASE: u64 = 0b111;
     const FILLING: u64 = 0xffff_fff8;
     /// The step to the next filling. The number begins again after 2^29 fillings.
@@ -85,18 +85,18 @@ impl State {
     }
 
     /// The same filling as another kind.
-    fn to(self, phase: Phase) -> State {
-        State(self.filling() | phase as u64)
+    fn to(self, phase: Phase) -> PlaceState {
+        PlaceState(self.filling() | phase as u64)
     }
 
     /// The next filling.
-    fn next_filling(self) -> State {
+    fn next_filling(self) -> PlaceState {
         let next = self.filling().wrapping_add(Self::FILLED) & Self::FILLING;
-        State(next | Phase::Allocated as u64)
+        PlaceState(next | Phase::Allocated as u64)
     }
 
-    fn committing(self, transaction: pg_sys::TransactionId) -> State {
-        State(self.to(Phase::Committing).0 | u64::from(u32::from(transaction)) << 32)
+    fn committing(self, transaction: pg_sys::TransactionId) -> PlaceState {
+        PlaceState(self.to(Phase::Committing).0 | u64::from(u32::from(transaction)) << 32)
     }
 }
 
@@ -104,7 +104,7 @@ impl State {
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     pub at: usize,
-    state: State,
+    state: PlaceState,
     pub index_space: IndexSpace,
     pub range: Range,
 }
@@ -113,12 +113,12 @@ pub struct Place {
 pub struct Committing(pub pg_sys::TransactionId);
 
 impl Pending {
-    fn state(&self) -> State {
-        State(self.state.load(Acquire))
+    fn state(&self) -> PlaceState {
+        PlaceState(self.state.load(Acquire))
     }
 
     /// Replaces the state that was read. `false`: it is another one by now.
-    fn change(&self, from: State, to: State) -> bool {
+    fn change(&self, from: PlaceState, to: PlaceState) -> bool {
         self.state.compare_exchange(from.0, to.0, AcqRel, Acquire).is_ok()
     }
 
@@ -139,7 +139,7 @@ impl Pending {
     }
 
     /// The index space and the range, if there is one, with the state in which the place has them.
-    fn content(&self) -> Option<(State, IndexSpace, Range)> {
+    fn content(&self) -> Option<(PlaceState, IndexSpace, Range)> {
         loop {
             let state = self.state();
             if matches!(state.phase(), Phase::Free | Phase::Allocated) {
@@ -173,7 +173,7 @@ impl Shared {
     }
 
     /// Frees a place whose state was read. `false`: it has another one by now.
-    fn free_pending(&self, at: usize, state: State) -> bool {
+    fn free_pending(&self, at: usize, state: PlaceState) -> bool {
         let freed = self.pending[at].change(state, state.to(Phase::Free));
         if freed {
             self.pending_used.clear(at);

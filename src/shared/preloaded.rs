@@ -4,7 +4,7 @@
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::shared::found;
+use crate::shared::keep;
 use crate::shared::layout::Layout;
 
 type Hook = Option<unsafe extern "C-unwind" fn()>;
@@ -51,6 +51,6 @@ unsafe extern "C-unwind" fn startup() {
         if !known {
             layout.fill(memory);
         }
-        found(layout.shared(memory));
+        keep(layout.place_in(memory));
     }
 }

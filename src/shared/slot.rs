@@ -291,7 +291,8 @@ impl DerefMut for Locked {
 /// Mirrors what the pool holds, for callers without the lock, before the lock is released.
 impl Drop for Locked {
     fn drop(&mut self) {
-        let (queued, returned) = (self.pool.queue().total(), self.pool.returned().len() as u32);
+        let (queued, returned) =
+            (self.pool.queue().total(), self.pool.returned_ranges().len() as u32);
         // Others read this cache line all the time.
         if self.slot.queued.load(Relaxed) != queued {
             self.slot.queued.store(queued, Relaxed);
@@ -331,7 +332,7 @@ impl Locked {
         self.slot.reset_counters();
         self.counted_before = None;
         self.taken_at_reset = self.taken_count();
-        self.recycled_at_reset = self.pool.recycled();
+        self.recycled_at_reset = self.pool.recycled_count();
         (self.blocks_reserved, self.blocks_prefetched) = (0, 0);
         (self.lost, self.errors) = (0, 0);
     }
@@ -481,7 +482,7 @@ impl Locked {
 
     /// Whether no returned range is left here, while the catalog may have free ones.
     pub fn is_bare(&self) -> bool {
-        self.more_free && self.pool.returned().is_empty()
+        self.more_free && self.pool.returned_ranges().is_empty()
     }
 
     /// Notes at `now` whether anything was taken since the last call, and returns that.

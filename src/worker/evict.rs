@@ -25,7 +25,7 @@ use crate::shared::content::Counted;
 use crate::shared::slices::IndexSpace;
 use crate::shared::{Shared, slot};
 use crate::worker::Worker;
-use crate::worker::leaving::{self, Frozen, Outcome};
+use crate::worker::leaving::{self, Fate, Frozen};
 use crate::worker::transaction::{self, LOCKED};
 
 /// The most slots in one transaction.
@@ -114,7 +114,7 @@ impl Worker {
             match catalog::catalog_oids() {
                 // It was dropped where nobody told the slots: see `session::invalidation`.
                 Err(HiloError::NotInstalled) => {
-                    frozen.iter().for_each(|frozen| frozen.outcome.set(Outcome::Outdated));
+                    frozen.iter().for_each(|frozen| frozen.outcome.set(Fate::Outdated));
                     return Ok(());
                 }
                 found => found.map(drop)?,
@@ -156,12 +156,12 @@ impl Worker {
         // Until the transaction ends, what the catalog has and what is in memory may differ.
         locked.slot.reserving.store(1, Release);
         let ranges = locked.outgoing();
-        let counted = locked.counted();
+        let counted = locked.counters();
         let index_space = locked.index_space();
         let serial = locked.serial();
         drop(locked);
         let ranges = ranges.as_slice().to_vec();
-        let outcome = Cell::new(Outcome::RowLocked);
+        let outcome = Cell::new(Fate::RowLocked);
         let frozen = Rc::new(Frozen {
             number,
             index_space,
@@ -196,24 +196,24 @@ pub(super) fn write(
     index_space: &IndexSpace,
     ranges: &[Range],
     from: From,
-) -> Result<Outcome, HiloError> {
+) -> Result<Fate, HiloError> {
     let IndexSpace { key, node, epoch } = *index_space;
     if key.extension != catalog::catalog_oids()?.extension.to_u32() {
-        return Ok(Outcome::Outdated);
+        return Ok(Fate::Outdated);
     }
     let locked = match positions::lock(key.sequence, node, LockWait::Skip)? {
-        RowLock::Skipped => return Ok(Outcome::RowLocked),
-        RowLock::Missing => return Ok(Outcome::Outdated),
+        RowLock::Skipped => return Ok(Fate::RowLocked),
+        RowLock::Missing => return Ok(Fate::Outdated),
         RowLock::Locked(locked) => locked,
     };
     let Some(sequence) = definitions::by_id(key.sequence)? else {
-        return Ok(Outcome::Outdated);
+        return Ok(Fate::Outdated);
     };
     if locked.position.epoch != epoch || locked.position.incarnation != shared.life() {
-        return Ok(Outcome::Outdated);
+        return Ok(Fate::Outdated);
     }
     // Ranges may have been returned since the pool was frozen; they stay in memory.
-    let Some(held) = shared.in_memory(index_space) else { return Ok(Outcome::RowLocked) };
+    let Some(held) = shared.in_memory(index_space) else { return Ok(Fate::RowLocked) };
     let held = held.without(ranges)?;
     owned::own(shared.life(), &sequence, &locked, |owned| {
         match from {
@@ -242,6 +242,6 @@ pub(super) fn write(
         if held.ranges.is_empty() {
             owned.release();
         }
-        Ok(Outcome::Written(owned.next_index))
+        Ok(Fate::Written(owned.next_index))
     })
 }

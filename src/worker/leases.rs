@@ -168,7 +168,7 @@ fn file(shared: &'static Shared, due: &[Lease], deferred: &mut Deferred) -> Resu
 
 /// Whether another server serves as this position's node now, which this server was before.
 fn is_elsewhere(position: &Position) -> bool {
-    position.is_replicated() && node::known() != Some(position.node)
+    position.is_replicated() && node::id_if_known() != Some(position.node)
 }
 
 /// Whether two leases belong to one position.
@@ -242,14 +242,14 @@ impl Worker {
             }
             Err(_) => {
                 self.leases.at = Some(ffi::now());
-                self.file_apart(&batch, deferred).then_some(crate::worker::AGAIN)
+                self.file_each(&batch, deferred).then_some(crate::worker::AGAIN)
             }
         }
     }
 
     /// Files the leases of each position in a transaction of its own, so that one fault takes no
     /// other sequence down with it. Returns whether there was a fault.
-    fn file_apart(&mut self, batch: &[Lease], deferred: &mut Deferred) -> bool {
+    fn file_each(&mut self, batch: &[Lease], deferred: &mut Deferred) -> bool {
         let shared = self.shared;
         let mut any = false;
         for same in batch.chunk_by(is_same_position) {

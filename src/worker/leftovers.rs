@@ -12,7 +12,7 @@ use crate::shared::pending::Place;
 use crate::shared::slices::IndexSpace;
 use crate::worker::Worker;
 use crate::worker::evict::{self, From};
-use crate::worker::leaving::{self, Leftover, Outcome};
+use crate::worker::leaving::{self, Fate, Leftover};
 use crate::worker::transaction::{self, Failure, LOCKED};
 
 /// The most ranges in one transaction.
@@ -115,7 +115,7 @@ impl Worker {
                     Leftover::Lease(_) => From::Lease,
                 };
                 if !ranges.is_empty()
-                    && let Outcome::RowLocked = evict::write(shared, index_space, &ranges, from)?
+                    && let Fate::RowLocked = evict::write(shared, index_space, &ranges, from)?
                 {
                     all = false;
                     leaving::cancel(shared, marked.len());

@@ -207,7 +207,7 @@ impl Worker {
         // Nothing more can be reserved: the free ranges in the catalog are all that is left.
         let at_end = locked.is_at_end();
         let need = need(&locked, waited_for);
-        let crowded = locked.pool.returned().is_crowded();
+        let crowded = locked.pool.returned_ranges().is_crowded();
         let reloads = locked.is_to_reload() || locked.is_bare();
         let content = available >= threshold.max(need) && !(at_end && waited_for) && !reloads;
         let calm = known && !crowded && !frozen && locked.leaving.is_empty();
@@ -223,7 +223,7 @@ impl Worker {
             locked.clear_returned(KEPT);
         }
         let from = if at_end { slot.take_wanted_from() } else { Index::ZERO };
-        let returned = locked.pool.returned().len();
+        let returned = locked.pool.returned_ranges().len();
         slot.reserving.store(1, Release);
         Some(Plan {
             number,
@@ -235,7 +235,7 @@ impl Worker {
             available,
             need,
             demand: locked.rate.refill(now, taken, window),
-            counted: locked.counted(),
+            counted: locked.counters(),
             block: locked.block,
             room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
             from: locked.terms().map_or(from, |(terms, _)| from.max(terms.mapping.indexes().start)),

@@ -223,7 +223,7 @@ fn first_on_node(shared: &'static Shared, here: &Here, plan: &Plan) -> Result<Ou
                 let (name, nodes) = (locked.sequence.name.to_string(), gucs::node_count());
                 return Err(HiloError::SourceNodes { name, nodes });
             }
-            positions::insert(&numbering::joined(&locked.sequence, here)?)?;
+            positions::insert(&numbering::join(&locked.sequence, here)?)?;
             table::next_command();
             reserve(shared, here, plan)
         }

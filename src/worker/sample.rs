@@ -55,7 +55,7 @@ impl Worker {
         let ahead = locked.slot.lease_ahead.load(Relaxed);
         let _ = locked.slot.lease_ahead.compare_exchange(
             ahead,
-            policy::faded_lease_ahead(ahead),
+            policy::fade_lease_ahead(ahead),
             Relaxed,
             Relaxed,
         );

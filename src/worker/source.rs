@@ -251,7 +251,7 @@ impl Source {
         if let Some(key) = key {
             let message = format!("its source failed: {message}");
             let fault = Fault::new(sqlstate, kind, &message, ffi::now());
-            self.shared.source_failed(&key, fault, failed >= TOLERATED);
+            self.shared.note_source_failure(&key, fault, failed >= TOLERATED);
         }
     }
 }

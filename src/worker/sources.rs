@@ -68,7 +68,7 @@ impl Worker {
                 let message = "no background worker is free to ask its source: raise \
                                max_worker_processes, or let fewer queries ask at once";
                 let fault = Fault::new(code, FaultKind::Other, message, ffi::now());
-                self.shared.source_failed(&key, fault, false);
+                self.shared.note_source_failure(&key, fault, false);
             }
         }
     }

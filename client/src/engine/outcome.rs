@@ -21,7 +21,7 @@ pub enum Failure {
 impl Engine {
     /// A lease has come: for a caller who waits for it, or to serve from. `suggested` is the
     /// server's word on how many to ask for.
-    pub fn granted(&mut self, ask: Ask, lease: Lease, suggested: i64) {
+    pub fn accept_lease(&mut self, ask: Ask, lease: Lease, suggested: i64) {
         self.withdraw(ask);
         let supply = self.supply(ask.id);
         supply.refused = 0;
@@ -41,7 +41,7 @@ impl Engine {
 
     /// The server has refused a lease. The sequence is asked for again later, as long as somebody
     /// needs it. `may_come`: what was sent before may still be taken by it.
-    pub fn refused(&mut self, ask: Ask, may_come: bool, now: Monotonic) {
+    pub fn accept_refusal(&mut self, ask: Ask, may_come: bool, now: Monotonic) {
         let random = self.random();
         let supply = self.supply(ask.id);
         supply.wanted = false;
@@ -80,12 +80,12 @@ impl Engine {
     }
 
     /// A lease was renewed by a statement that was sent at `sent`.
-    pub fn renewed(&mut self, id: Id, token: Uuid, sent: Monotonic) {
+    pub fn note_renewal(&mut self, id: Id, token: Uuid, sent: Monotonic) {
         self.set_expiry(id, token, self.expiry(sent));
     }
 
     /// The server no longer knows a lease: there is nothing to return to it.
-    pub fn not_renewed(&mut self, id: Id, token: Uuid) {
+    pub fn note_unknown_lease(&mut self, id: Id, token: Uuid) {
         self.set_expiry(id, token, Monotonic(i64::MIN));
     }
 
@@ -118,7 +118,7 @@ impl Engine {
     }
 
     /// The plan was carried out.
-    pub fn done(&mut self) {
+    pub fn finish_plan(&mut self) {
         self.in_flight = false;
         self.attempt = 0;
         // Less at a time than it was lowered by.
@@ -129,7 +129,7 @@ impl Engine {
     }
 
     /// The plan was carried out, but for what the server had no room for.
-    pub fn done_in_part(&mut self, now: Monotonic) {
+    pub fn finish_plan_in_part(&mut self, now: Monotonic) {
         self.in_flight = false;
         self.back_off(now);
     }
@@ -142,7 +142,7 @@ impl Engine {
 
     /// A plan was not carried out. All of it is done later, and if the server has seen it, less at
     /// a time: it may have been too much. Leases that it may have taken are asked for by its name.
-    pub fn failed(&mut self, mut plan: Plan, why: Failure, now: Monotonic) {
+    pub fn fail_plan(&mut self, mut plan: Plan, why: Failure, now: Monotonic) {
         if why != Failure::Unsent {
             self.most_asks = (self.most_asks.min(size(&plan)) / 2).max(1);
         }

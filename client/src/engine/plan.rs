@@ -84,7 +84,8 @@ pub struct Return {
 
 impl Engine {
     /// The statement to send at `now`, if any. The lanes of a sequence hold `in_lanes` values.
-    /// Until the plan is [`done`](Self::done) or has [`failed`](Self::failed), there is no other.
+    /// Until the plan is [finished](Self::finish_plan) or has [failed](Self::fail_plan), there is
+    /// no other.
     pub fn plan(&mut self, now: Monotonic, in_lanes: impl Fn(Id) -> i64) -> Option<Plan> {
         if now < self.due() {
             return None;

@@ -134,12 +134,12 @@ impl Supply {
         self.refills == 0
     }
 
-    pub fn left(&self, in_lanes: i64) -> i64 {
+    pub fn remaining(&self, in_lanes: i64) -> i64 {
         in_lanes + self.queued
     }
 
-    fn taken(&self, in_lanes: i64) -> i64 {
-        self.granted - self.left(in_lanes)
+    fn taken_count(&self, in_lanes: i64) -> i64 {
+        self.granted - self.remaining(in_lanes)
     }
 
     pub fn leases(&self) -> impl Iterator<Item = &Lease> {
@@ -152,7 +152,7 @@ impl Supply {
 
     /// Counts what was taken, and says what there is to do about it.
     pub fn look(&mut self, now: Monotonic, in_lanes: i64, settings: &Settings) -> Seen {
-        let (left, taken) = (self.left(in_lanes), self.taken(in_lanes));
+        let (left, taken) = (self.remaining(in_lanes), self.taken_count(in_lanes));
         self.rate.sample(clock(now), taken, settings.window);
         let recent = self.seen.map_or(0.0, |(at, before)| {
             (taken - before) as f64 * SECOND as f64 / now.since(at).0.max(1_000) as f64
@@ -182,10 +182,10 @@ impl Supply {
 
     /// The mean, and so much more that a buffer holds by chance what is taken of it.
     fn demand(&self, now: Monotonic, taken: i64, window: Micros) -> Demand {
-        self.widened(self.rate.demand(clock(now), taken, window), now, window)
+        self.widen(self.rate.demand(clock(now), taken, window), now, window)
     }
 
-    fn widened(&self, demand: Demand, now: Monotonic, window: Micros) -> Demand {
+    fn widen(&self, demand: Demand, now: Monotonic, window: Micros) -> Demand {
         // The first value is no rate yet. If many follow it, that is seen soon enough.
         let age = self.began.map_or(0, |began| now.since(began).0).max(SECOND);
         let mean = demand.per_second * (age as f64 / YOUTH as f64).min(1.0);
@@ -196,9 +196,9 @@ impl Supply {
     /// How many values to ask for now; at least 1.
     pub fn size(&mut self, now: Monotonic, in_lanes: i64, settings: &Settings) -> i64 {
         let Settings { window, policy, .. } = *settings;
-        let (left, taken) = (self.left(in_lanes), self.taken(in_lanes));
+        let (left, taken) = (self.remaining(in_lanes), self.taken_count(in_lanes));
         let mut demand = self.rate.refill(clock(now), taken, window);
-        demand = self.widened(demand, now, window);
+        demand = self.widen(demand, now, window);
         let (at, before) = self.refilled.replace((now, taken)).unwrap_or((now, taken));
         // A burst of less than a second is not a rate.
         let span = now.since(at).0.max(SECOND);
@@ -222,7 +222,7 @@ impl Supply {
     /// How many values it holds too many, if nobody has used them for long.
     pub fn surplus(&mut self, now: Monotonic, in_lanes: i64, settings: &Settings) -> i64 {
         let Settings { window, policy, .. } = *settings;
-        let (left, taken) = (self.left(in_lanes), self.taken(in_lanes));
+        let (left, taken) = (self.remaining(in_lanes), self.taken_count(in_lanes));
         self.rate.sample(clock(now), taken, window);
         let demand = self.demand(now, taken, window);
         self.block = policy::shrunk_block(self.block, &demand, ROOM, &policy);
@@ -254,12 +254,12 @@ impl Supply {
     }
 
     pub fn figures(&self, now: Monotonic, in_lanes: i64, window: Micros) -> Figures {
-        let taken = self.taken(in_lanes);
+        let taken = self.taken_count(in_lanes);
         Figures {
             taken,
             refills: self.refills,
             rate: self.rate.per_second(clock(now), taken, window),
-            left: self.left(in_lanes),
+            left: self.remaining(in_lanes),
             leases: self.serving.len() + self.queue.len(),
         }
     }

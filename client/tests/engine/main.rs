@@ -27,10 +27,10 @@ struct World {
 
 impl World {
     fn new(sequences: usize, ttl: Option<i64>) -> World {
-        World::seeded(sequences, ttl, 1)
+        World::with_seed(sequences, ttl, 1)
     }
 
-    fn seeded(sequences: usize, ttl: Option<i64>, seed: u64) -> World {
+    fn with_seed(sequences: usize, ttl: Option<i64>, seed: u64) -> World {
         let settings = Settings::new(Micros(60 * SECOND), ttl.map(|ttl| Micros(ttl * SECOND)));
         let mut engine = Engine::new(settings, at(0.0), seed);
         for _ in 0..sequences {
@@ -48,12 +48,12 @@ impl World {
     fn carry_out(&mut self, plan: &Plan, now: Monotonic) {
         for ask in &plan.asks {
             let lease = self.lease(ask.count, self.engine.expiry(now));
-            self.engine.granted(*ask, lease, 0);
+            self.engine.accept_lease(*ask, lease, 0);
         }
         for (id, token) in &plan.renewals {
-            self.engine.renewed(*id, *token, now);
+            self.engine.note_renewal(*id, *token, now);
         }
-        self.engine.done();
+        self.engine.finish_plan();
         for number in 0..self.lanes.len() {
             self.fill(number, now);
         }
@@ -99,7 +99,7 @@ impl World {
         self.carry_out(&plan, now);
     }
 
-    fn left(&self, number: usize, now: Monotonic) -> i64 {
+    fn remaining(&self, number: usize, now: Monotonic) -> i64 {
         self.engine.figures(Id(number as u32), now, self.lanes[number]).left
     }
 }

@@ -25,7 +25,7 @@ fn there_is_one_plan_at_a_time() {
     }
     assert_eq!(world.engine.due(), NEVER);
     assert_eq!(world.plan(at(2.0)), None);
-    world.engine.done();
+    world.engine.finish_plan();
     assert_eq!(world.plan(at(2.0)).expect("the other one").asks[0].id, Id(1));
 }
 
@@ -81,13 +81,13 @@ fn a_buffer_is_left_at_any_time() {
             let now = at(step as f64 / 10.0);
             let count = rate * step / 10 - rate * (step - 1) / 10;
             // The start is faster than anything that was seen before.
-            let count = count.min(world.left(0, now));
+            let count = count.min(world.remaining(0, now));
             world.take(0, count, now);
             if let Some(plan) = world.plan(now) {
                 world.carry_out(&plan, now);
                 statements += usize::from(step > 1200);
             }
-            let left = world.left(0, now);
+            let left = world.remaining(0, now);
             if step > 1200 {
                 assert!(left >= rate * 60, "{left} at {rate}");
                 assert!(left <= 100 + rate * 60 * 3, "{left} at {rate}");
@@ -119,14 +119,14 @@ fn a_lost_plan_comes_again() {
         );
         assert_eq!(plan.returns[0].next, 83);
         let why = if attempt < 10 { Failure::Unsent } else { Failure::Unknown };
-        world.engine.failed(plan, why, now);
+        world.engine.fail_plan(plan, why, now);
         assert!(world.engine.is_cut_off());
     }
     let now = world.engine.due();
     let plan = world.plan(now).expect("again");
     world.carry_out(&plan, now);
     assert!(!world.engine.is_cut_off());
-    assert!(world.left(0, now) > 0);
+    assert!(world.remaining(0, now) > 0);
 }
 
 /// A server that starts again is not met by a crowd that tries all the time: each client waits some
@@ -142,7 +142,7 @@ fn an_outage_takes_few_attempts() {
     while attempts.last().is_none_or(|last| *last < at(610.0)) {
         let now = Monotonic(world.engine.due().0.max(at(10.0).0));
         let plan = world.plan(now).expect("again");
-        world.engine.failed(plan, Failure::Unsent, now);
+        world.engine.fail_plan(plan, Failure::Unsent, now);
         attempts.push(now);
     }
     let soon = attempts.iter().filter(|now| **now < at(11.0)).count();
@@ -161,7 +161,7 @@ fn leases_are_renewed_together() {
     assert!(due <= at(40.0), "{due}");
     let plan = world.plan(due).expect("a renewal");
     assert_eq!((plan.renewals.len(), plan.asks.len()), (50, 0));
-    world.engine.failed(plan, Failure::Unsent, due);
+    world.engine.fail_plan(plan, Failure::Unsent, due);
     let again = world.engine.due();
     let plan = world.plan(again).expect("the renewal again");
     assert_eq!(plan.renewals.len(), 50);
@@ -169,7 +169,7 @@ fn leases_are_renewed_together() {
     // An outage that lasts too long.
     let late = Monotonic(again.0 + 61 * SECOND);
     assert!(world.plan(late).is_none_or(|plan| plan.renewals.is_empty()), "all have expired");
-    world.engine.done();
+    world.engine.finish_plan();
     world.take(7, 82, late);
     world.engine.want(Id(7));
     world.engine.check(Id(7), late, 0);
@@ -192,7 +192,7 @@ fn a_lost_answer_is_asked_for_again() {
     let mut now = at(0.0);
     let mut plan = Some(plan);
     for why in [Failure::Unknown, Failure::Unsent, Failure::NoRoom, Failure::Unknown] {
-        world.engine.failed(plan.take().expect("it is tried again"), why, now);
+        world.engine.fail_plan(plan.take().expect("it is tried again"), why, now);
         world.engine.check(Id(0), now, 0);
         now = Monotonic(world.engine.due().0.max(now.0));
         plan = world.plan(now);
@@ -217,11 +217,11 @@ fn a_lost_answer_is_asked_for_again() {
     world.engine.check(Id(1), now, 0);
     let plan = world.plan(world.engine.due()).expect("a refill");
     let first = plan.asks[0].token;
-    world.engine.failed(plan, Failure::Unknown, now);
+    world.engine.fail_plan(plan, Failure::Unknown, now);
     let plan = world.plan(world.engine.due()).expect("again");
     assert_eq!(plan.asks[0].token, first);
     world.engine.ask_again(plan.asks[0]);
-    world.engine.done();
+    world.engine.finish_plan();
     world.engine.check(Id(1), world.engine.due(), 0);
     let plan = world.plan(world.engine.due().max(at(100.0))).expect("anew");
     assert!(plan.asks[0].token != first && plan.asks[0].tried.is_none(), "{plan:?}");

@@ -16,11 +16,11 @@ fn what_is_refused_is_asked_for_ever_later() {
     assert_eq!(plan.asks.len(), 2);
     let bad = plan.asks[1].id;
     let lease = world.lease(50, NEVER);
-    world.engine.granted(plan.asks[0], lease, 0);
+    world.engine.accept_lease(plan.asks[0], lease, 0);
     let mut attempts = 0;
     loop {
-        world.engine.refused(stock(bad.0, 50), false, now);
-        world.engine.done();
+        world.engine.accept_refusal(stock(bad.0, 50), false, now);
+        world.engine.finish_plan();
         world.engine.check(bad, now, world.lanes[bad.0 as usize]);
         let due = world.engine.due();
         if due > Monotonic(now.0 + 10 * SECOND) {
@@ -75,24 +75,24 @@ fn ranges_starve_nobody() {
 fn a_range_that_is_given_up_is_for_others() {
     let mut world = World::new(1, None);
     world.begin(at(0.0));
-    let left = world.left(0, at(0.0));
+    let left = world.remaining(0, at(0.0));
     let tickets = [0; 3].map(|_| world.engine.wait_for_range(Id(0), 1_000, at(1.0)));
     world.engine.forget_range(tickets[0]);
     let plan = world.plan(at(1.0)).expect("two wait");
     assert_eq!(plan.asks.iter().filter(|ask| ask.count == 1_000).count(), 2);
     world.engine.forget_range(tickets[1]);
     world.carry_out(&plan, at(1.0));
-    assert_eq!(world.left(0, at(1.0)), left + 1_000, "nobody waited for it");
+    assert_eq!(world.remaining(0, at(1.0)), left + 1_000, "nobody waited for it");
     assert_eq!(world.engine.claim(tickets[1], at(1.0)), None);
     let lease = world.engine.claim(tickets[2], at(1.0)).expect("it has come");
-    assert_eq!(world.left(0, at(1.0)), left + 1_000);
+    assert_eq!(world.remaining(0, at(1.0)), left + 1_000);
     let returns = world.engine.plan_returns().returns;
     assert_eq!((returns[0].token, returns[0].next), (lease.token, lease.last + 1));
     let late = world.engine.wait_for_range(Id(0), 500, at(2.0));
     let plan = world.plan(at(2.0)).expect("one waits");
     world.carry_out(&plan, at(2.0));
     world.engine.forget_range(late);
-    assert_eq!(world.left(0, at(2.0)), left + 1_500, "it had come");
+    assert_eq!(world.remaining(0, at(2.0)), left + 1_500, "it had come");
 }
 
 /// A range of a sequence that the server has just refused waits its turn, and holds up nobody.
@@ -102,8 +102,8 @@ fn a_refused_range_is_remembered() {
     world.begin(at(0.0));
     world.engine.wait_for_range(Id(0), 1_000, at(1.0));
     let plan = world.plan(at(1.0)).expect("one waits");
-    world.engine.refused(plan.asks[0], false, at(1.0));
-    world.engine.done();
+    world.engine.accept_refusal(plan.asks[0], false, at(1.0));
+    world.engine.finish_plan();
     world.engine.wait_for_range(Id(0), 1_000, at(1.0));
     world.engine.wait_for_range(Id(1), 1_000, at(1.0));
     let mut asked = Vec::new();
@@ -132,7 +132,7 @@ fn a_return_that_is_blocked_holds_up_nothing() {
         let Some(plan) = world.plan(now) else { continue };
         assert_eq!((plan.returns.len(), plan.len()), (1, 1), "{plan:?}");
         world.engine.return_later(plan.returns[0], now);
-        world.engine.done();
+        world.engine.finish_plan();
         tries.push(now.0 / SECOND);
     }
     assert_eq!(tries, [60, 61, 63, 67, 75, 91, 123, 183]);
@@ -145,7 +145,7 @@ fn a_surplus_is_given_back() {
     world.begin(at(0.0));
     for _ in 0..3 {
         let lease = world.lease(100_000, NEVER);
-        world.engine.granted(stock(0, 100_000), lease, 0);
+        world.engine.accept_lease(stock(0, 100_000), lease, 0);
     }
     let mut returned = 0;
     for minute in 1..10 {
@@ -156,7 +156,7 @@ fn a_surplus_is_given_back() {
         }
     }
     assert_eq!(returned, 2, "the last one is more than the surplus");
-    assert_eq!(world.left(0, at(600.0)), 100_082);
+    assert_eq!(world.remaining(0, at(600.0)), 100_082);
 }
 
 /// A sequence with several lanes takes a lease for each with its next refill, and none that is
@@ -173,7 +173,7 @@ fn each_lane_has_a_lease() {
         let mut asks = 0;
         for step in 1..600 {
             let now = at(step as f64);
-            let count = rate.min(world.left(0, now) - 1);
+            let count = rate.min(world.remaining(0, now) - 1);
             world.take(0, count, now);
             if let Some(plan) = world.plan(now) {
                 assert!(
@@ -212,7 +212,7 @@ fn a_statement_that_failed_is_made_smaller() {
             assert_eq!((plan.returns.len(), plan.returns[0].tried), (1, tried), "{why:?}");
             sizes.push(plan.asks.len());
             assert_eq!(world.engine.can_be_smaller(&plan), plan.asks.len() > 1);
-            world.engine.failed(plan, why, now);
+            world.engine.fail_plan(plan, why, now);
         }
         assert_eq!(sizes, [1_000, 500, 250, 125, 62, 31, 15, 7, 3, 1, 1, 1], "{why:?}");
         let mut statements = 0;
@@ -234,7 +234,7 @@ fn a_statement_that_failed_is_made_smaller() {
 #[test]
 fn a_sequence_that_fails_every_statement_holds_up_no_other() {
     for (seed, case) in (0..300).zip(["itself", "a range", "a lost answer"].into_iter().cycle()) {
-        let mut world = World::seeded(4, None, seed);
+        let mut world = World::with_seed(4, None, seed);
         let locked = Id(0);
         for number in 0..4 {
             let id = Id(number);
@@ -249,7 +249,7 @@ fn a_sequence_that_fails_every_statement_holds_up_no_other() {
         let mut now = at(0.0);
         if case == "a lost answer" {
             let plan = world.plan(now).expect("somebody waits");
-            world.engine.failed(plan, Failure::Unknown, now);
+            world.engine.fail_plan(plan, Failure::Unknown, now);
         }
         let mut statements = 0;
         while world.lanes[1..].contains(&0) {
@@ -260,12 +260,12 @@ fn a_sequence_that_fails_every_statement_holds_up_no_other() {
             if !plan.asks.iter().any(|ask| ask.id == locked) {
                 world.carry_out(&plan, now);
             } else if world.engine.can_be_smaller(&plan) {
-                world.engine.failed(plan, Failure::NoRoom, now);
+                world.engine.fail_plan(plan, Failure::NoRoom, now);
             } else {
                 for ask in plan.asks {
-                    world.engine.refused(ask, true, now);
+                    world.engine.accept_refusal(ask, true, now);
                 }
-                world.engine.done_in_part(now);
+                world.engine.finish_plan_in_part(now);
                 for id in 0..4 {
                     world.engine.check(Id(id), now, world.lanes[id as usize]);
                 }
@@ -286,7 +286,7 @@ fn what_a_client_returns_or_renews_is_made_smaller() {
         let now = Monotonic(world.engine.due().0.max(due.0));
         let plan = world.plan(now).expect("a renewal");
         sizes.push(plan.renewals.len());
-        world.engine.failed(plan, why, now);
+        world.engine.fail_plan(plan, why, now);
     }
     for number in 0..1_000 {
         let lease = world.lease(10, NEVER);
@@ -306,11 +306,11 @@ fn no_time_overflows() {
     world.begin(at(0.0));
     for step in 1..100 {
         let now = at(step as f64);
-        let count = world.left(0, now) / 2;
+        let count = world.remaining(0, now) / 2;
         world.take(0, count, now);
         if let Some(plan) = world.plan(now) {
             world.carry_out(&plan, now);
         }
     }
-    assert!(world.left(0, at(100.0)) > 0);
+    assert!(world.remaining(0, at(100.0)) > 0);
 }

@@ -70,8 +70,8 @@ impl Process {
         Id(*of)
     }
 
-    pub fn left(&self, id: Id, now: Monotonic) -> i64 {
-        self.pairs[id.0 as usize].left_at(now)
+    pub fn remaining(&self, id: Id, now: Monotonic) -> i64 {
+        self.pairs[id.0 as usize].remaining_at(now)
     }
 
     /// The draws that are due at `now` have been made. Returns how many they were, and whether the
@@ -95,7 +95,7 @@ impl Process {
     /// at next, and how many have been made until then; none while a caller waits.
     pub fn look(&mut self, id: Id, now: Monotonic, rate: f64, rng: &mut Rng) -> Option<i64> {
         let pair = &mut self.pairs[id.0 as usize];
-        pair.left = pair.left_at(now);
+        pair.left = pair.remaining_at(now);
         pair.at = now.0;
         pair.version += 1;
         if pair.left == 0 {
@@ -122,17 +122,17 @@ impl Process {
     }
 
     /// How many values it holds.
-    pub fn held(&self, now: Monotonic) -> i64 {
+    pub fn holding(&self, now: Monotonic) -> i64 {
         let of = |number| {
             let id = Id(number as u32);
-            self.engine.figures(id, now, self.left(id, now)).left
+            self.engine.figures(id, now, self.remaining(id, now)).left
         };
         (0..self.pairs.len()).map(of).sum()
     }
 }
 
 impl Pair {
-    pub fn left_at(&self, now: Monotonic) -> i64 {
+    pub fn remaining_at(&self, now: Monotonic) -> i64 {
         let span = self.until.saturating_sub(self.at);
         if self.until == i64::MAX || span <= 0 {
             return self.left;

@@ -120,7 +120,7 @@ impl World {
 
     /// Lets `seconds` pass.
     pub fn run(&mut self, name: &str, seconds: f64) -> Phase {
-        let (began, drawn) = (self.now, self.drawn());
+        let (began, drawn) = (self.now, self.draw_count());
         let until = began + (seconds * SECOND) as i64;
         self.phase.name = name.to_owned();
         self.phase.seconds = seconds;
@@ -138,7 +138,7 @@ impl World {
         }
         self.now = until;
         let mut phase = std::mem::take(&mut self.phase);
-        phase.drawn = self.drawn() - drawn;
+        phase.drawn = self.draw_count() - drawn;
         let (from, to) = ((began as f64 / SECOND) as usize, (until as f64 / SECOND) as usize);
         for second in from..to {
             let of = |commits: &[u32]| commits.get(second).copied().unwrap_or(0);
@@ -249,7 +249,7 @@ impl World {
         let now = Monotonic(self.now);
         let of = &mut self.processes[process as usize];
         let Process { engine, pairs, .. } = of;
-        let left = |id: Id| pairs[id.0 as usize].left_at(now);
+        let left = |id: Id| pairs[id.0 as usize].remaining_at(now);
         let Some(plan) = engine.plan(now, left) else { return };
         of.statement += 1;
         let asks: Vec<(u32, i64)> =
@@ -288,9 +288,9 @@ impl World {
         let Some((plan, answer)) = self.sent[process as usize].take() else { return };
         let engine = &mut self.processes[process as usize].engine;
         let leases = match answer {
-            None => return engine.failed(plan, Failure::Unsent, now),
-            Some(Answer::Late(_)) => return engine.failed(plan, Failure::Unknown, now),
-            Some(Answer::Full(_)) => return engine.failed(plan, Failure::NoRoom, now),
+            None => return engine.fail_plan(plan, Failure::Unsent, now),
+            Some(Answer::Late(_)) => return engine.fail_plan(plan, Failure::Unknown, now),
+            Some(Answer::Full(_)) => return engine.fail_plan(plan, Failure::NoRoom, now),
             Some(Answer::Done(leases)) => leases,
         };
         let mut ids: Vec<Id> = Vec::with_capacity(leases.len());
@@ -298,23 +298,23 @@ impl World {
             self.tokens += 1;
             let token = Uuid::from_u128(self.tokens);
             let lease = Lease { token, last, increment: 1, count, expires: NEVER };
-            engine.granted(*ask, lease, 0);
+            engine.accept_lease(*ask, lease, 0);
             self.phase.leases += 1;
             ids.push(ask.id);
         }
-        engine.done();
+        engine.finish_plan();
         for id in ids {
             self.look(process, id);
         }
     }
 
-    fn drawn(&self) -> i64 {
+    fn draw_count(&self) -> i64 {
         let now = Monotonic(self.now);
         let of = |process: &Process| -> i64 {
             (0..process.pairs.len() as u32)
                 .map(|number| {
                     let id = Id(number);
-                    process.engine.figures(id, now, process.left(id, now)).taken
+                    process.engine.figures(id, now, process.remaining(id, now)).taken
                 })
                 .sum()
         };
@@ -327,7 +327,7 @@ impl World {
         let before = &self.processes[process];
         let now = Monotonic(self.now);
         let taken = (0..before.pairs.len() as u32).map(|number| {
-            before.engine.figures(Id(number), now, before.left(Id(number), now)).taken
+            before.engine.figures(Id(number), now, before.remaining(Id(number), now)).taken
         });
         self.past += taken.sum::<i64>();
         let life = before.life + 1;
@@ -342,7 +342,7 @@ impl World {
         for process in 0..self.processes.len() {
             let of = &mut self.processes[process];
             for number in 0..of.pairs.len() as u32 {
-                let left = of.left(Id(number), now);
+                let left = of.remaining(Id(number), now);
                 of.engine.finish(Id(number), 0, left, now);
             }
             of.engine.give_back_all(now);
@@ -385,7 +385,7 @@ impl World {
     pub fn crash(&mut self, part: usize) -> i64 {
         let mut held = 0;
         for process in (0..self.processes.len()).step_by(part) {
-            held += self.processes[process].held(Monotonic(self.now));
+            held += self.processes[process].holding(Monotonic(self.now));
             if let Some((_, answer)) = &self.sent[process] {
                 held += leases(answer).iter().map(|lease| lease.count).sum::<i64>();
             }
@@ -410,7 +410,7 @@ impl World {
         let now = Monotonic(self.now);
         let of = |process: &Process| {
             let pairs = 0..process.pairs.len() as u32;
-            let left = |id| process.engine.figures(id, now, process.left(id, now)).left;
+            let left = |id| process.engine.figures(id, now, process.remaining(id, now)).left;
             pairs.filter(|number| left(Id(*number)) == 0).count()
         };
         self.processes.iter().map(of).sum()

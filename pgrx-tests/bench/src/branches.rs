@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::Bench;
 use super::calls::nanoseconds;
-use super::contenders::rotated;
+use super::contenders::rotate;
 use hilo_tests::{ClientExt, Cluster, Link, Mode};
 
 const ROUND_TRIP: Duration = Duration::from_millis(100);
@@ -238,7 +238,7 @@ pub fn calls(bench: &mut Bench) {
     let sql =
         |name| format!("SELECT count(hilo_nextval('{name}')) FROM generate_series(1, {count})");
     for round in 0..bench.plan.rounds + 3 {
-        for name in rotated(&["own", "far"], round) {
+        for name in rotate(&["own", "far"], round) {
             let cost = nanoseconds(&mut client, &sql(name), count);
             if round >= 3 {
                 bench.results.push(format!("branches/call/{name}"), cost);

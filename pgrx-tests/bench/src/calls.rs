@@ -5,7 +5,7 @@ use std::time::Instant;
 use postgres::Client;
 
 use super::Bench;
-use super::contenders::{CALLED, COUNT, Contender, FLOORS, rotated};
+use super::contenders::{CALLED, COUNT, Contender, FLOORS, rotate};
 use hilo_tests::ClientExt;
 
 /// The same shape of executor plan for all of them.
@@ -27,7 +27,7 @@ pub fn single(bench: &mut Bench) {
     let all: Vec<&Contender> = FLOORS.into_iter().chain(CALLED).collect();
     // The first round warms up the caches, and blocks grow to the size that the rate requires.
     for round in bench.rounds(bench.plan.rounds + 1) {
-        for contender in rotated(&all, round) {
+        for contender in rotate(&all, round) {
             let cost = nanoseconds(&mut client, &select(contender.call, calls), calls);
             if round > 0 {
                 bench.results.push(format!("call/{}", contender.id), cost);
@@ -67,7 +67,7 @@ pub fn bulk(bench: &mut Bench) {
         for size in BULK_SIZES {
             let size = size.min(bench.plan.calls);
             let times = (20_000 / size).clamp(1, 200);
-            for (way, sql) in rotated(&BULK, round) {
+            for (way, sql) in rotate(&BULK, round) {
                 let sql =
                     client.prepare(&sql.replace("{n}", &size.to_string())).expect("it is right");
                 let began = Instant::now();

@@ -86,7 +86,7 @@ pub fn create(cluster: &Cluster) {
 
 /// `all`, starting with a different one in every round, so that none is always first,
 /// or always after the same other one.
-pub fn rotated<T: Copy>(all: &[T], round: usize) -> Vec<T> {
+pub fn rotate<T: Copy>(all: &[T], round: usize) -> Vec<T> {
     let mut order = all.to_vec();
     order.rotate_left(round % all.len());
     if round % 2 == 1 {

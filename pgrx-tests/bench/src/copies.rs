@@ -68,7 +68,7 @@ pub fn measure(bench: &mut Bench) {
     let ids: Vec<&str> = LOADED.iter().map(|who| who.id).chain(["floor"]).collect();
     for round in bench.rounds(bench.plan.rounds.min(7) + 1) {
         for table in TABLES {
-            for id in rotated(&ids, round) {
+            for id in rotate(&ids, round) {
                 let into = format!("copy_{table}_{id}");
                 let sql = match id {
                     "floor" => format!("COPY {into} FROM '{two}'"),

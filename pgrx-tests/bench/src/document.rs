@@ -49,7 +49,7 @@ pub fn write(results: &Results, places: &Places) -> Vec<String> {
 }
 
 /// The sections that have a number.
-pub fn measured(results: &Results) -> String {
+pub fn numbered_sections(results: &Results) -> String {
     let sections = sections::all(results);
     sections
         .iter()

@@ -27,7 +27,7 @@ pub fn measure(bench: &mut Bench) {
     let mut onlooker = bench.connect();
     onlooker.run("SELECT hilo_nextval('hilo'), hilo_nextval('ordered')");
     for round in 0..20 * bench.plan.restarts {
-        for contender in rotated(&FIRST, round) {
+        for contender in rotate(&FIRST, round) {
             let mut client = bench.connect();
             client.run("SELECT 1");
             let first = microseconds(&mut client, contender);
@@ -37,14 +37,14 @@ pub fn measure(bench: &mut Bench) {
         }
     }
     for round in 0..bench.plan.few_rounds {
-        for contender in rotated(&FIRST, round) {
+        for contender in rotate(&FIRST, round) {
             let rate = pgbench(bench, &format!("SELECT {}", contender.call), 1, &["-C"]);
             bench.results.push(format!("first/rate/{}", contender.id), rate);
         }
     }
     drop(onlooker);
     for round in bench.rounds(bench.plan.restarts) {
-        for contender in rotated(&FIRST, round) {
+        for contender in rotate(&FIRST, round) {
             bench.cluster.restart();
             let cost = microseconds(&mut bench.connect(), contender);
             bench.results.push(format!("first/start/{}", contender.id), cost);
@@ -66,7 +66,7 @@ pub fn uses(bench: &mut Bench) {
         bench.cluster.restart();
         let mut client = bench.connect();
         client.run("SELECT hilo_nextval('hilo')");
-        for (way, call) in rotated(&USES, round) {
+        for (way, call) in rotate(&USES, round) {
             let sql = format!("SELECT count({call}) FROM generate_series(1, {count}) n");
             let began = Instant::now();
             client.run(&sql);

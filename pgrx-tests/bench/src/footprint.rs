@@ -59,7 +59,7 @@ pub fn wal(bench: &mut Bench) {
     take_wal(bench, &mut client, &cold, bench.plan.calls);
     let all: Vec<&Contender> = CALLED.into_iter().chain([&COUNTER]).collect();
     for round in 0..=bench.plan.few_rounds.min(3) {
-        for contender in rotated(&all, round) {
+        for contender in rotate(&all, round) {
             match (round, contender.id) {
                 (0, "counter") => client.run(COUNT),
                 (0, _) => client.run(&select(contender.call, calls)),
@@ -104,7 +104,7 @@ pub const SHORT: [&Contender; 6] = [&CORE_1, &CORE_32, &CORE_100, &CORE_1000, &H
 
 /// `burned/ID`: numbers that no caller got, among those that short connections have used up. Each
 /// connection takes one number of each.
-pub fn burned(bench: &mut Bench) {
+pub fn gaps_per_connection(bench: &mut Bench) {
     bench.connect().run(
         "CREATE SEQUENCE short_core1; CREATE SEQUENCE short_core32 CACHE 32;
          CREATE SEQUENCE short_core100 CACHE 100; CREATE SEQUENCE short_core1000 CACHE 1000;

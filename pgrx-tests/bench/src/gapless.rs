@@ -1,7 +1,7 @@
 //! Numbers without holes: gapless sequences beside the two usual ways to count in a table.
 
 use super::Bench;
-use super::contenders::rotated;
+use super::contenders::rotate;
 use super::throughput::pgbench;
 use hilo_tests::ClientExt;
 
@@ -52,7 +52,7 @@ pub fn measure(bench: &mut Bench) {
         for crowd in CROWDS {
             bench.plan.pgbench = if crowd == 1 { usual } else { bench.plan.pgbench_of_many };
             for (commit, options) in [("on", ["-U", "postgres"]), ("off", ["-U", "careless"])] {
-                for (way, _, sql) in rotated(&WAYS, round) {
+                for (way, _, sql) in rotate(&WAYS, round) {
                     bench.connect().run("TRUNCATE counted");
                     let sql = sql.replace("{name}", "('gapless-' || :n)").replace('\n', " ");
                     let script = format!("\\set n random(1, {crowd})\n{sql}");
@@ -65,7 +65,7 @@ pub fn measure(bench: &mut Bench) {
     bench.plan.pgbench = usual;
     let rows = bench.plan.calls;
     for round in bench.rounds(bench.plan.rounds.min(7) + 1) {
-        for (way, _, call) in rotated(&DRAWS, round) {
+        for (way, _, call) in rotate(&DRAWS, round) {
             let mut client = bench.connect();
             client.run("TRUNCATE counted");
             let began = std::time::Instant::now();

@@ -10,7 +10,7 @@ use tokio::runtime::Runtime;
 use tokio_postgres::Config;
 
 use super::Bench;
-use super::contenders::rotated;
+use super::contenders::rotate;
 use hilo_tests::ClientExt;
 use hilo_tests::Cluster;
 
@@ -180,7 +180,7 @@ pub fn measure(bench: &mut Bench) {
     drop(inside);
     for round in bench.rounds(bench.plan.few_rounds) {
         for tasks in TASKS {
-            for (way, _, numbers, sql) in rotated(&WAYS, round) {
+            for (way, _, numbers, sql) in rotate(&WAYS, round) {
                 let before = client.stats();
                 let seen = match way {
                     "clock" => observe(tasks, bench.plan.time, || {

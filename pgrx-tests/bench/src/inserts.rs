@@ -39,7 +39,7 @@ fn many_rows(bench: &mut Bench) {
     let rows = bench.plan.calls;
     let ids: Vec<&str> = DEFAULTS.iter().map(|contender| contender.id).chain(["floor"]).collect();
     for round in bench.rounds(bench.plan.rounds.min(7) + 1) {
-        for id in rotated(&ids, round) {
+        for id in rotate(&ids, round) {
             let sql = match id {
                 "floor" => {
                     format!("INSERT INTO rows_floor SELECT n, n FROM generate_series(1, {rows}) n")
@@ -73,7 +73,7 @@ fn single_rows(bench: &mut Bench) {
         .run("CREATE ROLE hasty SUPERUSER LOGIN; ALTER ROLE hasty SET synchronous_commit = off");
     for round in 0..bench.plan.few_rounds.min(3) {
         for (commit, options) in [("on", ["-U", "postgres"]), ("off", ["-U", "hasty"])] {
-            for id in rotated(&ids, round) {
+            for id in rotate(&ids, round) {
                 let sql = match id {
                     "counter" => COUNTED.replace('\n', " "),
                     _ => format!("INSERT INTO rows_{id} (v) VALUES (1)"),

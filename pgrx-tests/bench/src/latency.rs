@@ -38,7 +38,7 @@ type Histogram = BTreeMap<i64, i64>;
 
 /// The clock is read before and after each call in the server. The executor computes the columns of
 /// a row one after the other, in order.
-fn timed(call: &str) -> String {
+fn timing_loop(call: &str) -> String {
     format!(
         "WITH calls AS MATERIALIZED (
              SELECT clock_timestamp() AS began, {call} AS value, clock_timestamp() AS ended
@@ -52,7 +52,7 @@ fn timed(call: &str) -> String {
 
 /// The times of `call` in all `clients` for the plan's time, three times.
 fn observe(bench: &Bench, clients: &mut [Client], call: &str) -> Histogram {
-    let sql = timed(call);
+    let sql = timing_loop(call);
     let time = 3 * bench.plan.time;
     let start = Barrier::new(clients.len());
     let see = |client: &mut Client| {
@@ -109,7 +109,7 @@ pub fn measure(bench: &mut Bench) {
     for sessions in SESSIONS {
         let mut clients: Vec<Client> = (0..sessions).map(|_| bench.connect()).collect();
         for round in 0..bench.plan.few_rounds.min(3) {
-            for (id, _, call) in rotated(&TIMED, round) {
+            for (id, _, call) in rotate(&TIMED, round) {
                 if id.ends_with("_off") {
                     set_prefetch(bench, "off");
                 }

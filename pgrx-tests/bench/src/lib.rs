@@ -129,7 +129,7 @@ const MEASUREMENTS: [Measurement; 20] = [
     ("parallel queries", 30, parallel::measure),
     ("numbers without holes", 240, gapless::measure),
     ("WAL", 40, footprint::wal),
-    ("short connections", 20, footprint::burned),
+    ("short connections", 20, footprint::gaps_per_connection),
     ("many sequences", 60, many::measure),
     ("memory", 10, footprint::memory),
     ("numbers from a client's memory", 60, hits::measure),
@@ -229,7 +229,7 @@ pub fn run_only(plan: Plan, only: &str, samples: &Path) -> String {
         names.iter().any(|name| name.contains(only)),
         "no measurement has {only:?} in its name: {names:?}"
     );
-    document::measured(&measure(plan, samples, only))
+    document::numbered_sections(&measure(plan, samples, only))
 }
 
 /// Does what the environment says if this is a process of a measurement; returns whether it is one.

@@ -2,7 +2,7 @@
 
 use super::Bench;
 use super::calls::nanoseconds;
-use super::contenders::rotated;
+use super::contenders::rotate;
 use hilo_tests::ClientExt;
 
 /// Ways to draw from the sequence `{n}`: an id, and a call.
@@ -46,8 +46,8 @@ pub fn measure(bench: &mut Bench) {
         ));
     }
     for round in bench.rounds(bench.plan.rounds.min(7) + 1) {
-        for crowd in rotated(&crowds, round) {
-            for (way, call) in rotated(&WAYS, round) {
+        for crowd in rotate(&crowds, round) {
+            for (way, call) in rotate(&WAYS, round) {
                 let number = format!("(1 + floor(random() * {crowd}))::integer");
                 let call = call.replace("{n}", &number);
                 let sql = format!("SELECT count({call}) FROM generate_series(1, {calls})");

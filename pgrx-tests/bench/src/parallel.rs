@@ -27,7 +27,7 @@ pub fn measure(bench: &mut Bench) {
          ALTER TABLE many SET (parallel_workers = 2); ANALYZE many; SET max_parallel_workers_per_gather = 2"
     ));
     for round in bench.rounds(bench.plan.rounds.min(7) + 1) {
-        for (id, _, call) in rotated(&NUMBERED, round) {
+        for (id, _, call) in rotate(&NUMBERED, round) {
             let sql = format!(
                 "CREATE TABLE numbered AS SELECT {call} AS id, totals.*
                    FROM (SELECT g, count(*), sum(n), avg(n) FROM many GROUP BY g) AS totals"

@@ -36,7 +36,7 @@ pub fn draw(results: &Results, folder: &Path) {
         copy(results, &file("copy")),
         long_calls(results, &file("latency")),
         wal(results, &file("wal")),
-        burned(results, &file("burned")),
+        gaps_per_connection(results, &file("burned")),
         many(results, &file("many")),
         first_calls(results, &file("first")),
     ];
@@ -182,7 +182,7 @@ fn wal(results: &Results, file: &Path) -> Drawn {
     bars(file, "WAL for a million numbers", "kB", Scale::Log, &all)
 }
 
-fn burned(results: &Results, file: &Path) -> Drawn {
+fn gaps_per_connection(results: &Results, file: &Path) -> Drawn {
     let all: Vec<Bar> = footprint::SHORT
         .iter()
         .filter_map(|contender| bar(contender, results.stat(&format!("burned/{}", contender.id))))

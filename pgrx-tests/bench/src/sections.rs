@@ -23,7 +23,7 @@ pub fn all(results: &Results) -> Vec<Section> {
         client_sections::fleet(results),
         client_sections::branches(results),
         wal(results),
-        burned(results),
+        gaps_per_connection(results),
         many(results),
         first_calls(results),
         first_uses(results),
@@ -334,7 +334,7 @@ fn wal(results: &Results) -> Section {
     }
 }
 
-fn burned(results: &Results) -> Section {
+fn gaps_per_connection(results: &Results) -> Section {
     let mut table = Table::new(&["", "numbers that no connection got"]);
     for contender in footprint::SHORT {
         table.row(contender.label, [cell(results.median(&format!("burned/{}", contender.id)))]);

@@ -16,7 +16,7 @@ pub const SESSIONS: [usize; 6] = [1, 2, 4, 8, 16, 32];
 const CHUNK: u64 = 20_000;
 
 /// Numbers per second that all `clients` together get within `time`, by statements of CHUNK numbers.
-fn drawn(clients: &mut [Client], sql: &str, time: Duration) -> f64 {
+fn draw_for(clients: &mut [Client], sql: &str, time: Duration) -> f64 {
     let start = Barrier::new(clients.len());
     let draw = |client: &mut Client| {
         let statement = client.prepare(sql).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
@@ -40,7 +40,7 @@ fn drawn(clients: &mut [Client], sql: &str, time: Duration) -> f64 {
 /// a sequence holds in memory is flushed once no session uses it.
 pub fn warm_up(bench: &Bench, clients: &mut [Client], name: &str) {
     let sql = select(&format!("hilo_nextval('{name}')"), CHUNK);
-    drawn(clients, &sql, bench.plan.warm_up);
+    draw_for(clients, &sql, bench.plan.warm_up);
 }
 
 /// `throughput/ID/SESSIONS`: numbers per second of all sessions together in long SELECTs, and what
@@ -56,10 +56,10 @@ pub fn long_selects(bench: &mut Bench) {
     let all: Vec<&Contender> = CALLED.into_iter().chain([&FLOOR_HILO]).collect();
     for round in bench.rounds(bench.plan.few_rounds) {
         for sessions in SESSIONS {
-            for contender in rotated(&all, round) {
+            for contender in rotate(&all, round) {
                 let clients = &mut clients[..sessions];
                 let sql = select(contender.call, CHUNK);
-                let rate = drawn(clients, &sql, bench.plan.time);
+                let rate = draw_for(clients, &sql, bench.plan.time);
                 bench.results.push(format!("throughput/{}/{sessions}", contender.id), rate);
             }
         }
@@ -76,7 +76,7 @@ fn steady(bench: &mut Bench, clients: &mut [Client]) {
         let sql = select(contender.call, CHUNK);
         warm_up(bench, clients, contender.id);
         bench.connect().run(&format!("SELECT hilo_stat_reset('{}')", contender.id));
-        drawn(clients, &sql, 2 * bench.plan.warm_up);
+        draw_for(clients, &sql, 2 * bench.plan.warm_up);
         for what in ["waits", "served", "blocks_reserved"] {
             let count = bench.count(what, &[contender.id]);
             bench.results.push(format!("steady/{what}/{}", contender.id), count);
@@ -93,7 +93,7 @@ pub fn statements(bench: &mut Bench) {
         [&CORE_1, &CORE_100, &CORE_1000, &HILO, &ORDERED, &KEYS, &UUID, &COUNTER, &FLOOR_HILO];
     for round in bench.rounds(bench.plan.few_rounds.min(3)) {
         for sessions in PGBENCH_SESSIONS {
-            for contender in rotated(&all, round) {
+            for contender in rotate(&all, round) {
                 let sql = match contender.id {
                     "counter" => COUNT.to_owned(),
                     _ => format!("SELECT {}", contender.call),

@@ -43,7 +43,7 @@ fn smart_stops_wait_for_clients() {
     std::thread::scope(|scope| {
         let stop = scope.spawn(|| cluster.stop(Mode::Smart));
         wait_until("the server is shutting down", LONG, || {
-            cluster.logged("received smart shutdown request") == 1
+            cluster.log_count("received smart shutdown request") == 1
         });
         assert!(!stop.is_finished());
         drop(client);
@@ -75,7 +75,7 @@ fn reports_a_crash_that_nobody_expected() {
         let pid = victim.backend_pid();
         kill(Pid::from_raw(pid), Signal::SIGSEGV).unwrap();
         wait_until("the log reports the signal", LONG, || {
-            cluster.logged("was terminated by signal 11") == 1
+            cluster.log_count("was terminated by signal 11") == 1
         });
     });
     let report = outcome.expect_err("the cluster found the crash");

@@ -25,7 +25,7 @@ fn nothing_comes_twice_after_kill_9() {
         ];
         for (done, fault) in faults.iter().enumerate() {
             wait_until("another fifth has been drawn", 3 * LONG, || {
-                Source::seen_of(&sources) >= load.total() * (done + 1) / 5
+                Source::count_seen(&sources) >= load.total() * (done + 1) / 5
             });
             fault();
         }

@@ -74,7 +74,7 @@ fn without_its_catalog_memory_serves() {
         client.refusal("SELECT hilo_nextval('cut')").is("55000").says("columns");
     }
     assert_eq!(cluster.worker_pid("postgres"), Some(worker), "the worker has died of it");
-    assert_eq!(cluster.logged("hilo could not reserve a block"), 1);
+    assert_eq!(cluster.log_count("hilo could not reserve a block"), 1);
     cluster.connect("postgres").run("ALTER TABLE _hilo.position DROP COLUMN strange");
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('cut')"), 101);
     cluster.finish();

@@ -16,7 +16,7 @@ fn nothing_comes_twice_over_fast_restarts() {
     load.run_during(&cluster, &sources, || {
         for third in 1..=2 {
             wait_until("another third has been drawn", 3 * LONG, || {
-                Source::seen_of(&sources) >= load.total() * third / 3
+                Source::count_seen(&sources) >= load.total() * third / 3
             });
             cluster.restart();
         }

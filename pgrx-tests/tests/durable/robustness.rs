@@ -165,7 +165,7 @@ fn null_is_refused_where_something_would_be_left_undone() {
 /// How many values there can be asked for at once.
 #[test]
 fn counts_of_every_size() {
-    const MOST: i64 = i64::MAX;
+    const MAX_COUNT: i64 = i64::MAX;
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client
@@ -187,10 +187,10 @@ fn counts_of_every_size() {
     let size = "SELECT last - first + 1 FROM hilo_nextrange('many', 2147483647)";
     assert_eq!(client.one::<i64>(size), 2147483647);
     let range =
-        client.query_one("SELECT first, last FROM hilo_nextrange('all', $1)", &[&(MOST - 1)]);
+        client.query_one("SELECT first, last FROM hilo_nextrange('all', $1)", &[&(MAX_COUNT - 1)]);
     let range = range.expect("all but one are there");
-    assert_eq!((range.get::<_, i64>(0), range.get::<_, i64>(1)), (1, MOST - 1));
-    assert_eq!(client.one::<i64>("SELECT hilo_nextval('all')"), MOST);
+    assert_eq!((range.get::<_, i64>(0), range.get::<_, i64>(1)), (1, MAX_COUNT - 1));
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('all')"), MAX_COUNT);
     // Once nothing is left, even one value is more than there is.
     for call in ["hilo_nextval('all')", "hilo_nextrange('all', 1)", "hilo_nextrange('all', 100)"] {
         client.refusal(&format!("SELECT {call}")).is("2200H").says("reached maximum value");

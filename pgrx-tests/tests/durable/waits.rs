@@ -214,7 +214,7 @@ fn the_worker_waits_for_no_table() {
                                      WHERE backend_type = 'hilo worker' AND NOT granted
                                        AND waitstart < clock_timestamp() - interval '100 ms')";
         wait_until("the worker has met the lock", LONG, || {
-            client.one(waits) || cluster.logged("hilo could not reserve") > 0
+            client.one(waits) || cluster.log_count("hilo could not reserve") > 0
         });
         client.run("LOCK TABLE _hilo.position, _hilo.free_range, _hilo.gap; COMMIT");
         let values = draws.join().expect("it is served");
@@ -257,7 +257,7 @@ fn wishes_hold_up_no_other_sequence() {
         wait_until("each wish has met the lock", LONG, || {
             user.draw("s", 1);
             let before = met;
-            met = cluster.logged("hilo could not reserve a block of sequence \"wish ");
+            met = cluster.log_count("hilo could not reserve a block of sequence \"wish ");
             between += usize::from(before > 0 && met < WISHES);
             met == WISHES
         });

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hilo_tests::{
-    ClientExt, Cluster, LONG, Mode, assert_accounted, assert_unique, taken, wait_until,
+    ClientExt, Cluster, LONG, Mode, assert_accounted, assert_unique, taken_count, wait_until,
     write_free_ranges,
 };
 use nix::sys::signal::{Signal, kill};
@@ -187,7 +187,7 @@ fn before_the_sessions_leave() {
     hold_and_leave(&cluster);
     let mut watcher = cluster.connect("postgres");
     wait_until("a worker is running, or has written what was returned", LONG, || {
-        cluster.worker_pid("postgres").is_some() || taken(&mut watcher, "s") == 100
+        cluster.worker_pid("postgres").is_some() || taken_count(&mut watcher, "s") == 100
     });
     cluster.restart();
     let mut client = cluster.connect("postgres");
@@ -224,7 +224,9 @@ fn before_the_sessions_leave_a_server_that_stays() {
     let cluster = Cluster::builder().config("hilo.worker_idle_timeout", "100ms").start_with_hilo();
     hold_and_leave(&cluster);
     let mut watcher = cluster.connect("postgres");
-    wait_until("all that was returned is in the catalog", LONG, || taken(&mut watcher, "s") == 100);
+    wait_until("all that was returned is in the catalog", LONG, || {
+        taken_count(&mut watcher, "s") == 100
+    });
     wait_until("the worker has left", LONG, || cluster.worker_pid("postgres").is_none());
     assert_eq!(watcher.one::<i64>("SELECT count(*) FROM hilo_blocks"), 0);
     cluster.finish();

@@ -24,9 +24,12 @@ fn a_promoted_copy_skips_what_the_original_may_serve() {
         seen.session().saw(&there.draw(name, 10_000));
         seen.assert_unique();
     }
-    assert_eq!(copy.logged("was reserved before this server was promoted, restored or copied"), 1);
+    assert_eq!(
+        copy.log_count("was reserved before this server was promoted, restored or copied"),
+        1
+    );
     assert_eq!(here.all::<String>(found), Vec::<String>::new());
-    assert_eq!(original.logged("skipping the next"), 0);
+    assert_eq!(original.log_count("skipping the next"), 0);
     copy.finish();
     original.finish();
 }
@@ -81,7 +84,7 @@ fn a_twin_is_recognised_by_what_it_replicates() {
     there.draw("copied", 20_000);
     original.wait_for_apply("own");
     let warning = "another server reserves values as node 0, which is the node of this server";
-    wait_until("the copy logs the warning", LONG, || twin.logged(warning) > 0);
+    wait_until("the copy logs the warning", LONG, || twin.log_count(warning) > 0);
     let found = "SELECT severity || ': ' || what FROM hilo_check() WHERE object = 'node 0'";
     let found = here.one::<String>(found);
     assert!(found.starts_with("error: ") && found.contains("serves the same values"), "{found}");

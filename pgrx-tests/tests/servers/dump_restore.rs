@@ -183,7 +183,7 @@ fn a_dump_under_load_repeats_nothing_from_before_it() {
     thread::scope(|scope| {
         let running = scope.spawn(|| load.run(&cluster, &sources));
         hilo_tests::wait_until("2,000 numbers are drawn", hilo_tests::LONG, || {
-            Source::seen_of(&sources) > 2_000
+            Source::count_seen(&sources) > 2_000
         });
         // A session of the test's own knows what it saw before the dump began.
         before.extend(cluster.connect("postgres").draw("adaptive", 5_000));
@@ -230,8 +230,8 @@ fn missing_roles_cost_a_warning() {
     let other = Cluster::builder().preload(true).start();
     other.connect("postgres").run("CREATE DATABASE shop");
     other.restore("shop", &dump);
-    assert_eq!(other.logged("role \"keeper\" does not exist"), 1);
-    assert!(other.logged("role \"Shop Clerk\" does not exist") >= 1);
+    assert_eq!(other.log_count("role \"keeper\" does not exist"), 1);
+    assert!(other.log_count("role \"Shop Clerk\" does not exist") >= 1);
     let mut client = other.connect("shop");
     assert_eq!(
         client.one::<String>("SELECT owner::text FROM hilo_sequences WHERE name = 'kept'"),

@@ -44,7 +44,7 @@ fn servers_that_replicate_to_each_other() {
     let mut firsts = Vec::new();
     for name in ["west", "north", "south"] {
         firsts.push(servers.all::<i64>(name, insert)[0]);
-        servers.settle();
+        servers.wait_for_replication();
     }
     assert_eq!(firsts, [10_020_480, 10_000_000, 10_010_240]);
     for name in ["north", "south", "west"] {
@@ -91,7 +91,7 @@ fn a_replica_takes_over() {
     servers.run(back);
     let insert = "INSERT INTO customer (name) SELECT 'n' FROM generate_series(1, 50)";
     servers.0["replica"].connect("postgres").run(insert);
-    servers.settle();
+    servers.wait_for_replication();
     servers.0["replica"].kill9_postmaster();
     servers.run(vec![failover]);
     let ids = servers.all::<i64>("primary", "SELECT id FROM customer ORDER BY id");

@@ -79,7 +79,7 @@ fn nodes_serve_disjoint_numbers() {
             blocks.session().saw(&(0..100).map(|lo| 7 + hi * 100 + lo).collect::<Vec<_>>());
         }
     }
-    seen[2].session().saw(&blocks.sorted());
+    seen[2].session().saw(&blocks.in_order());
     seen.iter().for_each(Seen::assert_unique);
     assert_eq!(seen[0].count(), 15_000);
     clusters.into_iter().for_each(Cluster::finish);
@@ -169,7 +169,7 @@ fn a_single_server_that_becomes_a_node_repeats_nothing() {
         .helps();
     fresh.run("SELECT hilo_setval('alone', 1000)");
     assert_eq!(fresh.draw("alone", 1), [1001 + 1024]);
-    assert_eq!(seen.sorted()[..100], (1..=100).collect::<Vec<_>>());
+    assert_eq!(seen.in_order()[..100], (1..=100).collect::<Vec<_>>());
     seen.assert_unique();
     cluster.finish();
 }
@@ -189,7 +189,7 @@ fn a_transaction_stays_the_node_that_it_began_as() {
     reload(&cluster, &mut client, &[("hilo.node_id", "0")]);
     seen.session().saw(&cluster.connect("postgres").draw("created", 100));
     seen.assert_unique();
-    assert_eq!(seen.sorted()[100], 101, "the first node continues where its transaction stood");
+    assert_eq!(seen.in_order()[100], 101, "the first node continues where its transaction stood");
     cluster.finish();
 }
 
@@ -242,7 +242,7 @@ fn a_renumbering_of_another_node_leaves_this_one_alone() {
         );
         assert_eq!(
             lost,
-            seen.sorted().len() as i64,
+            seen.in_order().len() as i64,
             "each number of node 1 is served, free or recorded"
         );
         cluster.finish();
@@ -270,7 +270,7 @@ fn a_change_of_the_numbers_says_where_they_begin() {
     assert_eq!(seen.count(), 1_200);
     let own = |value: &i64| (value - 1) / 1024 % 2 == 1;
     drop(session);
-    assert!(seen.sorted().iter().all(own), "all of the second stripes, as before");
+    assert!(seen.in_order().iter().all(own), "all of the second stripes, as before");
 
     for call in [
         "hilo_setval('shared', 1500)",
@@ -309,7 +309,7 @@ fn setval_means_the_same_on_every_node() {
         client.refusal("SELECT hilo_nextval('small')").is("2200H");
         client.run("SELECT hilo_setval('round', 5000)");
     }
-    let values = seen.sorted();
+    let values = seen.in_order();
     assert_eq!(values[0], 778);
     assert_eq!(values[..2048], (778..778 + 2048).collect::<Vec<_>>(), "none is left out");
     seen.assert_unique();
@@ -362,7 +362,7 @@ fn node_count_is_raised_under_load() {
         more(20_000);
         stop.store(true, Relaxed);
     });
-    let values = seen.sorted();
+    let values = seen.in_order();
     assert!(values[0] < BEYOND && values[values.len() - 1] > BEYOND);
     seen.assert_unique();
     clusters.into_iter().for_each(Cluster::finish);

@@ -66,7 +66,7 @@ fn the_new_server_continues_where_the_old_one_stopped() {
         let new = Cluster::builder().preload(true).start();
         new.stop(Mode::Fast);
         new.upgrade_from(&old, mode);
-        assert_eq!(new.logged("hilo worker"), 0, "a worker was started during the upgrade");
+        assert_eq!(new.log_count("hilo worker"), 0, "a worker was started during the upgrade");
         new.start();
         let mut client = new.connect("postgres");
         assert_eq!(client.all::<String>(DEFINED), defined, "{mode}");

@@ -144,7 +144,7 @@ fn our_own_row_over_a_detour_is_no_twin() {
     client.draw("mine", 20_000);
     first.wait_for_apply("there");
     second.wait_for_apply("back");
-    assert_eq!(first.logged("another server reserves values"), 0);
+    assert_eq!(first.log_count("another server reserves values"), 0);
     let found = "SELECT count(*) FROM hilo_check() WHERE object = 'node 0'";
     assert_eq!(client.one::<i64>(found), 0);
     first.stop(hilo_tests::Mode::Immediate);
@@ -244,7 +244,7 @@ fn truncate_of_a_publisher_is_refused_here() {
     }
     there.run("TRUNCATE _hilo.position, _hilo.sequence, _hilo.free_range, _hilo.lease");
     let refused = "is a table of the extension hilo";
-    wait_until("it is refused", LONG, || subscriber.logged(refused) > 1);
+    wait_until("it is refused", LONG, || subscriber.log_count(refused) > 1);
     assert_eq!(here.one::<String>(rows), before);
     here.run("ALTER SUBSCRIPTION own DISABLE");
     assert!(here.draw("s", 10)[0] > drawn[9]);

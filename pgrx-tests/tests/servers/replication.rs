@@ -110,7 +110,7 @@ fn take_over((publisher, subscriber): Pair, origin: Origin) {
     let skipped =
         "SELECT count(DISTINCT name) FROM hilo_gaps WHERE reason = 'discarded' AND count >= 5000";
     assert_eq!(client.one::<i64>(skipped), names.len() as i64);
-    assert_eq!(subscriber.logged("skipping the next"), 1, "it is said once");
+    assert_eq!(subscriber.log_count("skipping the next"), 1, "it is said once");
     drop(client);
     subscriber.restart();
     let mut client = subscriber.connect("postgres");
@@ -183,7 +183,7 @@ fn what_would_do_harm_is_kept_out() {
     here.run("SELECT hilo_create('both')");
     assert_eq!(here.draw("both", 1), [1025]);
     subscriber.subscribe("everything", &publisher, "everything", "");
-    assert_eq!(subscriber.logged("\"both\" was also created on another server"), 1);
+    assert_eq!(subscriber.log_count("\"both\" was also created on another server"), 1);
     let seen = Seen::new(Way::Rising);
     let mut session = seen.session();
     session.saw(&here.draw("shared", 50));
@@ -192,7 +192,7 @@ fn what_would_do_harm_is_kept_out() {
     there.run("SELECT hilo_alter('shared', increment => 5, restart_with => 10000000, key_format => 'S{value}')");
     there.run("SELECT hilo_nextval('shared') FROM generate_series(1, 5000)");
     publisher.wait_for_apply("everything");
-    assert_eq!(subscriber.logged("\"shared\" is numbered differently on another server"), 1);
+    assert_eq!(subscriber.log_count("\"shared\" is numbered differently on another server"), 1);
     let definition =
         "SELECT increment || ' ' || key_format FROM hilo_sequences WHERE name = 'shared'";
     assert_eq!(here.one::<String>(definition), "1 S{value}");
@@ -259,7 +259,7 @@ fn recognise((publisher, subscriber): Pair) {
     publisher.wait_for_apply("own");
     let reserved: i64 = here.one("SELECT max_reserved FROM hilo_sequences WHERE name = 'twice'");
     assert!(reserved < 10_000, "our own position stays, and is not {reserved}");
-    assert_eq!(subscriber.logged("another server reserves values as node 0"), 1);
+    assert_eq!(subscriber.log_count("another server reserves values as node 0"), 1);
     let found = here.all::<String>("SELECT what FROM hilo_check() WHERE object = 'node 0'");
     assert!(found.iter().any(|what| what.contains("another server")), "{found:?}");
     subscriber.finish();
@@ -340,7 +340,7 @@ fn both_insert([first, second]: [Cluster; 2]) -> Cluster {
         assert_eq!(client.one::<i64>(nodes), 2);
         let errors = "SELECT sum(apply_error_count)::bigint FROM pg_stat_subscription_stats";
         assert_eq!(client.one::<i64>(errors), 0);
-        assert_eq!(cluster.logged("conflict"), 0);
+        assert_eq!(cluster.log_count("conflict"), 0);
     }
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -388,8 +388,8 @@ fn two_way_with_striped_numbers() {
     assert_eq!(client.one::<i64>(strays), 0);
     assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.sequence"), 1);
     assert_eq!(client.one::<i64>("SELECT count(DISTINCT node) FROM _hilo.position"), 2);
-    assert_eq!(left.logged("another server"), 0);
-    assert_eq!(left.logged("is now a different server"), 0);
+    assert_eq!(left.log_count("another server"), 0);
+    assert_eq!(left.log_count("is now a different server"), 0);
     left.finish();
 }
 
@@ -494,6 +494,6 @@ fn two_way_becomes_three_way_under_load() {
         wait_until("each server has the positions of all three", LONG, || {
             client.one::<bool>(alike)
         });
-        assert_eq!(cluster.logged("another server reserves"), 0);
+        assert_eq!(cluster.log_count("another server reserves"), 0);
     }
 }

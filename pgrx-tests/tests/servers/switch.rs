@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::thread;
 
-use hilo_tests::recipe::{Kind, Servers, blocks};
+use hilo_tests::recipe::{BlockKind, Servers, blocks};
 use hilo_tests::{ClientExt, Cluster, LONG, Mode, wait_until};
 
 const NAMES: [&str; 4] = ["adaptive", "blocks", "ordered", "falling"];
@@ -70,7 +70,7 @@ fn sequences_continue_with_the_very_next_number() {
     };
     let mut switch = blocks.split_off(at("CONNECTION LIMIT 0", &blocks));
     let afterwards = switch.pop().expect("the first one there");
-    assert!(switch.iter().any(|block| block.kind == Kind::Shell));
+    assert!(switch.iter().any(|block| block.kind == BlockKind::Shell));
     for block in &blocks {
         servers.run_block(block, |_| {});
     }
@@ -124,5 +124,5 @@ fn sequences_continue_with_the_very_next_number() {
     let found =
         "SELECT what FROM hilo_check() WHERE object NOT LIKE 'setting f%' AND severity <> 'note'";
     assert_eq!(new.all::<String>(found), Vec::<String>::new());
-    assert_eq!(servers.0["new"].logged("skipping the next"), 0);
+    assert_eq!(servers.0["new"].log_count("skipping the next"), 0);
 }

@@ -186,7 +186,7 @@ fn a_third_server_joins(lag: Lag) {
         book.wait_for_more();
         book.wait_for_more();
     });
-    servers.settle();
+    servers.wait_for_replication();
     book.check(servers);
     if lag == Lag::Locked {
         let changed = "SELECT name FROM customer WHERE id = 1";

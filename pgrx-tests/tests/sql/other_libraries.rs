@@ -134,15 +134,17 @@ fn auto_explain_logs_our_calls() {
         let cluster = start(libraries, &settings);
         let mut client = cluster.connect("postgres");
         client.run("SELECT hilo_create('orders', block_size => 10); CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'))");
-        let before = cluster.logged("Query Text:");
+        let before = cluster.log_count("Query Text:");
         for value in 1..=100 {
             assert_eq!(client.one::<i64>("INSERT INTO orders DEFAULT VALUES RETURNING id"), value);
         }
         let worker = "SELECT blocks_reserved >= 10 FROM hilo_stat_sequences";
         assert!(client.one::<bool>(worker), "{libraries}");
-        wait_until("all is logged", LONG, || cluster.logged("INSERT INTO orders DEFAULT") >= 100);
-        assert_eq!(cluster.logged("Query Text: INSERT INTO orders DEFAULT"), 100, "{libraries}");
-        assert_eq!(cluster.logged("Query Text:"), before + 101, "{libraries}: nothing else");
+        wait_until("all is logged", LONG, || {
+            cluster.log_count("INSERT INTO orders DEFAULT") >= 100
+        });
+        assert_eq!(cluster.log_count("Query Text: INSERT INTO orders DEFAULT"), 100, "{libraries}");
+        assert_eq!(cluster.log_count("Query Text:"), before + 101, "{libraries}: nothing else");
         assert_hooks_work(&mut client);
         // Statements of hilo's own are explained like those of any other function.
         client.run("SELECT count(*) FROM hilo_check()");
@@ -171,14 +173,14 @@ fn the_worker_is_quiet_at_debug1() {
         own.collect::<Vec<String>>()
     };
     let at_start = lines().len();
-    let sessions = cluster.logged("client backend");
+    let sessions = cluster.log_count("client backend");
     client.run("SELECT hilo_nextval('orders') FROM generate_series(1, 5000)");
     let blocks: i64 = client.one("SELECT blocks_reserved FROM hilo_stat_sequences");
     assert!(blocks >= 500, "{blocks}");
     let logged = lines();
     assert!(logged.len() - at_start <= 2, "{blocks} blocks: {:#?}", &logged[at_start..]);
     assert!(logged.len() <= 10, "{logged:#?}");
-    assert_eq!(cluster.logged("client backend"), sessions, "{}", cluster.log());
+    assert_eq!(cluster.log_count("client backend"), sessions, "{}", cluster.log());
     drop(client);
     cluster.finish();
 }

@@ -157,7 +157,7 @@ fn warns_once_when_a_sequence_nears_its_end() {
                 hilo_create('round', max_value => 1000, block_size => 10, cycle => true)",
     );
     let said = |name: &str, level: u8| {
-        cluster.logged(&format!("WARNING:  hilo sequence \"{name}\" has used {level} %"))
+        cluster.log_count(&format!("WARNING:  hilo sequence \"{name}\" has used {level} %"))
     };
     let mut drawn = 0;
     for (upto, levels) in [(600, [0, 0, 0]), (880, [1, 0, 0]), (930, [1, 1, 0]), (1000, [1, 1, 1])]

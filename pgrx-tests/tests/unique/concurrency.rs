@@ -16,7 +16,7 @@ fn sixteen_sessions_see_no_value_twice() {
     let load = Load::sixteen_sessions(1);
     load.run(&cluster, &sources);
     sources.iter().for_each(Source::assert_kept);
-    assert_eq!(Source::seen_of(&sources), load.total());
+    assert_eq!(Source::count_seen(&sources), load.total());
     cluster.finish();
 }
 
@@ -30,7 +30,7 @@ fn nobody_sees_a_value_beyond_what_was_reserved() {
     let mut reserved = |name: &str| {
         client.one::<i64>(&format!("SELECT max_reserved FROM hilo_sequences WHERE name = '{name}'"))
     };
-    let seen = |number: usize| sources[number].seen.sorted();
+    let seen = |number: usize| sources[number].seen.in_order();
     assert!(seen(0).last().unwrap() <= &reserved("adaptive"));
     assert!(seen(1).last().unwrap() <= &reserved("ordered"));
     assert!(seen(2).first().unwrap() >= &reserved("falling"));

@@ -46,7 +46,7 @@ fn values_and_ranges_in_turn_leave_few() {
 #[test]
 fn thousands_of_rests_and_losses_are_few_rows() {
     const LEASES: i64 = 6_000;
-    const MOST: i64 = 1_000;
+    const MAX_ROWS: i64 = 1_000;
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run(&format!(
@@ -65,7 +65,7 @@ fn thousands_of_rests_and_losses_are_few_rows() {
     let mut client = cluster.connect("postgres");
     for table in ["_hilo.free_range", "_hilo.gap"] {
         let rows: i64 = client.one(&format!("SELECT count(*) FROM {table}"));
-        assert!((1..=MOST).contains(&rows), "{rows} rows in {table}");
+        assert!((1..=MAX_ROWS).contains(&rows), "{rows} rows in {table}");
     }
     let known: i64 = client.one(&format!(
         "SELECT {LEASES} / 2 + ((SELECT sum(end_index - first_index) FROM _hilo.free_range)

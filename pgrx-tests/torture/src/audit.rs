@@ -16,12 +16,12 @@ use super::catalog::{CatalogState, Gap, read};
 use super::condensed::Condensed;
 use super::figures::add;
 use super::gapless;
-use super::ledger::{Kind, Last, Ledger, Life, Sequence};
+use super::ledger::{Last, Ledger, Life, Sequence, SequenceKind};
 use hilo_tests::ClientExt;
 use hilo_tests::Mode;
 
 /// No sequence here can have this many numbers in memory.
-const MOST: i64 = 1 << 30;
+const MAX_IN_MEMORY: i64 = 1 << 30;
 
 /// The numbers that a setval or restart has jumped over reach into other lives. This much of it can
 /// be the life's own.
@@ -81,7 +81,7 @@ pub fn draw_from_all(torture: &Torture, count: usize) {
     for database in &torture.databases {
         let mut client = torture.cluster.connect_when_up(database);
         for sequence in torture.sequences_of(database) {
-            let count = if matches!(sequence.kind, Kind::Small(_)) { 1 } else { count };
+            let count = if matches!(sequence.kind, SequenceKind::Small(_)) { 1 } else { count };
             let ticket = torture.ledger.ticket(sequence);
             let sql =
                 format!("SELECT hilo_nextval('{}') FROM generate_series(1, {count})", ticket.name);
@@ -108,7 +108,7 @@ pub fn draw_from_all(torture: &Torture, count: usize) {
 }
 
 /// The catalog's figures, counted from where the life begins: an advance gives it another base.
-fn begun(sequence: &Sequence, mut catalog: CatalogState) -> CatalogState {
+fn since_begin(sequence: &Sequence, mut catalog: CatalogState) -> CatalogState {
     let life = sequence.life(sequence.key(catalog.base)).filter(|_| !sequence.uneven);
     catalog.begins_at = life.and_then(|life| life.place(catalog.base)).unwrap_or(0);
     catalog
@@ -119,17 +119,19 @@ fn audit_sequence(torture: &Torture, sequence: &Sequence, ended: &[i64], client:
     let wrong = |what: String| ledger.figures.wrong(format!("{}: {what}", sequence.database));
     let mut audited = Vec::new();
     match sequence.kind {
-        Kind::Cycle(_) => return,
-        Kind::Wide => {
+        SequenceKind::Cycle(_) => return,
+        SequenceKind::Wide => {
             let name = sequence.name().0;
             // If the creation of the next one failed, there is none at the moment.
             match read(client, &name) {
-                Some(catalog) => audited.push((name, begun(sequence, catalog), sequence.lives())),
+                Some(catalog) => {
+                    audited.push((name, since_begin(sequence, catalog), sequence.lives()))
+                }
                 None if sequence.exists() => wrong(format!("{name} does not exist")),
                 None => {}
             }
         }
-        Kind::Small(_) => {
+        SequenceKind::Small(_) => {
             let (name, generation) = sequence.name();
             let stem = name.rsplit_once('-').map_or(name.as_str(), |(stem, _)| stem);
             for number in 1..=generation {
@@ -188,7 +190,7 @@ impl Audit<'_> {
 
     /// How many numbers of these lives were neither seen nor recorded.
     fn lives(&self, lives: &[Arc<Life>]) -> u64 {
-        let small = matches!(self.sequence.kind, Kind::Small(_));
+        let small = matches!(self.sequence.kind, SequenceKind::Small(_));
         let key = |value: i64| if small { lives[0].key } else { self.sequence.key(value) };
         let by_key: HashMap<i64, &Life> = lives.iter().map(|life| (life.key, &**life)).collect();
         let current = key(self.catalog.base);
@@ -208,7 +210,7 @@ impl Audit<'_> {
             if self.is_condensed(life, gap) {
                 condensed.add(gap.first, gap.last, gap.count, self.sequence.increment);
                 reach_over |= key(gap.last) != key_of_first;
-            } else if gap.count > MOST && gap.reason != "altered" {
+            } else if gap.count > MAX_IN_MEMORY && gap.reason != "altered" {
                 self.wrong(format!("gap of {} at {} ({})", gap.count, gap.first, gap.reason));
             }
             gaps.entry(key_of_first).or_default().push(gap);
@@ -269,7 +271,7 @@ impl Audit<'_> {
             }
             let twice;
             (free, twice) = self.catalog.free();
-            (memory, reserved) = (self.catalog.in_memory(), self.catalog.reserved());
+            (memory, reserved) = (self.catalog.in_memory(), self.catalog.reserved_bits());
             add(&figures.free_values, free.count());
             self.none(life, twice, "is in two free ranges");
             self.none(life, seen.common(&free), "was seen, but is free to be served again");

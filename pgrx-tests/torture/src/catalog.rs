@@ -137,7 +137,7 @@ impl CatalogState {
     }
 
     /// All that has been reserved, and all before that.
-    pub fn reserved(&self) -> Bits {
+    pub fn reserved_bits(&self) -> Bits {
         self.bits([(-self.begins_at, self.next_index)].into_iter()).0
     }
 

@@ -58,7 +58,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::figures::Figures;
-    use super::super::ledger::{Kind, Ledger, Sequence};
+    use super::super::ledger::{Ledger, Sequence, SequenceKind};
     use super::*;
 
     fn bits(numbers: &[i64]) -> Bits {
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn a_gap_explains_numbers_of_several_lives_and_no_more_than_it_counts() {
         for increment in [1, -1] {
-            let sequence = Sequence::new(0, "postgres", "s", Kind::Wide, increment);
+            let sequence = Sequence::new(0, "postgres", "s", SequenceKind::Wide, increment);
             let ledger = Ledger::new(Vec::new(), Arc::new(Figures::default()));
             let lives = [ledger.begin_life(&sequence), ledger.begin_life(&sequence)];
             let (first, second) = match increment {

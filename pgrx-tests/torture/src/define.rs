@@ -6,12 +6,12 @@ use std::time::Duration;
 use fastrand::Rng;
 
 use super::figures::add;
-use super::ledger::{Kind, Sequence};
+use super::ledger::{Sequence, SequenceKind};
 use super::session::{ClientSession, End, Failure, Outcome};
 
 impl ClientSession<'_> {
     pub(super) fn define(&mut self, sequence: &Sequence, rng: &mut Rng) -> Outcome<()> {
-        if sequence.kind != Kind::Wide {
+        if sequence.kind != SequenceKind::Wide {
             return Ok(());
         }
         let Ok(_definer) = sequence.definer.try_lock() else { return Ok(()) };
@@ -30,7 +30,7 @@ impl ClientSession<'_> {
             2 | 3 if sequence.uneven => {
                 let step = sequence.increment.signum() * rng.i64(1..5);
                 let done = self.run(&format!("SELECT hilo_alter('{name}', increment => {step})"));
-                self.settle(sequence, &name, None);
+                self.read_life(sequence, &name, None);
                 done
             }
             4 if sequence.uneven => self.undraw(sequence, &name, rng),
@@ -78,13 +78,13 @@ impl ClientSession<'_> {
         let sql = format!("SELECT increment FROM hilo_sequences WHERE name = '{name}'");
         let rows = self.query(&sql)?;
         let Some(before) = rows.first().map(|row| row.get::<_, i64>(0)) else { return Ok(()) };
-        let body = self.refused_until_undone(sequence, name, before, rng);
+        let body = self.refuse_until_undone(sequence, name, before, rng);
         let done = self.finish(body, End::any(rng));
-        self.settle(sequence, name, None);
+        self.read_life(sequence, name, None);
         done
     }
 
-    fn refused_until_undone(
+    fn refuse_until_undone(
         &mut self,
         sequence: &Sequence,
         name: &str,
@@ -138,7 +138,7 @@ impl ClientSession<'_> {
             2 => {
                 let dropped = self.run(&format!("SELECT hilo_drop('{name}', if_exists => true)"));
                 if dropped.is_ok() {
-                    self.ledger().dropped(sequence, &life);
+                    self.ledger().note_drop(sequence, &life);
                 }
                 dropped.and_then(|()| self.run(&create))
             }
@@ -157,7 +157,7 @@ impl ClientSession<'_> {
         };
         let acknowledged = self.ledger().now();
         let expected = expected.filter(|_| done.is_ok());
-        let key = self.settle(sequence, name, expected.map(|key| (key, acknowledged)));
+        let key = self.read_life(sequence, name, expected.map(|key| (key, acknowledged)));
         let dropped = matches!(how, 2 | 3) && key == Some(life.key);
         if dropped {
             self.ledger().forgotten(sequence, life.key);
@@ -190,7 +190,7 @@ impl ClientSession<'_> {
     }
 
     /// Reads which life the server serves, and compares it with the one that a commit confirmed.
-    fn settle(
+    fn read_life(
         &mut self,
         sequence: &Sequence,
         name: &str,
@@ -205,7 +205,7 @@ impl ClientSession<'_> {
                 .figures
                 .wrong(format!("{name}: life {expected} was confirmed, but it is in {key:?}"));
         }
-        self.ledger().settle(sequence, key, since);
+        self.ledger().close_other_lives(sequence, key, since);
         if key.is_none() {
             // It was dropped and not created again.
             let life = self.ledger().begin_life(sequence);
@@ -215,7 +215,7 @@ impl ClientSession<'_> {
                 self.ledger().figures.wrong(format!("{name}: created, but it is in {key:?}"));
             }
             let since = self.ledger().now();
-            self.ledger().settle(sequence, key, since);
+            self.ledger().close_other_lives(sequence, key, since);
             self.ledger().forgotten(sequence, life.key);
         }
         key

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// How many findings are kept: more of them say nothing new.
-const MOST: usize = 20;
+const MAX_FINDINGS: usize = 20;
 
 #[derive(Default)]
 pub struct Figures {
@@ -57,14 +57,14 @@ impl Figures {
     }
 
     /// A statement was refused with an error that is allowed.
-    pub fn refused(&self, sqlstate: &str) {
+    pub fn note_refusal(&self, sqlstate: &str) {
         *self.refusals.lock().unwrap().entry(sqlstate.to_owned()).or_default() += 1;
     }
 
     /// A violation of what hilo promises.
     pub fn wrong(&self, what: String) {
         let mut wrong = self.wrong.lock().unwrap();
-        if wrong.len() < MOST {
+        if wrong.len() < MAX_FINDINGS {
             eprintln!("WRONG: {what}");
             wrong.push(what);
         }
@@ -89,7 +89,8 @@ impl fmt::Display for Figures {
         let scenes: Vec<String> =
             scenes.iter().map(|(name, count)| format!("{name} {count}")).collect();
         writeln!(out, "| scenes | {} |", scenes.join(", "))?;
-        let mut row = |name: &str, count: u64| writeln!(out, "| {name} | {} |", grouped(count));
+        let mut row =
+            |name: &str, count: u64| writeln!(out, "| {name} | {} |", group_digits(count));
         row("values seen by clients", self.values.load(Relaxed))?;
         row("statements", self.statements.load(Relaxed))?;
         row("sessions", self.sessions.load(Relaxed))?;
@@ -117,13 +118,15 @@ impl fmt::Display for Figures {
         row("**numbers unexplained**", self.unexplained.load(Relaxed))?;
         row("**other violations**", self.wrong.lock().unwrap().len() as u64)?;
         let refusals = self.refusals.lock().unwrap();
-        let refusals: Vec<String> =
-            refusals.iter().map(|(state, count)| format!("{state} {}", grouped(*count))).collect();
+        let refusals: Vec<String> = refusals
+            .iter()
+            .map(|(state, count)| format!("{state} {}", group_digits(*count)))
+            .collect();
         writeln!(out, "| statements refused, by SQLSTATE | {} |", refusals.join(", "))
     }
 }
 
-fn grouped(count: u64) -> String {
+fn group_digits(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();
     for (place, digit) in digits.chars().enumerate() {

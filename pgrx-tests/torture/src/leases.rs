@@ -9,13 +9,13 @@
 use fastrand::Rng;
 
 use super::figures::add;
-use super::ledger::{Held, Kind, Sequence, Ticket};
+use super::ledger::{HeldLease, Sequence, SequenceKind, Ticket};
 use super::session::{ClientSession, End, Failure, Outcome};
 
 /// The most leases of a sequence whose holders are still there.
-const MOST: usize = 100;
+const MAX_HELD: usize = 100;
 
-impl Held {
+impl HeldLease {
     /// From now on the rest may be served to others, or never, as `holds` says.
     fn set(&self, holds: Holds) {
         let mut leased = self.life.leased.lock().unwrap();
@@ -34,7 +34,7 @@ enum Holds {
 
 impl Sequence {
     fn is_leasable(&self) -> bool {
-        !matches!(self.kind, Kind::Cycle(_)) && !self.ordered && !self.uneven
+        !matches!(self.kind, SequenceKind::Cycle(_)) && !self.ordered && !self.uneven
     }
 }
 
@@ -46,7 +46,7 @@ impl ClientSession<'_> {
         }
         let held = {
             let mut held = sequence.held.lock().unwrap();
-            let full = held.len() >= MOST;
+            let full = held.len() >= MAX_HELD;
             (!held.is_empty() && (full || rng.bool()))
                 .then(|| rng.usize(..held.len()))
                 .map(|at| held.swap_remove(at))
@@ -60,7 +60,7 @@ impl ClientSession<'_> {
     fn take(&mut self, sequence: &Sequence, rng: &mut Rng) -> Outcome<()> {
         let ticket = self.ledger().ticket(sequence);
         let count = match sequence.kind {
-            Kind::Small(_) => rng.i64(1..20),
+            SequenceKind::Small(_) => rng.i64(1..20),
             _ => rng.i64(1..400),
         };
         let ttl = match rng.u32(..3) {
@@ -119,7 +119,7 @@ impl ClientSession<'_> {
         let next = values[0] + used as i64 * life.increment;
         if let Some(place) = life.place(next) {
             let count = (values.len() - used) as i64;
-            let held = Held { token, life, next, place, count, tried: false };
+            let held = HeldLease { token, life, next, place, count, tried: false };
             held.set(Holds::Everything);
             sequence.held.lock().unwrap().push(held);
         }
@@ -129,20 +129,20 @@ impl ClientSession<'_> {
         }
     }
 
-    fn meet(&mut self, sequence: &Sequence, held: Held, rng: &mut Rng) -> Outcome<()> {
+    fn meet(&mut self, sequence: &Sequence, held: HeldLease, rng: &mut Rng) -> Outcome<()> {
         let token = held.token.clone();
         match rng.u32(..12) {
             // It is never heard of again.
             0 => Ok(()),
             1 => {
                 let revoked = self.run(&format!("SELECT hilo_lease_revoke('{token}')"));
-                self.unless_refused(revoked)
+                self.allow_refusal(revoked)
             }
             2 | 3 => {
                 let ttl = if rng.bool() { "'1 hour'" } else { "NULL" };
                 let renewed = self.run(&format!("SELECT hilo_lease_renew('{token}', {ttl})"));
                 sequence.held.lock().unwrap().push(held);
-                self.unless_refused(renewed)
+                self.allow_refusal(renewed)
             }
             4 => {
                 sequence.held.lock().unwrap().push(held);
@@ -156,7 +156,7 @@ impl ClientSession<'_> {
     fn give_back(
         &mut self,
         sequence: &Sequence,
-        mut held: Held,
+        mut held: HeldLease,
         twice: bool,
         rng: &mut Rng,
     ) -> Outcome<()> {
@@ -165,7 +165,7 @@ impl ClientSession<'_> {
             let body = self.run("BEGIN").and_then(|()| self.query(&sql).map(drop));
             sequence.held.lock().unwrap().push(held);
             let undone = self.finish(body, End::RollBack);
-            return self.unless_refused(undone);
+            return self.allow_refusal(undone);
         }
         held.set(Holds::Nothing);
         match self.query(&sql) {
@@ -175,7 +175,7 @@ impl ClientSession<'_> {
                 if back == 0 {
                     held.set(Holds::Everything);
                 } else if back != held.count {
-                    let Held { count, .. } = held;
+                    let HeldLease { count, .. } = held;
                     self.ledger().figures.wrong(format!("{sql}: {back} of {count} came back"));
                 }
                 if twice { self.must_refuse(&sql, "42704") } else { Ok(()) }
@@ -196,7 +196,7 @@ impl ClientSession<'_> {
     }
 
     /// A lease may have ended before.
-    fn unless_refused(&self, done: Outcome<()>) -> Outcome<()> {
+    fn allow_refusal(&self, done: Outcome<()>) -> Outcome<()> {
         match done {
             Err(Failure::Refused(state)) if state == "42704" => Ok(()),
             done => done,

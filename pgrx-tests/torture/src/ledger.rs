@@ -14,7 +14,7 @@ use super::bits::Bits;
 use super::figures::{Figures, add};
 
 /// The rest of a lease.
-pub struct Held {
+pub struct HeldLease {
     pub(super) token: String,
     pub(super) life: Arc<Life>,
     /// The first value that was not used, the place of that value, and how many there are.
@@ -32,7 +32,7 @@ const SLICE: u64 = 256;
 const REGION: u32 = 32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SequenceKind {
     /// bigint; each of its lives has its own region.
     Wide,
     /// smallint that starts this many numbers before its last one.
@@ -108,7 +108,7 @@ impl Life {
 pub struct Sequence {
     pub number: usize,
     pub database: &'static str,
-    pub kind: Kind,
+    pub kind: SequenceKind,
     pub increment: i64,
     pub ordered: bool,
     /// The block of a classic Hi/Lo sequence, whose options never change.
@@ -136,7 +136,7 @@ pub struct Sequence {
     /// The most values that statements with a lost result can have drawn.
     pub lost: AtomicU64,
     /// Leases whose holders are still there.
-    pub held: Mutex<Vec<Held>>,
+    pub held: Mutex<Vec<HeldLease>>,
 }
 
 /// The state when a call began.
@@ -203,12 +203,12 @@ impl Ledger {
         rising: bool,
     ) {
         add(&self.figures.values, values.len() as u64);
-        if let Kind::Cycle(lap) = sequence.kind {
+        if let SequenceKind::Cycle(lap) = sequence.kind {
             return self.saw_lap(&ticket.name, lap, values);
         }
         for values in values.chunk_by(|a, b| sequence.key(*a) == sequence.key(*b)) {
             let key = match sequence.kind {
-                Kind::Small(_) => ticket.generation,
+                SequenceKind::Small(_) => ticket.generation,
                 _ => sequence.key(values[0]),
             };
             let Some(life) = sequence.life(key) else {
@@ -222,7 +222,7 @@ impl Ledger {
     /// The life that a value belongs to which a statement returned.
     pub fn life_of(&self, sequence: &Sequence, ticket: &Ticket, value: i64) -> Option<Arc<Life>> {
         sequence.life(match sequence.kind {
-            Kind::Small(_) => ticket.generation,
+            SequenceKind::Small(_) => ticket.generation,
             _ => sequence.key(value),
         })
     }
@@ -295,7 +295,7 @@ impl Ledger {
     }
 
     /// A statement that may have drawn `count` values, and a slice beyond them, did not say which.
-    pub fn lost(&self, sequence: &Sequence, count: u64) {
+    pub fn note_lost(&self, sequence: &Sequence, count: u64) {
         add(&self.figures.lost_statements, 1);
         add(&sequence.lost, count + SLICE);
     }
@@ -306,7 +306,7 @@ impl Ledger {
         let number = sequence.regions.fetch_add(1, SeqCst) + 1;
         let increment = sequence.increment;
         let (key, first) = match sequence.kind {
-            Kind::Wide => {
+            SequenceKind::Wide => {
                 // Alternating, so that a setval goes backwards as often as forwards. Not below the
                 // first block of classic Hi/Lo, which would be served again.
                 let key = if sequence.hi_block.is_some() {
@@ -319,9 +319,9 @@ impl Ledger {
                 let low = key << REGION;
                 (key, if increment > 0 { low } else { low + (1 << REGION) - 1 })
             }
-            Kind::Small(count) if increment > 0 => (number, 32_767 - count),
-            Kind::Small(count) => (number, -32_768 + count),
-            Kind::Cycle(_) => (number, 1),
+            SequenceKind::Small(count) if increment > 0 => (number, 32_767 - count),
+            SequenceKind::Small(count) => (number, -32_768 + count),
+            SequenceKind::Cycle(_) => (number, 1),
         };
         let life = Arc::new(Life {
             key,
@@ -350,7 +350,7 @@ impl Ledger {
     }
 
     /// A sequence is dropped; `next` is its life when it is created again.
-    pub fn dropped(&self, sequence: &Sequence, next: &Life) {
+    pub fn note_drop(&self, sequence: &Sequence, next: &Life) {
         let since = self.now();
         for life in sequence.lives().iter().filter(|life| life.key != next.key) {
             life.died.fetch_min(since, SeqCst);
@@ -364,8 +364,8 @@ impl Ledger {
     }
 
     /// The life with this key, or none, has been served since `since`: all others are over.
-    pub fn settle(&self, sequence: &Sequence, key: Option<i64>, since: u64) {
-        if matches!(sequence.kind, Kind::Small(_)) {
+    pub fn close_other_lives(&self, sequence: &Sequence, key: Option<i64>, since: u64) {
+        if matches!(sequence.kind, SequenceKind::Small(_)) {
             return;
         }
         self.note(sequence, format!("in life {key:?} since {since}"));
@@ -386,7 +386,7 @@ impl Sequence {
         number: usize,
         database: &'static str,
         name: &str,
-        kind: Kind,
+        kind: SequenceKind,
         increment: i64,
     ) -> Sequence {
         Sequence {
@@ -414,9 +414,9 @@ impl Sequence {
     }
 
     /// Keeps other sessions from drawing, if only one may.
-    pub fn alone_if_needed(&self) -> Result<Option<MutexGuard<'_, ()>>, ()> {
+    pub fn lock_alone(&self) -> Result<Option<MutexGuard<'_, ()>>, ()> {
         match self.kind {
-            Kind::Cycle(_) => self.alone.try_lock().map(Some).map_err(drop),
+            SequenceKind::Cycle(_) => self.alone.try_lock().map(Some).map_err(drop),
             _ => Ok(None),
         }
     }
@@ -458,7 +458,7 @@ impl Sequence {
     }
 
     pub fn key(&self, value: i64) -> i64 {
-        if self.kind == Kind::Wide { value >> REGION } else { 0 }
+        if self.kind == SequenceKind::Wide { value >> REGION } else { 0 }
     }
 
     /// The start value of a classic Hi/Lo sequence: that of its first life, which all others keep.
@@ -477,12 +477,12 @@ impl Sequence {
     /// The statement that creates it for a new life.
     pub fn create(&self, name: &str, life: &Life) -> String {
         let kind = match self.kind {
-            Kind::Wide if self.increment < 0 => {
+            SequenceKind::Wide if self.increment < 0 => {
                 "min_value => -9223372036854775807, max_value => 9223372036854775807".to_owned()
             }
-            Kind::Wide => "min_value => -9223372036854775807".to_owned(),
-            Kind::Small(_) => "data_type => 'smallint'".to_owned(),
-            Kind::Cycle(lap) => format!("max_value => {lap}, cycle => true"),
+            SequenceKind::Wide => "min_value => -9223372036854775807".to_owned(),
+            SequenceKind::Small(_) => "data_type => 'smallint'".to_owned(),
+            SequenceKind::Cycle(lap) => format!("max_value => {lap}, cycle => true"),
         };
         format!(
             "SELECT hilo_create('{name}', start_value => {}, increment => {}, ordered => {}, {kind} {})",

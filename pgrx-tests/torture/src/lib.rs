@@ -96,7 +96,7 @@ impl Torture {
         self.refusing.store(false, SeqCst);
     }
 
-    fn sessions_allowed(&self) -> bool {
+    fn allows_sessions(&self) -> bool {
         !self.refusing.load(SeqCst)
     }
 
@@ -104,7 +104,7 @@ impl Torture {
     fn register(&self) -> Option<Registration<'_>> {
         self.connected.fetch_add(1, SeqCst);
         let registration = Registration(&self.connected);
-        self.sessions_allowed().then_some(registration)
+        self.allows_sessions().then_some(registration)
     }
 
     /// Waits until all sessions have disconnected; the server must be running.

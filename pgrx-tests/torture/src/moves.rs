@@ -77,8 +77,7 @@ impl ClientSession<'_> {
     ) -> Outcome<()> {
         let ticket = self.ledger().ticket(sequence);
         self.run("SAVEPOINT d")?;
-        match self.value_unless_refused(&format!("SELECT hilo_nextval('{}')", ticket.name), "55000")
-        {
+        match self.value_or_refusal(&format!("SELECT hilo_nextval('{}')", ticket.name), "55000") {
             Ok(Some(value)) => {
                 self.ledger().saw(sequence, &ticket, &mut Last::default(), &[value], true);
                 if all_beyond && life.place(value).is_some_and(|served| served <= place) {
@@ -89,7 +88,7 @@ impl ClientSession<'_> {
             }
             Ok(None) => self.run("ROLLBACK TO d"),
             Err(failure) => {
-                self.ledger().lost(sequence, 1);
+                self.ledger().note_lost(sequence, 1);
                 Err(failure)
             }
         }

@@ -13,11 +13,11 @@ use super::sequences::Servers;
 use super::{Plan, Torture, accidents, audit, one_server, sequences};
 use hilo_tests::ClientExt;
 
-const MOST: usize = 3;
+const MAX_NODES: usize = 3;
 
 /// No two of them may serve the same number, and the catalog of each accounts for what it has reserved.
 pub fn play(plan: &Plan, time: Duration, seed: u64, figures: &Arc<Figures>) {
-    let count = Rng::with_seed(seed).usize(2..=MOST);
+    let count = Rng::with_seed(seed).usize(2..=MAX_NODES);
     let mut lives = Vec::new();
     let nodes: Vec<Torture> =
         (0..count).map(|id| node(plan, figures, id, count, &mut lives)).collect();

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use super::accidents::{self, Choices, databases};
 use super::disk::SmallDisk;
 use super::figures::{self, Figures};
-use super::ledger::{Kind, Ledger};
+use super::ledger::{Ledger, SequenceKind};
 use super::{Plan, Scene, Torture, audit, sequences, session};
 use hilo_tests::ClientExt;
 use hilo_tests::{Builder, Cluster, Mode};
@@ -81,7 +81,7 @@ fn setting(scene: Scene, plan: &Plan, rng: &mut Rng) -> Setting {
             builder,
             databases: vec!["postgres", "shop", "stall"],
             favourite: 0.7,
-            sequences: sequences::mixed(),
+            sequences: sequences::mix(),
             accidents: accidents::MIXED,
         },
     }
@@ -126,7 +126,7 @@ pub fn play(scene: Scene, plan: &Plan, time: Duration, seed: u64, figures: &Arc<
     databases::create_all(&torture);
     torture.cluster.connect("postgres").run("SELECT hilo_create('probe')");
     for sequence in &torture.ledger.sequences {
-        if matches!(sequence.kind, Kind::Small(_)) {
+        if matches!(sequence.kind, SequenceKind::Small(_)) {
             sequence.set_name(sequence.name().0, 1);
         }
         if sequence.inserted {
@@ -158,7 +158,7 @@ pub fn load(torture: &Torture, sessions: usize, seed: u64, beside: impl FnOnce(&
 /// Stops the server, and checks that its log has no forbidden message.
 pub fn finish(torture: Torture) {
     torture.cluster.stop(Mode::Fast);
-    let recoveries = torture.cluster.logged("automatic recovery in progress");
+    let recoveries = torture.cluster.log_count("automatic recovery in progress");
     figures::add(&torture.ledger.figures.recoveries, recoveries as u64);
     let Torture { cluster, disk, .. } = torture;
     drop(disk);

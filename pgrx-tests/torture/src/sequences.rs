@@ -1,6 +1,6 @@
 //! The sequences of a scene.
 
-use super::ledger::{Kind, Sequence};
+use super::ledger::{Sequence, SequenceKind};
 
 #[derive(Default)]
 pub struct Sequences(Vec<Sequence>);
@@ -10,7 +10,7 @@ impl Sequences {
         &mut self,
         database: &'static str,
         name: &str,
-        kind: Kind,
+        kind: SequenceKind,
         increment: i64,
         change: impl FnOnce(&mut Sequence),
     ) {
@@ -20,46 +20,48 @@ impl Sequences {
     }
 
     fn few(&mut self, database: &'static str) {
-        self.add(database, "adaptive a", Kind::Wide, 1, |_| {});
-        self.add(database, "ordered a", Kind::Wide, 1, |sequence| sequence.ordered = true);
-        self.add(database, "falling", Kind::Wide, -3, |_| {});
-        self.add(database, "blocks", Kind::Wide, 1, |sequence| {
+        self.add(database, "adaptive a", SequenceKind::Wide, 1, |_| {});
+        self.add(database, "ordered a", SequenceKind::Wide, 1, |sequence| sequence.ordered = true);
+        self.add(database, "falling", SequenceKind::Wide, -3, |_| {});
+        self.add(database, "blocks", SequenceKind::Wide, 1, |sequence| {
             sequence.options = ", block_size => 100";
         });
     }
 }
 
 /// One of each kind, and more of those that are used most.
-pub fn mixed() -> Vec<Sequence> {
+pub fn mix() -> Vec<Sequence> {
     let mut all = Sequences::default();
     for name in ["adaptive a", "adaptive b", "adaptive c"] {
-        all.add("postgres", name, Kind::Wide, 1, |_| {});
+        all.add("postgres", name, SequenceKind::Wide, 1, |_| {});
     }
     for name in ["ordered a", "ordered b"] {
-        all.add("postgres", name, Kind::Wide, 1, |sequence| sequence.ordered = true);
+        all.add("postgres", name, SequenceKind::Wide, 1, |sequence| sequence.ordered = true);
     }
-    all.add("postgres", "ordered falling", Kind::Wide, -2, |sequence| sequence.ordered = true);
-    all.add("postgres", "falling", Kind::Wide, -3, |sequence| {
+    all.add("postgres", "ordered falling", SequenceKind::Wide, -2, |sequence| {
+        sequence.ordered = true
+    });
+    all.add("postgres", "falling", SequenceKind::Wide, -3, |sequence| {
         sequence.options = ", block_size => 20";
     });
-    all.add("postgres", "blocks and hi", Kind::Wide, 1, |sequence| {
+    all.add("postgres", "blocks and hi", SequenceKind::Wide, 1, |sequence| {
         sequence.hi_block = Some(64);
         sequence.options = ", block_size => 64";
     });
-    all.add("postgres", "slices of one", Kind::Wide, 7, |sequence| {
+    all.add("postgres", "slices of one", SequenceKind::Wide, 7, |sequence| {
         sequence.options = ", slice_size => 1";
     });
-    all.add("postgres", "slices of four", Kind::Wide, 1, |sequence| {
+    all.add("postgres", "slices of four", SequenceKind::Wide, 1, |sequence| {
         sequence.options = ", slice_size => 4";
     });
-    all.add("postgres", "altered", Kind::Wide, 2, |sequence| sequence.uneven = true);
-    all.add("postgres", "inserted", Kind::Wide, 1, |sequence| {
+    all.add("postgres", "altered", SequenceKind::Wide, 2, |sequence| sequence.uneven = true);
+    all.add("postgres", "inserted", SequenceKind::Wide, 1, |sequence| {
         sequence.mutable = false;
         sequence.inserted = true;
     });
-    all.add("postgres", "small-1", Kind::Small(2_000), 1, |_| {});
-    all.add("postgres", "small falling-1", Kind::Small(1_500), -1, |_| {});
-    all.add("postgres", "cycle", Kind::Cycle(100_000), 1, |_| {});
+    all.add("postgres", "small-1", SequenceKind::Small(2_000), 1, |_| {});
+    all.add("postgres", "small falling-1", SequenceKind::Small(1_500), -1, |_| {});
+    all.add("postgres", "cycle", SequenceKind::Cycle(100_000), 1, |_| {});
     all.few("shop");
     all.few("stall");
     all.0
@@ -72,7 +74,7 @@ pub fn many(database: &'static str, count: usize) -> Vec<Sequence> {
         let name = format!("one of many, {number}");
         let kind = number % 7;
         let increment = if kind == 1 { -2 } else { 1 };
-        all.add(database, &name, Kind::Wide, increment, |sequence| match kind {
+        all.add(database, &name, SequenceKind::Wide, increment, |sequence| match kind {
             0 => sequence.ordered = true,
             2 => sequence.options = ", slice_size => 4",
             3 => sequence.options = ", block_size => 30",
@@ -107,7 +109,7 @@ pub fn lasting(database: &'static str, servers: Servers) -> Vec<Sequence> {
         ("blocks", 1, ", block_size => 20"),
         ("slices of four", 1, ", slice_size => 4"),
     ] {
-        all.add(database, name, Kind::Wide, increment, |sequence| {
+        all.add(database, name, SequenceKind::Wide, increment, |sequence| {
             sequence.ordered = name == "ordered";
             sequence.options = options;
             sequence.mutable = false;

@@ -10,7 +10,7 @@ use hilo_tests::{LONG, came_true};
 
 use super::Torture;
 use super::figures::add;
-use super::ledger::{Kind, Last, Ledger, Sequence, Ticket};
+use super::ledger::{Last, Ledger, Sequence, SequenceKind, Ticket};
 
 /// Why a statement returned nothing.
 pub enum Failure {
@@ -70,7 +70,7 @@ pub fn run(torture: &Torture, mut rng: Rng) {
         }
         let statements = if rng.f32() < 0.3 { 1 } else { rng.usize(2..400) };
         for _ in 0..statements {
-            if torture.is_over() || !torture.sessions_allowed() {
+            if torture.is_over() || !torture.allows_sessions() {
                 break;
             }
             if let Err(Failure::Gone) = session.act(&mut rng) {
@@ -158,10 +158,10 @@ impl ClientSession<'_> {
     }
 
     fn draw(&mut self, sequence: &Sequence, rng: &mut Rng) -> Outcome<()> {
-        let Ok(_alone) = sequence.alone_if_needed() else { return Ok(()) };
+        let Ok(_alone) = sequence.lock_alone() else { return Ok(()) };
         let count = match (sequence.kind, rng.u32(..10)) {
             (_, ..2) => 1,
-            (Kind::Small(_), _) => rng.i64(1..20),
+            (SequenceKind::Small(_), _) => rng.i64(1..20),
             (_, 2..4) => rng.i64(1..20),
             _ => rng.i64(20..self.torture.batch),
         };
@@ -169,7 +169,7 @@ impl ClientSession<'_> {
         let name = ticket.name.as_str();
         let values = match rng.u32(..10) {
             0 if sequence.hi_block.is_some() => return self.next_hi(sequence, &ticket),
-            0 if !matches!(sequence.kind, Kind::Cycle(_)) => self.next_range(name, count),
+            0 if !matches!(sequence.kind, SequenceKind::Cycle(_)) => self.next_range(name, count),
             1..4 => self.values(&format!("SELECT hilo_nextvals('{name}', {count})")),
             4 if sequence.inserted => self.values(&format!(
                 "INSERT INTO inserted (n) SELECT generate_series(1, {}) RETURNING value",
@@ -184,7 +184,7 @@ impl ClientSession<'_> {
                 Ok(())
             }
             Err(failure) => {
-                self.ledger.lost(sequence, count as u64);
+                self.ledger.note_lost(sequence, count as u64);
                 if matches!(&failure, Failure::Refused(state) if state == "2200H") {
                     self.succeed(sequence, &ticket)?;
                 }
@@ -218,7 +218,7 @@ impl ClientSession<'_> {
                 Ok(())
             }
             Err(failure) => {
-                self.ledger.lost(sequence, 2 * block as u64);
+                self.ledger.note_lost(sequence, 2 * block as u64);
                 Err(failure)
             }
         }
@@ -226,7 +226,7 @@ impl ClientSession<'_> {
 
     /// Ranges and values in turn: what one call leaves over serves the next.
     fn take_turns(&mut self, sequence: &Sequence, rng: &mut Rng) -> Outcome<()> {
-        if sequence.kind != Kind::Wide {
+        if sequence.kind != SequenceKind::Wide {
             return Ok(());
         }
         let count = rng.i64(2..80);
@@ -241,7 +241,7 @@ impl ClientSession<'_> {
             match values {
                 Ok(values) => self.ledger.saw(sequence, &ticket, &mut self.last, &values, true),
                 Err(failure) => {
-                    self.ledger.lost(sequence, count as u64 + 1);
+                    self.ledger.note_lost(sequence, count as u64 + 1);
                     return Err(failure);
                 }
             }
@@ -251,7 +251,7 @@ impl ClientSession<'_> {
 
     /// A small sequence is used up: creates the one that replaces it.
     fn succeed(&mut self, sequence: &Sequence, ticket: &Ticket) -> Outcome<()> {
-        let Kind::Small(_) = sequence.kind else { return Ok(()) };
+        let SequenceKind::Small(_) = sequence.kind else { return Ok(()) };
         let Ok(_definer) = sequence.definer.try_lock() else { return Ok(()) };
         if sequence.name().0 != ticket.name {
             return Ok(());
@@ -267,7 +267,7 @@ impl ClientSession<'_> {
             }
             Err(Failure::Refused(state)) if state == "2200H" => {}
             Err(failure) => {
-                self.ledger.lost(sequence, 1);
+                self.ledger.note_lost(sequence, 1);
                 return Err(failure);
             }
         }
@@ -307,7 +307,7 @@ impl ClientSession<'_> {
     /// hilo_currval and hilo_lastval return what the session was served last, while nobody drops the sequence.
     fn check_currval(&mut self, sequence: &Sequence) -> Outcome<()> {
         let Ok(_definer) = sequence.definer.try_lock() else { return Ok(()) };
-        let Ok(_alone) = sequence.alone_if_needed() else { return Ok(()) };
+        let Ok(_alone) = sequence.lock_alone() else { return Ok(()) };
         let ticket = self.ledger.ticket(sequence);
         let sql =
             format!("SELECT hilo_nextval('{0}'), hilo_currval('{0}'), hilo_lastval()", ticket.name);
@@ -323,7 +323,7 @@ impl ClientSession<'_> {
                 Ok(())
             }
             Err(failure) => {
-                self.ledger.lost(sequence, 1);
+                self.ledger.note_lost(sequence, 1);
                 Err(failure)
             }
         }
@@ -366,7 +366,7 @@ impl ClientSession<'_> {
         match self.client.batch_execute(sql) {
             Ok(()) => self.ledger.figures.wrong(format!("{sql}: not refused")),
             Err(error) if error.code().is_some_and(|code| code.code() == state) => {
-                self.ledger.figures.refused(state);
+                self.ledger.figures.note_refusal(state);
             }
             Err(error) => return Err(classify(self.ledger, sql, &error)),
         }
@@ -374,12 +374,12 @@ impl ClientSession<'_> {
     }
 
     /// The value that a statement returns; `None` if it is refused with SQLSTATE `state`.
-    pub(super) fn value_unless_refused(&mut self, sql: &str, state: &str) -> Outcome<Option<i64>> {
+    pub(super) fn value_or_refusal(&mut self, sql: &str, state: &str) -> Outcome<Option<i64>> {
         add(&self.ledger.figures.statements, 1);
         match self.client.query(sql, &[]) {
             Ok(rows) => Ok(Some(rows[0].get(0))),
             Err(error) if error.code().is_some_and(|code| code.code() == state) => {
-                self.ledger.figures.refused(state);
+                self.ledger.figures.note_refusal(state);
                 Ok(None)
             }
             Err(error) => Err(classify(self.ledger, sql, &error)),
@@ -402,7 +402,7 @@ impl ClientSession<'_> {
 pub fn classify(ledger: &Ledger, sql: &str, error: &Error) -> Failure {
     let Some(report) = error.as_db_error() else { return Failure::Gone };
     let state = report.code().code();
-    ledger.figures.refused(state);
+    ledger.figures.note_refusal(state);
     let timeout = report.message().contains("statement timeout");
     // Another session was between DROP EXTENSION and CREATE EXTENSION.
     let dropped = report.message().contains("is not installed in this database");

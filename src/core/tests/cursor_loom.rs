@@ -29,7 +29,7 @@ fn check(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     builder.check(model);
 }
 
-fn owned(range: Range, serial: i64) -> Owned {
+fn own(range: Range, serial: i64) -> Owned {
     (range.start.0..range.end.0).map(|index| (serial, index)).collect()
 }
 
@@ -46,7 +46,7 @@ fn taker(cursor: &Arc<Cursor>, times: usize, want: i64) -> JoinHandle<Owned> {
         let mut all = Owned::new();
         for _ in 0..times {
             match cursor.take(want, Serial(1)) {
-                Taken::Range { range, .. } => all.extend(owned(range, 1)),
+                Taken::Range { range, .. } => all.extend(own(range, 1)),
                 Taken::Empty => {}
                 Taken::OtherSerial(serial) => panic!("serial {serial} was never installed"),
             }
@@ -58,7 +58,7 @@ fn taker(cursor: &Arc<Cursor>, times: usize, want: i64) -> JoinHandle<Owned> {
 /// All that was taken and all that was left are what was installed, each index once.
 fn assert_all(mut given: Owned, installed: &[(Range, i64)]) {
     given.sort();
-    let mut expected: Owned = installed.iter().flat_map(|(r, serial)| owned(*r, *serial)).collect();
+    let mut expected: Owned = installed.iter().flat_map(|(r, serial)| own(*r, *serial)).collect();
     expected.sort();
     assert_eq!(given, expected);
 }
@@ -69,11 +69,11 @@ fn two_takers_and_the_next_segment() {
         let (first, next) = (range(0, 3), range(10, 12));
         let cursor = cursor(first, 1);
         let takers = [taker(&cursor, 2, 2), taker(&cursor, 2, 1)];
-        let mut given = owned(cursor.install(next, Serial(1)), 1);
+        let mut given = own(cursor.install(next, Serial(1)), 1);
         for taker in takers {
             given.extend(taker.join().unwrap());
         }
-        given.extend(owned(cursor.close(), 1));
+        given.extend(own(cursor.close(), 1));
         assert_all(given, &[(first, 1), (next, 1)]);
     });
 }
@@ -84,10 +84,10 @@ fn a_taker_and_a_place_that_is_used_again() {
         let segments = [range(0, 2), range(10, 12), range(20, 22)];
         let cursor = cursor(segments[0], 1);
         let taker = taker(&cursor, 3, 1);
-        let mut given = owned(cursor.install(segments[1], Serial(1)), 1);
-        given.extend(owned(cursor.install(segments[2], Serial(1)), 1));
+        let mut given = own(cursor.install(segments[1], Serial(1)), 1);
+        given.extend(own(cursor.install(segments[2], Serial(1)), 1));
         given.extend(taker.join().unwrap());
-        given.extend(owned(cursor.close(), 1));
+        given.extend(own(cursor.close(), 1));
         assert_all(given, &segments.map(|segment| (segment, 1)));
     });
 }
@@ -100,15 +100,15 @@ fn take_untake_and_install() {
         let giver = {
             let cursor = cursor.clone();
             thread::spawn(move || match cursor.take(2, Serial(1)) {
-                Taken::Range { range, .. } if !cursor.untake(range, Serial(1)) => owned(range, 1),
+                Taken::Range { range, .. } if !cursor.untake(range, Serial(1)) => own(range, 1),
                 _ => Owned::new(),
             })
         };
         let taker = taker(&cursor, 2, 1);
-        let mut given = owned(cursor.install(next, Serial(1)), 1);
+        let mut given = own(cursor.install(next, Serial(1)), 1);
         given.extend(giver.join().unwrap());
         given.extend(taker.join().unwrap());
-        given.extend(owned(cursor.close(), 1));
+        given.extend(own(cursor.close(), 1));
         assert_all(given, &[(first, 1), (next, 1)]);
     });
 }
@@ -125,15 +125,15 @@ fn two_who_untake() {
                 let Taken::Range { mut range, .. } = cursor.take(2, Serial(1)) else {
                     return Owned::new();
                 };
-                let mut kept = owned(range.take(1), 1);
+                let mut kept = own(range.take(1), 1);
                 if !cursor.untake(range, Serial(1)) {
-                    kept.extend(owned(range, 1));
+                    kept.extend(own(range, 1));
                 }
                 kept
             })
         });
         let mut given: Owned = givers.into_iter().flat_map(|g| g.join().unwrap()).collect();
-        given.extend(owned(cursor.close(), 1));
+        given.extend(own(cursor.close(), 1));
         assert_all(given, &[(all, 1)]);
     });
 }
@@ -152,7 +152,7 @@ fn a_new_serial_and_takers_of_both() {
                 let mut serial = 1;
                 for _ in 0..2 {
                     match cursor.take(1, Serial(serial)) {
-                        Taken::Range { range, .. } => all.extend(owned(range, serial)),
+                        Taken::Range { range, .. } => all.extend(own(range, serial)),
                         Taken::Empty => {}
                         Taken::OtherSerial(Serial(other)) => {
                             assert_eq!((serial, other), (1, 2));
@@ -163,12 +163,12 @@ fn a_new_serial_and_takers_of_both() {
                 all
             })
         });
-        let mut given = owned(cursor.close(), 1);
+        let mut given = own(cursor.close(), 1);
         assert_eq!(cursor.install(new, Serial(2)).len(), 0);
         for taker in takers {
             given.extend(taker.join().unwrap());
         }
-        given.extend(owned(cursor.close(), 2));
+        given.extend(own(cursor.close(), 2));
         assert_all(given, &[(old, 1), (new, 2)]);
     });
 }
@@ -182,24 +182,24 @@ fn what_was_taken_under_the_old_serial_is_not_returned_to_the_new() {
         let giver = {
             let cursor = cursor.clone();
             thread::spawn(move || match cursor.take(1, Serial(1)) {
-                Taken::Range { range, .. } if !cursor.untake(range, Serial(1)) => owned(range, 1),
+                Taken::Range { range, .. } if !cursor.untake(range, Serial(1)) => own(range, 1),
                 _ => Owned::new(),
             })
         };
         let taker = {
             let cursor = cursor.clone();
             thread::spawn(move || match cursor.take(1, Serial(2)) {
-                Taken::Range { range, .. } => owned(range, 2),
+                Taken::Range { range, .. } => own(range, 2),
                 other => {
                     assert!(matches!(other, Taken::OtherSerial(Serial(1)) | Taken::Empty));
                     Owned::new()
                 }
             })
         };
-        let mut given = owned(cursor.install(new, Serial(2)), 1);
+        let mut given = own(cursor.install(new, Serial(2)), 1);
         given.extend(giver.join().unwrap());
         given.extend(taker.join().unwrap());
-        given.extend(owned(cursor.close(), 2));
+        given.extend(own(cursor.close(), 2));
         assert_all(given, &[(old, 1), (new, 2)]);
     });
 }
@@ -215,7 +215,7 @@ fn exactly_and_peek() {
             thread::spawn(move || match cursor.take_exactly(2, Serial(1)) {
                 Taken::Range { range, .. } => {
                     assert_eq!(range.len(), 2);
-                    owned(range, 1)
+                    own(range, 1)
                 }
                 other => {
                     assert!(matches!(other, Taken::Empty | Taken::OtherSerial(Serial(2))));
@@ -236,11 +236,11 @@ fn exactly_and_peek() {
                 }
             })
         };
-        let mut given = owned(cursor.install(next, Serial(1)), 1);
-        given.extend(owned(cursor.install(last, Serial(2)), 1));
+        let mut given = own(cursor.install(next, Serial(1)), 1);
+        given.extend(own(cursor.install(last, Serial(2)), 1));
         given.extend(exact.join().unwrap());
         viewer.join().unwrap();
-        given.extend(owned(cursor.close(), 2));
+        given.extend(own(cursor.close(), 2));
         assert_all(given, &[(first, 1), (next, 1), (last, 2)]);
     });
 }

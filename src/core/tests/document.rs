@@ -12,7 +12,7 @@ fn parse(sequences: &str) -> Result<Document, (String, String)> {
 }
 
 #[track_caller]
-fn refused(sequences: &str, path: &str, what: &str) {
+fn assert_refused(sequences: &str, path: &str, what: &str) {
     let (at, found) = parse(sequences).expect_err(sequences);
     assert_eq!(at, path, "{sequences}: {found}");
     assert!(found.contains(what), "{sequences}: {found}");
@@ -73,7 +73,7 @@ fn a_document_is_refused_with_the_path_of_the_field() {
             "twice",
         ),
     ] {
-        refused(sequences, path, what);
+        assert_refused(sequences, path, what);
     }
 }
 

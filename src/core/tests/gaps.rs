@@ -1,7 +1,7 @@
 //! Gaps become few rows, which stand for the same values.
 #![cfg(not(loom))]
 
-use hilo_core::gaps::{Gap, Joined, joined};
+use hilo_core::gaps::{Gap, Joined, join};
 use hilo_core::numbers::Timestamp;
 use proptest::prelude::*;
 
@@ -20,27 +20,27 @@ fn ends(all: &[Joined]) -> Vec<(i64, i64, i64)> {
 #[test]
 fn neighbours_become_one() {
     let all = [gap(11, 20, 1, 0, 5), gap(1, 10, 1, 0, 9), gap(22, 30, 1, 0, 5)];
-    let one = joined(&all, 1, 10, 5);
+    let one = join(&all, 1, 10, 5);
     assert_eq!(ends(&one), [(1, 20, 20), (22, 30, 9)]);
     assert_eq!((one[0].gap.at, one[0].parts.as_slice()), (Timestamp(9), &[1, 0][..]));
     let apart = [gap(1, 10, 1, 0, 5), gap(11, 20, 1, 1, 5), gap(21, 30, 1, 1, HOUR + 5)];
-    assert_eq!(joined(&apart, 1, 10, 5).len(), 3);
+    assert_eq!(join(&apart, 1, 10, 5).len(), 3);
     let falling = [gap(50, 30, -10, 0, 5), gap(20, 0, -10, 0, 5), gap(10, 10, -10, 1, 5)];
-    assert_eq!(ends(&joined(&falling, -10, 10, 5)), [(50, 0, 6), (10, 10, 1)]);
+    assert_eq!(ends(&join(&falling, -10, 10, 5)), [(50, 0, 6), (10, 10, 1)]);
     // These were served in steps of two.
     let other = [gap(1, 9, 2, 0, 5), gap(10, 11, 1, 0, 5)];
-    assert_eq!(joined(&other, 1, 10, 5).len(), 2);
+    assert_eq!(join(&other, 1, 10, 5).len(), 2);
     let extremes = [gap(i64::MIN, i64::MIN, 1, 0, 5), gap(i64::MAX, i64::MAX, 1, 0, 5)];
-    assert_eq!(joined(&extremes, 1, 10, 5).len(), 2);
-    assert_eq!(joined(&extremes, 1, 1, 1).len(), 1);
+    assert_eq!(join(&extremes, 1, 10, 5).len(), 2);
+    assert_eq!(join(&extremes, 1, 1, 1).len(), 1);
 }
 
 /// The nearest of one reason become one when there are too many.
 #[test]
 fn the_nearest_become_one() {
     let all: Vec<Gap> = [1, 3, 20, 40, 42].map(|first| gap(first, first, 1, 0, 5)).to_vec();
-    assert_eq!(ends(&joined(&all, 1, 5, 3)).len(), 5);
-    assert_eq!(ends(&joined(&all, 1, 4, 3)), [(1, 3, 2), (20, 20, 1), (40, 42, 2)]);
+    assert_eq!(ends(&join(&all, 1, 5, 3)).len(), 5);
+    assert_eq!(ends(&join(&all, 1, 4, 3)), [(1, 3, 2), (20, 20, 1), (40, 42, 2)]);
 }
 
 proptest! {
@@ -56,7 +56,7 @@ proptest! {
             gap(first, first + (count - 1) * increment, increment, reason, hour * HOUR)
         };
         let gaps: Vec<Gap> = given.into_iter().map(of).collect();
-        let all = joined(&gaps, increment, 40, 20);
+        let all = join(&gaps, increment, 40, 20);
         prop_assert!(all.len() <= 40);
         let mut parts: Vec<usize> = all.iter().flat_map(|one| one.parts.clone()).collect();
         parts.sort_unstable();

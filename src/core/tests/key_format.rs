@@ -13,29 +13,29 @@ fn read(format: &KeyFormat, name: &str, server: &str, key: &str) -> Result<i64, 
     format.frame(name.as_bytes(), server.as_bytes()).read(key.as_bytes())
 }
 
-fn parsed(format: &str) -> KeyFormat {
+fn parse(format: &str) -> KeyFormat {
     KeyFormat::parse(format).unwrap()
 }
 
 #[test]
 fn the_keys_of_the_documentation() {
     let default = KeyFormat::default();
-    assert_eq!(default, parsed("{name}/{server}{value}"));
+    assert_eq!(default, parse("{name}/{server}{value}"));
     assert_eq!(key(&default, "orders", "NorthServer/", 1), "orders/NorthServer/1");
     assert_eq!(key(&default, "orders", "", 1), "orders/1");
-    assert_eq!(key(&parsed("{name}/{value}-{server}"), "orders", "A", 1), "orders/1-A");
-    assert_eq!(key(&parsed("PROJ-9012-{value:04}"), "any", "", 1001), "PROJ-9012-1001");
-    assert_eq!(key(&parsed("{{{name}}}:{value}"), "a", "", 7), "{a}:7");
+    assert_eq!(key(&parse("{name}/{value}-{server}"), "orders", "A", 1), "orders/1-A");
+    assert_eq!(key(&parse("PROJ-9012-{value:04}"), "any", "", 1001), "PROJ-9012-1001");
+    assert_eq!(key(&parse("{{{name}}}:{value}"), "a", "", 7), "{a}:7");
 }
 
 #[test]
 fn zeros_are_filled_in_behind_the_sign() {
-    let format = parsed("{value:04}");
+    let format = parse("{value:04}");
     let keys: Vec<_> =
         [0, 7, -7, 9999, 10000, -999, -1000].map(|value| key(&format, "", "", value)).into();
     assert_eq!(keys, ["0000", "0007", "-007", "9999", "10000", "-999", "-1000"]);
-    assert_eq!(key(&parsed("{value:019}"), "", "", 1), "0000000000000000001");
-    assert_eq!(key(&parsed("{value:019}"), "", "", i64::MIN), i64::MIN.to_string());
+    assert_eq!(key(&parse("{value:019}"), "", "", 1), "0000000000000000001");
+    assert_eq!(key(&parse("{value:019}"), "", "", i64::MIN), i64::MIN.to_string());
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn only_the_canonical_key_is_read() {
     ] {
         assert_eq!(read(&format, "orders", "N/", key), Err(error), "{key}");
     }
-    let format = parsed("{value:04}-{server}");
+    let format = parse("{value:04}-{server}");
     assert_eq!(read(&format, "", "A", "0012-A"), Ok(12));
     assert_eq!(read(&format, "", "A", "12-A"), Err(KeyReadError::NotCanonical));
     assert_eq!(read(&format, "", "A", "00012-A"), Err(KeyReadError::NotCanonical));
@@ -88,7 +88,7 @@ fn only_the_canonical_key_is_read() {
 
 #[test]
 fn what_stands_before_and_behind_the_value_never_shares_a_byte() {
-    let format = parsed("aba{value}ba");
+    let format = parse("aba{value}ba");
     assert_eq!(read(&format, "", "", "aba"), Err(KeyReadError::End));
     assert_eq!(read(&format, "", "", "aba1ba"), Ok(1));
 }
@@ -96,7 +96,7 @@ fn what_stands_before_and_behind_the_value_never_shares_a_byte() {
 #[test]
 fn prefixes_that_are_refused() {
     let check = |format: &str, prefix: &str, min_value| {
-        parsed(format).check_prefix(b"orders", prefix.as_bytes(), min_value)
+        parse(format).check_prefix(b"orders", prefix.as_bytes(), min_value)
     };
     let default = "{name}/{server}{value}";
     assert_eq!(check(default, "", -1), Ok(()));
@@ -110,7 +110,7 @@ fn prefixes_that_are_refused() {
     assert_eq!(check("{server}-1{value}", "A1", -1), Err(PrefixError::End('1')));
     assert_eq!(check("{server}-1{value}", "A1", 0), Ok(()));
     assert_eq!(check("{server}{name}{value}", "A1", -1), Ok(()));
-    let by_name = parsed("{server}{name}{value}").check_prefix(b"42", b"A1", 0);
+    let by_name = parse("{server}{name}{value}").check_prefix(b"42", b"A1", 0);
     assert_eq!(by_name, Err(PrefixError::End('1')));
     assert_eq!(check("{value}{server}", "1A", -1), Err(PrefixError::Begin('1')));
     assert_eq!(check("{value}-{server}", "1", -1), Ok(()));
@@ -141,7 +141,7 @@ fn servers_with_prefixes_that_pass_never_share_a_key() {
     for gap in texts("1-a", 3) {
         for format in [format!("{{server}}{gap}{{value}}"), format!("{{value}}{gap}{{server}}")] {
             for min_value in [0, -1111] {
-                let format = parsed(&format);
+                let format = parse(&format);
                 let mut seen = HashMap::new();
                 for prefix in &prefixes {
                     if format.check_prefix(b"", prefix.as_bytes(), min_value).is_err() {
@@ -166,7 +166,7 @@ fn servers_with_prefixes_that_pass_never_share_a_key() {
 fn a_separator_lets_every_prefix_pass() {
     for prefix in texts("1-a", 3) {
         for format in ["{server}/{value}", "{value}/{server}"] {
-            assert_eq!(parsed(format).check_prefix(b"1", prefix.as_bytes(), -1), Ok(()));
+            assert_eq!(parse(format).check_prefix(b"1", prefix.as_bytes(), -1), Ok(()));
         }
     }
 }
@@ -179,7 +179,7 @@ fn any_format() -> impl Strategy<Value = KeyFormat> {
         (1..=19).prop_map(|width| format!("{{value:0{width}}}"))
     ];
     (part(), any::<bool>(), part(), value, part()).prop_map(|(a, server, b, value, c)| {
-        parsed(&format!("{a}{}{b}{value}{c}", if server { "{server}" } else { "" }))
+        parse(&format!("{a}{}{b}{value}{c}", if server { "{server}" } else { "" }))
     })
 }
 

@@ -1,6 +1,6 @@
 //! The mapping against the definition of a sequence written out step by step.
 
-use hilo_core::mapping::{Mapping, Run, Stripes, served_again};
+use hilo_core::mapping::{Mapping, Run, Stripes, first_repeat};
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 use proptest::prelude::*;
@@ -72,7 +72,7 @@ fn small_mapping() -> impl Strategy<Value = Mapping> {
 }
 
 /// The values that one counter would count, as core's nextval does, up to `count` values.
-fn counted(mapping: &Mapping, count: usize) -> Vec<i64> {
+fn count_values(mapping: &Mapping, count: usize) -> Vec<i64> {
     let mut values = Vec::new();
     let mut next = mapping.base as i128;
     while values.len() < count {
@@ -93,7 +93,7 @@ fn counted(mapping: &Mapping, count: usize) -> Vec<i64> {
 /// The same, but only what the mapping's node serves.
 fn own(mapping: &Mapping, count: usize) -> Vec<i64> {
     let Stripes { node, nodes, size } = mapping.stripes;
-    counted(mapping, count)
+    count_values(mapping, count)
         .chunks(size as usize)
         .enumerate()
         .filter(|(stripe, _)| nodes <= 1 || *stripe % nodes as usize == node as usize)
@@ -165,7 +165,7 @@ proptest! {
             served.extend((0..own.limit().0).map(|i| own.value(Index(i)).unwrap()));
         }
         served.sort_by_key(|v| if mapping.increment > 0 { *v } else { -*v });
-        prop_assert_eq!(served, counted(&mapping, 2000));
+        prop_assert_eq!(served, count_values(&mapping, 2000));
     }
 
     #[test]
@@ -304,7 +304,7 @@ proptest! {
         let old_next = old_next.min(old.limit().0);
         let served: Vec<i64> = (0..old_next).filter_map(|index| old.value(Index(index))).collect();
         let coming = values_from(&new, new_next);
-        let found = served_again(&old, Index(old_next), &new, Index(new_next));
+        let found = first_repeat(&old, Index(old_next), &new, Index(new_next));
         if let Some((first, last)) = found {
             prop_assert!(first == last || (first < last) == (new.increment > 0), "{first} {last}");
         }

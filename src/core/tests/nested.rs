@@ -95,7 +95,7 @@ fn levels_that_commit_one_after_the_other_leave_one_saved_value() {
         nested.set(2, 'a', round).unwrap();
         nested.commit(2);
     }
-    assert_eq!(nested.saved(), 1);
+    assert_eq!(nested.saved_count(), 1);
     nested.abort(1, |was, is| assert_eq!((was, is), (9_999, None)));
     assert_eq!(nested.get(&'a'), None);
 }

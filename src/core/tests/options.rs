@@ -9,7 +9,7 @@ fn create(options: Options) -> Result<Definition, OptionError> {
     Definition::create(&options)
 }
 
-fn refused(options: Options) -> String {
+fn refusal(options: Options) -> String {
     create(options).unwrap_err().to_string()
 }
 
@@ -42,25 +42,25 @@ fn defaults_are_those_of_core() {
 #[test]
 fn bounds_that_are_refused() {
     let small = || Options { data_type: Some(DataType::SmallInt), ..plain() };
-    assert_eq!(refused(Options { increment: Some(0), ..plain() }), "increment must not be zero");
+    assert_eq!(refusal(Options { increment: Some(0), ..plain() }), "increment must not be zero");
     assert_eq!(
-        refused(Options { max_value: Some(32768), ..small() }),
+        refusal(Options { max_value: Some(32768), ..small() }),
         "max_value (32768) is out of range for sequence data type smallint"
     );
     assert_eq!(
-        refused(Options { min_value: Some(-32769), ..small() }),
+        refusal(Options { min_value: Some(-32769), ..small() }),
         "min_value (-32769) is out of range for sequence data type smallint"
     );
     assert_eq!(
-        refused(Options { min_value: Some(5), max_value: Some(5), ..plain() }),
+        refusal(Options { min_value: Some(5), max_value: Some(5), ..plain() }),
         "min_value (5) must be less than max_value (5)"
     );
     assert_eq!(
-        refused(Options { start_value: Some(0), ..plain() }),
+        refusal(Options { start_value: Some(0), ..plain() }),
         "start_value (0) cannot be less than min_value (1)"
     );
     assert_eq!(
-        refused(Options { start_value: Some(11), max_value: Some(10), ..plain() }),
+        refusal(Options { start_value: Some(11), max_value: Some(10), ..plain() }),
         "start_value (11) cannot be greater than max_value (10)"
     );
 }

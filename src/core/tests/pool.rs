@@ -176,9 +176,9 @@ proptest! {
             }
             prop_assert_eq!(pool.lowest(&cursor), inside.first().copied());
             let queued = pool.queue().total() + cursor.peek().0.len();
-            prop_assert_eq!(queued + pool.returned().total(), inside.len() as i64);
+            prop_assert_eq!(queued + pool.returned_ranges().total(), inside.len() as i64);
             prop_assert!(pool.available(&cursor) <= queued);
-            prop_assert_eq!(pool.taken(&cursor), count_out);
+            prop_assert_eq!(pool.taken_count(&cursor), count_out);
         }
     }
 }

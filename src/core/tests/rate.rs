@@ -8,7 +8,7 @@ const SECOND: i64 = 1_000_000;
 const WINDOW: Micros = Micros(60 * SECOND);
 
 /// Samples a count that rises as `count` says, at these times.
-fn sampled(times: impl IntoIterator<Item = i64>, count: impl Fn(i64) -> i64) -> Rate {
+fn sample(times: impl IntoIterator<Item = i64>, count: impl Fn(i64) -> i64) -> Rate {
     let mut rate = Rate::new();
     for time in times {
         rate.sample(Timestamp(time), count(time), WINDOW);
@@ -30,7 +30,7 @@ fn nothing_seen_is_no_rate() {
 
 #[test]
 fn one_value_at_once_is_not_a_million_a_second() {
-    let rate = sampled([0], |_| 0);
+    let rate = sample([0], |_| 0);
     assert_eq!(rate.per_second(Timestamp(3), 1, WINDOW), 1.0);
 }
 
@@ -38,7 +38,7 @@ fn one_value_at_once_is_not_a_million_a_second() {
 fn its_course_is_what_was_seen() {
     let nothing = Rate::new();
     assert_eq!(nothing.history(Timestamp(5 * SECOND), 7).count(), 0);
-    let rate = sampled((0..=60).map(|s| s * SECOND), |time| time / SECOND * 100);
+    let rate = sample((0..=60).map(|s| s * SECOND), |time| time / SECOND * 100);
     let course: Vec<(Timestamp, i64)> = rate.history(Timestamp(61 * SECOND), 6_150).collect();
     let [.., mark, present] = course[..] else { panic!("{course:?}") };
     assert_eq!(mark, (Timestamp(56 * SECOND), 5_600));
@@ -51,14 +51,14 @@ fn its_course_is_what_was_seen() {
     assert_eq!(back.last(), Some(&(Timestamp(60 * SECOND), 6_000)));
     let soon: Vec<(Timestamp, i64)> = rate.history(Timestamp(56 * SECOND + 1), 5_600).collect();
     assert_eq!(soon.last().map(|(at, _)| at.0), Some(60 * SECOND));
-    let young = sampled([0, SECOND / 10], |_| 0);
+    let young = sample([0, SECOND / 10], |_| 0);
     let young: Vec<(Timestamp, i64)> = young.history(Timestamp(SECOND / 5), 7).collect();
     assert_eq!(young, [(Timestamp(0), 0), (Timestamp(SECOND / 5), 7)]);
 }
 
 #[test]
 fn it_fades_without_samples() {
-    let rate = sampled((0..60).map(|s| s * SECOND), |time| time / SECOND * 100);
+    let rate = sample((0..60).map(|s| s * SECOND), |time| time / SECOND * 100);
     let taken = 59 * 100;
     assert_eq!(rate.per_second(Timestamp(59 * SECOND), taken, WINDOW), 100.0);
     let later = rate.per_second(Timestamp(89 * SECOND), taken, WINDOW);
@@ -72,18 +72,18 @@ fn a_jump_is_seen_before_the_mean_has_followed() {
         second @ ..100 => second,
         second => 100 + (second - 100) * 1_000_000,
     };
-    let rate = sampled((0..102).map(|s| s * SECOND), count);
+    let rate = sample((0..102).map(|s| s * SECOND), count);
     let demand = rate.demand(Timestamp(101 * SECOND), count(101 * SECOND), WINDOW);
     assert!(demand.per_second < 20_000.0);
     assert!(demand.burst >= 1_000_000);
     // Once the rate is steady, there is no burst any more.
-    let rate = sampled((0..200).map(|s| s * SECOND), count);
+    let rate = sample((0..200).map(|s| s * SECOND), count);
     assert_eq!(rate.demand(Timestamp(199 * SECOND), count(199 * SECOND), WINDOW).burst, 0);
 }
 
 #[test]
 fn a_refill_counts_what_was_taken_since_the_one_before() {
-    let mut rate = sampled([0], |_| 0);
+    let mut rate = sample([0], |_| 0);
     assert_eq!(rate.refill(Timestamp(10_000), 32, WINDOW).recent, 3_200.0);
     assert_eq!(rate.refill(Timestamp(20_000), 96, WINDOW).recent, 6_400.0);
     assert_eq!(rate.demand(Timestamp(20_000), 96, WINDOW).recent, 0.0);
@@ -103,7 +103,7 @@ proptest! {
             }))
             .collect();
         let count = |time: i64| (time as i128 * speed as i128 / SECOND as i128) as i64;
-        let rate = sampled(times, count);
+        let rate = sample(times, count);
         let now = time + wait;
         prop_assume!(now >= SECOND);
         let measured = rate.per_second(Timestamp(now), count(now), WINDOW);

@@ -150,7 +150,7 @@ impl World {
 }
 
 /// The values that may be in the pool at a steady rate: the buffer, and one smallest block.
-fn allowed(settings: &Settings, speed: f64) -> i64 {
+fn most_allowed(settings: &Settings, speed: f64) -> i64 {
     (speed * settings.buffer) as i64 + settings.min_block
 }
 
@@ -162,7 +162,7 @@ fn full_speed() {
         world.run("full speed, 10 million a second", 30, 50, |_| speed);
         assert_eq!(world.waits_after(1), 0);
         assert_eq!(world.block, world.settings.max_block);
-        assert!(world.most_held_after(2) <= allowed(&world.settings, speed));
+        assert!(world.most_held_after(2) <= most_allowed(&world.settings, speed));
         let millions = 10.0 * speed / 1e6;
         let per_million = world.refills_between(20, 30) as f64 / millions;
         println!("reservations per million values: {per_million:.2}");
@@ -175,7 +175,7 @@ fn a_million_a_second() {
     let mut world = World::new(Settings::default(), 5_000);
     world.run("steady, 1 million a second", 200, 200, |_| 1e6);
     assert_eq!(world.waits_after(1), 0);
-    assert!(world.most_held_after(2) <= allowed(&world.settings, 1e6));
+    assert!(world.most_held_after(2) <= most_allowed(&world.settings, 1e6));
     assert!(world.refills_between(100, 200) <= 1000);
 }
 
@@ -185,7 +185,7 @@ fn ramp_up() {
     // Tenfold every 15 s, from 1 to a million a second.
     world.run("ramp-up, 1 to a million in 90 s", 240, 200, |t| 10f64.powf((t / 15.0).min(6.0)));
     assert_eq!(world.waits_after(2), 0);
-    assert!(world.most_held_after(155) <= allowed(&world.settings, 1e6));
+    assert!(world.most_held_after(155) <= most_allowed(&world.settings, 1e6));
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn from_nothing_to_everything() {
         world.waits.iter().filter(|at| (2 * SECOND..100 * SECOND).contains(*at)).count();
     assert_eq!(during_the_jump, 0);
     assert_eq!(world.waits_after(102), 0);
-    assert!(world.most_held_after(161) <= allowed(&world.settings, 1e6));
+    assert!(world.most_held_after(161) <= most_allowed(&world.settings, 1e6));
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn steady_at_every_speed() {
         world.run("steady", 120, 500, |_| speed);
         let settings = &world.settings;
         assert_eq!(world.waits_after(2), 0);
-        let held = allowed(settings, speed).max(settings.min_threshold + settings.min_block);
+        let held = most_allowed(settings, speed).max(settings.min_threshold + settings.min_block);
         assert!(world.most_held_after(3) <= held);
         assert!(world.refills_between(60, 120) <= 600);
     }

@@ -142,33 +142,33 @@ impl Args {
 
 /// The result of a function, for Postgres.
 pub trait Returned {
-    fn returned(self, args: Args) -> pg_sys::Datum;
+    fn into_result(self, args: Args) -> pg_sys::Datum;
 }
 
 impl Returned for i64 {
     #[inline(always)]
-    fn returned(self, _: Args) -> pg_sys::Datum {
+    fn into_result(self, _: Args) -> pg_sys::Datum {
         self.into()
     }
 }
 
 impl<T: Returned> Returned for Option<T> {
-    fn returned(self, args: Args) -> pg_sys::Datum {
+    fn into_result(self, args: Args) -> pg_sys::Datum {
         match self {
-            Some(value) => value.returned(args),
+            Some(value) => value.into_result(args),
             None => args.null(),
         }
     }
 }
 
 impl Returned for pg_sys::Datum {
-    fn returned(self, _: Args) -> pg_sys::Datum {
+    fn into_result(self, _: Args) -> pg_sys::Datum {
         self
     }
 }
 
 impl Returned for () {
-    fn returned(self, _: Args) -> pg_sys::Datum {
+    fn into_result(self, _: Args) -> pg_sys::Datum {
         pg_sys::Datum::null()
     }
 }
@@ -180,7 +180,7 @@ macro_rules! sql_functions {
             // SAFETY: Postgres calls the function with the arguments that it was declared to take.
             let args = unsafe { $crate::sql::call::args::Args::new(fcinfo) };
             $crate::errors::OrRaise::or_raise($crate::process::memory::check());
-            $crate::sql::call::args::Returned::returned($name(args), args)
+            $crate::sql::call::args::Returned::into_result($name(args), args)
         });
     )+ };
 }

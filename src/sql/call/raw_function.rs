@@ -57,7 +57,7 @@ macro_rules! input_functions {
             // SAFETY: the function is strict, and Postgres gives a receive function a message.
             $parse(unsafe {
                 let message = $crate::sql::call::raw_function::argument(fcinfo, 0);
-                $crate::sql::call::raw_function::received_text(message.cast_mut_ptr())
+                $crate::sql::call::raw_function::message_text(message.cast_mut_ptr())
             })
         });
     };
@@ -98,7 +98,7 @@ pub unsafe fn argument(fcinfo: pg_sys::FunctionCallInfo, nth: usize) -> pg_sys::
 ///
 /// # Safety
 /// `message` must be one that Postgres has given to a receive function.
-pub unsafe fn received_text<'a>(message: pg_sys::StringInfo) -> &'a CStr {
+pub unsafe fn message_text<'a>(message: pg_sys::StringInfo) -> &'a CStr {
     // SAFETY: the caller guarantees that the message is one that Postgres has given to a receive
     // function. The result is a new C string in the current memory context; the check of the
     // encoding refuses a zero byte inside it.

@@ -11,7 +11,7 @@ use pgrx::pg_sys;
 use hilo_core::direction::Direction;
 
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::name::quoted;
+use crate::catalog::name::quote;
 use crate::catalog::stored::{Fraction, Numbers, Stored, base_type};
 use crate::catalog::{privileges, relations};
 use crate::citus;
@@ -41,7 +41,7 @@ impl Values {
         {
             return Err(HiloError::RowSecurity(column.describe()));
         }
-        let source = match stored(column) {
+        let source = match open_stored(column) {
             Err(HiloError::NotStored { .. })
                 if is_of_callers(column.relid)? && !has_policies(column.relid) =>
             {
@@ -56,10 +56,10 @@ impl Values {
     ///
     /// # Errors
     /// `NotStored` for a superuser.
-    pub fn as_selected(column: ColumnRef) -> Result<Values, HiloError> {
+    pub fn by_select(column: ColumnRef) -> Result<Values, HiloError> {
         // SAFETY: it looks up the current user.
         let superuser = unsafe { pg_sys::superuser() };
-        let source = match stored(column) {
+        let source = match open_stored(column) {
             Ok(stored) if !has_policies(column.relid) => Source::Stored(stored),
             Err(error @ HiloError::NotStored { .. })
                 if superuser && !is_of_callers(column.relid)? =>
@@ -148,7 +148,7 @@ pub fn may_select(column: ColumnRef) -> bool {
 }
 
 /// The column as this database stores it, with nothing of it on other nodes of Citus.
-pub fn stored(column: ColumnRef) -> Result<Stored, HiloError> {
+pub fn open_stored(column: ColumnRef) -> Result<Stored, HiloError> {
     match is_distributed(column.relid) {
         true => {
             let why = "Citus distributes it among its nodes.";
@@ -195,7 +195,7 @@ impl Query {
     fn of(column: ColumnRef) -> Query {
         let [_, _, name] = column.names().unwrap_or_default();
         Query {
-            column: quoted(&name).into_bytes(),
+            column: quote(&name).into_bytes(),
             from: relations::identifier(column.relid).unwrap_or_default(),
             numeric: base_type(column) == pg_sys::NUMERICOID,
         }

@@ -27,7 +27,7 @@ use crate::sql::call::spi;
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::check::other_nodes;
 use crate::sql::check::reach::Reach;
-use crate::sql::define::unserved::unserved;
+use crate::sql::define::unserved::look;
 use crate::sql::node::json;
 
 sql_functions!(hilo_unserved_values);
@@ -38,9 +38,9 @@ sql_functions!(hilo_unserved_values);
 /// never waits for a lock, and never runs anything that a user has put into an index.
 fn hilo_unserved_values(args: Args) {
     let mut rows = StoredRows::begin(args);
-    let Some(column) = Column::of(args) else { return };
+    let Some(column) = ColumnCheck::of(args) else { return };
     let found = match args.datum(3) {
-        None => [column.on_this_node(), column.on_another(&replicated)],
+        None => [column.on_this_node(), column.on_another(&reaches_of_others)],
         Some(summary) => {
             let first = Cell::new(Some(json::read(summary).or_raise()));
             // The second look is after that at the rows, and needs to know what the nodes have
@@ -53,7 +53,7 @@ fn hilo_unserved_values(args: Args) {
         }
     };
     let text = |text: Option<String>| text.map(|text| text_datum(text.as_bytes()));
-    let found = found.into_iter().flatten().filter_map(|found| column.shown(found));
+    let found = found.into_iter().flatten().filter_map(|found| column.if_visible(found));
     for Found { node, value, failure, advice } in found {
         let (node, value) = (node.map(Into::into), value.map(Into::into));
         // SAFETY: the function is declared to return an integer, a bigint and two texts.
@@ -62,7 +62,7 @@ fn hilo_unserved_values(args: Args) {
 }
 
 /// A column of an integer type and the sequence that its default names.
-struct Column {
+struct ColumnCheck {
     relation: pg_sys::Oid,
     number: i16,
     sequence: Sequence,
@@ -79,21 +79,21 @@ struct Found {
     advice: Option<String>,
 }
 
-impl Column {
+impl ColumnCheck {
     /// The column that the arguments name, if there is something to look for.
-    fn of(args: Args) -> Option<Column> {
+    fn of(args: Args) -> Option<ColumnCheck> {
         let (relation, id) = (args.oid(0)?, SequenceId(args.int8(2)?));
         let number = args.datum(1)?.value() as i16;
         if invalidation::in_progress() {
             return None;
         }
         let sequence = definitions::by_id(id).or_raise()?;
-        (!sequence.definition.cycle).then_some(Column { relation, number, sequence })
+        (!sequence.definition.cycle).then_some(ColumnCheck { relation, number, sequence })
     }
 
     /// The findings that the caller may learn. In schema hilo the users of the extension can call
     /// the function themselves, without the conditions of `hilo.finding`.
-    fn shown(&self, found: Found) -> Option<Found> {
+    fn if_visible(&self, found: Found) -> Option<Found> {
         let ids = catalog_oids().or_raise();
         let is_open = version::schema(ids.extension).or_raise() == ids.schema;
         if !is_open || is_readable(self.relation, self.number) {
@@ -115,8 +115,8 @@ impl Column {
     }
 
     fn on_this_node(&self) -> Option<Found> {
-        let node = node::known()?;
-        let look = || unserved(&self.sequence, node);
+        let node = node::id_if_known()?;
+        let look = || look(&self.sequence, node);
         let before = look();
         let value = match self.search(&before.mapping, &before.ranges()) {
             Ok(value) => value?,
@@ -187,8 +187,8 @@ fn unreadable(error: CaughtError) -> Found {
 
 /// How far the other nodes have come whose positions replication has brought, if they number the
 /// sequence as this one.
-fn replicated(sequence: &Sequence) -> Vec<Reach> {
-    let Some(here) = node::known() else { return Vec::new() };
+fn reaches_of_others(sequence: &Sequence) -> Vec<Reach> {
+    let Some(here) = node::id_if_known() else { return Vec::new() };
     let Some(own) = positions::find(sequence.id, here).or_raise() else { return Vec::new() };
     // While tables are being copied, one may be ahead of another.
     let copying = "SELECT 1 FROM pg_catalog.pg_subscription_rel

@@ -31,7 +31,7 @@ use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::call::stored_rows::StoredRows;
-use crate::sql::define::loads_hilo::{LoadedBy, loaded_by};
+use crate::sql::define::loads_hilo::{LoadedBy, loader};
 use crate::sql::node::json;
 use crate::sql::observe::stat;
 
@@ -130,7 +130,7 @@ fn memory_state() -> Map<String, Value> {
     let wanted_at = shared.control.workers_wanted_at.load(Relaxed);
     let wanted = Some(ffi::monotonic().since(Monotonic(wanted_at))).filter(|_| wanted_at != 0);
     let twin = ffi::now().since(Timestamp(shared.control.twin_seen_at.load(Relaxed)));
-    let (sessions, whose) = match loaded_by() {
+    let (sessions, whose) = match loader() {
         LoadedBy::All => (None, None),
         LoadedBy::AllBut(whose) => (Some(preload_excluded_by(&whose)), Some(whose)),
         LoadedBy::Unknown => (Some(UNKNOWN.to_owned()), None),

@@ -23,7 +23,7 @@ use crate::process::time_limit::Unfinished;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::check::reach::Reach;
-use crate::sql::define::ddl_checks::required;
+use crate::sql::define::ddl_checks::require;
 use crate::sql::node::all_nodes::{self, Answer};
 use crate::sql::node::{export, json};
 
@@ -66,7 +66,7 @@ fn hilo_node_summaries(args: Args) {
 /// or why it says nothing there.
 fn hilo_node_answers(args: Args) {
     // SAFETY: the function is declared to take a text.
-    let command = json::utf8(unsafe { bytes_of(required(args, 0, "command")) });
+    let command = json::utf8(unsafe { bytes_of(require(args, 0, "command")) });
     let mut rows = StoredRows::begin(args);
     if !all_nodes::can_ask() || gucs::node_id() != NodeId::Unset {
         return;
@@ -109,7 +109,7 @@ pub(super) fn answers() -> Vec<Document> {
 /// `hilo.read_summary(summary)`: checks a summary, and says of each sequence all of its options,
 /// and how several nodes share it.
 fn hilo_read_summary(args: Args) -> pg_sys::Datum {
-    let summary = json::read(required(args, 0, "summary")).or_raise();
+    let summary = json::read(require(args, 0, "summary")).or_raise();
     if summary.node.is_none() {
         HiloError::Argument(
             "the document is not the summary of a node".into(),
@@ -132,7 +132,7 @@ fn hilo_read_summary(args: Args) -> pg_sys::Datum {
             "low": definition.as_ref().map(|of| of.min_value),
             "high": definition.as_ref().map(|of| of.max_value),
             "numbering": sequence.numbering.map(|numbering| numbering.to_string()),
-            "shared": shared(sequence, definition.as_ref()),
+            "shared": sharing(sequence, definition.as_ref()),
         })
     });
     let sequences: Vec<Value> = memory::try_collect(sequences).or_raise();
@@ -141,7 +141,7 @@ fn hilo_read_summary(args: Args) -> pg_sys::Datum {
 
 /// How several nodes share a sequence: in stripes, or as Citus numbers core's sequences on its
 /// workers: with bounds of each node's own.
-fn shared(sequence: &Described, definition: Option<&Definition>) -> Option<&'static str> {
+fn sharing(sequence: &Described, definition: Option<&Definition>) -> Option<&'static str> {
     if sequence.numbering.is_some_and(|numbering| numbering.nodes > 1) {
         return Some("stripes");
     }
@@ -152,7 +152,7 @@ fn shared(sequence: &Described, definition: Option<&Definition>) -> Option<&'sta
 
 /// How far the other nodes have come that number a sequence as this one.
 pub(super) fn reaches(sequence: &Sequence, summaries: &[Document]) -> Vec<Reach> {
-    let Some(here) = node::known() else { return Vec::new() };
+    let Some(here) = node::id_if_known() else { return Vec::new() };
     let Some(own) = export::numbering(sequence, here).or_raise() else { return Vec::new() };
     let name = json::utf8(&sequence.name);
     let reach = |summary: &Document| {

@@ -20,7 +20,7 @@ use crate::process::{ffi, subtransaction};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::column::core_sequence::{self, CoreSequence, Feed, Rights, rights};
-use crate::sql::column::fed_column::{Column, Identity, Source, Use};
+use crate::sql::column::fed_column::{FedColumn, Identity, Source, Use};
 use crate::sql::column::lock;
 use crate::sql::define::ddl::{self, Duplicate};
 use crate::sql::define::ddl_checks;
@@ -34,25 +34,29 @@ sql_functions!(hilo_adopt, hilo_adopt_columns, hilo_try_adopt);
 struct Moved {
     /// That sequence. Tables that inherit may have others.
     sequence: pg_sys::Oid,
-    columns: Vec<Column>,
+    columns: Vec<FedColumn>,
 }
 
 /// `hilo_adopt(relation, column_name, name)`. Returns the name of the sequence.
 fn hilo_adopt(args: Args) -> pg_sys::Datum {
     ddl_checks::begin_write(c"hilo_adopt()");
     let (relid, column_name) = column_of(args);
-    told(adopt(|| core_source(relid, column_name), args.datum(2).map(|_| args.new_name(2))))
+    raise_reports(adopt(
+        || core_source(relid, column_name),
+        args.datum(2).map(|_| args.new_name(2)),
+    ))
 }
 
 /// `hilo.adopt_sequence(sequence, name, mentions)`: all columns that a sequence feeds. `mentions`:
 /// what else names it.
 fn hilo_adopt_columns(args: Args) -> pg_sys::Datum {
     ddl_checks::begin_write(c"hilo_adopt_sequence()");
-    ddl_checks::required(args, 0, "sequence");
+    ddl_checks::require(args, 0, "sequence");
     let sequence = args.oid(0).unwrap_or(pg_sys::InvalidOid);
-    let (name, mut reports) = adopt(|| fed_by(sequence), args.datum(1).map(|_| args.new_name(1)));
-    reports.extend(args.text(2).map(|mentions| mentioned(&name, &mentions)));
-    told((name, reports))
+    let (name, mut reports) =
+        adopt(|| find_columns(sequence), args.datum(1).map(|_| args.new_name(1)));
+    reports.extend(args.text(2).map(|mentions| mention_report(&name, &mentions)));
+    raise_reports((name, reports))
 }
 
 /// `hilo.try_adopt(relation, column_name, sequence, dry_run)`: a column or, with a sequence, all
@@ -62,7 +66,7 @@ fn hilo_try_adopt(args: Args) -> pg_sys::Datum {
     ddl_checks::begin_write(c"hilo_adopt_all()");
     let (relid, column) = column_of(args);
     let find = || match args.oid(2) {
-        Some(sequence) => fed_by(sequence),
+        Some(sequence) => find_columns(sequence),
         None => core_source(relid, column),
     };
     let outcome = subtransaction::run(|| match args.bool(3) {
@@ -79,7 +83,9 @@ fn hilo_try_adopt(args: Args) -> pg_sys::Datum {
             [Some(text_datum(&name)), None, said]
         }
         Err(error) if subtransaction::is_final(&error) => error.rethrow(),
-        Err(error) => [None, Some(text_datum(subtransaction::explained(&error).as_bytes())), None],
+        Err(error) => {
+            [None, Some(text_datum(subtransaction::message_with_detail(&error).as_bytes())), None]
+        }
     };
     // SAFETY: the function is declared to return a record of three texts.
     unsafe { record(args.raw(), &row) }
@@ -87,13 +93,13 @@ fn hilo_try_adopt(args: Args) -> pg_sys::Datum {
 
 /// The column that the first two arguments name.
 fn column_of(args: Args) -> (pg_sys::Oid, &'static CStr) {
-    ddl_checks::required(args, 0, "relation");
+    ddl_checks::require(args, 0, "relation");
     (args.oid(0).unwrap_or(pg_sys::InvalidOid), column_name(args, 1))
 }
 
 /// The argument that names a column.
 pub(in crate::sql) fn column_name(args: Args, at: usize) -> &'static CStr {
-    let datum = ddl_checks::required(args, at, "column name");
+    let datum = ddl_checks::require(args, at, "column name");
     // SAFETY: the argument is of type name, which ends with a zero byte, and lives as long as the
     // call.
     unsafe { CStr::from_ptr(datum.cast_mut_ptr()) }
@@ -101,7 +107,7 @@ pub(in crate::sql) fn column_name(args: Args, at: usize) -> &'static CStr {
 
 /// A column with the sequence of core's that feeds it.
 fn core_source(relid: pg_sys::Oid, column_name: &CStr) -> Moved {
-    let column = Column::find(relid, column_name, Use::Move).or_raise();
+    let column = FedColumn::find(relid, column_name, Use::Move).or_raise();
     match column.source(relid) {
         Source::Core { sequence, .. } if rights(column.table_owner, sequence).is_none() => {
             HiloError::CannotDraw(column.describe()).raise()
@@ -118,11 +124,11 @@ fn core_source(relid: pg_sys::Oid, column_name: &CStr) -> Moved {
 }
 
 /// All columns that a sequence feeds. Columns that inherit go along with their parents.
-fn fed_by(sequence: pg_sys::Oid) -> Moved {
+fn find_columns(sequence: pg_sys::Oid) -> Moved {
     let name = CoreSequence::read(sequence).qualified;
     let all = core_sequence::feeds(sequence);
     let inherits = |fed: &Feed| all.iter().any(|other| other.is_above(fed));
-    let columns: Vec<Column> = all
+    let columns: Vec<FedColumn> = all
         .iter()
         .filter(|fed| !inherits(fed))
         .flat_map(|fed| core_source(fed.relid, &fed.column).columns)
@@ -157,31 +163,31 @@ fn adopt(find: impl Fn() -> Moved, name: Option<Name>) -> (Name, Vec<Report>) {
     let sequence = create(&moved, old, &olds, name);
     let granted = grant(&sequence, old);
     let fates: Vec<OldSequence> = olds.iter().map(|old| fate(&moved, old)).collect();
-    let always: Vec<&Column> =
+    let always: Vec<&FedColumn> =
         moved.columns.iter().filter(|column| set_default(column, &sequence.name)).collect();
     let retired = olds.iter().zip(fates).map(|(old, fate)| retire_old(old, fate, &sequence.name));
     let mut reports: Vec<Report> = retired.collect();
     reports.extend((!granted.is_empty()).then(|| as_before(&sequence.name, &granted)));
-    reports.extend(always.into_iter().map(protected));
+    reports.extend(always.into_iter().map(protection_report));
     (sequence.name, reports)
 }
 
 impl Moved {
     /// The sequences of core's that feed the columns, also of tables that inherit.
     fn sequences(&self) -> Vec<pg_sys::Oid> {
-        let mut all: Vec<_> = self.columns.iter().flat_map(Column::core_sequences).collect();
+        let mut all: Vec<_> = self.columns.iter().flat_map(FedColumn::core_sequences).collect();
         all.sort_unstable_by_key(|oid| oid.to_u32());
         all.dedup();
         all
     }
 
     fn tables(&self) -> Vec<pg_sys::Oid> {
-        self.columns.iter().flat_map(Column::tables).collect()
+        self.columns.iter().flat_map(FedColumn::tables).collect()
     }
 
     /// Whether a sequence belongs to the owner of one of the tables.
     fn own(&self, sequence: pg_sys::Oid) -> bool {
-        let is_own = |column: &Column| rights(column.table_owner, sequence) == Some(Rights::Own);
+        let is_own = |column: &FedColumn| rights(column.table_owner, sequence) == Some(Rights::Own);
         self.columns.iter().any(is_own)
     }
 
@@ -200,7 +206,7 @@ impl Moved {
 
 /// Checks that the columns can be moved. Returns their sequences and the name of the new one.
 fn plan(moved: &Moved, name: Option<Name>) -> (Vec<CoreSequence>, Name) {
-    let needs_hooks = |column: &Column| {
+    let needs_hooks = |column: &FedColumn| {
         column.identity() == Some(Identity::Always) || column.owns(moved.sequence)
     };
     if moved.columns.iter().any(needs_hooks) {
@@ -246,8 +252,8 @@ fn create(moved: &Moved, old: &CoreSequence, olds: &[CoreSequence], name: Name) 
     let definition = Definition::create(&old.options(widest.flatten())).or_raise();
     let next = next.filter(|next| (definition.min_value..=definition.max_value).contains(next));
     let owner = moved.owner(old);
-    let owns = |column: &&Column| column.table_owner == owner && column.owns(old.oid);
-    let owned_by = moved.columns.iter().find(owns).map(Column::reference);
+    let owns = |column: &&FedColumn| column.table_owner == owner && column.owns(old.oid);
+    let owned_by = moved.columns.iter().find(owns).map(FedColumn::reference);
     let sequence = Sequence { owned_by, ..Sequence::new(name.clone(), owner, definition) };
     let sequence = ddl::begin(sequence, None, Duplicate::Refuse)
         .ok_or_else(|| HiloError::Duplicate(name.to_string()))
@@ -273,7 +279,7 @@ fn free_name(old: &CoreSequence) -> Name {
 }
 
 /// Makes the column's default draw from the new sequence. Returns whether it was GENERATED ALWAYS.
-fn set_default(column: &Column, name: &Name) -> bool {
+fn set_default(column: &FedColumn, name: &Name) -> bool {
     let identity = column.identity();
     let mut actions = Vec::new();
     if identity.is_some() {
@@ -310,7 +316,7 @@ fn grant(sequence: &Sequence, old: &CoreSequence) -> Vec<String> {
     let found = spi::look_up(&sql, |row| (row.oid(1), row.text(2)));
     let mut names: Vec<String> = Vec::new();
     for (grantee, privilege) in found {
-        if let Some(set) = Privileges::named(&privilege) {
+        if let Some(set) = Privileges::by_name(&privilege) {
             privileges::grant(sequence, grantee, set).or_raise();
             let grantee = if grantee == PUBLIC { "PUBLIC".into() } else { roles::name_of(grantee) };
             names.push(format!("{privilege} to {grantee}"));
@@ -385,7 +391,7 @@ fn as_before(name: &Name, granted: &[String]) -> Report {
     }
 }
 
-fn mentioned(name: &Name, mentions: &str) -> Report {
+fn mention_report(name: &Name, mentions: &str) -> Report {
     Report {
         level: PgLogLevel::NOTICE,
         message: format!("what hilo sequence \"{name}\" replaces is still named elsewhere"),
@@ -395,7 +401,7 @@ fn mentioned(name: &Name, mentions: &str) -> Report {
     }
 }
 
-fn protected(column: &Column) -> Report {
+fn protection_report(column: &FedColumn) -> Report {
     let (level, column) = (PgLogLevel::NOTICE, column.describe());
     let message = format!("column {column} takes no other values, as before");
     let detail = "Its default calls hilo_nextval_always. INSERT and UPDATE through a view are not \
@@ -432,7 +438,7 @@ impl Report {
 }
 
 /// Tells the user, and returns the name.
-fn told((name, reports): (Name, Vec<Report>)) -> pg_sys::Datum {
+fn raise_reports((name, reports): (Name, Vec<Report>)) -> pg_sys::Datum {
     reports.into_iter().for_each(Report::raise);
     text_datum(&name)
 }

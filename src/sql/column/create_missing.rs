@@ -44,7 +44,7 @@ type Missing = BTreeMap<Name, Vec<ColumnRef>>;
 /// created.
 fn hilo_create_missing(args: Args) {
     ddl_checks::begin_write(c"hilo_create_missing()");
-    let missing = locked().or_raise();
+    let missing = lock_tables().or_raise();
     let mut rows = StoredRows::begin(args);
     for (name, columns) in missing {
         check_for_interrupts!();
@@ -71,7 +71,7 @@ fn name_datum(column: ColumnRef) -> pg_sys::Datum {
 }
 
 /// The missing sequences that can be created, once all of their tables are locked.
-fn locked() -> Result<Missing, HiloError> {
+fn lock_tables() -> Result<Missing, HiloError> {
     let mut tables = BTreeSet::new();
     // A wait may bring more.
     loop {
@@ -159,7 +159,7 @@ fn obstacle(columns: &[ColumnRef]) -> Result<Option<String>, HiloError> {
         if owner != Some(theirs) {
             return Ok(Some(format!("{uses}, and so do columns of other roles' tables.")));
         }
-        match values::stored(*column) {
+        match values::open_stored(*column) {
             Ok(_) => {}
             Err(HiloError::NotStored { .. }) => {
                 return Ok(Some(format!(
@@ -196,7 +196,7 @@ impl Skipped {
 fn create(name: &Name, columns: &[ColumnRef]) -> Result<Option<i64>, HiloError> {
     let (mut narrowest, mut furthest) = (DataType::BigInt, None);
     for column in columns {
-        let held = held(*column, name)?;
+        let held = max_of(*column, name)?;
         narrowest = narrowest.within(held.data_type);
         furthest = furthest.max(held.largest);
         if held.others > 0 {
@@ -230,7 +230,7 @@ fn create(name: &Name, columns: &[ColumnRef]) -> Result<Option<i64>, HiloError> 
 
 /// The values of a column, as a sequence sees them.
 #[derive(Default)]
-struct Held {
+struct ColumnMax {
     /// The type of integers.
     data_type: Option<DataType>,
     /// The largest number, or number in a key.
@@ -244,9 +244,10 @@ struct Held {
 ///
 /// # Errors
 /// As for [`Stored::open`].
-fn held(column: ColumnRef, name: &[u8]) -> Result<Held, HiloError> {
+fn max_of(column: ColumnRef, name: &[u8]) -> Result<ColumnMax, HiloError> {
     let (base, stored) = (base_type(column), Stored::open(column)?);
-    let mut held = Held { data_type: definitions::data_type_from(base), ..Held::default() };
+    let mut held =
+        ColumnMax { data_type: definitions::data_type_from(base), ..ColumnMax::default() };
     match base {
         _ if Numbers::are_in(column) => {
             let numbers = Numbers::of(column, Fraction::Upper);

@@ -12,7 +12,7 @@ use hilo_core::options::DataType;
 use crate::catalog::column_defaults;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::data_type_from;
-use crate::catalog::name::{Name, escape_for_message, quoted};
+use crate::catalog::name::{Name, escape_for_message, quote};
 use crate::catalog::privileges;
 use crate::catalog::relations;
 use crate::catalog::stored::base_type;
@@ -24,7 +24,7 @@ use crate::sql::column::core_sequence::{Feed, rights};
 use crate::sql::column::generated_always;
 
 /// A column of a table that the current user owns.
-pub struct Column {
+pub struct FedColumn {
     pub relid: pg_sys::Oid,
     pub attnum: i16,
     pub table_owner: pg_sys::Oid,
@@ -63,12 +63,12 @@ pub enum Source {
     Other(Option<String>),
 }
 
-impl Column {
+impl FedColumn {
     /// Looks up a column, and checks that it may be moved.
     ///
     /// # Errors
     /// `NoSuchRelation`, `NotATable`, `NotTableOwner`, `NoSuchColumn`, `NotANumber`, `NoSelect`.
-    pub fn find(relid: pg_sys::Oid, column: &CStr, purpose: Use) -> Result<Column, HiloError> {
+    pub fn find(relid: pg_sys::Oid, column: &CStr, purpose: Use) -> Result<FedColumn, HiloError> {
         let missing = || HiloError::NoSuchRelation(relid.to_u32());
         let table_sql = relations::identifier(relid).ok_or_else(missing)?;
         let (table_owner, relation) = (relations::owner(relid), escape_for_message(&table_sql));
@@ -76,7 +76,7 @@ impl Column {
             check_movable(relid, table_owner, &relation)?;
         }
         let name = || escape_for_message(column.to_bytes());
-        let Some(place) = ColumnRef::named(relid, column) else {
+        let Some(place) = ColumnRef::by_name(relid, column) else {
             return Err(HiloError::NoSuchColumn { column: name(), relation });
         };
         let type_oid = base_type(place);
@@ -87,13 +87,13 @@ impl Column {
         if purpose == Use::Read && !values::may_select(place) {
             return Err(HiloError::NoSelect { column: name(), relation });
         }
-        Ok(Column {
+        Ok(FedColumn {
             relid,
             attnum: place.attnum,
             table_owner,
             name: column.to_bytes().to_vec(),
             table_sql,
-            column_sql: quoted(column).into_bytes(),
+            column_sql: quote(column).into_bytes(),
             data_type,
         })
     }
@@ -214,11 +214,11 @@ impl Column {
     }
 
     /// Columns of other tables whose defaults use the sequence of hilo's too, for messages.
-    pub fn others_fed_by(&self, name: &Name) -> Vec<String> {
+    pub fn other_columns_of(&self, name: &Name) -> Vec<String> {
         let (column, tables) = (CString::new(self.name.clone()).unwrap_or_default(), self.tables());
         let own = |relid, attnum| {
             tables.contains(&relid)
-                && ColumnRef::named(relid, &column).is_some_and(|c| c.attnum == attnum)
+                && ColumnRef::by_name(relid, &column).is_some_and(|c| c.attnum == attnum)
         };
         let mut found = column_defaults::using(name);
         found.retain(|default| !own(default.relid, default.attnum));

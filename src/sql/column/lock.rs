@@ -16,7 +16,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::time_limit::{self, Unfinished};
 use crate::shared::wait_event;
-use crate::sql::column::fed_column::Column;
+use crate::sql::column::fed_column::FedColumn;
 
 const MOVE: pg_sys::LOCKMODE = pg_sys::AccessExclusiveLock as _;
 
@@ -30,14 +30,14 @@ const REST: u32 = 4;
 
 /// Locks the tables of columns and all that inherit from them, and then what `more` locks, in short
 /// attempts, for no longer than `lock_timeout`. Returns the tables.
-pub fn for_move(columns: &[Column], more: impl Fn()) -> Vec<pg_sys::Oid> {
+pub fn for_move(columns: &[FedColumn], more: impl Fn()) -> Vec<pg_sys::Oid> {
     // SAFETY: reads settings of this process, neither of which is negative.
     let [timeout, deadlock] = unsafe { [pg_sys::LockTimeout, pg_sys::DeadlockTimeout] }
         .map(|ms| Duration::from_millis(ms as u64));
     let timeout = if timeout.is_zero() { Duration::MAX } else { timeout };
     let longest = LONGEST.min(deadlock / 2);
     let (began, mut patience, mut told) = (Instant::now(), FIRST.min(longest), false);
-    let names = || columns.iter().map(Column::table).collect::<BTreeSet<_>>();
+    let names = || columns.iter().map(FedColumn::table).collect::<BTreeSet<_>>();
     let names = || names().into_iter().collect::<Vec<_>>().join(", ");
     let attempt = || {
         let tables = columns.iter().flat_map(|column| tables(column.relid, MOVE)).collect();

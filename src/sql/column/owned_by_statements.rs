@@ -23,7 +23,7 @@ use crate::process::memory::TryGrow;
 use crate::session;
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::values::is_distributed;
-use crate::sql::define::owned_by::{may_own, owned};
+use crate::sql::define::owned_by::{may_own, owned_sequences};
 use crate::sql::define::owners::Dependents;
 use crate::sql::define::{ddl_checks, owners, renumber};
 
@@ -32,11 +32,11 @@ static DROPPED: Global<RefCell<Vec<SequenceId>>> = Global::new(RefCell::new(Vec:
 
 /// Runs when core drops a table (`part` 0) or a column, whose locks it has. The sequences go at the
 /// end of the statement, because other tables may have to be locked before them.
-pub fn dropped(relid: pg_sys::Oid, part: i32) {
+pub fn on_drop(relid: pg_sys::Oid, part: i32) {
     if !may_own(relid) {
         return;
     }
-    let found = owned(relid, (part != 0).then_some(part as i16));
+    let found = owned_sequences(relid, (part != 0).then_some(part as i16));
     if catalog_oids().is_ok() {
         gaps::forget_released(relid, part as i16).or_raise();
     }
@@ -252,7 +252,7 @@ unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
         }
         relations::oids(tables).or_raise()
     };
-    for sequence in tables.into_iter().flat_map(|relid| owned(relid, None)) {
+    for sequence in tables.into_iter().flat_map(|relid| owned_sequences(relid, None)) {
         session::prepare();
         if let Some(locked) = definitions::lock_existing(sequence.id).or_raise() {
             if !privileges::acts_as(ffi::current_user(), locked.sequence.owner) {
@@ -269,7 +269,7 @@ unsafe fn follow_owner(statement: *mut pg_sys::AlterTableStmt) {
     // unless the statement tolerates that it does not.
     let relid = unsafe { relid_of((*statement).relation) };
     let owner = relations::owner(relid);
-    for sequence in owned(relid, None) {
+    for sequence in owned_sequences(relid, None) {
         session::prepare();
         if let Some(locked) = definitions::lock_existing(sequence.id).or_raise()
             && locked.sequence.owner != owner

@@ -21,7 +21,7 @@ use crate::process::memory;
 use crate::session::slice_table;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::column::adopt::column_name;
-use crate::sql::column::fed_column::{Column, Use};
+use crate::sql::column::fed_column::{FedColumn, Use};
 use crate::sql::define::ddl_checks::{self, By};
 use crate::sql::define::unserved::{self, Unserved};
 use crate::sql::define::{open_leases, renumber};
@@ -32,31 +32,31 @@ sql_functions!(hilo_sync);
 /// `hilo_sync(name, relation, column_name)`. Returns the next value, or NULL if there is none left.
 fn hilo_sync(args: Args) -> Option<i64> {
     ddl_checks::begin_write(c"hilo_sync()");
-    let name = ddl_checks::required_name(args);
-    ddl_checks::required(args, 1, "relation");
+    let name = ddl_checks::require_name(args);
+    ddl_checks::require(args, 1, "relation");
     let relid = args.oid(1).unwrap_or(pg_sys::InvalidOid);
     let column_name = column_name(args, 2);
     let missing = || missing::to_use(name);
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     nextval::allow(&found, Privileges::UPDATE).or_raise();
-    Column::find(relid, column_name, Use::Read).or_raise();
+    FedColumn::find(relid, column_name, Use::Read).or_raise();
     // Tables are locked before sequences, and what is read is what was checked.
     // SAFETY: any OID can be locked; the end of the transaction releases the lock.
     unsafe { pg_sys::LockRelationOid(relid, pg_sys::AccessShareLock as _) };
-    let column = Column::find(relid, column_name, Use::Read).or_raise();
+    let column = FedColumn::find(relid, column_name, Use::Read).or_raise();
     let locked =
-        ddl_checks::lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
+        ddl_checks::lock_by_name(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
     let sequence = &locked.sequence;
     nextval::allow(sequence, Privileges::UPDATE).or_raise();
     sync(sequence, &column).or_raise()
 }
 
 /// Returns the next value; `None`: there is none left.
-fn sync(sequence: &Sequence, column: &Column) -> Result<Option<i64>, HiloError> {
+fn sync(sequence: &Sequence, column: &FedColumn) -> Result<Option<i64>, HiloError> {
     let definition = &sequence.definition;
     let furthest = column.furthest(definition.direction(), definition.last_bound());
     // Rows that Citus has distributed are not seen here.
-    numbering::check_moves(sequence, unserved(sequence).position.nodes, furthest)?;
+    numbering::check_moves(sequence, give_back_and_look(sequence).position.nodes, furthest)?;
     let passed = pass_leases(sequence, column, &[])?;
     // The values of a sequence that cycles come again in any case.
     let furthest = furthest.filter(|_| !definition.cycle);
@@ -67,21 +67,21 @@ fn sync(sequence: &Sequence, column: &Column) -> Result<Option<i64>, HiloError> 
     }
     // A range that has left memory for a lease meanwhile was not yet leased before.
     pass_leases(sequence, column, &passed)?;
-    Ok(unserved(sequence).next())
+    Ok(give_back_and_look(sequence).next())
 }
 
 /// The values that the sequence is yet to serve here, after this session has returned its own.
-fn unserved(sequence: &Sequence) -> Unserved {
+fn give_back_and_look(sequence: &Sequence) -> Unserved {
     let node = node::Here::read().or_raise().id;
     slice_table::return_slices(|entry| entry.id == sequence.id);
-    unserved::unserved(sequence, node)
+    unserved::look(sequence, node)
 }
 
 /// Makes sure that no value of the column comes back from a lease, besides those that are `known`.
 /// Returns the leases that it has looked at, sorted.
 fn pass_leases(
     sequence: &Sequence,
-    column: &Column,
+    column: &FedColumn,
     known: &[LeaseId],
 ) -> Result<Vec<LeaseId>, HiloError> {
     let mut open = open_leases::of(sequence)?;
@@ -101,19 +101,19 @@ fn pass_leases(
 
 /// Whether the sequence is yet to serve a value that the column holds, of which `taken` is the
 /// furthest.
-fn serves_again(sequence: &Sequence, column: &Column, taken: i64) -> Result<bool, HiloError> {
-    let before = unserved(sequence);
+fn serves_again(sequence: &Sequence, column: &FedColumn, taken: i64) -> Result<bool, HiloError> {
+    let before = give_back_and_look(sequence);
     if !before.continues_beyond(taken) {
         return Ok(true);
     }
-    let Some(held) = before.all_held() else { return Ok(true) };
+    let Some(held) = before.held_ranges() else { return Ok(true) };
     let suspects = column.values_within(spans(&before, &held)?)?;
     if suspects.is_empty() {
         return Ok(false);
     }
     // A value that was served meanwhile and is in the column now is held no more.
-    let after = unserved(sequence);
-    let Some(held) = after.all_held() else { return Ok(true) };
+    let after = give_back_and_look(sequence);
+    let Some(held) = after.held_ranges() else { return Ok(true) };
     let held = Range::union(held);
     let is_held = |index| {
         let at = held.partition_point(|range| range.end <= index);

@@ -9,8 +9,8 @@ use crate::catalog::{missing, node, numbering};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::slice_table;
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::ddl_checks::{By, begin_write, lock_named, required, required_name};
-use crate::sql::define::unserved::unserved;
+use crate::sql::define::ddl_checks::{By, begin_write, lock_by_name, require, require_name};
+use crate::sql::define::unserved::look;
 use crate::sql::define::{ended, open_leases, renumber};
 use crate::sql::draw::nextval;
 
@@ -19,14 +19,14 @@ sql_functions!(hilo_advance);
 /// `hilo_advance(name, at_least)`. Returns the next value, or NULL if there is none left.
 fn hilo_advance(args: Args) -> Option<i64> {
     begin_write(c"hilo_advance()");
-    let name = required_name(args);
-    required(args, 1, "at_least");
+    let name = require_name(args);
+    require(args, 1, "at_least");
     let at_least = args.int8(1).unwrap_or(0);
     let missing = || missing::to_use(name);
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     check(&found);
     is_beyond(&found, at_least).unwrap_or_else(|| {
-        let locked = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
+        let locked = lock_by_name(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
         check(&locked.sequence);
         advance(&locked.sequence, at_least)
     })
@@ -66,14 +66,14 @@ fn is_beyond(sequence: &Sequence, at_least: i64) -> Option<Option<i64>> {
     if !all_leased_beyond() {
         return None;
     }
-    let unserved = unserved(sequence, node::Here::read().or_raise().id);
+    let unserved = look(sequence, node::Here::read().or_raise().id);
     numbering::check_moves(sequence, unserved.position.nodes, Some(at_least)).or_raise();
     if unserved.position.may_lack() {
         return None;
     }
     let direction = Direction::of(sequence.definition.increment);
-    let held = unserved.all_held()?;
-    let mapping = unserved.mapping.unbounded();
+    let held = unserved.held_ranges()?;
+    let mapping = unserved.mapping.without_bounds();
     let mut firsts = held.iter().filter_map(|range| mapping.value(range.start));
     let all_beyond = unserved.continues_beyond(at_least)
         && firsts.all(|value| direction.is_beyond(value, at_least));

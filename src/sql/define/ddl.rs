@@ -24,8 +24,8 @@ use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{self, Origin};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{
-    By, begin_write, check_source_nodes, find_owned, lock_named, lock_owned, remove, required,
-    required_name,
+    By, begin_write, check_source_nodes, find_owned, lock_by_name, lock_owned, remove, require,
+    require_name,
 };
 use crate::sql::define::owned_by::{self, Purpose};
 
@@ -79,10 +79,10 @@ fn seconds(interval: pg_sys::Interval) -> i64 {
 
 /// A key format is joined with names and prefixes byte by byte, so it must be in their encoding.
 fn key_format(bytes: &[u8]) -> String {
-    checked_key_format(bytes).or_raise().to_owned()
+    key_format_text(bytes).or_raise().to_owned()
 }
 
-pub fn checked_key_format(bytes: &[u8]) -> Result<&str, HiloError> {
+pub fn key_format_text(bytes: &[u8]) -> Result<&str, HiloError> {
     name::utf8(bytes).ok_or_else(|| {
         HiloError::Argument(
             format!("key_format \"{}\" contains non-ASCII characters", escape_for_message(bytes)),
@@ -107,7 +107,7 @@ pub enum Duplicate {
 /// `hilo_create(name, …)`: a new sequence, owned by the current user. Returns its name.
 fn hilo_create(args: Args) -> pg_sys::Datum {
     begin_write(c"hilo_create()");
-    let result = required(args, 0, "name of a hilo sequence");
+    let result = require(args, 0, "name of a hilo sequence");
     let name = args.new_name(0);
     let definition = Definition::create(&options(args)).or_raise();
     let duplicate = match args.bool(11) {
@@ -223,8 +223,8 @@ fn insert(sequence: &Sequence, first: &Position, origin: Origin, duplicate: Dupl
 /// `hilo_rename(name, new_name)`: the sequence keeps its numbers and its defaults.
 fn hilo_rename(args: Args) {
     begin_write(c"hilo_rename()");
-    let name = required_name(args);
-    required(args, 1, "new name of a hilo sequence");
+    let name = require_name(args);
+    require(args, 1, "new name of a hilo sequence");
     let new_name = args.new_name(1);
     let free = || {
         if definitions::by_name(&new_name).or_raise().is_some() {
@@ -259,7 +259,7 @@ fn hilo_rename(args: Args) {
 fn hilo_drop(args: Args) {
     begin_write(c"hilo_drop()");
     let (name, if_exists, cascade) =
-        (required_name(args), args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
+        (require_name(args), args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
     let absent = || {
         if !if_exists {
             missing::to_use(name).raise();
@@ -277,7 +277,7 @@ fn hilo_drop(args: Args) {
     // The tables come first, as in hilo_rename(), and then the defaults that were added during the
     // waits.
     drop_defaults(&found.name);
-    let Some(owned) = lock_named(name, By::Owner).or_raise() else { return absent() };
+    let Some(owned) = lock_by_name(name, By::Owner).or_raise() else { return absent() };
     drop_defaults(&owned.sequence.name);
     remove(owned);
 }

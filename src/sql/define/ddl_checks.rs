@@ -55,7 +55,7 @@ pub enum By {
 }
 
 /// Locks the sequence that has this name. `None`: there is none.
-pub fn lock_named(name: &[u8], by: By) -> Result<Option<LockedSequence>, HiloError> {
+pub fn lock_by_name(name: &[u8], by: By) -> Result<Option<LockedSequence>, HiloError> {
     loop {
         let found = match by {
             By::Owner => find_owned(name)?,
@@ -72,19 +72,19 @@ pub fn lock_named(name: &[u8], by: By) -> Result<Option<LockedSequence>, HiloErr
 
 /// Locks a sequence that the current user owns.
 pub fn lock_owned(name: &[u8]) -> LockedSequence {
-    lock_named(name, By::Owner).or_raise().ok_or_else(|| missing::to_use(name)).or_raise()
+    lock_by_name(name, By::Owner).or_raise().ok_or_else(|| missing::to_use(name)).or_raise()
 }
 
 /// An argument that a definition needs. NULL is an error, instead of a call that does nothing.
-pub fn required(args: Args, at: usize, what: &str) -> pg_sys::Datum {
+pub fn require(args: Args, at: usize, what: &str) -> pg_sys::Datum {
     args.datum(at).unwrap_or_else(|| {
         HiloError::Argument(format!("{what} must not be null"), "Specify a value that is not null.")
             .raise()
     })
 }
 
-pub fn required_name(args: Args) -> &'static [u8] {
-    required(args, 0, "name of a hilo sequence");
+pub fn require_name(args: Args) -> &'static [u8] {
+    require(args, 0, "name of a hilo sequence");
     args.name(0)
 }
 

@@ -28,7 +28,7 @@ pub type First = fn(&Sequence, &Here) -> Result<Position, HiloError>;
 
 /// Like a new sequence, because the caller renumbers it at once, from a value that its owner
 /// states.
-pub fn stated(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
+pub fn first_for_owner(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
     Ok(Position::first(sequence, here.id))
 }
 
@@ -37,7 +37,7 @@ pub fn stated(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
 ///
 /// # Errors
 /// `NotNumbered`
-pub fn restarted(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
+pub fn first_if_untold(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
     numbering::check_told(sequence, here)?;
     Ok(Position::first(sequence, here.id))
 }
@@ -58,7 +58,7 @@ fn lock_position(sequence: &Sequence, first: First) -> LockedPosition {
 
 /// Locks the numbers of a sequence that is about to end.
 pub fn lock(sequence: &Sequence) {
-    lock_position(sequence, numbering::joined);
+    lock_position(sequence, numbering::join);
 }
 
 /// Its source says which values come.
@@ -124,7 +124,7 @@ impl<'a> Ended<'a> {
             incarnation: 0,
             system_id,
             timeline,
-            ..numbered(&old, numbering)
+            ..with_numbering(&old, numbering)
         });
         next_command();
         let id = self.sequence.id;
@@ -142,12 +142,12 @@ impl<'a> Restart<'a> {
 
     /// The numbering may be that of a source.
     pub fn close_any(sequence: &'a Sequence) -> Restart<'a> {
-        Restart(Ended::close(sequence, stated))
+        Restart(Ended::close(sequence, first_for_owner))
     }
 
     /// Begins with a numbering that all sessions are to share: this transaction draws nothing.
     pub fn share(self, numbering: Numbering) {
-        let epoch = self.0.position.epoch.restarted();
+        let epoch = self.0.position.epoch.restart();
         self.0.open(epoch, numbering, Index::ZERO, Origin::Shared);
     }
 
@@ -160,7 +160,7 @@ impl<'a> Restart<'a> {
     pub fn open(self, new: &Definition, numbering: Numbering, next_index: Index) {
         let ended = &self.0;
         let old = ended.mapping();
-        let mapping = numbered(&ended.position, numbering).mapping(new);
+        let mapping = with_numbering(&ended.position, numbering).mapping(new);
         if !old.cycle && !mapping.cycle && (old.increment > 0) == (mapping.increment > 0) {
             let next = mapping.value(next_index);
             ended.jump_to(next.map_or(old.limit(), |next| old.first_index_from(next)));
@@ -171,14 +171,14 @@ impl<'a> Restart<'a> {
     /// The same for a sequence that has just been made: what lies before that was none of its
     /// values.
     pub fn begin(self, numbering: Numbering, next_index: Index) {
-        let epoch = self.0.position.epoch.restarted();
+        let epoch = self.0.position.epoch.restart();
         self.0.open(epoch, numbering, next_index, Origin::New);
     }
 
     /// Tells the client if this goes back to values that may have been served.
     pub fn notice(&self, new: &Definition, numbering: Numbering, next_index: Index) {
         let Ended { sequence, position, .. } = &self.0;
-        let mapping = numbered(position, numbering).mapping(new);
+        let mapping = with_numbering(position, numbering).mapping(new);
         repeat_notice::notice(sequence, position, &mapping, next_index);
     }
 }
@@ -281,7 +281,7 @@ fn take_back(locked: &LockedPosition, sequence: &Sequence, position: &mut Positi
 }
 
 /// `position` in another numbering.
-pub fn numbered(position: &Position, numbering: Numbering) -> Position {
+pub fn with_numbering(position: &Position, numbering: Numbering) -> Position {
     let Numbering { base, nodes, stripe } = numbering;
     Position { base, nodes, stripe, ..*position }
 }

@@ -13,7 +13,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::ddl_checks::{begin_write, lock_owned, required, required_name};
+use crate::sql::define::ddl_checks::{begin_write, lock_owned, require, require_name};
 
 sql_functions!(
     hilo_grant,
@@ -51,15 +51,15 @@ fn known_role(name: &[u8]) -> pg_sys::Oid {
 
 /// Who gets or loses what: the two arguments from `at` on.
 fn grantee_and_privileges(args: Args, at: usize) -> (pg_sys::Oid, Privileges) {
-    required(args, at, "grantee");
-    required(args, at + 1, "privilege");
+    require(args, at, "grantee");
+    require(args, at + 1, "privilege");
     let grantee = role_or_public(args.bytes(at)).or_raise();
-    (grantee, Privileges::listed(&args.text(at + 1).unwrap_or_default()).or_raise())
+    (grantee, Privileges::parse_list(&args.text(at + 1).unwrap_or_default()).or_raise())
 }
 
 /// A pattern of LIKE, in argument `at`.
 fn pattern(args: Args, at: usize) -> &'static [u8] {
-    required(args, at, "pattern");
+    require(args, at, "pattern");
     let pattern = args.bytes(at);
     default_privileges::check_pattern(pattern).or_raise();
     pattern
@@ -83,7 +83,7 @@ fn change(locked: LockedSequence, changes: Changes, grantee: pg_sys::Oid, set: P
 }
 
 fn change_one(args: Args, changes: Changes) {
-    let name = required_name(args);
+    let name = require_name(args);
     let (grantee, set) = grantee_and_privileges(args, 1);
     change(lock_owned(name), changes, grantee, set);
 }

@@ -25,8 +25,8 @@ struct Setting {
     whose: String,
 }
 
-pub fn loaded_by() -> LoadedBy {
-    if gucs::loaded_by_server() {
+pub fn loader() -> LoadedBy {
+    if gucs::is_preloaded() {
         return LoadedBy::All;
     }
     let Some(own) = gucs::session_libraries() else { return LoadedBy::Callers };
@@ -74,11 +74,11 @@ fn set_in_catalog() -> Vec<Setting> {
 /// `NotInAllSessions`
 pub fn check() -> Result<(), HiloError> {
     let refused = |except| Err(HiloError::NotInAllSessions { except });
-    match loaded_by() {
+    match loader() {
         LoadedBy::AllBut(whose) => refused(Some(whose)),
         LoadedBy::Callers | LoadedBy::Unknown => refused(None),
         // A session that began before hilo was set has others beside it that do not know hilo.
-        LoadedBy::All if gucs::loaded_by_server() => Ok(()),
+        LoadedBy::All if gucs::is_preloaded() => Ok(()),
         LoadedBy::All if gucs::session_libraries().is_some_and(|own| own.has_hilo) => Ok(()),
         LoadedBy::All => refused(None),
     }

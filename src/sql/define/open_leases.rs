@@ -3,7 +3,7 @@
 use pgrx::check_for_interrupts;
 
 use crate::catalog::definitions::Sequence;
-use crate::catalog::lease_changes::{self, Change};
+use crate::catalog::lease_changes::{self, LeaseChange};
 use crate::catalog::leases::{self, Lease};
 use crate::catalog::{node, positions};
 use crate::errors::HiloError;
@@ -30,7 +30,7 @@ pub fn pass(
         check_for_interrupts!();
         // One that has ended meanwhile is yet to be served, or was filed.
         if lease_changes::keep(&lease.id)? {
-            lease_news::change(lease, memo::key_of(sequence.id)?, Change::Pass)?;
+            lease_news::change(lease, memo::key_of(sequence.id)?, LeaseChange::Pass)?;
         }
     }
     Ok(())

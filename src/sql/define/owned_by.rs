@@ -51,7 +51,7 @@ pub fn parse(text: &[u8], purpose: Purpose) -> Result<Option<ColumnRef>, HiloErr
         column: escape_for_message(column.to_bytes()),
         relation: format!("\"{}\"", escape_for_message(table.to_bytes())),
     };
-    ColumnRef::named(relid, column).ok_or_else(missing).map(Some)
+    ColumnRef::by_name(relid, column).ok_or_else(missing).map(Some)
 }
 
 /// Looks up a table as a statement does. A table that does not exist, or may not be locked, is
@@ -96,8 +96,8 @@ pub fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloError> {
 /// Most relations that are dropped own none, and many are in databases without hilo. So this looks
 /// there first, and needs the memory, which may have to be made or may be another version's, only
 /// for what was found.
-pub fn owned(relid: pg_sys::Oid, attnum: Option<i16>) -> Vec<Sequence> {
-    let found = definitions::owned_by_column(relid, attnum);
+pub fn owned_sequences(relid: pg_sys::Oid, attnum: Option<i16>) -> Vec<Sequence> {
+    let found = definitions::of_column(relid, attnum);
     let any = match &found {
         Ok(found) => !found.is_empty(),
         Err(HiloError::OutOfMemory) => true,

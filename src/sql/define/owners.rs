@@ -23,8 +23,8 @@ raw_functions!(hilo_note_roles);
 /// `hilo_set_owner(name, new_owner)`: follows core's rules for ALTER SEQUENCE … OWNER TO.
 fn hilo_set_owner(args: Args) {
     ddl_checks::begin_write(c"hilo_set_owner()");
-    let name = ddl_checks::required_name(args);
-    ddl_checks::required(args, 1, "new owner");
+    let name = ddl_checks::require_name(args);
+    ddl_checks::require(args, 1, "new owner");
     let new_owner = grants::existing_role(args.bytes(1)).or_raise();
     set_owner(ddl_checks::lock_owned(name), new_owner);
 }
@@ -129,7 +129,7 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongin
             }
         }
     };
-    if !installed() {
+    if !is_installed() {
         return std::ptr::null_mut();
     }
     let roles = belongings.roles();
@@ -165,7 +165,7 @@ pub unsafe extern "C-unwind" fn after(belongings: *mut Belongings) {
     let belongings = unsafe { &*belongings };
     next_command();
     // DROP OWNED by the extension's owner has dropped the extension.
-    if !installed() {
+    if !is_installed() {
         return;
     }
     match belongings.heir {
@@ -191,13 +191,13 @@ impl Belongings {
 
 /// Whether the extension exists in this database, in the library's version. Otherwise the rows
 /// cannot be read, and core's own record of the roles decides.
-fn installed() -> bool {
+fn is_installed() -> bool {
     catalog_oids().is_ok()
 }
 
 fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
     for role in from.iter().filter(|role| **role != heir) {
-        for owned in lock_owned_by(*role, &role_references::owned_by(*role)?)? {
+        for owned in lock_owned_by(*role, &role_references::of_owner(*role)?)? {
             give(owned, heir)?;
         }
     }
@@ -208,7 +208,7 @@ fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
 fn drop_owned(from: &[pg_sys::Oid], dependents: Dependents) -> Result<(), HiloError> {
     let mut owned = Vec::new();
     for role in from {
-        owned.push((*role, role_references::owned_by(*role)?));
+        owned.push((*role, role_references::of_owner(*role)?));
     }
     // The tables come before the sequences, as in hilo_drop(), and then the defaults that were
     // added during the waits.
@@ -219,7 +219,7 @@ fn drop_owned(from: &[pg_sys::Oid], dependents: Dependents) -> Result<(), HiloEr
         locked.into_iter().for_each(ddl_checks::remove);
     }
     for role in from {
-        for sequence in role_references::granted_to(*role)? {
+        for sequence in role_references::with_grants_to(*role)? {
             if let Some(locked) = definitions::lock_existing(sequence.id)? {
                 privileges::revoke(&locked.sequence, *role, Privileges::ALL)?;
                 invalidation::note(sequence.id, Change::Outdated)?;
@@ -252,14 +252,14 @@ fn drop_defaults<'a>(
 
 /// Runs in DROP ROLE before core checks whether anything depends on the role, and names what does
 /// in this database. For other databases core's own record applies.
-pub fn role_dropped(role: pg_sys::Oid) {
-    if !installed() {
+pub fn on_drop_role(role: pg_sys::Oid) {
+    if !is_installed() {
         return;
     }
     // From here on no session can give the role anything, and what was being given is visible.
     roles::forget_dependency(role).or_raise();
-    let owned = role_references::owned_by(role).or_raise();
-    let granted = role_references::granted_to(role).or_raise();
+    let owned = role_references::of_owner(role).or_raise();
+    let granted = role_references::with_grants_to(role).or_raise();
     let own = owned.iter().map(|one| format!("owner of hilo sequence \"{}\"", one.name));
     let may = granted.iter().map(|one| format!("privileges for hilo sequence \"{}\"", one.name));
     let defaults = default_privileges::mentioning(role).or_raise();

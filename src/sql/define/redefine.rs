@@ -11,7 +11,7 @@ use crate::sql::define::ddl::check_key_format;
 
 /// Writes the definition that a locked sequence has after its numbering ended at `position`, and
 /// returns it.
-pub fn redefined(
+pub fn write_ended(
     locked: &LockedSequence,
     options: &Options,
     owned_by: Option<ColumnRef>,

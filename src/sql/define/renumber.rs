@@ -17,10 +17,10 @@ use crate::session::{memo, slice_table, uncommitted};
 use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl::options;
-use crate::sql::define::ddl_checks::{By, begin_write, lock_named, lock_owned, required_name};
-use crate::sql::define::ended::{Continuation, Restart, numbered};
+use crate::sql::define::ddl_checks::{By, begin_write, lock_by_name, lock_owned, require_name};
+use crate::sql::define::ended::{Continuation, Restart, with_numbering};
 use crate::sql::define::owned_by::Purpose;
-use crate::sql::define::redefine::{redefined, write_definition};
+use crate::sql::define::redefine::{write_definition, write_ended};
 use crate::sql::define::unserved::index_space;
 use crate::sql::define::{ended, owned_by, source};
 use crate::sql::draw::nextval;
@@ -39,7 +39,7 @@ fn first_untaken(sequence: &Sequence, position: &Position) -> Index {
 /// `hilo_alter(name, …)`: changes the options that are not null. Only the owner may do so.
 fn hilo_alter(args: Args) {
     begin_write(c"hilo_alter()");
-    let name = required_name(args);
+    let name = require_name(args);
     let (options, restart) = (options(args), args.int8(11));
     let owned_by =
         args.optional(13).map(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
@@ -74,25 +74,25 @@ pub fn alter(
     if restart.is_none() && (dry_run || !renumbers) {
         let position = redefine(owned, options, owned_by);
         if let Some(position) = position.filter(|_| renumbers) {
-            continued(&position, &old).or_raise();
+            continuation(&position, &old).or_raise();
         }
         return;
     }
     match restart {
         Some(base) => {
-            let ended = Restart::close(&old, ended::stated);
+            let ended = Restart::close(&old, ended::first_for_owner);
             let position = ended.position();
-            let new = redefined(owned, options, owned_by, position, restart);
+            let new = write_ended(owned, options, owned_by, position, restart);
             let numbering = numbering::starting_at(&old, position, &new, base).or_raise();
             ended.notice(&new, numbering, Index::ZERO);
             ended.open(&new, numbering, Index::ZERO);
         }
         None => {
-            let ended = Continuation::close(&old, numbering::joined);
-            let new = redefined(owned, options, owned_by, ended.position(), None);
-            let (numbering, next_index) = continued(ended.position(), &old).or_raise();
+            let ended = Continuation::close(&old, numbering::join);
+            let new = write_ended(owned, options, owned_by, ended.position(), None);
+            let (numbering, next_index) = continuation(ended.position(), &old).or_raise();
             // Numbers that turn back from beyond a bound begin within the bounds.
-            let indexes = numbered(ended.position(), numbering).mapping(&new).indexes();
+            let indexes = with_numbering(ended.position(), numbering).mapping(&new).indexes();
             ended.open(numbering, next_index.max(indexes.start));
         }
     }
@@ -109,7 +109,7 @@ fn redefine(
     let old = &locked.sequence;
     let position = positions::find(old.id, node::id().or_raise()).or_raise();
     let last = position.map(|position| {
-        let written = positions::find_written(old.id, position.node).or_raise();
+        let written = positions::find_own_write(old.id, position.node).or_raise();
         let next_index = match written.and_then(|(_, version)| uncommitted::progress(&version)) {
             Some(reached) => reached,
             None => first_untaken(old, &position),
@@ -130,10 +130,10 @@ fn redefine(
 /// # Errors
 /// `MovesAlone`
 pub fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError> {
-    let old = Continuation::close(sequence, ended::restarted);
+    let old = Continuation::close(sequence, ended::first_if_untold);
     let position = old.position();
     numbering::check_moves(sequence, position.nodes, Some(taken))?;
-    let mapping = old.mapping().unbounded();
+    let mapping = old.mapping().without_bounds();
     let index = mapping.first_index_beyond(taken).max(position.next_index);
     old.jump_to(index);
     let next = old.mapping().value(index);
@@ -150,7 +150,7 @@ pub fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError
 /// Makes a sequence that this transaction has made continue with `next`; `None`: with nothing,
 /// because it is exhausted.
 pub fn begin_with(sequence: &Sequence, next: Option<i64>) {
-    let ended = Restart::close(sequence, ended::restarted);
+    let ended = Restart::close(sequence, ended::first_if_untold);
     let definition = &sequence.definition;
     let last = match Direction::of(definition.increment) {
         Direction::Rising => definition.max_value,
@@ -170,7 +170,7 @@ pub fn begin_with(sequence: &Sequence, next: Option<i64>) {
 /// # Errors
 /// `NodesShare` if other nodes serve the sequence too.
 pub fn end(sequence: &Sequence) -> Result<Option<i64>, HiloError> {
-    let ended = Continuation::close(sequence, numbering::joined);
+    let ended = Continuation::close(sequence, numbering::join);
     if ended.position().nodes > 1 {
         return Err(HiloError::NodesShare(sequence.name.to_string()));
     }
@@ -181,7 +181,8 @@ pub fn end(sequence: &Sequence) -> Result<Option<i64>, HiloError> {
 
 /// Restarts a sequence at its start value, as TRUNCATE … RESTART IDENTITY does.
 pub fn restart(sequence: &Sequence) {
-    let (definition, ended) = (&sequence.definition, Restart::close(sequence, ended::restarted));
+    let (definition, ended) =
+        (&sequence.definition, Restart::close(sequence, ended::first_if_untold));
     let base = definition.start_value;
     let numbering = numbering::starting_at(sequence, ended.position(), definition, base).or_raise();
     ended.open(definition, numbering, Index::ZERO);
@@ -190,7 +191,7 @@ pub fn restart(sequence: &Sequence) {
 /// How a sequence continues after its last value when its increment, its cycle option or its laps
 /// change. Several nodes have reached different values, so there the caller must state the value at
 /// which all restart.
-fn continued(position: &Position, old: &Sequence) -> Result<(Numbering, Index), HiloError> {
+fn continuation(position: &Position, old: &Sequence) -> Result<(Numbering, Index), HiloError> {
     let numbering = position.numbering();
     if position.nodes > 1 {
         return Err(HiloError::NodesRestart(old.name.to_string()));
@@ -230,10 +231,11 @@ fn hilo_setval(args: Args) -> i64 {
     let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
     nextval::allow(&found, Privileges::UPDATE).or_raise();
     check_value(&found, value);
-    let sequence = lock_named(name, By::Anybody).or_raise().ok_or_else(missing).or_raise().sequence;
+    let sequence =
+        lock_by_name(name, By::Anybody).or_raise().ok_or_else(missing).or_raise().sequence;
     nextval::allow(&sequence, Privileges::UPDATE).or_raise();
     check_value(&sequence, value);
-    let ended = Restart::close(&sequence, ended::restarted);
+    let ended = Restart::close(&sequence, ended::first_if_untold);
     let continued = if called { after } else { with };
     let (numbering, next_index) = continued(&sequence, ended.position(), value).or_raise();
     ended.notice(&sequence.definition, numbering, next_index);
@@ -283,5 +285,5 @@ fn after(
     }
     // `value` was the last one: nothing is left on any node.
     let numbering = starting_at(value)?;
-    Ok((numbering, numbered(position, numbering).mapping(definition).limit()))
+    Ok((numbering, with_numbering(position, numbering).mapping(definition).limit()))
 }

@@ -2,7 +2,7 @@
 
 use pgrx::prelude::*;
 
-use hilo_core::mapping::{Mapping, served_again};
+use hilo_core::mapping::{Mapping, first_repeat};
 use hilo_core::numbers::Index;
 
 use crate::catalog::definitions::Sequence;
@@ -16,7 +16,7 @@ pub fn notice(old: &Sequence, position: &Position, new: &Mapping, next_index: In
         return;
     }
     let mapping = position.mapping(&old.definition);
-    if let Some((first, last)) = served_again(&mapping, position.next_index, new, next_index) {
+    if let Some((first, last)) = first_repeat(&mapping, position.next_index, new, next_index) {
         notice!(
             "values from {first} to {last} of hilo sequence \"{}\" may be served again",
             old.name

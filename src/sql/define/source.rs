@@ -10,10 +10,10 @@ use crate::catalog::{numbering, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{
-    begin_write, check_source_nodes, lock_owned, required, required_name,
+    begin_write, check_source_nodes, lock_owned, require, require_name,
 };
 use crate::sql::define::ended::{Restart, refuse_source};
-use crate::sql::define::redefine::redefined;
+use crate::sql::define::redefine::write_ended;
 
 sql_functions!(hilo_detach);
 
@@ -49,12 +49,12 @@ fn begin(owned: &LockedSequence, options: &Options, owned_by: Option<ColumnRef>)
     let old = &owned.sequence;
     let ended = Restart::close_any(old);
     let position = *ended.position();
-    let definition = redefined(owned, options, owned_by, &position, None);
+    let definition = write_ended(owned, options, owned_by, &position, None);
     let new = Sequence { definition, ..old.clone() };
     check_source_nodes(&new, position.nodes).or_raise();
     let mut supply = supply(&position);
     let used = match old.definition.source {
-        None => served_by_itself(old, &position),
+        None => own_bounds(old, &position),
         Some(_) => supply.brought,
     };
     (supply.own, supply.brought) = (hull(supply.own, used), None);
@@ -67,7 +67,7 @@ fn begin(owned: &LockedSequence, options: &Options, owned_by: Option<ColumnRef>)
 
 /// The lowest and the highest value that its own numberings may have served. Numberings before the
 /// last one are known only to have begun within the bounds, and to have ended before this one.
-fn served_by_itself(sequence: &Sequence, position: &Position) -> Option<(i64, i64)> {
+fn own_bounds(sequence: &Sequence, position: &Position) -> Option<(i64, i64)> {
     let definition = &sequence.definition;
     let last = takeover::at_most(sequence, position).last_value(definition);
     if position.is_first() {
@@ -106,7 +106,7 @@ fn end(
     }
     (supply.own, supply.brought, supply.request, supply.failures) = (used, None, None, 0);
     write(&position, &supply);
-    let definition = redefined(owned, options, owned_by, &position, Some(start));
+    let definition = write_ended(owned, options, owned_by, &position, Some(start));
     let begun = numbering::starting_at(old, &position, &definition, start).or_raise();
     ended.share(begun);
     start
@@ -123,8 +123,8 @@ fn write(position: &Position, supply: &Supply) {
 /// `hilo.detach(name, start)`: the sequence numbers itself from now on. Returns `start`.
 fn hilo_detach(args: Args) -> i64 {
     begin_write(c"hilo_detach()");
-    let name = required_name(args);
-    required(args, 1, "start");
+    let name = require_name(args);
+    require(args, 1, "start");
     let owned = lock_owned(name);
     if owned.sequence.definition.source.is_none() {
         HiloError::NoSource(owned.sequence.name.to_string()).raise();

@@ -36,7 +36,7 @@ impl Unserved {
     /// Whether all that comes in order lies beyond `value`, also if the bounds or the increment
     /// change. With one node, another increment continues the last value.
     pub fn continues_beyond(&self, value: i64) -> bool {
-        let mapping = self.mapping.unbounded();
+        let mapping = self.mapping.without_bounds();
         let direction = Direction::of(mapping.increment);
         let last = match self.position.nodes > 1 {
             true => None,
@@ -48,7 +48,7 @@ impl Unserved {
     }
 
     /// The values before `next_index` that may yet be served; `None`: that cannot be told.
-    pub fn all_held(&self) -> Option<Vec<Range>> {
+    pub fn held_ranges(&self) -> Option<Vec<Range>> {
         let mut all = self.held.clone()?;
         all.extend(&self.pending);
         Some(all)
@@ -64,7 +64,7 @@ impl Unserved {
 
 /// Looks at what a sequence is yet to serve on `node`. It takes nothing from anyone, and everything
 /// that a session gets from the sequence before the call is seen to be served.
-pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
+pub fn look(sequence: &Sequence, node: i32) -> Unserved {
     let found = positions::find(sequence.id, node).or_raise();
     let position = found.unwrap_or_else(|| Position::first(sequence, node));
     let of = |position: Position, next_index, held| Unserved {
@@ -77,7 +77,7 @@ pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
     if let Some(reached) = gapless::progress(sequence.id) {
         return of(position, reached, Some(Vec::new()));
     }
-    let written = positions::find_written(sequence.id, node).or_raise();
+    let written = positions::find_own_write(sequence.id, node).or_raise();
     if let Some((position, version)) = written {
         // Nobody else holds values that this transaction has numbered.
         let reached = uncommitted::progress(&version).unwrap_or_default().max(position.next_index);
@@ -85,7 +85,7 @@ pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
     }
     // A range that leaves the catalog meanwhile is in memory afterwards, and one that comes back
     // from a lease is free before that.
-    let mut free = returned(sequence, &position).or_raise();
+    let mut free = returning_ranges(sequence, &position).or_raise();
     free.try_extend(ranges::free_of(&position).or_raise()).or_raise();
     let in_memory = shared::get().ok().filter(|shared| position.incarnation == shared.life());
     let Some(shared) = in_memory else {
@@ -107,10 +107,11 @@ pub fn unserved(sequence: &Sequence, node: i32) -> Unserved {
 }
 
 /// The values that come back from leases that the worker has not filed yet.
-fn returned(sequence: &Sequence, position: &Position) -> Result<Vec<Range>, HiloError> {
+fn returning_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Range>, HiloError> {
     let ended = leases::due_of(position.sequence, position.node)?.into_iter();
     let back = ended.filter(|lease| {
-        lease.ended == Some(Ended::Returned) && lease.lost(Some((sequence, position))).is_none()
+        lease.ended == Some(Ended::Returned)
+            && lease.loss_reason(Some((sequence, position))).is_none()
     });
     memory::try_collect(back.map(|lease| lease.rest()))
 }

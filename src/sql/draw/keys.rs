@@ -18,7 +18,7 @@ use crate::session::memo::Memo;
 use crate::session::{draw, look_up};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::raw_function::raw_functions;
-use crate::sql::draw::nextval::known;
+use crate::sql::draw::nextval::known_memo;
 
 sql_functions!(hilo_key, hilo_key_value);
 
@@ -86,7 +86,7 @@ unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
 ) -> pg_sys::Datum {
     // SAFETY: Postgres calls the function with the arguments that it was declared to take.
     let args = unsafe { Args::new(fcinfo) };
-    if let Some(memo) = known(args)
+    if let Some(memo) = known_memo(args)
         && let Some(frame) = memo.key_frame(gucs::server_prefix_bytes())
         && let Some(value) = draw::hit(memo)
     {
@@ -148,7 +148,7 @@ fn text_unguarded(frame: &Frame, value: i64) -> pg_sys::Datum {
 }
 
 fn readable(name: &[u8]) -> Result<Sequence, HiloError> {
-    let sequence = missing::required(name)?;
+    let sequence = missing::require(name)?;
     crate::sql::draw::nextval::allow(&sequence, Privileges::USAGE.or(Privileges::SELECT))?;
     Ok(sequence)
 }

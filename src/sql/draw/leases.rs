@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 use hilo_core::key_format;
 use hilo_core::numbers::Timestamp;
 
-use crate::catalog::lease_changes::{self, Change};
+use crate::catalog::lease_changes::{self, LeaseChange};
 use crate::catalog::lease_id::{self, LeaseId, id_of, uuid_datum};
 use crate::catalog::lease_name;
 use crate::catalog::leases::{self, Ended, Lease};
@@ -18,13 +18,13 @@ use crate::gucs;
 use crate::process::ffi;
 use crate::session::{lease, lease_news, memo};
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::ddl_checks::{begin_write, required, required_name};
+use crate::sql::define::ddl_checks::{begin_write, require, require_name};
 use crate::sql::draw::nextval::record;
 
 sql_functions!(hilo_lease, hilo_lease_return, hilo_lease_renew, hilo_lease_revoke);
 
 /// The most values of one lease: more is a mistake, and would use up most sequences at once.
-const MOST: i64 = 1_000_000_000;
+const MAX_LEASE_SIZE: i64 = 1_000_000_000;
 /// The longest name of a holder, in bytes.
 const LONGEST_HOLDER: usize = 255;
 
@@ -32,12 +32,12 @@ const LONGEST_HOLDER: usize = 255;
 /// gets.
 fn hilo_lease(args: Args) -> pg_sys::Datum {
     begin_write(c"hilo_lease()");
-    let name = required_name(args);
-    required(args, 1, "number of values to lease");
+    let name = require_name(args);
+    require(args, 1, "number of values to lease");
     let count = args.int8(1).unwrap_or(0);
-    if !(1..=MOST).contains(&count) {
+    if !(1..=MAX_LEASE_SIZE).contains(&count) {
         HiloError::Argument(
-            format!("number of values to lease must be from 1 to {MOST}: {count}"),
+            format!("number of values to lease must be from 1 to {MAX_LEASE_SIZE}: {count}"),
             "Take several leases if you need more values.",
         )
         .raise();
@@ -55,7 +55,7 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
         return row(args, take(args, (name, count, holder), lease_id::random()));
     };
     let locked = lease_name::lock(&id).or_raise();
-    let granted = match repeated(&id, name, count).or_raise() {
+    let granted = match find_repeat(&id, name, count).or_raise() {
         Some(granted) => granted,
         None => take(args, (name, count, holder), id),
     };
@@ -81,13 +81,13 @@ fn take(args: Args, (name, count, holder): (&[u8], i64, Option<&[u8]>), id: Leas
 ///
 /// # Errors
 /// `LeaseTaken` if it is another one or has ended, `NoSuchSequence`.
-fn repeated(id: &LeaseId, name: &[u8], count: i64) -> Result<Option<Granted>, HiloError> {
+fn find_repeat(id: &LeaseId, name: &[u8], count: i64) -> Result<Option<Granted>, HiloError> {
     let Some((lease, _)) = leases::find(id)? else { return Ok(None) };
-    let sequence = missing::required(name)?;
+    let sequence = missing::require(name)?;
     let epoch = || positions::find(sequence.id, lease.node).map(|at| at.map(|at| at.epoch));
     let why = if lease.role != ffi::current_user() {
         "Another role took it.".into()
-    } else if let Some(closed) = closed(&lease) {
+    } else if let Some(closed) = closed_reason(&lease) {
         closed.detail()
     } else if lease.sequence != sequence.id || lease.range.len() > count {
         "It is a lease of another sequence, or of more values.".into()
@@ -148,17 +148,17 @@ fn expiry(args: Args, at: usize, now: Timestamp) -> Option<Timestamp> {
 
 /// The lease that argument 0 names.
 fn lease_id(args: Args) -> LeaseId {
-    id_of(required(args, 0, "lease"))
+    id_of(require(args, 0, "lease"))
 }
 
 /// Why a lease is not open, if it is not. The changes of this transaction count.
-fn closed(lease: &Lease) -> Option<Closed> {
+fn closed_reason(lease: &Lease) -> Option<Closed> {
     let now = ffi::now();
     let own = lease_news::end_of(&lease.id).map(|how| match how {
-        Ended::Returned => Closed::Returned(leases::printed(now)),
-        Ended::Revoked => Closed::Revoked(leases::printed(now)),
+        Ended::Returned => Closed::Returned(leases::time_text(now)),
+        Ended::Revoked => Closed::Revoked(leases::time_text(now)),
     });
-    own.or_else(|| lease.closed(now))
+    own.or_else(|| lease.closed_reason(now))
 }
 
 /// An open lease that the current user may end, and whether nobody has locked it, for sure.
@@ -172,14 +172,14 @@ fn open(id: &LeaseId) -> Result<(Lease, bool), HiloError> {
     if !may_end(&lease)? {
         return Err(HiloError::LeaseDenied(lease_id::display(id)));
     }
-    match closed(&lease) {
+    match closed_reason(&lease) {
         Some(since) => Err(leases::not_open(id, since)),
         None => Ok((lease, is_untouched)),
     }
 }
 
 /// Notes what becomes of a lease when this transaction commits.
-fn change(lease: &Lease, change: Change) {
+fn change(lease: &Lease, change: LeaseChange) {
     lease_news::change(lease, memo::key_of(lease.sequence).or_raise(), change).or_raise();
 }
 
@@ -216,10 +216,10 @@ fn hilo_lease_return(args: Args) -> i64 {
             })
             .or_raise(),
     };
-    change(&lease, Change::Return(next));
+    change(&lease, LeaseChange::Return(next));
     let position = positions::find(lease.sequence, lease.node).or_raise();
     let sequence = definitions::by_id(lease.sequence).or_raise();
-    match lease.lost(sequence.as_ref().zip(position.as_ref())) {
+    match lease.loss_reason(sequence.as_ref().zip(position.as_ref())) {
         None => lease.range.from(next).len(),
         Some(_) => 0,
     }
@@ -232,7 +232,7 @@ fn hilo_lease_renew(args: Args) -> Option<i64> {
     let id = lease_id(args);
     let expires_at = expiry(args, 1, ffi::now());
     let (lease, _) = open(&id).or_raise();
-    change(&lease, Change::Renew(expires_at));
+    change(&lease, LeaseChange::Renew(expires_at));
     expires_at.map(|at| at.0)
 }
 
@@ -254,7 +254,7 @@ fn hilo_lease_revoke(args: Args) -> i64 {
             {
                 return 0;
             }
-            change(&lease, Change::Revoke);
+            change(&lease, LeaseChange::Revoke);
             1
         }
         (None, Some(holder)) => {
@@ -262,7 +262,7 @@ fn hilo_lease_revoke(args: Args) -> i64 {
             for found in leases::of_holder(holder).or_raise() {
                 pgrx::check_for_interrupts!();
                 if lease_news::end_of(&found.id).is_none() && may_end(&found).or_raise() {
-                    change(&found, Change::Revoke);
+                    change(&found, LeaseChange::Revoke);
                     count += 1;
                 }
             }

@@ -21,7 +21,7 @@ raw_functions!(hilo_nextval_wrapper, hilo_nextvals_wrapper);
 /// The memo of the name in the first argument, if this session has one. It is the memo that this
 /// call site used last, if it has this name, or else the one that the name finds.
 #[inline(always)]
-pub fn known(args: Args) -> Option<&'static Memo> {
+pub fn known_memo(args: Args) -> Option<&'static Memo> {
     let name = args.plain_name(0)?;
     // SAFETY: what this call site remembers is null or a memo, which is never freed.
     if let Some(memo) = unsafe { args.extra::<Memo>().as_ref() }
@@ -47,7 +47,7 @@ unsafe extern "C-unwind" fn hilo_nextval_wrapper(
 ) -> pg_sys::Datum {
     // SAFETY: Postgres calls the function with the arguments that it was declared to take.
     let args = unsafe { Args::new(fcinfo) };
-    if let Some(value) = known(args).and_then(draw::hit) {
+    if let Some(value) = known_memo(args).and_then(draw::hit) {
         return value.into();
     }
     // SAFETY: as above; the call is handed on as it came.
@@ -211,7 +211,7 @@ fn hilo_currval(args: Args) -> i64 {
         }
         _ => {
             refuse_parallel_worker("hilo_currval").or_raise();
-            let sequence = missing::required(name).or_raise();
+            let sequence = missing::require(name).or_raise();
             allow(&sequence, needs).or_raise();
             memo::last_of(sequence.id)
         }
@@ -234,7 +234,7 @@ pub fn allow(sequence: &definitions::Sequence, needs: Privileges) -> Result<(), 
     if held.any_of(needs) {
         return Ok(());
     }
-    Err(privileges::denied(&sequence.name, needs, held))
+    Err(privileges::denial(&sequence.name, needs, held))
 }
 
 /// `hilo_next_hi(name)`: the next block number of classic Hi/Lo.

@@ -29,10 +29,10 @@ use crate::process::time_limit::{self, Unfinished};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::call::stored_rows::StoredRows;
-use crate::sql::define::ddl_checks::{begin_write, required};
+use crate::sql::define::ddl_checks::{begin_write, require};
 use crate::sql::define::owned_by::Purpose;
 use crate::sql::node::json;
-use crate::sql::node::wanted::wanted;
+use crate::sql::node::wanted::wishes;
 use crate::{citus, gucs};
 
 sql_functions!(hilo_create_many_on_all_nodes, hilo_is_outside_block);
@@ -114,7 +114,7 @@ fn hilo_create_many_on_all_nodes(args: Args) {
     /// The nodes get as many at a time.
     const AT_ONCE: usize = 100;
     begin();
-    let names = names(required(args, 0, "names of hilo sequences"));
+    let names = names(require(args, 0, "names of hilo sequences"));
     let options = options(args);
     let mut rows = StoredRows::begin(args);
     for some in names.chunks(AT_ONCE) {
@@ -167,7 +167,7 @@ fn names(array: pg_sys::Datum) -> Vec<Name> {
 }
 
 fn options(args: Args) -> Map<String, Value> {
-    let text = json::text(required(args, 1, "options")).or_raise();
+    let text = json::text(require(args, 1, "options")).or_raise();
     match serde_json::from_str(&text) {
         Ok(Value::Object(options)) => options,
         _ => HiloError::Argument(
@@ -194,12 +194,12 @@ fn create(names: &[Name], options: &Map<String, Value>) -> Result<Vec<Done>, Hil
         failures: failed.failures,
         hint: failed.hint,
     };
-    let found = found(names).map_err(failed)?;
+    let found = summaries_by_node(names).map_err(failed)?;
     let (mut done, mut sequences, mut untold) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (at, name) in names.iter().enumerate() {
         let of_name: Vec<(&str, &Document)> =
             found.iter().map(|(node, all)| (node.as_str(), &all[at])).collect();
-        let agreed = agreed(name, &of_name, described(name, options)?).map_err(failed)?;
+        let agreed = agreement(name, &of_name, describe(name, options)?).map_err(failed)?;
         sequences.try_push(agreed.sequence)?;
         untold.extend(agreed.untold);
         for (node, summary) in of_name {
@@ -219,7 +219,7 @@ fn create(names: &[Name], options: &Map<String, Value>) -> Result<Vec<Done>, Hil
 }
 
 /// The summaries that each node makes, one for each of these names.
-fn found(names: &[Name]) -> Result<Vec<(String, Vec<Document>)>, Failed> {
+fn summaries_by_node(names: &[Name]) -> Result<Vec<(String, Vec<Document>)>, Failed> {
     let parsed = |(node, text): (String, String)| {
         let summaries: Vec<Value> = serde_json::from_str(&text).unwrap_or_default();
         if summaries.len() != names.len() {
@@ -269,12 +269,12 @@ fn action(summary: &Document) -> &'static str {
 }
 
 /// The sequence that the caller describes, numbered from its start value on.
-fn described(name: &Name, options: &Map<String, Value>) -> Result<Described, HiloError> {
+fn describe(name: &Name, options: &Map<String, Value>) -> Result<Described, HiloError> {
     let mut options = options.clone();
     options.insert("name".into(), Value::String(json::utf8(name)));
     let document = json!({"hilo": VERSION, "sequences": [options]}).to_string();
     let mut document = Document::parse(&document)?;
-    let definition = wanted(&document, Purpose::Look)?.pop().map(|wanted| wanted.definition);
+    let definition = wishes(&document, Purpose::Look)?.pop().map(|wanted| wanted.definition);
     let (Some(described), Some(definition)) = (document.sequences.pop(), definition) else {
         return Err(HiloError::OutOfMemory);
     };
@@ -368,13 +368,13 @@ struct Agreed {
 
 /// The sequence as the nodes that have it agree on it; else as it is `new`. A node that has been
 /// added again has it, and is yet to be told how it is numbered.
-fn agreed(name: &Name, found: &[(&str, &Document)], new: Described) -> Result<Agreed, Failed> {
+fn agreement(name: &Name, found: &[(&str, &Document)], new: Described) -> Result<Agreed, Failed> {
     let mut failed = Failed::default();
     let mut agreed: Option<Described> = None;
     let mut numbering: Option<Numbering> = None;
     let mut untold = BTreeMap::new();
     let mut highest = None;
-    for (node, id, summary) in identified(found, &mut failed) {
+    for (node, id, summary) in identify(found, &mut failed) {
         if summary.sequences.first().is_none_or(|sequence| sequence.numbering.is_none()) {
             untold.insert(id, node);
         }
@@ -417,7 +417,7 @@ fn agreed(name: &Name, found: &[(&str, &Document)], new: Described) -> Result<Ag
 }
 
 /// Each node with its id. Notes what is wrong with their settings.
-fn identified<'a>(
+fn identify<'a>(
     found: &[(&'a str, &'a Document)],
     failed: &mut Failed,
 ) -> Vec<(&'a str, i32, &'a Document)> {

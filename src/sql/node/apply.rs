@@ -37,16 +37,16 @@ use crate::sql::define::ddl::{self, Duplicate};
 use crate::sql::define::ddl_checks;
 use crate::sql::define::owned_by::Purpose;
 use crate::sql::define::{owners, renumber};
-use crate::sql::node::export::{self, column_name, described, listed, role_name};
+use crate::sql::node::export::{self, column_name, describe, privilege_names, role_name};
 use crate::sql::node::json::{read, write};
-use crate::sql::node::wanted::{Wanted, at_path, wanted};
+use crate::sql::node::wanted::{Wanted, at_path, wishes};
 
 sql_functions!(hilo_apply);
 
 /// `hilo_apply(document, prune, dry_run)`: a row for each change.
 fn hilo_apply(args: Args) {
     ddl_checks::begin_write(c"hilo_apply()");
-    let document = read(ddl_checks::required(args, 0, "document")).or_raise();
+    let document = read(ddl_checks::require(args, 0, "document")).or_raise();
     let (prune, dry_run) = (args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
     if let Some(node) = &document.node {
         check_other(node).or_raise();
@@ -107,14 +107,14 @@ impl Task<'_> {
 /// way.
 fn apply(document: &Document, prune: bool, dry_run: bool) -> Result<All, HiloError> {
     let mut done = Vec::new();
-    let seen = wanted(document, Purpose::Look)?;
+    let seen = wishes(document, Purpose::Look)?;
     check_rights(&seen);
     if !differs(&seen, prune)? {
         return Ok(done);
     }
-    let wanted = &wanted(document, Purpose::Own)?[..];
+    let wanted = &wishes(document, Purpose::Own)?[..];
     lock_out_others()?;
-    let unwanted = if prune { unwanted(wanted)? } else { Vec::new() };
+    let unwanted = if prune { find_unwanted(wanted)? } else { Vec::new() };
     let dropped: HashSet<Name> = unwanted.iter().map(|sequence| sequence.name.clone()).collect();
     check_unused(&dropped)?;
     let mut tasks = memory::try_collect(wanted.iter().map(Task::Make))?;
@@ -155,7 +155,7 @@ fn differs(wanted: &[Wanted], prune: bool) -> Result<bool, HiloError> {
             return Ok(true);
         }
     }
-    Ok(prune && !unwanted(wanted)?.is_empty())
+    Ok(prune && !find_unwanted(wanted)?.is_empty())
 }
 
 /// Waits for other transactions that apply a document, and for DROP EXTENSION. Only for a role that
@@ -191,8 +191,8 @@ impl Wanted {
 
     /// Gives a new sequence the rest of what is wanted, as part of its creation, which is one row.
     fn complete(&self, created: &Sequence, done: &mut All) -> Result<(), HiloError> {
-        self.settle(created, &mut Vec::new())?;
-        add(done, "create", &self.name, &detail(&locked(created)?.sequence)?)
+        self.set_rights(created, &mut Vec::new())?;
+        add(done, "create", &self.name, &detail(&lock_again(created)?.sequence)?)
     }
 
     fn change(
@@ -220,11 +220,11 @@ impl Wanted {
             add(done, "alter", &self.name, &Value::Object(changes))?;
         }
         if let higher @ Some(_) = self.higher_node(&old)? {
-            let locked = locked(&old)?;
+            let locked = lock_again(&old)?;
             locked.update(&Sequence { highest_node: higher, ..locked.sequence.clone() });
             next_command();
         }
-        self.settle(&old, done)
+        self.set_rights(&old, done)
     }
 
     /// Lets this server begin with the numbering of other nodes. The sequence is locked, so the
@@ -238,7 +238,7 @@ impl Wanted {
         let here = node::serves(sequence)?;
         let Numbering { base, nodes, stripe, .. } = given;
         let numbering = numbering::Numbering { base, nodes, stripe };
-        let first = numbering::given(sequence, &here, numbering, self.highest_node)?;
+        let first = numbering::begin_with(sequence, &here, numbering, self.highest_node)?;
         // After a rollback the server may be told again, and would serve what this transaction has
         // drawn.
         uncommitted::note_origin(positions::insert(&first)?, Origin::Shared)?;
@@ -249,13 +249,13 @@ impl Wanted {
     }
 
     /// Makes the owner, the owning column and the privileges those that are wanted.
-    fn settle(&self, sequence: &Sequence, done: &mut All) -> Result<(), HiloError> {
-        self.give(locked(sequence)?, done)?;
-        let given = locked(sequence)?;
+    fn set_rights(&self, sequence: &Sequence, done: &mut All) -> Result<(), HiloError> {
+        self.give(lock_again(sequence)?, done)?;
+        let given = lock_again(sequence)?;
         if self.owned_by != given.sequence.owned_by {
             renumber::alter(&given, &Options::default(), self.owned_by, None, false);
         }
-        self.grant(locked(sequence)?, done)
+        self.grant(lock_again(sequence)?, done)
     }
 
     fn give(&self, locked: LockedSequence, done: &mut All) -> Result<(), HiloError> {
@@ -274,7 +274,7 @@ impl Wanted {
     fn grant(&self, locked: LockedSequence, done: &mut All) -> Result<(), HiloError> {
         let Some(wanted) = &self.privileges else { return Ok(()) };
         let sequence = &locked.sequence;
-        let granted = privileges::granted(sequence.id)?;
+        let granted = privileges::grants_on(sequence.id)?;
         let of = |list: &[(pg_sys::Oid, Privileges)], role| {
             let found = list.iter().find(|(grantee, _)| *grantee == role);
             found.map_or(Privileges::NONE, |(_, set)| *set)
@@ -282,7 +282,7 @@ impl Wanted {
         let mut differing = false;
         let mut change = |action, grantee, set: Privileges| {
             differing = true;
-            let detail = json!({"grantee": role_name(grantee), "privileges": listed(set)});
+            let detail = json!({"grantee": role_name(grantee), "privileges": privilege_names(set)});
             add(done, action, &self.name, &detail)
         };
         for (grantee, held) in &granted {
@@ -307,13 +307,13 @@ impl Wanted {
 }
 
 /// Locks a sequence that this transaction has locked before, and may have changed since.
-fn locked(sequence: &Sequence) -> Result<LockedSequence, HiloError> {
+fn lock_again(sequence: &Sequence) -> Result<LockedSequence, HiloError> {
     definitions::lock_existing(sequence.id)?.ok_or_else(|| missing::to_use(&sequence.name))
 }
 
 /// A sequence as a document describes it, without its name.
 fn detail(sequence: &Sequence) -> Result<Value, HiloError> {
-    let described = described(sequence);
+    let described = describe(sequence);
     let mut detail = serde_json::to_value(described).map_err(|_| HiloError::OutOfMemory)?;
     if let Value::Object(fields) = &mut detail {
         fields.remove("name");
@@ -322,7 +322,7 @@ fn detail(sequence: &Sequence) -> Result<Value, HiloError> {
 }
 
 /// The sequences of the current user that the document does not contain.
-fn unwanted(wanted: &[Wanted]) -> Result<Vec<Sequence>, HiloError> {
+fn find_unwanted(wanted: &[Wanted]) -> Result<Vec<Sequence>, HiloError> {
     let kept: HashSet<&[u8]> = wanted.iter().map(|one| &*one.name).collect();
     let user = ffi::current_user();
     definitions::collect(|one| {

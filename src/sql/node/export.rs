@@ -24,7 +24,7 @@ sql_functions!(hilo_export, hilo_node_summary);
 /// `hilo_export(name)`: the definition of a sequence or, without a name, of all that the caller may
 /// read.
 fn hilo_export(args: Args) -> pg_sys::Datum {
-    let sequences = memory::try_collect(chosen(args).iter().map(described)).or_raise();
+    let sequences = memory::try_collect(choose(args).iter().map(describe)).or_raise();
     write(&Document { hilo: VERSION, node: None, sequences }).or_raise()
 }
 
@@ -34,15 +34,15 @@ fn hilo_node_summary(args: Args) -> pg_sys::Datum {
     let named = args.datum(0).is_some();
     let sequences = match named && definitions::by_name(args.name(0)).or_raise().is_none() {
         true => Vec::new(),
-        false => chosen(args),
+        false => choose(args),
     };
     write(&summary(&sequences).or_raise()).or_raise()
 }
 
 /// The sequence that the first argument names, or all that the caller may read, by name.
-fn chosen(args: Args) -> Vec<Sequence> {
+fn choose(args: Args) -> Vec<Sequence> {
     let mut sequences = match args.datum(0) {
-        Some(_) => vec![named(args.name(0)).or_raise()],
+        Some(_) => vec![find_readable(args.name(0)).or_raise()],
         None => readable().or_raise(),
     };
     sequences.sort_unstable_by(|a, b| a.name.cmp(&b.name));
@@ -51,11 +51,11 @@ fn chosen(args: Args) -> Vec<Sequence> {
 
 /// All that other nodes need to know of this one.
 pub fn summary(sequences: &[Sequence]) -> Result<Document, HiloError> {
-    let id = node::known();
+    let id = node::id_if_known();
     let numbered = |sequence: &Sequence| -> Result<Described, HiloError> {
         let numbering = id.map(|id| numbering(sequence, id)).transpose()?.flatten();
         let highest_node = numbering::highest_node(sequence)?;
-        Ok(Described { numbering, highest_node, ..described(sequence) })
+        Ok(Described { numbering, highest_node, ..describe(sequence) })
     };
     let mut all = Vec::new();
     for sequence in sequences {
@@ -74,7 +74,7 @@ pub fn server() -> String {
 /// How `node`, this server, numbers a sequence or, if it has not served it yet, will number it.
 /// `None`: it refuses to serve it.
 pub fn numbering(sequence: &Sequence, node: i32) -> Result<Option<Numbering>, HiloError> {
-    let joined = || numbering::joined(sequence, &Here::read()?);
+    let joined = || numbering::join(sequence, &Here::read()?);
     let position = match positions::find(sequence.id, node)? {
         None => joined().ok(),
         found => found,
@@ -87,8 +87,8 @@ pub fn numbering(sequence: &Sequence, node: i32) -> Result<Option<Numbering>, Hi
     }))
 }
 
-fn named(name: &[u8]) -> Result<Sequence, HiloError> {
-    let sequence = missing::required(name)?;
+fn find_readable(name: &[u8]) -> Result<Sequence, HiloError> {
+    let sequence = missing::require(name)?;
     if !privileges::may_see(&sequence, ffi::current_user())? {
         nextval::allow(&sequence, Privileges::ALL)?;
     }
@@ -102,11 +102,11 @@ pub fn readable() -> Result<Vec<Sequence>, HiloError> {
 }
 
 /// All that a document says of a sequence. A role that does not exist any more is left out.
-pub fn described(sequence: &Sequence) -> Described {
+pub fn describe(sequence: &Sequence) -> Described {
     let mut grants: Vec<Grant> = Vec::new();
-    for (grantee, held) in privileges::granted(sequence.id).or_raise() {
+    for (grantee, held) in privileges::grants_on(sequence.id).or_raise() {
         if let Some(grantee) = role_name(grantee) {
-            grants.try_push(Grant { grantee, privileges: listed(held) }).or_raise();
+            grants.try_push(Grant { grantee, privileges: privilege_names(held) }).or_raise();
         }
     }
     grants.sort_unstable_by(|a, b| a.grantee.cmp(&b.grantee));
@@ -124,7 +124,7 @@ pub fn described(sequence: &Sequence) -> Described {
 }
 
 /// The privileges of a set, as a document lists them.
-pub fn listed(set: Privileges) -> Vec<String> {
+pub fn privilege_names(set: Privileges) -> Vec<String> {
     set.names().map(str::to_owned).collect()
 }
 

@@ -36,7 +36,7 @@ use crate::sql::define::ddl_checks::forget_numbers;
 // The function of `hilo.replicated() RETURNS trigger`. The others are those of the tables in the
 // SQL objects of 0.2.0 and 0.3.0.
 trigger_functions!(
-    replicated;
+    store_row;
     hilo_replicated,
     hilo_replicated_sequence,
     hilo_replicated_position,
@@ -57,7 +57,7 @@ enum Verdict {
     With(Vec<(i16, Option<pg_sys::Datum>)>),
 }
 
-fn replicated(fired: Fired) -> pg_sys::Datum {
+fn store_row(fired: Fired) -> pg_sys::Datum {
     let judge = match fired.table() {
         b"sequence" => sequence,
         b"position" => position,
@@ -89,7 +89,7 @@ fn warn(message: String, detail: &str, hint: &str) {
 
 /// A row of `_hilo.position`.
 fn position(fired: &Fired) -> Result<Verdict, HiloError> {
-    let here = node::known();
+    let here = node::id_if_known();
     // If it is not known which node this server is, it keeps what it has reserved as any.
     let is_here = |node| here.is_none_or(|here| here == node);
     if fired.event == Event::Delete {
@@ -113,7 +113,7 @@ fn position(fired: &Fired) -> Result<Verdict, HiloError> {
             && new.system_id != 0
             && known.system_id != new.system_id
         {
-            node_moved(new.node);
+            warn_of_moved_node(new.node);
         }
         if fired.event == Event::Insert {
             replace(&new, is_here(new.node))?;
@@ -174,7 +174,7 @@ fn meet_twin(new: &Position) {
     }
 }
 
-fn node_moved(node: i32) {
+fn warn_of_moved_node(node: i32) {
     static LAST: Global<Cell<Option<Instant>>> = Global::new(Cell::new(None));
     if is_due(&LAST) {
         warn(
@@ -188,7 +188,7 @@ fn node_moved(node: i32) {
 
 /// Whether this server has reserved from a sequence, or made its position.
 fn is_served_here(id: SequenceId) -> Result<bool, HiloError> {
-    let own = match node::known() {
+    let own = match node::id_if_known() {
         Some(node) => positions::find(id, node)?.into_iter().collect(),
         None => positions::of_all_nodes(id)?,
     };
@@ -209,10 +209,10 @@ fn numbers(of: &Definition) -> (DataType, [i64; 4], [bool; 3]) {
 /// A row of `_hilo.sequence`.
 fn sequence(fired: &Fired) -> Result<Verdict, HiloError> {
     match fired.event {
-        Event::Insert => inserted(&Sequence::from_row(&fired.new_row())),
+        Event::Insert => judge_insert(&Sequence::from_row(&fired.new_row())),
         Event::Update => {
             let new = Sequence::from_row(&fired.new_row());
-            let merged = merged(&Sequence::from_row(&fired.old()), &new)?;
+            let merged = merge(&Sequence::from_row(&fired.old()), &new)?;
             invalidation::note(merged.id, Change::Terms)?;
             Ok(match merged == new {
                 true => Verdict::Accept,
@@ -228,13 +228,13 @@ fn sequence(fired: &Fired) -> Result<Verdict, HiloError> {
     }
 }
 
-fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
+fn judge_insert(new: &Sequence) -> Result<Verdict, HiloError> {
     if let Some(locked) = definitions::lock_existing(new.id)? {
         let known = &locked.sequence;
         // If the new owner does not exist here, `missing_owner` has replaced it with the role that
         // this runs as.
         let owner = if new.owner == ffi::current_user() { known.owner } else { new.owner };
-        let merged = Sequence { owner, created_at: known.created_at, ..merged(known, new)? };
+        let merged = Sequence { owner, created_at: known.created_at, ..merge(known, new)? };
         if merged != *known {
             locked.update(&merged);
             invalidation::note(merged.id, Change::Terms)?;
@@ -261,7 +261,7 @@ fn inserted(new: &Sequence) -> Result<Verdict, HiloError> {
 }
 
 /// The sequence that `new`, which has arrived, makes of `old`.
-fn merged(old: &Sequence, new: &Sequence) -> Result<Sequence, HiloError> {
+fn merge(old: &Sequence, new: &Sequence) -> Result<Sequence, HiloError> {
     let mut merged = new.clone();
     if new.name != old.name && definitions::by_name(&new.name)?.is_some() {
         warn(

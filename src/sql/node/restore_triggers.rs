@@ -12,9 +12,9 @@ use std::ffi::CStr;
 use pgrx::{pg_guard, pg_sys};
 
 use crate::catalog::columns::{free_range, lease, position, sequence, source};
+use crate::catalog::find_relation;
 use crate::catalog::own;
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
-use crate::catalog::relation_named;
 use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{Table, text_datum};
 use crate::errors::{HiloError, OrRaise};
@@ -51,7 +51,7 @@ pub unsafe extern "C-unwind" fn follow_tables(
                 name.as_ptr(),
                 pg_sys::get_namespace_oid(old.as_ptr(), true),
             ) != pg_sys::InvalidOid
-            || relation_named(name) == pg_sys::InvalidOid
+            || find_relation(name) == pg_sys::InvalidOid
         {
             return statement;
         }
@@ -63,7 +63,7 @@ pub unsafe extern "C-unwind" fn follow_tables(
 }
 
 trigger_functions!(
-    restored;
+    store_row;
     hilo_restored_position,
     hilo_restored_free_range,
     hilo_restored_lease,
@@ -73,7 +73,7 @@ trigger_functions!(
     hilo_role_skip_default,
 );
 
-fn restored(fired: Fired) -> pg_sys::Datum {
+fn store_row(fired: Fired) -> pg_sys::Datum {
     if fired.event != Event::Insert {
         refuse();
     }

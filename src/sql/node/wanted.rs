@@ -44,15 +44,15 @@ pub struct Wanted {
 
 /// The wishes of a document, checked as far as that needs no look at the sequences that exist.
 /// `purpose` says what becomes of the tables that own them.
-pub fn wanted(document: &Document, purpose: Purpose) -> Result<Vec<Wanted>, HiloError> {
+pub fn wishes(document: &Document, purpose: Purpose) -> Result<Vec<Wanted>, HiloError> {
     let mut all = Vec::new();
     for (at, described) in document.sequences.iter().enumerate() {
-        all.try_push(resolved(described, format!("sequences[{at}]"), document, purpose)?)?;
+        all.try_push(resolve(described, format!("sequences[{at}]"), document, purpose)?)?;
     }
     Ok(all)
 }
 
-fn resolved(
+fn resolve(
     described: &Described,
     path: String,
     document: &Document,
@@ -67,7 +67,7 @@ fn resolved(
     let definition =
         Definition::create(&described.options()).map_err(|error| at("", error.into()))?;
     if let Some(format) = &definition.key_format {
-        ddl::checked_key_format(&in_encoding(format)).map_err(|error| at(".key_format", error))?;
+        ddl::key_format_text(&in_encoding(format)).map_err(|error| at(".key_format", error))?;
     }
     let owned_by = described.owned_by.as_deref().and_then(|column| {
         let path = format!("{path}.owned_by");
@@ -79,7 +79,7 @@ fn resolved(
     for (number, grant) in described.privileges.iter().flatten().enumerate() {
         let at = |error| at(&format!(".privileges[{number}].grantee"), error);
         let grantee = grants::role_or_public(&in_encoding(&grant.grantee)).map_err(at)?;
-        let of = grant.privileges.iter().filter_map(|name| Privileges::named(name));
+        let of = grant.privileges.iter().filter_map(|name| Privileges::by_name(name));
         let set = of.fold(Privileges::NONE, Privileges::or);
         let list = privileges.get_or_insert_default();
         if list.iter().any(|(other, _)| *other == grantee) {
@@ -140,7 +140,7 @@ impl Wanted {
             && self.owner.is_none_or(|owner| owner == found.owner)
             && match &self.privileges {
                 Some(wanted) => {
-                    let granted = privileges::granted(found.id)?;
+                    let granted = privileges::grants_on(found.id)?;
                     granted.len() == wanted.len() && granted.iter().all(|one| wanted.contains(one))
                 }
                 None => true,

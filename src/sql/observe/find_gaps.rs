@@ -38,7 +38,7 @@ fn hilo_find_gaps(args: Args) {
         HiloError::Cycles(sequence.name.to_string()).raise();
     }
     let column = column(args.oid(1).unwrap_or(pg_sys::InvalidOid), column_name(args, 2));
-    let values = Values::as_selected(column).or_raise();
+    let values = Values::by_select(column).or_raise();
     let grids = gather(&sequence).or_raise();
     let mut gaps = Gaps::begin(args);
     for (at, grid) in grids.iter().enumerate() {
@@ -47,7 +47,7 @@ fn hilo_find_gaps(args: Args) {
 }
 
 fn readable(name: &[u8]) -> Sequence {
-    let sequence = missing::required(name).or_raise();
+    let sequence = missing::require(name).or_raise();
     crate::sql::draw::nextval::allow(&sequence, Privileges::ALL).or_raise();
     sequence
 }
@@ -63,7 +63,7 @@ fn column(relation: pg_sys::Oid, name: &CStr) -> ColumnRef {
         HiloError::NoSuchRelation(relation.to_u32()).raise()
     };
     let column = escape_for_message(name.to_bytes());
-    let Some(found) = ColumnRef::named(relation, name) else {
+    let Some(found) = ColumnRef::by_name(relation, name) else {
         HiloError::NoSuchColumn { column, relation: known }.raise();
     };
     if !values::may_select(found) {
@@ -98,7 +98,7 @@ fn lay_out(
     let bounded = position.mapping(&sequence.definition);
     let next = position.next_index.min(bounded.limit());
     let earlier = gaps.iter().flat_map(|gap| [gap.first, gap.last]).chain([start]);
-    let (mapping, base) = back_to(bounded.unbounded(), next, earlier);
+    let (mapping, base) = back_to(bounded.without_bounds(), next, earlier);
     let place = |index: Index| index.min(next).saturating_add(base.0);
     let first = mapping.index_of(start).map_or(base, |start| start.min(base));
     let mut known = vec![(Reason::Unknown, Range::new(first, place(next)))];
@@ -121,7 +121,7 @@ fn lay_out(
         // The sequence has gone back since: what comes next is yet to be served.
         let comes = gaps::Reason::by_name(&gap.reason).is_some() && next < bounded.limit();
         let end = if comes { place(next) } else { Index::MAX };
-        known.try_push((Reason::named(&gap.reason), range.until(end)))?;
+        known.try_push((Reason::from_name(&gap.reason), range.until(end)))?;
         others.try_extend(apart)?;
     }
     let mut grids = vec![Grid::new(mapping, known)?];

@@ -34,7 +34,7 @@ hilo_core::named! {
 }
 
 impl Reason {
-    pub fn named(name: &str) -> Reason {
+    pub fn from_name(name: &str) -> Reason {
         Reason::by_name(name).unwrap_or(Reason::Unknown)
     }
 }
@@ -46,29 +46,29 @@ pub type Known = (Reason, Range);
 pub fn indexes(sequence: &Sequence, position: &Position) -> Result<Vec<Known>, HiloError> {
     let tiers = || {
         let held = stat::in_memory(sequence.id, position.epoch)?.into_iter();
-        memory::try_collect(held.map(|(tier, range)| (Reason::named(tier.name()), range)))
+        memory::try_collect(held.map(|(tier, range)| (Reason::from_name(tier.name()), range)))
     };
     // A range may move between memory and the catalog meanwhile. Memory is read before and after,
     // so that one of the readings sees it.
     let mut known: Vec<Known> = tiers()?;
     known.try_extend(ranges::free_of(position)?.into_iter().map(|r| (Reason::Free, r)))?;
-    known.try_extend(lost(sequence, position)?)?;
+    known.try_extend(lost_ranges(sequence, position)?)?;
     known.try_extend(tiers()?)?;
     Ok(known)
 }
 
 /// The ranges that were in memory when the server last went down and are not written off yet.
-fn lost(sequence: &Sequence, position: &Position) -> Result<Vec<Known>, HiloError> {
+fn lost_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Known>, HiloError> {
     let (_, timeline) = positions::server();
     let life = shared::get().map_or(0, |shared| shared.life());
     if timeline == 0 || life == 0 || position.incarnation == 0 || position.incarnation == life {
         return Ok(Vec::new());
     }
-    let reason = Reason::named(takeover::reason(position).name());
+    let reason = Reason::from_name(takeover::reason(position).name());
     let limit = position.mapping(&sequence.definition).limit();
-    let unsettled = position.unsettled().until(limit);
-    let leased = Range::union(leases::leased(position)?);
-    let lost = ranges::lent(position)?.into_iter().chain([unsettled]);
+    let unsettled = position.unsettled_range().until(limit);
+    let leased = Range::union(leases::leased_ranges(position)?);
+    let lost = ranges::lent_ranges(position)?.into_iter().chain([unsettled]);
     memory::try_collect(lost.flat_map(|lost| lost.without(&leased)).map(|range| (reason, range)))
 }
 

@@ -94,7 +94,7 @@ impl Grid {
             stripes: Stripes::ALL,
         };
         let places = Range::of(Index::ZERO, gap.count);
-        let known = vec![(Reason::named(&gap.reason), places)];
+        let known = vec![(Reason::from_name(&gap.reason), places)];
         (way % steps == 0 && !places.is_empty()).then_some(Grid { mapping, known })
     }
 

@@ -70,10 +70,10 @@ fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
     Some(Stat {
         number,
         index_space: locked.index_space(),
-        totals: locked.counted().total(),
+        totals: locked.counters().total(),
         current,
         standby: locked.pool.queue().total(),
-        returned: locked.pool.returned().total(),
+        returned: locked.pool.returned_ranges().total(),
         rate: locked.rate.per_second(ffi::now(), taken, gucs::window().into()),
         fault: locked.fault,
     })
@@ -188,13 +188,13 @@ impl Mappings {
         let id = index_space.key.sequence;
         let known = match self.0.get(&id) {
             Some(known) => *known,
-            None => *self.0.entry(id).or_insert(catalogued(index_space)?),
+            None => *self.0.entry(id).or_insert(from_catalog(index_space)?),
         };
         (known.0 == *index_space).then_some(known.1)
     }
 }
 
-fn catalogued(index_space: &IndexSpace) -> Option<(IndexSpace, Mapping)> {
+fn from_catalog(index_space: &IndexSpace) -> Option<(IndexSpace, Mapping)> {
     let sequence = definitions::by_id(index_space.key.sequence).or_raise()?;
     let position = positions::find(sequence.id, index_space.node).or_raise()?;
     let mapping = position.mapping(&sequence.definition);
@@ -307,7 +307,7 @@ fn tiers<'a>(
     leaving: &'a Ranges<LEAVING>,
 ) -> impl Iterator<Item = (Tier, Range)> + 'a {
     let queued = pool.queue().as_slice().iter().map(|range| (Tier::Standby, *range));
-    let returned = pool.returned().as_slice().iter().chain(leaving.as_slice());
+    let returned = pool.returned_ranges().as_slice().iter().chain(leaving.as_slice());
     [(Tier::Current, current)]
         .into_iter()
         .chain(queued)
@@ -349,7 +349,7 @@ pub fn failing() -> Vec<i64> {
 /// `hilo.node_id()`: this server's node; NULL if it is not known.
 #[pg_extern(sql = false)]
 fn node_id() -> Option<i32> {
-    node::known()
+    node::id_if_known()
 }
 
 /// `hilo_stat_reset(name)`: sets the counters of a sequence to zero; with NULL, those of every
@@ -357,7 +357,7 @@ fn node_id() -> Option<i32> {
 fn hilo_stat_reset(args: Args) {
     let shared = shared::get().or_raise();
     let one = args.datum(0).map(|_| {
-        let sequence = missing::required(args.name(0)).or_raise();
+        let sequence = missing::require(args.name(0)).or_raise();
         if !privileges::acts_as(ffi::current_user(), sequence.owner) {
             HiloError::NotOwner(sequence.name.to_string()).raise();
         }

@@ -3,11 +3,11 @@
 
 use maud::{Markup, html};
 
-use super::figures::{grouped, short};
+use super::figures::{group_digits, short};
 
 /// How fast something was from one moment until another, both in seconds before now: since, until,
 /// rate.
-pub type Step = [f64; 3];
+pub type RateStep = [f64; 3];
 
 /// A share of a bar or a column.
 #[derive(Clone, Debug)]
@@ -24,16 +24,17 @@ impl Share {
 }
 
 /// A column over time: its name, and its shares from the bottom up.
-pub type Column = (String, Vec<Share>);
+pub type Bars = (String, Vec<Share>);
 
 const WIDTH: f64 = 120.0;
 
 /// Draws rates over the last `span` seconds as steps, the largest as high as the picture. Where
 /// nothing is known, nothing is drawn.
-pub fn sparkline(steps: &[Step], span: f64) -> Markup {
+pub fn sparkline(steps: &[RateStep], span: f64) -> Markup {
     const HEIGHT: f64 = 28.0;
-    let known = |[since, until, rate]: &Step| *until < span && !since.is_nan() && rate.is_finite();
-    let steps: Vec<Step> = steps.iter().copied().filter(known).collect();
+    let known =
+        |[since, until, rate]: &RateStep| *until < span && !since.is_nan() && rate.is_finite();
+    let steps: Vec<RateStep> = steps.iter().copied().filter(known).collect();
     let most = steps.iter().map(|[.., rate]| *rate).fold(0.0, f64::max);
     let least = steps.iter().map(|[.., rate]| *rate).fold(most, f64::min);
     let last = steps.last().map_or(0.0, |[.., rate]| *rate);
@@ -75,7 +76,7 @@ pub fn bar(title: &str, shares: &[Share]) -> Markup {
 }
 
 /// Draws columns side by side, the highest as high as the picture. Each has a title of its own.
-pub fn columns(title: &str, columns: &[Column]) -> Markup {
+pub fn columns(title: &str, columns: &[Bars]) -> Markup {
     const SIZE: [f64; 2] = [720.0, 96.0];
     const BASE: f64 = SIZE[1] - 1.0;
     let most = columns.iter().map(|(_, shares)| sum(shares)).fold(0.0, f64::max);
@@ -85,7 +86,7 @@ pub fn columns(title: &str, columns: &[Column]) -> Markup {
     let drawn = html! {
         @for (at, (name, shares)) in columns.iter().enumerate() {
             g {
-                title { (listed(name, shares)) }
+                title { (list_text(name, shares)) }
                 @for (share, start, height) in places(shares, height(shares)) {
                     (rectangle(&share.class, [left(at), BASE - start - height, step - 1.5, height]))
                 }
@@ -109,9 +110,9 @@ fn places(shares: &[Share], length: f64) -> impl Iterator<Item = (&Share, f64, f
 }
 
 /// The shares of something as a text: `Values: 12 in slices, 3 leased`.
-pub fn listed(of: &str, shares: &[Share]) -> String {
+pub fn list_text(of: &str, shares: &[Share]) -> String {
     let list: Vec<String> = present(shares)
-        .map(|share| format!("{} {}", grouped(share.size.round() as i64), share.name))
+        .map(|share| format!("{} {}", group_digits(share.size.round() as i64), share.name))
         .collect();
     format!("{of}: {}", if list.is_empty() { "none".into() } else { list.join(", ") })
 }

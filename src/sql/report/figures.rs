@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 /// A whole number with a comma between each three digits: `-1,234,567`.
-pub fn grouped(number: impl Display) -> String {
+pub fn group_digits(number: impl Display) -> String {
     let mut text = number.to_string();
     let first_digit = usize::from(text.starts_with('-'));
     let mut at = text.len();

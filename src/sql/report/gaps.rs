@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use maud::{Markup, html};
 
-use crate::sql::report::chart::{self, Column, Share};
+use crate::sql::report::chart::{self, Bars, Share};
 use crate::sql::report::figures::short;
 use crate::sql::report::source::{Read, Record, Source};
 use crate::sql::report::table::{Table, count, text};
@@ -41,7 +41,7 @@ fn reason(row: &Record, column: &CStr) -> Markup {
 
 /// The picture of the gaps whose time is known, if there are any.
 fn over_time(source: &Source) -> Read<Markup> {
-    let (mut columns, mut length) = (Vec::<Column>::new(), String::new());
+    let (mut columns, mut length) = (Vec::<Bars>::new(), String::new());
     source.rows(include_str!("gaps_over_time.sql"), |row| {
         length = row.text(c"length").unwrap_or_default();
         let name = row.text(c"name").unwrap_or_default();

@@ -6,8 +6,8 @@ use maud::{Markup, html};
 
 use crate::gucs;
 use crate::sql::call::spi;
-use crate::sql::report::chart::{self, Share, Step};
-use crate::sql::report::figures::{duration, grouped, percent, short};
+use crate::sql::report::chart::{self, RateStep, Share};
+use crate::sql::report::figures::{duration, group_digits, percent, short};
 use crate::sql::report::lists::Finding;
 use crate::sql::report::source::{Read, Record, Source};
 use crate::sql::report::table::{Table, badges, dash, text};
@@ -22,7 +22,7 @@ const TABLE: Table = Table {
         ("Sequence", c"name", name),
         ("Values per second", c"rate", rate),
         ("In memory and leased", c"leased", values),
-        ("Range used", c"used", used),
+        ("Range used", c"used", usage_cell),
         ("Waits", c"waits", waits),
         ("Refills", c"refills", refills),
     ],
@@ -73,8 +73,8 @@ pub fn read(source: &Source, findings: &[Finding]) -> Read<Part> {
     };
     let [all, active, rate, ready] = totals;
     let tiles = vec![
-        tile("", "sequences", &grouped(all)),
-        tile("", "of them active", &grouped(active)),
+        tile("", "sequences", &group_digits(all)),
+        tile("", "of them active", &group_digits(active)),
         tile("", "values per second", &short(rate)),
         tile("", "values in memory", &short(ready)),
     ];
@@ -92,7 +92,7 @@ fn name(row: &Record, column: &CStr) -> Markup {
 fn rate(row: &Record, column: &CStr) -> Markup {
     let Some(rate) = row.float(column) else { return dash() };
     let steps = row.text(c"steps").and_then(|steps| serde_json::from_str(&steps).ok());
-    let steps: Vec<Step> = steps.unwrap_or_default();
+    let steps: Vec<RateStep> = steps.unwrap_or_default();
     let line = chart::sparkline(&steps, gucs::window().as_secs_f64());
     let served = format!("{} served", short(row.size(c"served")));
     pair(line, figure(format!("{}/s", short(rate)), served))
@@ -106,11 +106,11 @@ fn values(row: &Record, leased: &CStr) -> Markup {
         leased => format!("+ {} leased", short(leased)),
     };
     let in_memory = shares[..4].iter().map(|share| share.size).sum();
-    let bar = chart::bar(&chart::listed("Values", &shares), &shares);
+    let bar = chart::bar(&chart::list_text("Values", &shares), &shares);
     pair(bar, figure(short(in_memory), leased))
 }
 
-fn used(row: &Record, column: &CStr) -> Markup {
+fn usage_cell(row: &Record, column: &CStr) -> Markup {
     let (used, class) = (row.size(column), row.text(c"used_class").unwrap_or_default());
     let shares = [Share::new(class, "used", used), Share::new("rest", "not used", 1.0 - used)];
     let lasts = row.float(c"exhausted_in").map(|seconds| format!("lasts {}", duration(seconds)));
@@ -127,18 +127,18 @@ fn pair(picture: Markup, figures: Markup) -> Markup {
 fn waits(row: &Record, column: &CStr) -> Markup {
     let [waited, at_most] = [c"waited", c"waited_at_most"].map(|column| row.size(column));
     let time = format!("{}, at most {}", duration(waited), duration(at_most));
-    counted(row, column, if at_most > 0.0 { time } else { String::new() })
+    count_cell(row, column, if at_most > 0.0 { time } else { String::new() })
 }
 
 fn refills(row: &Record, column: &CStr) -> Markup {
     let ahead = row.float(c"ahead").map(|ahead| format!("{} ahead", percent(ahead)));
-    counted(row, column, ahead.unwrap_or_default())
+    count_cell(row, column, ahead.unwrap_or_default())
 }
 
 /// A number of an active sequence, with something smaller below it.
-fn counted(row: &Record, column: &CStr, below: String) -> Markup {
+fn count_cell(row: &Record, column: &CStr, below: String) -> Markup {
     match row.text(column) {
-        Some(number) => figure(grouped(number), below),
+        Some(number) => figure(group_digits(number), below),
         None => dash(),
     }
 }

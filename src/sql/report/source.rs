@@ -91,11 +91,11 @@ impl Record {
 fn in_utf8(bytes: &[u8]) -> String {
     match utf8(bytes) {
         Some(text) => text.to_owned(),
-        None => converted(bytes).unwrap_or_else(|| escape_for_message(bytes)),
+        None => convert(bytes).unwrap_or_else(|| escape_for_message(bytes)),
     }
 }
 
-fn converted(bytes: &[u8]) -> Option<String> {
+fn convert(bytes: &[u8]) -> Option<String> {
     const UTF8: i32 = pg_sys::pg_enc::PG_UTF8 as i32;
     let size = bytes.len() * pg_sys::MAX_CONVERSION_GROWTH as usize + 1;
     let mut into = memory::with_capacity::<u8>(size).or_raise();

@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use crate::errors::OrRaise;
 use crate::process::memory;
-use crate::sql::report::figures::grouped;
+use crate::sql::report::figures::group_digits;
 use crate::sql::report::source::{Read, Record, Source};
 
 /// The maximum number of rows that a table shows. The queries end there.
@@ -50,7 +50,7 @@ impl Table {
                 }
             }
             @if all > MAX_ROWS {
-                p.more { (grouped(all - MAX_ROWS)) " more " (self.others) }
+                p.more { (group_digits(all - MAX_ROWS)) " more " (self.others) }
             }
         })
     }
@@ -81,7 +81,7 @@ pub fn text(row: &Record, column: &CStr) -> Markup {
 
 /// A whole number, which the query returns as text.
 pub fn count(row: &Record, column: &CStr) -> Markup {
-    html! { (grouped(row.text(column).unwrap_or_default())) }
+    html! { (group_digits(row.text(column).unwrap_or_default())) }
 }
 
 /// A list of words, each with a background: severities, kinds of sequences.

@@ -21,12 +21,12 @@ output_functions!(text; hilo_column_ref_out, hilo_column_ref_send);
 const NOWHERE_TEXT: &CStr = c"-";
 
 fn text(column: pg_sys::Datum) -> CString {
-    let column = ColumnRef::unpacked(column.value() as i64);
+    let column = ColumnRef::unpack(column.value() as i64);
     column.text().unwrap_or_else(|| NOWHERE_TEXT.to_owned())
 }
 
 fn read(input: &CStr) -> pg_sys::Datum {
-    parse(input).packed().into()
+    parse(input).pack().into()
 }
 
 fn parse(input: &CStr) -> ColumnRef {
@@ -36,7 +36,7 @@ fn parse(input: &CStr) -> ColumnRef {
     let found = identifiers(input).and_then(|names| match names.as_slice() {
         [schema, table, column] => {
             // Nothing is locked: the value is as good as any OID that was just read.
-            ColumnRef::named(relations::named(schema, table), column)
+            ColumnRef::by_name(relations::by_name(schema, table), column)
         }
         _ => None,
     });

@@ -15,7 +15,7 @@ use crate::errors::OrRaise;
 use crate::sql::call::args::Args;
 use crate::sql::call::raw_function::{argument, input_functions, raw_functions};
 
-input_functions!(checked; hilo_sequence_in, hilo_sequence_recv);
+input_functions!(new_value; hilo_sequence_in, hilo_sequence_recv);
 
 raw_functions!(hilo_sequence_from_text, hilo_sequence_from_name);
 
@@ -39,11 +39,11 @@ unsafe extern "C-unwind" fn hilo_sequence_from_name(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
     // SAFETY: the function is strict, so its argument is a name, which ends with a zero byte.
-    checked(unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr::<c_char>()) })
+    new_value(unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr::<c_char>()) })
 }
 
 /// The text as a new value of the type.
-fn checked(text: &CStr) -> pg_sys::Datum {
+fn new_value(text: &CStr) -> pg_sys::Datum {
     let bytes = text.to_bytes();
     name::validate(bytes).or_raise();
     text_datum(bytes)

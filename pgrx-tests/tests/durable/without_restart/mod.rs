@@ -126,7 +126,7 @@ fn nothing_comes_twice_after_a_crash() {
         ];
         for (done, fault) in faults.iter().enumerate() {
             wait_until("another quarter has been drawn", 3 * LONG, || {
-                Source::seen_of(&sources) >= load.total() * (done + 1) / 4
+                Source::count_seen(&sources) >= load.total() * (done + 1) / 4
             });
             fault();
         }

@@ -11,8 +11,8 @@ mod text;
 use maud::html;
 use proptest::prelude::*;
 
-use self::chart::{Share, bar, columns, listed, sparkline};
-use self::figures::{duration, grouped, percent, short};
+use self::chart::{Share, bar, columns, list_text, sparkline};
+use self::figures::{duration, group_digits, percent, short};
 
 const F: prop::num::f64::Any = prop::num::f64::ANY;
 
@@ -54,7 +54,7 @@ proptest! {
         for text in [short(number), duration(number), percent(number)] {
             prop_assert!(text.len() < 25, "{text}");
         }
-        prop_assert_eq!(grouped(digits).replace(',', ""), digits.to_string());
+        prop_assert_eq!(group_digits(digits).replace(',', ""), digits.to_string());
     }
 
     /// Also where a product of two of them is infinite.
@@ -63,7 +63,7 @@ proptest! {
         let shares = [Share::new("a", "b", size)];
         let drawn = html! {
             (sparkline(&[[since, until, rate]], 60.0))
-            (bar(&listed("c", &shares), &shares))
+            (bar(&list_text("c", &shares), &shares))
         }.0;
         let coordinates = drawn.split([' ', '"']).filter(|part| part.starts_with(['M', 'L', 'H', 'V']));
         prop_assert!(coordinates.count() > 0);
@@ -79,8 +79,8 @@ fn figures_are_short() {
     }
     assert_eq!(short(12_345.0), "12.3 k");
     assert_eq!(short(9.3e18), "9.30 E");
-    assert_eq!(grouped("-9223372036854775808"), "-9,223,372,036,854,775,808");
-    assert_eq!(grouped("123"), "123");
+    assert_eq!(group_digits("-9223372036854775808"), "-9,223,372,036,854,775,808");
+    assert_eq!(group_digits("123"), "123");
     assert_eq!(duration(0.0123), "12 ms");
     assert_eq!(duration(5.0), "5.0 s");
     assert_eq!(duration(90.0), "2 min");
@@ -109,7 +109,7 @@ fn a_small_share_is_seen() {
     let shares = [1.0, 0.0, 1e12].map(|size| Share::new("a", "things", size));
     let drawn = bar("Here", &shares).0;
     assert!(drawn.contains("width=\"2.0\""), "{drawn}");
-    assert_eq!(listed("Here", &shares), "Here: 1 things, 1,000,000,000,000 things");
+    assert_eq!(list_text("Here", &shares), "Here: 1 things, 1,000,000,000,000 things");
     assert_eq!(drawn.matches("<rect").count(), 3, "{drawn}");
     let empty = columns("Nothing", &[]).0;
     assert!(empty.contains("<title>Nothing</title>"), "{empty}");

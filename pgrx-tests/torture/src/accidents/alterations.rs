@@ -8,7 +8,7 @@ use fastrand::Rng;
 
 use super::stops;
 use crate::Torture;
-use crate::ledger::Kind;
+use crate::ledger::SequenceKind;
 use crate::session::{ClientSession, End, Failure};
 
 const NAMES: [&str; 6] = [
@@ -22,12 +22,12 @@ const NAMES: [&str; 6] = [
 
 /// Transactions that have altered sequences and drawn from them. Some are rolled back just before the
 /// server or the worker ends, others by that end, others after it.
-pub fn left_open(torture: &Torture, rng: &mut Rng) -> &'static str {
+pub fn leave_open(torture: &Torture, rng: &mut Rng) -> &'static str {
     let sequences: Vec<_> = torture
         .ledger
         .sequences
         .iter()
-        .filter(|sequence| sequence.kind == Kind::Wide && sequence.mutable)
+        .filter(|sequence| sequence.kind == SequenceKind::Wide && sequence.mutable)
         .collect();
     let mut definers = Vec::new();
     let mut open = Vec::new();

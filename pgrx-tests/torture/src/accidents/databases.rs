@@ -32,7 +32,7 @@ fn recreate(torture: &Torture, database: &'static str) {
     let mut client = torture.cluster.connect_when_up("postgres");
     repeat(torture, &mut client, &format!("DROP DATABASE {database} WITH (FORCE)"));
     let since = torture.ledger.now();
-    sequences.iter().for_each(|sequence| torture.ledger.settle(sequence, None, since));
+    sequences.iter().for_each(|sequence| torture.ledger.close_other_lives(sequence, None, since));
     repeat(torture, &mut client, &format!("CREATE DATABASE {database}"));
     let mut client = torture.cluster.connect(database);
     repeat(torture, &mut client, "CREATE EXTENSION IF NOT EXISTS hilo");
@@ -47,7 +47,7 @@ pub fn extension(torture: &Torture, _rng: &mut Rng) -> &'static str {
     let mut client = torture.cluster.connect_when_up(database);
     repeat(torture, &mut client, "DROP EXTENSION hilo CASCADE");
     let since = torture.ledger.now();
-    sequences.iter().for_each(|sequence| torture.ledger.settle(sequence, None, since));
+    sequences.iter().for_each(|sequence| torture.ledger.close_other_lives(sequence, None, since));
     repeat(torture, &mut client, "CREATE EXTENSION hilo");
     populate(torture, &mut client, &sequences);
     "DROP and CREATE EXTENSION"
@@ -61,7 +61,7 @@ pub fn populate(torture: &Torture, client: &mut Client, sequences: &[&Sequence])
         let (name, _) = sequence.name();
         repeat(torture, client, &sequence.create(&name, &life));
         life.committed.store(true, SeqCst);
-        torture.ledger.settle(sequence, Some(life.key), torture.ledger.now());
+        torture.ledger.close_other_lives(sequence, Some(life.key), torture.ledger.now());
         torture.ledger.forgotten(sequence, life.key);
     }
 }

@@ -39,7 +39,7 @@ pub const ANYWHERE: Choices = &[
     (2, relations::rewrite),
     (2, signals::stand_still),
     (1, signals::hold_positions),
-    (3, alterations::left_open),
+    (3, alterations::leave_open),
 ];
 
 /// With databases that are dropped and created.

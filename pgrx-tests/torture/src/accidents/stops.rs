@@ -45,7 +45,7 @@ pub fn without_worker(torture: &Torture, rng: &mut Rng) -> &'static str {
     let database = torture.databases[rng.usize(..torture.databases.len())];
     let mut idle = torture.cluster.connect_when_up(database);
     for sequence in torture.sequences_of(database).into_iter().take(3) {
-        let Ok(_alone) = sequence.alone_if_needed() else { continue };
+        let Ok(_alone) = sequence.lock_alone() else { continue };
         let ticket = torture.ledger.ticket(sequence);
         for _ in 0..3 {
             let sql = format!("SELECT hilo_nextval('{}')", ticket.name);
@@ -54,7 +54,7 @@ pub fn without_worker(torture: &Torture, rng: &mut Rng) -> &'static str {
                     let values = [rows[0].get(0)];
                     torture.ledger.saw(sequence, &ticket, &mut Last::default(), &values, true);
                 }
-                Err(_) => torture.ledger.lost(sequence, 1),
+                Err(_) => torture.ledger.note_lost(sequence, 1),
             }
         }
     }

@@ -13,7 +13,7 @@ use super::{Fleet, Server};
 use hilo_tests::{ClientExt, Mode, came_true};
 
 /// The most servers at once.
-const MOST: usize = 6;
+const MAX_SERVERS: usize = 6;
 /// The first that has neither the numbers of all nor the counters: it may be copied and retired.
 const ORDINARY: usize = 2;
 
@@ -107,7 +107,7 @@ impl Fleet<'_, '_> {
         copy.is_copied.store(true, SeqCst);
         original.is_copied.store(true, SeqCst);
         self.join(copy);
-        if self.running.len() > MOST {
+        if self.running.len() > MAX_SERVERS {
             self.retire(self.rng.clone().usize(ORDINARY..self.running.len()));
         }
         if both { "copy of a branch beside it" } else { "copy of a branch in its place (kill -9)" }

@@ -56,14 +56,14 @@ pub fn audit(book: &Book, running: &[Arc<Server>], retired: &[Arc<Server>]) {
         check_each(book, number, &own, &books);
         let end = match number {
             CORE => continue,
-            TABLE => blocks_taken(&mut own[0].cluster.connect("postgres")),
+            TABLE => count_blocks(&mut own[0].cluster.connect("postgres")),
             _ => books[0].end,
         };
         check_all(book, number, &servers, &books, end);
     }
     for server in servers {
         server.cluster.stop(Mode::Fast);
-        let recoveries = server.cluster.logged("automatic recovery in progress");
+        let recoveries = server.cluster.log_count("automatic recovery in progress");
         add(&book.figures.recoveries, recoveries as u64);
         if let Some(link) = &server.link {
             link.freeze(false);
@@ -81,7 +81,7 @@ fn draw_one_each(book: &Book, server: &Server) {
         let drawn = came_true(LONG, || {
             let mut client = server.cluster.connect_when_up("postgres");
             let Ok(row) = client.query_one(&sql, &[]) else {
-                book.lost(&server.share[number], 1);
+                book.note_lost(&server.share[number], 1);
                 return false;
             };
             book.saw(number, &server.share[number], std::iter::once(row.get(0)));
@@ -95,7 +95,7 @@ fn draw_one_each(book: &Book, server: &Server) {
 
 /// The place behind the last block of the mapper's table. hilo leaves the first two of a fresh
 /// counter, and counts them as lost.
-fn blocks_taken(client: &mut Client) -> i64 {
+fn count_blocks(client: &mut Client) -> i64 {
     10 * (1 + client.one::<i64>("SELECT max(hi_value) FROM mt_hilo"))
 }
 

@@ -83,7 +83,7 @@ impl Book {
         Book { lines, figures, over: AtomicBool::new(false) }
     }
 
-    pub fn shared(&self) -> impl Iterator<Item = &Line> {
+    pub fn shared_lines(&self) -> impl Iterator<Item = &Line> {
         self.lines[..SHARED].iter()
     }
 
@@ -106,7 +106,7 @@ impl Book {
     }
 
     /// A statement that may have drawn `count` values, and a slice beyond them, did not say which.
-    pub fn lost(&self, share: &Share, count: u64) {
+    pub fn note_lost(&self, share: &Share, count: u64) {
         add(&self.figures.lost_statements, 1);
         share.lost.fetch_add(count + SLICE, SeqCst);
     }

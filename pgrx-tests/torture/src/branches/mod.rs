@@ -72,7 +72,7 @@ impl Fleet<'_, '_> {
     fn begin(&mut self) {
         let cluster = self.builder().start_with_hilo();
         let mut client = cluster.connect("postgres");
-        self.book.shared().for_each(|line| client.run(&line.create()));
+        self.book.shared_lines().for_each(|line| client.run(&line.create()));
         let centre = self.server(cluster, None, false);
         self.join(centre);
         for has_counters in [true, false, false] {
@@ -86,7 +86,7 @@ impl Fleet<'_, '_> {
                  CREATE USER MAPPING FOR postgres SERVER centre OPTIONS (user 'postgres')",
                 link.port()
             ));
-            for line in self.book.shared() {
+            for line in self.book.shared_lines() {
                 client.run(&format!("SELECT hilo_attach_server('{}', 'centre')", line.name));
             }
             if has_counters {

@@ -67,9 +67,9 @@ fn step(server: &Server, book: &Book, client: &mut Client, batch: i64, rng: &mut
             true
         }
         Err(error) => {
-            book.lost(share, count as u64);
+            book.note_lost(share, count as u64);
             if let Some(report) = error.as_db_error() {
-                book.figures.refused(report.code().code());
+                book.figures.note_refusal(report.code().code());
             }
             // A failure inside a transaction leaves that open.
             !client.is_closed() && client.batch_execute("ROLLBACK").is_ok()

@@ -164,12 +164,12 @@ impl Memory {
     }
 
     /// The indexes that may still be served.
-    pub fn unserved(&self) -> Set {
+    pub fn may_serve(&self) -> Set {
         self.block | self.returned | self.leaving | self.slices | self.orphans
     }
 
     /// `Shared::in_memory`
-    pub fn held(&self) -> Set {
+    pub fn all(&self) -> Set {
         self.unserved() | self.pending()
     }
 }
@@ -182,7 +182,7 @@ impl Catalog {
         }
     }
 
-    pub fn leased(&self) -> Set {
+    pub fn lease_set(&self) -> Set {
         self.lease.map_or(0, |lease| lease.range)
     }
 
