@@ -194,7 +194,7 @@ pub fn attach() -> Result<&'static Shared, HiloError> {
 #[cfg(not(any(feature = "pg15", feature = "pg16")))]
 fn make_or_find() -> Result<&'static Shared, HiloError> {
     refuse_single_user()?;
-    if is_alone() { Err(HiloError::NotPreloaded) } else { Ok(found(registry::attach())) }
+    if is_alone() { Err(HiloError::NotPreloaded) } else { Ok(keep(registry::attach())) }
 }
 
 /// Whether this process has no others beside it, or pg_upgrade has started its server.
@@ -216,7 +216,7 @@ pub fn existing() -> Option<&'static Shared> {
     #[cfg(any(feature = "pg15", feature = "pg16"))]
     return current();
     #[cfg(not(any(feature = "pg15", feature = "pg16")))]
-    current().or_else(|| if is_alone() { None } else { registry::find().map(found) })
+    current().or_else(|| if is_alone() { None } else { registry::find().map(keep) })
 }
 
 /// The version of a library that a process has loaded, since the memory was made, and that cannot

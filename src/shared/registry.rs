@@ -99,7 +99,7 @@ fn attach_to(plan: &Plan) -> Shared {
         unsafe { pg_sys::LWLockRelease(lock) };
     }
     // SAFETY: all processes ask for a segment of the same size, and the registry keeps it mapped.
-    unsafe { layout.shared(memory) }
+    unsafe { layout.place_in(memory) }
 }
 
 /// Holds SIGQUIT off, which the postmaster sends to all processes when one has crashed. Core lists
