@@ -3,7 +3,7 @@
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
 /// Each finding of these objects: its severity, its object, and whether it has a fix.
-fn found(client: &mut Client) -> Vec<String> {
+fn findings(client: &mut Client) -> Vec<String> {
     client.all(
         "SELECT concat_ws(' ', severity, object, CASE WHEN fix IS NULL THEN '-' ELSE 'fix' END) FROM hilo_check()
           WHERE object !~ '^setting (fsync|full_page_writes)' ORDER BY 1",
@@ -46,7 +46,7 @@ fn each_fix_mends_its_finding() {
          UPDATE _hilo.sequence SET owner = '4711'::hilo.role WHERE name IN ('mine', 'leased')",
     );
     assert_eq!(
-        found(&mut client),
+        findings(&mut client),
         [
             "error column \"Odd\".\"T\".\"Id\" fix",
             "error column \"Odd\".\"T\".k fix",
@@ -62,7 +62,7 @@ fn each_fix_mends_its_finding() {
         ]
     );
     mend(&cluster);
-    assert_eq!(found(&mut client), ["note sequences -"]);
+    assert_eq!(findings(&mut client), ["note sequences -"]);
 
     // Nothing else has changed: everyone still reads hilo_check, and what lives has its lease.
     let next = "INSERT INTO \"Odd\".\"T\" DEFAULT VALUES RETURNING concat_ws(' ', \"Id\", k)";
@@ -114,9 +114,9 @@ fn a_fix_gives_the_bounds_of_the_columns() {
         "warning sequence \"falls\" fix",
         "warning sequence \"widens\" fix",
     ];
-    assert_eq!(found(&mut client), expected);
+    assert_eq!(findings(&mut client), expected);
     mend(&cluster);
-    assert_eq!(found(&mut client), left);
+    assert_eq!(findings(&mut client), left);
     let bounds = "SELECT concat_ws(' ', name, min_value, max_value) FROM hilo_sequences
                    WHERE name NOT IN ('full', 'ends', 'beyond') ORDER BY name";
     assert_eq!(
@@ -150,15 +150,15 @@ fn a_fix_sets_what_contradicts() {
         "warning setting hilo.prefetch fix",
         "warning setting hilo.sample_interval fix",
     ];
-    assert_eq!(found(&mut client), expected);
+    assert_eq!(findings(&mut client), expected);
     client.run("ALTER SYSTEM SET hilo.min_threshold = 5000");
     mend(&cluster);
     cluster.reload();
     let threshold = ["warning setting hilo.min_threshold fix"];
-    wait_until("the settings are taken up", LONG, || found(&mut client) == threshold);
+    wait_until("the settings are taken up", LONG, || findings(&mut client) == threshold);
     mend(&cluster);
     cluster.reload();
-    wait_until("nothing is left", LONG, || found(&mut client).is_empty());
+    wait_until("nothing is left", LONG, || findings(&mut client).is_empty());
     cluster.finish();
 }
 
@@ -176,7 +176,7 @@ fn a_fix_serves_nobody_else() {
          SET ROLE eve; CREATE TABLE eves.t (id bigint PRIMARY KEY DEFAULT hilo_nextval('hers'));
          INSERT INTO eves.t VALUES (5000000); RESET ROLE; SET search_path = public, hilo",
     );
-    assert_eq!(found(&mut client), ["error column eves.t.id -", "warning role eve -"]);
+    assert_eq!(findings(&mut client), ["error column eves.t.id -", "warning role eve -"]);
     cluster.finish();
 }
 
@@ -192,11 +192,11 @@ fn a_fix_uses_no_sequence_up() {
          INSERT INTO up VALUES (9223372036854775807); INSERT INTO down VALUES (-9223372036854775000)",
     );
     let columns = ["error column public.down.id -", "error column public.up.id -"];
-    assert_eq!(found(&mut client), columns);
+    assert_eq!(findings(&mut client), columns);
     mend(&cluster);
-    assert_eq!(found(&mut client), columns);
+    assert_eq!(findings(&mut client), columns);
     client.run("INSERT INTO up DEFAULT VALUES; DELETE FROM up WHERE id > 1; DELETE FROM down");
-    assert_eq!(found(&mut client), [""; 0]);
+    assert_eq!(findings(&mut client), [""; 0]);
     cluster.finish();
 }
 
@@ -214,7 +214,7 @@ fn nothing_is_proposed_for_one_node_of_several() {
          CREATE TABLE t (id bigint PRIMARY KEY DEFAULT hilo_nextval('s'), k bigint DEFAULT hilo_nextval('lacking'));
          INSERT INTO t VALUES (4711, 1)",
     );
-    assert_eq!(found(&mut client), ["error column public.t.id -", "error column public.t.k -"]);
+    assert_eq!(findings(&mut client), ["error column public.t.id -", "error column public.t.k -"]);
     cluster.finish();
 }
 

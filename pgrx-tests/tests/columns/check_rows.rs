@@ -7,7 +7,7 @@ use std::thread;
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
 /// The values that are reported, with their columns.
-fn found(client: &mut Client) -> Vec<String> {
+fn findings(client: &mut Client) -> Vec<String> {
     client.all(
         "SELECT object || ' ' || substring(what FROM '-?\\d+') FROM hilo_check() WHERE object LIKE 'column%' ORDER BY 1",
     )
@@ -29,14 +29,14 @@ fn through_any_plain_index() {
                     "CREATE TABLE rows (id {kind} DEFAULT hilo_nextval('{sequence}'), n integer);
                      CREATE INDEX ON rows {index}"
                 ));
-                assert_eq!(found(&mut client), none(), "empty");
+                assert_eq!(findings(&mut client), none(), "empty");
                 client.run(&format!("INSERT INTO rows VALUES (NULL, 1), (NULL, 2), ({least}, 3)"));
-                assert_eq!(found(&mut client), none(), "{sequence} {kind} {index}");
+                assert_eq!(findings(&mut client), none(), "{sequence} {kind} {index}");
                 client.run(&format!("INSERT INTO rows VALUES ({beyond}, 4), (NULL, 5)"));
                 let expected = format!("column public.rows.id {beyond}");
-                assert_eq!(found(&mut client), [expected], "{sequence} {kind} {index}");
+                assert_eq!(findings(&mut client), [expected], "{sequence} {kind} {index}");
                 client.run("DELETE FROM rows WHERE n = 4");
-                assert_eq!(found(&mut client), none(), "deleted");
+                assert_eq!(findings(&mut client), none(), "deleted");
                 client.run("BEGIN; DROP TABLE rows; COMMIT");
             }
         }
@@ -47,13 +47,13 @@ fn through_any_plain_index() {
     );
     for index in ["(n, id)", "(id) WHERE n IS NULL", "((id + 0))", "USING hash (id)"] {
         client.run(&format!("CREATE INDEX one ON rows {index}"));
-        assert_eq!(found(&mut client), none(), "{index}");
+        assert_eq!(findings(&mut client), none(), "{index}");
         client.run("DROP INDEX one");
     }
     client.run("CREATE INDEX ON rows (id, n); ALTER TABLE rows ENABLE ROW LEVEL SECURITY");
-    assert_eq!(found(&mut client), none(), "row level security");
+    assert_eq!(findings(&mut client), none(), "row level security");
     client.run("ALTER TABLE rows DISABLE ROW LEVEL SECURITY");
-    assert_eq!(found(&mut client), ["column public.rows.id 30000"]);
+    assert_eq!(findings(&mut client), ["column public.rows.id 30000"]);
     cluster.finish();
 }
 
@@ -71,10 +71,10 @@ fn values_that_never_come() {
          INSERT INTO tens SELECT n FROM generate_series(100000, 100100) AS n WHERE n % 10 <> 1;
          INSERT INTO high VALUES (499), (-9223372036854775808)",
     );
-    assert_eq!(found(&mut client), none());
+    assert_eq!(findings(&mut client), none());
     client.run("INSERT INTO low VALUES (998); INSERT INTO tens VALUES (100051); INSERT INTO high VALUES (501)");
     assert_eq!(
-        found(&mut client),
+        findings(&mut client),
         ["column public.high.id 501", "column public.low.id 998", "column public.tens.id 100051"]
     );
     cluster.finish();
@@ -96,14 +96,14 @@ fn on_one_node_of_several() {
          INSERT INTO orders DEFAULT VALUES;
          INSERT INTO orders SELECT n FROM generate_series(2000, 200000) AS n WHERE (n - 1) / 1024 % 2 = 1",
     );
-    assert_eq!(found(&mut client), none(), "the other node is ahead");
+    assert_eq!(findings(&mut client), none(), "the other node is ahead");
     client.run("INSERT INTO orders VALUES (90200)");
-    assert_eq!(found(&mut client), ["column public.orders.id 90200"]);
+    assert_eq!(findings(&mut client), ["column public.orders.id 90200"]);
     let to_do = "SELECT what_to_do FROM hilo_check() WHERE object LIKE 'column%'";
     let to_do: String = client.one(to_do);
     assert!(to_do.contains("hilo_advance('orders', 90200)"), "{to_do}");
     client.run("DELETE FROM orders WHERE id = 90200; INSERT INTO orders VALUES (900000000001)");
-    assert_eq!(found(&mut client), ["column public.orders.id 900000000001"]);
+    assert_eq!(findings(&mut client), ["column public.orders.id 900000000001"]);
     cluster.finish();
 }
 
@@ -117,12 +117,12 @@ fn reserved_beyond_the_column() {
         "SELECT hilo_create('orders', block_size => 10000); CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'));
          INSERT INTO orders SELECT FROM generate_series(1, 1000)",
     );
-    assert_eq!(found(&mut client), none());
+    assert_eq!(findings(&mut client), none());
     client.run("SELECT hilo_setval('orders', 500)");
-    assert_eq!(found(&mut client), ["column public.orders.id 1000"]);
+    assert_eq!(findings(&mut client), ["column public.orders.id 1000"]);
     client.refusal("INSERT INTO orders DEFAULT VALUES").is("23505");
     assert!(client.one::<i64>("SELECT next_index FROM _hilo.position") >= 10_000);
-    assert_eq!(found(&mut client), ["column public.orders.id 1000"]);
+    assert_eq!(findings(&mut client), ["column public.orders.id 1000"]);
     let finding = "SELECT severity || ': ' || what FROM hilo_check() WHERE object = 'column public.orders.id'";
     assert_eq!(
         client.one::<String>(finding),
@@ -133,16 +133,16 @@ fn reserved_beyond_the_column() {
     let typed = "SELECT public.hilo_sync('orders'::public.hilo_sequence, 'public.orders'::pg_catalog.regclass, 'id'::pg_catalog.name);";
     assert_eq!(fix, typed);
     assert_eq!(client.one::<i64>(&fix), 1001);
-    assert_eq!(found(&mut client), none());
+    assert_eq!(findings(&mut client), none());
     assert_eq!(client.one::<i64>("INSERT INTO orders DEFAULT VALUES RETURNING id"), 1001);
 
     // Without the advice, it is a finding until the last of the values has been served.
     client.run("SELECT hilo_setval('orders', 998)");
     for _ in 999..=1001 {
-        assert_eq!(found(&mut client), ["column public.orders.id 1001"]);
+        assert_eq!(findings(&mut client), ["column public.orders.id 1001"]);
         client.refusal("INSERT INTO orders DEFAULT VALUES").is("23505");
     }
-    assert_eq!(found(&mut client), none());
+    assert_eq!(findings(&mut client), none());
     cluster.finish();
 }
 
@@ -168,15 +168,15 @@ fn held_below_what_was_served() {
     let slices = "SELECT string_agg(b::text, ' ' ORDER BY pid) FROM hilo_stat_backends b";
     let held: String = client.one(slices);
     assert_eq!(held.matches("orders").count(), 2, "{held}");
-    assert_eq!(found(&mut client), none());
-    assert_eq!(found(&mut holder), none());
+    assert_eq!(findings(&mut client), none());
+    assert_eq!(findings(&mut holder), none());
     assert_eq!(client.one::<String>(slices), held, "hilo_check took something away");
 
     let (next, taken) = (last + 1, last + 2);
     client.run(&format!("INSERT INTO orders VALUES ({taken})"));
     let expected = [format!("column public.orders.id {taken}")];
-    assert_eq!(found(&mut client), expected, "held by another session");
-    assert_eq!(found(&mut holder), expected, "held by this session");
+    assert_eq!(findings(&mut client), expected, "held by another session");
+    assert_eq!(findings(&mut holder), expected, "held by this session");
     assert_eq!(client.one::<String>(slices), held, "hilo_check took something away");
     let insert = "INSERT INTO orders DEFAULT VALUES RETURNING id";
     assert_eq!(holder.one::<i64>(insert), next);
@@ -184,20 +184,20 @@ fn held_below_what_was_served() {
     wait_until("the session has returned its slice", LONG, || {
         client.one::<i64>("SELECT count(*) FROM hilo_stat_backends") == 1
     });
-    assert_eq!(found(&mut client), expected, "returned");
+    assert_eq!(findings(&mut client), expected, "returned");
     drop(client);
     cluster.restart();
     let mut client = cluster.connect("postgres");
     assert!(client.one::<i64>("SELECT count(*) FROM _hilo.free_range") > 0);
-    assert_eq!(found(&mut client), expected, "free");
+    assert_eq!(findings(&mut client), expected, "free");
     // A value that another server may have taken is written off, and not served.
     let arrive = |timeline| format!("UPDATE _hilo.position SET timeline = {timeline}");
     let timeline: i32 = client.one("SELECT timeline FROM _hilo.position");
     client.run(&arrive(-1));
-    assert_eq!(found(&mut client), none(), "free on another server");
+    assert_eq!(findings(&mut client), none(), "free on another server");
     client.run(&arrive(timeline));
     client.refusal(insert).is("23505");
-    assert_eq!(found(&mut client), none());
+    assert_eq!(findings(&mut client), none());
     assert_eq!(client.one::<i64>(insert), taken + 1);
     cluster.finish();
 }

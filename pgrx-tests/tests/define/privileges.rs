@@ -109,7 +109,7 @@ fn stage() -> (Cluster, Client) {
 }
 
 /// Our statements for core's GRANT and REVOKE.
-fn translated(grants: &str, sequence: &str) -> String {
+fn translate(grants: &str, sequence: &str) -> String {
     let mut ours = String::new();
     for statement in grants.split(';').filter(|statement| !statement.trim().is_empty()) {
         let words: Vec<&str> = statement.split_whitespace().collect();
@@ -156,7 +156,7 @@ fn every_right_against_every_function() {
             "SET ROLE keeper; CREATE SEQUENCE {core}; {on_core}; SELECT hilo_create('{ours}', block_size => 50);
              {} RESET ROLE;
              INSERT INTO _hilo.gap SELECT id, 0, 1, 1, 1, 'crash', now() FROM _hilo.sequence WHERE name = '{ours}'",
-            translated(grants, &ours)
+            translate(grants, &ours)
         ));
         holder.run(&format!("SELECT hilo_nextvals('{ours}', 20) LIMIT 5"));
         let mut client = cluster.connect("postgres");

@@ -32,7 +32,7 @@ pub fn shop_of(cluster: &Cluster, version: &str) -> Client {
     let dump = dump(release).replace(CREATE, &format!("{CREATE} VERSION '{version}'"));
     cluster.restore("shop", &dump);
     let mut client = cluster.connect("shop");
-    assert_eq!(installed(&mut client), version);
+    assert_eq!(extension_version(&mut client), version);
     client
 }
 
@@ -40,7 +40,7 @@ fn old_shop(cluster: &Cluster) -> Client {
     shop_of(cluster, OLDEST)
 }
 
-fn installed(client: &mut Client) -> String {
+fn extension_version(client: &mut Client) -> String {
     client.one("SELECT extversion FROM pg_extension WHERE extname = 'hilo'")
 }
 
@@ -122,10 +122,10 @@ fn an_upgraded_catalog_equals_a_fresh_one() {
         let mut upgraded = shop_of(&cluster, version);
         for step in steps {
             upgraded.run(&format!("ALTER EXTENSION hilo UPDATE TO '{step}'"));
-            assert_eq!(&installed(&mut upgraded), step);
+            assert_eq!(&extension_version(&mut upgraded), step);
         }
         upgraded.run("ALTER EXTENSION hilo UPDATE");
-        assert_eq!(installed(&mut upgraded), CURRENT);
+        assert_eq!(extension_version(&mut upgraded), CURRENT);
         assert_equal_objects(&objects(&mut fresh), &objects(&mut upgraded));
         match version {
             "0.3.0" => assert_later_shop_serves_on(&mut upgraded),
@@ -244,7 +244,7 @@ fn what_uses_older_functions_survives_the_update() {
     );
     let update = "ALTER EXTENSION hilo UPDATE";
     client.refusal(update).is("2BP01").says("hilo_create").details("function make()");
-    assert_eq!(installed(&mut client), OLDEST);
+    assert_eq!(extension_version(&mut client), OLDEST);
     client.run(&format!("DROP FUNCTION make(); {update}"));
     let dump = cluster.pg_dump("shop", &[]);
     cluster.connect("postgres").run("CREATE DATABASE restored");
@@ -267,7 +267,7 @@ fn a_dump_of_an_older_release_is_restored() {
         let cluster = cluster();
         cluster.restore("shop", &dump(version));
         let mut client = cluster.connect("shop");
-        assert_eq!(installed(&mut client), CURRENT);
+        assert_eq!(extension_version(&mut client), CURRENT);
         match version {
             OLDEST => assert_serves_on(&mut client),
             _ => assert_later_shop_serves_on(&mut client),

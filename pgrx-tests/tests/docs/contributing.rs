@@ -55,7 +55,7 @@ fn modules() -> BTreeMap<String, Vec<String>> {
 }
 
 /// The texts between backquotes.
-fn quoted(text: &str) -> impl Iterator<Item = &str> {
+fn between_quotes(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
@@ -77,7 +77,9 @@ fn files_that_are_named_exist() {
     let mut found = 0;
     for document in ["CONTRIBUTING.md", "SECURITY.md", "docs/architecture.md"] {
         let text = read(document);
-        for path in quoted(&text).filter(|path| folders.iter().any(|of| path.starts_with(of))) {
+        for path in
+            between_quotes(&text).filter(|path| folders.iter().any(|of| path.starts_with(of)))
+        {
             found += 1;
             let pattern = path.contains('*');
             assert!(pattern || root().join(path).exists(), "{document} names {path}");
@@ -90,7 +92,7 @@ fn files_that_are_named_exist() {
 #[test]
 fn switches_are_listed() {
     let page = read("CONTRIBUTING.md");
-    let listed: BTreeSet<&str> = quoted(&page).collect();
+    let listed: BTreeSet<&str> = between_quotes(&page).collect();
     let mut found = BTreeSet::new();
     for text in texts(&root().join("pgrx-tests")) {
         let read = names(&text, &["var(\"", "var_os(\"", "number(\"", "set(\""]);

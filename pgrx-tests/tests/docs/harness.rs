@@ -184,7 +184,7 @@ fn is_alive(pid: i32) -> bool {
 }
 
 /// Runs a program as `make test` runs programs of tests.
-fn bounded(program: &Path, arguments: &[&str], seconds: &str) -> Child {
+fn run_bounded(program: &Path, arguments: &[&str], seconds: &str) -> Child {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/bounded");
     let mut command = Command::new(script);
     command.env("TEST_TIMEOUT", seconds).arg(program).args(arguments);
@@ -202,11 +202,11 @@ fn said(child: &mut Child, mark: &str) -> String {
 #[test]
 fn a_program_that_hangs_is_ended() {
     let hang = ["-c", "sleep 1000 & echo pid $!; wait"];
-    let mut hanging = bounded(Path::new("sh"), &hang, "1");
+    let mut hanging = run_bounded(Path::new("sh"), &hang, "1");
     let sleep: i32 = said(&mut hanging, "pid ").parse().expect("a pid");
     assert_eq!(hanging.wait().expect("it ends").code(), Some(124));
     wait_until("the program's child has ended", LONG, || !is_alive(sleep));
-    let fails = bounded(Path::new("sh"), &["-c", "exit 3"], "900").wait();
+    let fails = run_bounded(Path::new("sh"), &["-c", "exit 3"], "900").wait();
     assert_eq!(fails.expect("it ends").code(), Some(3));
 }
 
@@ -232,7 +232,7 @@ fn hangs_with_two_servers() {
 fn a_killed_program_leaves_no_server() {
     let this = std::env::current_exe().expect("it has a name");
     let arguments = ["--ignored", "--exact", "harness::hangs_with_two_servers", "--nocapture"];
-    let mut program = bounded(&this, &arguments, "900");
+    let mut program = run_bounded(&this, &arguments, "900");
     let line = said(&mut program, "servers ");
     let words: Vec<&str> = line.split(' ').collect();
     let [listens, deaf] = [words[0], words[1]].map(|pid| pid.parse::<i32>().expect("a pid"));

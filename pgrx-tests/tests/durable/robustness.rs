@@ -290,7 +290,7 @@ fn memory(pid: i32, what: &str) -> usize {
 
 /// Runs `sql` in sessions that may grow by less and less. Each gets its result, or the error that
 /// it gets with memory, or is told that memory is out, and lives. Returns how many were told.
-fn refused(cluster: &Cluster, admin: &mut Client, margins: &[usize], sql: &str) -> usize {
+fn count_refusals(cluster: &Cluster, admin: &mut Client, margins: &[usize], sql: &str) -> usize {
     let mut refused = 0;
     for margin in margins {
         let mut poor = cluster.connect("postgres");
@@ -362,7 +362,7 @@ fn a_session_without_memory_says_so() {
     let mut never = Vec::new();
     for sql in STATEMENTS {
         let margins = [0, 300, 1_000, 2_000, 4_000, 10_000];
-        if refused(&cluster, &mut client, &margins, sql) == 0 {
+        if count_refusals(&cluster, &mut client, &margins, sql) == 0 {
             never.push(sql);
         }
         assert_eq!(client.backend_pid(), pid, "the others were not thrown out");

@@ -2,7 +2,7 @@
 
 use hilo_tests::ClientExt;
 
-use super::{INSERT, assert_gapless, blocked, with_invoices};
+use super::{INSERT, assert_gapless, block, with_invoices};
 
 /// An older snapshot draws the newest number: core's UPDATE of a counter row would fail with 40001.
 #[test]
@@ -38,8 +38,7 @@ fn those_that_waited_commit_too() {
         let mut first = cluster.connect("postgres");
         first.run(&format!("BEGIN ISOLATION LEVEL {level}; {INSERT}"));
         let draw = format!("BEGIN ISOLATION LEVEL {level}; {INSERT}; COMMIT");
-        let waiting =
-            [blocked(&cluster, &draw), blocked(&cluster, &draw), blocked(&cluster, &draw)];
+        let waiting = [block(&cluster, &draw), block(&cluster, &draw), block(&cluster, &draw)];
         first.run(&format!("{INSERT}; COMMIT"));
         waiting.into_iter().for_each(|thread| drop(thread.join().expect("none fails")));
         assert_gapless(&mut first, 5);
@@ -93,7 +92,7 @@ fn a_number_is_drawn_for_a_row_that_is_locked() {
     let number =
         "UPDATE orders SET no = hilo_nextval('invoices') WHERE id = 1 AND no IS NULL".to_owned();
     first.run("BEGIN; UPDATE orders SET no = -1 WHERE id = 1");
-    let second = blocked(&cluster, &number);
+    let second = block(&cluster, &number);
     first.run("COMMIT");
     let mut second = second.join().expect("it updates no row");
     assert_eq!(
@@ -106,7 +105,7 @@ fn a_number_is_drawn_for_a_row_that_is_locked() {
         "WITH locked AS MATERIALIZED (SELECT id FROM orders WHERE id = 2 AND no IS NULL FOR UPDATE)
          UPDATE orders SET no = hilo_nextval('invoices') FROM locked WHERE orders.id = locked.id";
     first.run("BEGIN; UPDATE orders SET no = -1 WHERE id = 2");
-    let waiting = blocked(&cluster, locking);
+    let waiting = block(&cluster, locking);
     first.run("COMMIT");
     drop(waiting.join().expect("it updates no row"));
     assert_eq!(second.one::<i64>("SELECT hilo_nextval('invoices')"), 3, "nothing was drawn");

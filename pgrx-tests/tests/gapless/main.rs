@@ -59,7 +59,7 @@ fn wait_for_lock(cluster: &Cluster, pid: i32) {
 }
 
 /// Runs `sql` in another thread, and waits until it waits for a lock.
-fn blocked(cluster: &Cluster, sql: &str) -> std::thread::JoinHandle<Client> {
+fn block(cluster: &Cluster, sql: &str) -> std::thread::JoinHandle<Client> {
     let mut client = cluster.connect("postgres");
     let (pid, sql) = (client.backend_pid(), sql.to_owned());
     let thread = std::thread::spawn(move || {

@@ -4,7 +4,7 @@ use hilo_tests::{Client, ClientExt, Cluster, Mode};
 
 use super::{INSERT, INVOICES, assert_gapless};
 
-fn with_prepared() -> Cluster {
+fn two_phase_cluster() -> Cluster {
     let cluster = Cluster::builder().config("max_prepared_transactions", "5").start_with_hilo();
     cluster.connect("postgres").run(INVOICES);
     cluster
@@ -18,7 +18,7 @@ fn is_locked(client: &mut Client) {
 
 #[test]
 fn either_way_of_resolving_leaves_no_hole() {
-    let cluster = with_prepared();
+    let cluster = two_phase_cluster();
     let mut client = cluster.connect("postgres");
     let mut other = cluster.connect("postgres");
     for (resolve, count) in [("COMMIT", 3), ("ROLLBACK", 3), ("COMMIT", 6)] {
@@ -43,7 +43,7 @@ fn either_way_of_resolving_leaves_no_hole() {
 
 #[test]
 fn it_stays_locked_across_restarts_and_crashes() {
-    let cluster = with_prepared();
+    let cluster = two_phase_cluster();
     for (mode, resolve, count) in [
         (Mode::Fast, "COMMIT", 2),
         (Mode::Immediate, "ROLLBACK", 2),
@@ -68,7 +68,7 @@ fn it_stays_locked_across_restarts_and_crashes() {
 /// A deferred trigger may draw while the transaction is being prepared.
 #[test]
 fn a_deferred_trigger_draws_before_the_preparation() {
-    let cluster = with_prepared();
+    let cluster = two_phase_cluster();
     let mut client = cluster.connect("postgres");
     client.run(
         "CREATE TABLE orders (n int);

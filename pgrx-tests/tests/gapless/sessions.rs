@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use hilo_tests::{ClientExt, Cluster};
 
-use super::{INSERT, assert_gapless, assert_table, blocked, with_invoices};
+use super::{INSERT, assert_gapless, assert_table, block, with_invoices};
 
 /// Eight sessions that commit, roll back, roll savepoints back and fail, at random, in every isolation level.
 #[test]
@@ -72,7 +72,7 @@ fn a_later_commit_has_later_values() {
     let cluster = with_invoices();
     let mut first = cluster.connect("postgres");
     first.run(&format!("BEGIN; {INSERT}"));
-    let second = blocked(
+    let second = block(
         &cluster,
         &format!(
             "{INSERT}; UPDATE invoices SET note = 'second' WHERE id = hilo_currval('invoices')"
@@ -91,7 +91,7 @@ fn the_one_that_waits_gets_the_values_of_a_rollback() {
     let cluster = with_invoices();
     let mut first = cluster.connect("postgres");
     first.run(&format!("BEGIN; {INSERT}; {INSERT}"));
-    let waiting = [blocked(&cluster, INSERT), blocked(&cluster, INSERT)];
+    let waiting = [block(&cluster, INSERT), block(&cluster, INSERT)];
     first.run("ROLLBACK");
     waiting.into_iter().for_each(|thread| drop(thread.join().expect("both draw")));
     assert_gapless(&mut first, 2);
@@ -205,13 +205,13 @@ fn definers_wait_for_the_holder() {
     ] {
         holder.run("TRUNCATE invoices; SELECT hilo_setval('invoices', 1, false)");
         holder.run("BEGIN; SELECT hilo_nextval('invoices')");
-        let waiting = blocked(&cluster, change);
+        let waiting = block(&cluster, change);
         holder.run("COMMIT");
         drop(waiting.join().expect("the change is made"));
         assert_eq!(holder.one::<i64>("SELECT hilo_nextval('invoices')"), next, "{change}");
     }
     holder.run("BEGIN; SELECT hilo_nextval('invoices')");
-    let waiting = blocked(&cluster, "SELECT hilo_drop('invoices', cascade => true)");
+    let waiting = block(&cluster, "SELECT hilo_drop('invoices', cascade => true)");
     holder.run("COMMIT");
     drop(waiting.join().expect("it is dropped"));
     holder.refusal("SELECT hilo_nextval('invoices')").is("42704");

@@ -20,7 +20,7 @@ fn a_crash_at_any_point_repeats_nothing_and_explains_everything() {
     // A range that was taken and not committed is lost with the memory that held it.
     assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 1);
     assert_eq!(give_back(&mut client, &kept, kept.first + 4), 6);
-    used.extend(kept.used(4));
+    used.extend(kept.first_values(4));
     let revoked = lease(&mut client, "'s', 10");
     client.run(&format!("SELECT hilo_lease_revoke('{}')", revoked.token));
     cluster.crash(cluster.wait_for_worker("postgres"));
@@ -98,7 +98,8 @@ fn what_memory_had_not_told_the_catalog_stays_leased() {
     assert_eq!(give_back(&mut client, &all[2], all[2].first + 50), 50);
     let values = client.draw("s", 2000);
     let mut used =
-        [values, all[0].values(), all[2].used(50), all[3].values(), all[4].values()].concat();
+        [values, all[0].values(), all[2].first_values(50), all[3].values(), all[4].values()]
+            .concat();
     assert_unique("s", &used);
     wait_until_filed(&mut client);
     used.retain(|value| !(1..=50).contains(&(value - all[2].first + 1)) || *value <= all[2].last);
@@ -120,7 +121,7 @@ fn a_promoted_standby_serves_nothing_of_earlier_leases() {
     let mut client = primary.connect("postgres");
     client.run("SELECT hilo_create('s')");
     let first = lease(&mut client, "'s', 100");
-    let used = first.used(10);
+    let used = first.first_values(10);
     let standby = primary.clone_by_base_backup();
     let second = lease(&mut client, "'s', 100");
     primary.wait_for_replay(&standby);
@@ -153,7 +154,7 @@ fn a_promoted_standby_serves_nothing_of_earlier_leases() {
     seen.extend(client.draw("s", 2_000));
     // From here on the leases are this server's own.
     let own = lease(&mut client, "'s', 100");
-    seen.extend(own.used(10));
+    seen.extend(own.first_values(10));
     assert_eq!(give_back(&mut client, &own, own.first + 10), 90);
     wait_until_filed(&mut client);
     seen.extend(client.draw("s", 200));
@@ -209,7 +210,7 @@ fn a_promoted_synchronous_standby_repeats_nothing() {
     for round in 0..30 {
         let taken = lease(&mut client, "'s', 50");
         let used = (round % 7 * 7).min(taken.count);
-        seen.extend(taken.used(used));
+        seen.extend(taken.first_values(used));
         if round % 3 > 0 {
             give_back(&mut client, &taken, taken.first + used);
         }

@@ -13,7 +13,7 @@ fn what_comes_back_is_served_before_anything_new() {
     let first = lease(&mut client, "'orders', 100, 'app-1'");
     assert_eq!((first.first, first.last, first.count), (1, 100, 100));
     let second = lease(&mut client, "'orders', 100, 'app-2'");
-    let mut seen = [first.used(40), second.values(), client.draw("orders", 50)].concat();
+    let mut seen = [first.first_values(40), second.values(), client.draw("orders", 50)].concat();
     assert_unique("orders", &seen);
     assert_eq!(give_back(&mut client, &first, 41), 60);
     wait_until_filed(&mut client);
@@ -24,7 +24,7 @@ fn what_comes_back_is_served_before_anything_new() {
     wait_until_filed(&mut client);
     let next = cluster.connect("postgres").draw("orders", 50);
     assert_eq!(next, (51..=100).collect::<Vec<_>>());
-    seen.extend(third.used(10));
+    seen.extend(third.first_values(10));
     seen.extend(next);
     assert_eq!(gaps(&mut client, "orders"), []);
     assert_eq!(give_back(&mut client, &second, second.last + 1), 0);

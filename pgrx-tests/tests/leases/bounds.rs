@@ -126,7 +126,7 @@ fn a_lease_lies_within_a_stripe() {
         }
         assert!(short >= 2, "{short} leases end with a stripe");
         let taken = lease(&mut client, "'s', 50");
-        own.extend(taken.used(20));
+        own.extend(taken.first_values(20));
         assert_eq!(give_back(&mut client, &taken, taken.first + 40), taken.count - 20);
         wait_until_filed(&mut client);
         own.extend(client.draw("s", 100));

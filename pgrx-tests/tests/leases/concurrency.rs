@@ -23,7 +23,7 @@ fn hold(client: &mut Client, number: usize, rounds: usize) -> (Vec<i64>, Vec<i64
         let count = (taken.count * (round as i64 % 4) / 3).min(taken.count);
         match (number + round) % 3 {
             0 => {
-                used.extend(taken.used(count));
+                used.extend(taken.first_values(count));
                 let next = taken.first + count;
                 assert_eq!(give_back(client, &taken, next), taken.count - count);
             }

@@ -4,7 +4,7 @@ use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, clock_library,
 
 use super::{Lease, assert_explained, gap, gaps, give_back, has, lease, wait_until_filed};
 
-fn expired(client: &mut Client, name: &str) -> Vec<(i64, i64, String)> {
+fn expiry_gaps(client: &mut Client, name: &str) -> Vec<(i64, i64, String)> {
     wait_until("the lease has expired", LONG, || !gaps(client, name).is_empty());
     gaps(client, name)
 }
@@ -17,7 +17,7 @@ fn an_expired_lease_is_a_gap() {
     client.run("SELECT hilo_create('s')");
     let short = lease(&mut client, "'s', 10, 'app', '300ms'");
     let long = lease(&mut client, "'s', 10, 'app', '1 hour'");
-    assert_eq!(expired(&mut client, "s"), [gap(1, 10, "expired")]);
+    assert_eq!(expiry_gaps(&mut client, "s"), [gap(1, 10, "expired")]);
     for call in
         ["hilo_lease_return('{}', 3)", "hilo_lease_renew('{}', '1h')", "hilo_lease_revoke('{}')"]
     {
@@ -56,7 +56,7 @@ fn a_renewed_lease_lives_on() {
     assert!(never);
     // Another one that expires after they would have.
     lease(&mut client, "'t', 10, ttl => '1500ms'");
-    expired(&mut client, "t");
+    expiry_gaps(&mut client, "t");
     wait_until_filed(&mut client);
     assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 2);
     assert_eq!(give_back(&mut client, &renewed, 3), 8);
@@ -83,7 +83,7 @@ fn it_expires_while_nobody_is_there() {
     });
     drop(client);
     let mut client = cluster.connect("postgres");
-    assert_eq!(expired(&mut client, "s"), [gap(1, 10, "expired")]);
+    assert_eq!(expiry_gaps(&mut client, "s"), [gap(1, 10, "expired")]);
     let taken = lease(&mut client, "'s', 10, ttl => '500ms'");
     drop(client);
     cluster.kill9_postmaster();
@@ -111,7 +111,7 @@ fn a_slow_transaction_commits_an_expired_lease() {
     client.run("SELECT hilo_create('s'); BEGIN");
     lease(&mut client, "'s', 10, ttl => '1ms'");
     client.run("COMMIT");
-    assert_eq!(expired(&mut client, "s"), [gap(1, 10, "expired")]);
+    assert_eq!(expiry_gaps(&mut client, "s"), [gap(1, 10, "expired")]);
     wait_until_filed(&mut client);
     assert_eq!(gaps(&mut client, "s"), [gap(1, 10, "expired")]);
     cluster.finish();
@@ -139,7 +139,7 @@ fn no_clock_causes_a_value_to_be_served_twice() {
             let Lease { first, ref token, .. } = taken;
             let call = format!("SELECT hilo_lease_return('{token}', {})", first + 1);
             match client.batch_execute(&call) {
-                Ok(()) => seen.extend(taken.used(1)),
+                Ok(()) => seen.extend(taken.first_values(1)),
                 Err(error) => {
                     assert_eq!(error.code().map(|state| state.code()), Some("42704"), "{error:?}");
                     seen.extend(taken.values());

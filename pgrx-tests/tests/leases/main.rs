@@ -36,11 +36,11 @@ struct Lease {
 impl Lease {
     /// All its values.
     fn values(&self) -> Vec<i64> {
-        self.used(self.count)
+        self.first_values(self.count)
     }
 
     /// Its first `count` values.
-    fn used(&self, count: i64) -> Vec<i64> {
+    fn first_values(&self, count: i64) -> Vec<i64> {
         (0..count).map(|at| self.first + at * self.increment).collect()
     }
 }

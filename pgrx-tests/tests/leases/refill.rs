@@ -11,7 +11,7 @@ use super::{assert_explained, gaps, give_back, lease, wait_until_filed};
 const ID: &str = "5a2c9b66-0c3e-4b7e-9d54-5b6f3a1e7c01";
 
 /// `hilo_lease` of a sequence, named [`ID`].
-fn named(sequence: &str, n: i64) -> String {
+fn lease_by_name(sequence: &str, n: i64) -> String {
     format!("'{sequence}', {n}, 'app', '1 hour', '{ID}'")
 }
 
@@ -24,7 +24,7 @@ fn refill(client: &mut Client, arguments: &str) -> Vec<Refilled> {
     rows.iter().map(|row| (row.get(0), row.get(1), row.get(2), row.get(3))).collect()
 }
 
-fn leased(name: &str, count: i64, code: Option<&str>) -> Refilled {
+fn lease_row(name: &str, count: i64, code: Option<&str>) -> Refilled {
     let count = Some(count).filter(|_| code.is_none());
     ("leased".into(), Some(name.into()), count, code.map(Into::into))
 }
@@ -36,18 +36,22 @@ fn the_same_call_gets_the_same_lease() {
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('s')");
     client.run("BEGIN");
-    let first = lease(&mut client, &named("s", 10));
+    let first = lease(&mut client, &lease_by_name("s", 10));
     assert_eq!((first.token.as_str(), first.first, first.last), (ID, 1, 10));
     for turn in [
         "COMMIT",
         "SELECT 1",
         "SELECT hilo_lease_renew('5a2c9b66-0c3e-4b7e-9d54-5b6f3a1e7c01', '1 day')",
     ] {
-        assert_eq!(lease(&mut client, &named("s", 10)).values(), first.values(), "before {turn}");
+        assert_eq!(
+            lease(&mut client, &lease_by_name("s", 10)).values(),
+            first.values(),
+            "before {turn}"
+        );
         client.run(turn);
     }
     let mut other = cluster.connect("postgres");
-    assert_eq!(lease(&mut other, &named("s", 10)).values(), first.values());
+    assert_eq!(lease(&mut other, &lease_by_name("s", 10)).values(), first.values());
     assert_eq!(other.one::<i64>("SELECT count(*) FROM hilo_leases"), 1);
     assert_eq!(give_back(&mut client, &first, 5), 6);
     drop((client, other));
@@ -64,8 +68,8 @@ fn a_name_stands_for_one_call() {
         "SELECT hilo_create('s'), hilo_create('t'); CREATE ROLE app LOGIN;
          SELECT hilo_grant_all('app', 'UPDATE')",
     );
-    let first = lease(&mut client, &named("s", 10));
-    let call = |sequence, n| format!("SELECT hilo_lease({})", named(sequence, n));
+    let first = lease(&mut client, &lease_by_name("s", 10));
+    let call = |sequence, n| format!("SELECT hilo_lease({})", lease_by_name(sequence, n));
     client.refusal(&call("t", 10)).is("42710").details("another sequence").helps();
     client.refusal(&call("s", 9)).is("42710").details("more values");
     client.refusal(&call("nothing", 10)).is("42704");
@@ -83,7 +87,7 @@ fn a_name_stands_for_one_call() {
     assert_eq!(give_back(&mut client, &first, 1), 0, "it was renumbered");
     // When nothing is known of it any more, the name is free.
     wait_until_filed(&mut client);
-    assert_eq!(lease(&mut client, &named("t", 3)).values(), [1, 2, 3]);
+    assert_eq!(lease(&mut client, &lease_by_name("t", 3)).values(), [1, 2, 3]);
     cluster.finish();
 }
 
@@ -141,11 +145,11 @@ fn a_name_is_free_after_a_rollback() {
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('s')");
     client.run("BEGIN");
-    let lost = lease(&mut client, &named("s", 10));
+    let lost = lease(&mut client, &lease_by_name("s", 10));
     thread::scope(|scope| {
         let mut other = cluster.connect("postgres");
         let pid = other.backend_pid();
-        let second = scope.spawn(move || lease(&mut other, &named("s", 10)));
+        let second = scope.spawn(move || lease(&mut other, &lease_by_name("s", 10)));
         let mut observer = cluster.connect("postgres");
         wait_until("it waits", LONG, || observer.sees_waiting(pid));
         client.run("ROLLBACK");
@@ -211,14 +215,14 @@ fn what_is_refused_fails_alone() {
     let codes: Vec<_> = rows[..3].iter().map(|row| row.3.as_deref()).collect();
     assert_eq!(codes, [Some("42501"), Some("42704"), Some("42704")]);
     let expected = [
-        leased("s", 5, None),
-        leased("nothing", 5, Some("42704")),
-        leased("a\nb", 5, Some("22023")),
-        leased("spent", 5, Some("2200H")),
-        leased("secret", 5, Some("42501")),
-        leased("gapless", 5, Some("0A000")),
-        leased("s", 0, Some("22023")),
-        leased("s", 7, None),
+        lease_row("s", 5, None),
+        lease_row("nothing", 5, Some("42704")),
+        lease_row("a\nb", 5, Some("22023")),
+        lease_row("spent", 5, Some("2200H")),
+        lease_row("secret", 5, Some("42501")),
+        lease_row("gapless", 5, Some("0A000")),
+        lease_row("s", 0, Some("22023")),
+        lease_row("s", 7, None),
     ];
     assert_eq!(rows[3..], expected);
     let report = "SELECT message || '|' || coalesce(detail, '-') || '|' || hint FROM hilo_refill(names => '{gapless}', sizes => '{1}')";

@@ -16,7 +16,7 @@ const ALL: [&str; 9] = [
     "hilo_revoke('s', 'app', 'ALL')",
 ];
 
-fn refused(client: &mut Client) -> Vec<&'static str> {
+fn refusals(client: &mut Client) -> Vec<&'static str> {
     let mut refused = Vec::new();
     for call in ALL {
         client.run("SAVEPOINT here");
@@ -38,11 +38,11 @@ fn privileges_are_those_of_hilo() {
             "BEGIN; SELECT hilo_grant('s', 'app', '{privilege}'); SET LOCAL ROLE app"
         ));
         assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_sequences"), 1);
-        assert_eq!(refused(&mut client), ALL[allowed..], "{privilege}");
+        assert_eq!(refusals(&mut client), ALL[allowed..], "{privilege}");
         client.run("ROLLBACK");
     }
     client.run("BEGIN; SET LOCAL ROLE app");
-    assert_eq!(refused(&mut client), ALL);
+    assert_eq!(refusals(&mut client), ALL);
     assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_sequences"), 0);
     client.run("SAVEPOINT here");
     client.refusal("SELECT hilo_create('mine')").is("42501").helps();

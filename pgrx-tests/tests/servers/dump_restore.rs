@@ -118,7 +118,7 @@ fn ran(command: &mut Command) -> String {
 }
 
 /// The values of a rising sequence in steps of 1 that nothing explains, from 1 to its position.
-fn unexplained(client: &mut Client, name: &str, seen: &BTreeSet<i64>) -> Vec<i64> {
+fn missing(client: &mut Client, name: &str, seen: &BTreeSet<i64>) -> Vec<i64> {
     client
         .all::<i64>(&format!(
             "SELECT v FROM hilo_sequences s, generate_series(1, s.max_reserved) v
@@ -154,7 +154,7 @@ fn a_restored_database_repeats_nothing() {
             let mut copy_seen = seen.clone();
             draw_from_each(&mut client, 400, &mut copy_seen);
             draw_from_each(&mut target.connect(&database), 400, &mut copy_seen);
-            let lost = unexplained(&mut client, "orders", &copy_seen["orders"]);
+            let lost = missing(&mut client, "orders", &copy_seen["orders"]);
             assert!(lost.is_empty(), "{format:?}: {lost:?} are nowhere");
             client.run("INSERT INTO orders (customer) SELECT 'Grace' FROM generate_series(1, 100)");
             assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_check() WHERE object LIKE 'column%' OR object LIKE 'node%'"), 0);

@@ -12,15 +12,15 @@ type Pair = (Cluster, Cluster);
 
 /// A server, and one that is to subscribe to it, each with its own system identifier.
 fn publisher_and_subscriber() -> Pair {
-    started(Builder::own_identity)
+    start_pair(Builder::own_identity)
 }
 
 /// The same from one image: they have the same system identifier.
 fn publisher_and_subscriber_from_one_image() -> Pair {
-    started(|builder| builder)
+    start_pair(|builder| builder)
 }
 
-fn started(identity: fn(Builder) -> Builder) -> Pair {
+fn start_pair(identity: fn(Builder) -> Builder) -> Pair {
     let start = || {
         let builder = Cluster::builder().logical().config("hilo.failover_skip", "5000");
         identity(builder).start_with_hilo()

@@ -252,22 +252,22 @@ fn every_gap_is_explained_once() {
     cluster.crash(pid);
     client = cluster.connect_when_up("postgres");
     assert_told(&mut client, &["crash"]);
-    let lost = told(&mut client, "crash");
+    let lost = count_told(&mut client, "crash");
     insert(&mut client, 1);
     assert_told(&mut client, &["crash"]);
-    assert_eq!(told(&mut client, "crash"), lost);
+    assert_eq!(count_told(&mut client, "crash"), lost);
 
     // setval takes what others hold; an increment that changes does not hide it.
     let mut holder = cluster.connect("postgres");
     insert(&mut holder, 20);
     client.run("SELECT hilo_setval('told', 50000)");
     assert_told(&mut client, &["crash", "altered"]);
-    let before = (told(&mut client, "crash"), told(&mut client, "altered"));
+    let before = (count_told(&mut client, "crash"), count_told(&mut client, "altered"));
     client.run("SELECT hilo_alter('told', increment => 7, restart_with => 100000)");
     insert(&mut client, 3);
     let jumped = 100_000 - 50_001;
     let expected = (before.0, before.1 + jumped);
-    assert_eq!((told(&mut client, "crash"), told(&mut client, "altered")), expected);
+    assert_eq!((count_told(&mut client, "crash"), count_told(&mut client, "altered")), expected);
     let twice = "SELECT count(*) FROM (SELECT v FROM hilo_find_gaps('told', 'told', 'id') g,
                         generate_series(first, last, CASE WHEN last = first THEN 1 ELSE (last - first) / (count - 1) END) v
                         WHERE first < 60000 GROUP BY v HAVING count(*) > 1) t";
@@ -454,7 +454,7 @@ fn reasons(client: &mut Client) -> Vec<String> {
     client.all("SELECT DISTINCT reason FROM hilo_find_gaps('told', 'told', 'id')")
 }
 
-fn told(client: &mut Client, reason: &str) -> i64 {
+fn count_told(client: &mut Client, reason: &str) -> i64 {
     client.one(&format!(
         "SELECT coalesce(sum(count), 0)::bigint FROM hilo_find_gaps('told', 'told', 'id') WHERE reason = '{reason}'"
     ))

@@ -289,14 +289,14 @@ fn a_pool_that_is_used_up_leaves_no_gap() {
 }
 
 /// The gaps of a sequence that an alteration has left.
-fn altered(client: &mut Client, name: &str) -> Vec<(i64, i64)> {
+fn alteration_gaps(client: &mut Client, name: &str) -> Vec<(i64, i64)> {
     let sql = "SELECT first, last FROM hilo_gaps WHERE name = $1 AND reason = 'altered' ORDER BY 1";
     let rows = client.query(sql, &[&name]).expect("the gaps can be read");
     rows.iter().map(|row| (row.get(0), row.get(1))).collect()
 }
 
 /// How many values a column lacks because of them.
-fn lacked(client: &mut Client, name: &str) -> i64 {
+fn count_lacking(client: &mut Client, name: &str) -> i64 {
     client.one(&format!(
         "SELECT COALESCE(sum(count), 0)::bigint FROM hilo_find_gaps('{name}', '{name}', 'id') WHERE reason = 'altered'"
     ))
@@ -326,26 +326,26 @@ fn of_what_is_jumped_over() {
         ));
         let jump = jump.replace("{}", &name);
         client.run(&format!("BEGIN; SELECT {jump}; ROLLBACK"));
-        assert_eq!(altered(&mut client, &name), [], "{jump}, rolled back");
+        assert_eq!(alteration_gaps(&mut client, &name), [], "{jump}, rolled back");
         client.run(&format!("SELECT {jump}"));
         client.run(&format!("INSERT INTO {name} SELECT hilo_nextval('{name}')"));
         assert_eq!(client.one::<i64>(&format!("SELECT max(id) FROM {name}")), next, "{jump}");
-        assert_eq!(altered(&mut client, &name), [(first, last)], "{jump}");
-        assert_eq!(lacked(&mut client, &name), last - first + 1, "{jump}");
+        assert_eq!(alteration_gaps(&mut client, &name), [(first, last)], "{jump}");
+        assert_eq!(count_lacking(&mut client, &name), last - first + 1, "{jump}");
         // When it goes back, what it is yet to serve is not missing.
         client.run(&format!("SELECT hilo_alter('{name}', restart_with => 20, increment => 1)"));
-        assert_eq!(lacked(&mut client, &name), 20 - first, "{jump}");
-        assert_eq!(altered(&mut client, &name), [(first, last)], "{jump}");
+        assert_eq!(count_lacking(&mut client, &name), 20 - first, "{jump}");
+        assert_eq!(alteration_gaps(&mut client, &name), [(first, last)], "{jump}");
     }
     client.run("SELECT hilo_create('falling', increment => -2); CREATE TABLE falling (id bigint)");
     assert_eq!(client.draw("falling", 2), [-1, -3]);
     client.run("SELECT hilo_setval('falling', -11)");
-    assert_eq!(altered(&mut client, "falling"), [(-5, -11)]);
+    assert_eq!(alteration_gaps(&mut client, "falling"), [(-5, -11)]);
     client.run("SELECT hilo_advance('falling', -20)");
-    assert_eq!(altered(&mut client, "falling"), [(-5, -19)]);
+    assert_eq!(alteration_gaps(&mut client, "falling"), [(-5, -19)]);
     // Up to its end, and over it.
     client.run("SELECT hilo_create('ending', max_value => 20); CREATE TABLE ending (id bigint)");
     assert!(client.one::<bool>("SELECT hilo_advance('ending', 20) IS NULL"));
-    assert_eq!(altered(&mut client, "ending"), [(1, 20)]);
+    assert_eq!(alteration_gaps(&mut client, "ending"), [(1, 20)]);
     cluster.finish();
 }

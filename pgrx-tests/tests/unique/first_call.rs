@@ -10,7 +10,7 @@ use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until};
 const ROLES: &str = "CREATE ROLE app LOGIN; CREATE ROLE other LOGIN; CREATE ROLE member LOGIN";
 
 /// Keeps every session from the tables of hilo until it ends.
-fn locked(cluster: &Cluster, database: &str) -> Client {
+fn lock_tables(cluster: &Cluster, database: &str) -> Client {
     let mut locker = cluster.connect(database);
     locker.run(
         "BEGIN; LOCK TABLE _hilo.sequence, _hilo.position, _hilo.privilege, _hilo.default_privilege, _hilo.free_range",
@@ -41,7 +41,7 @@ fn a_first_call_reads_no_table_of_hilo() {
     let mut seen = admin.draw("s", 10);
     admin.run("SELECT hilo_nextval('o'), hilo_nextkey('k')");
     {
-        let _locker = locked(&cluster, "postgres");
+        let _locker = lock_tables(&cluster, "postgres");
         for _ in 0..5 {
             seen.push(first(&cluster, "postgres", "SELECT hilo_nextval('s')"));
         }
@@ -53,7 +53,7 @@ fn a_first_call_reads_no_table_of_hilo() {
     }
     // After the first session that is not the owner's, that is in the nameplate too.
     seen.push(first(&cluster, "app", "SELECT hilo_nextval('s')"));
-    let _locker = locked(&cluster, "postgres");
+    let _locker = lock_tables(&cluster, "postgres");
     for role in ["app", "member", "postgres", "app"] {
         seen.push(first(&cluster, role, "SELECT hilo_nextval('s')"));
     }

@@ -4,7 +4,7 @@ use hilo_tests::{Client, ClientExt, Cluster};
 
 /// An ordered sequence in blocks of ten. A session has drawn 1, 2, skipped the rest of the block
 /// for a hi of its own, and drawn 21, 22.
-fn with_a_hi_taken() -> (Cluster, Client, Vec<i64>) {
+fn take_a_hi() -> (Cluster, Client, Vec<i64>) {
     let cluster = Cluster::builder().config("hilo.worker_idle_timeout", "1h").start_with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('o', ordered => true, block_size => 10)");
@@ -23,8 +23,8 @@ fn assert_rising(values: &[i64]) {
 
 /// Promise 4: what was to put back, or to skip, a part of the sequence has not got its row, which somebody held.
 #[track_caller]
-fn stays_ordered_after(what: impl FnOnce(&Cluster)) {
-    let (cluster, mut client, mut seen) = with_a_hi_taken();
+fn assert_ordered_after(what: impl FnOnce(&Cluster)) {
+    let (cluster, mut client, mut seen) = take_a_hi();
     let mut holder = cluster.connect("postgres");
     holder.run("BEGIN; SELECT hilo_drop('o')");
     what(&cluster);
@@ -37,12 +37,12 @@ fn stays_ordered_after(what: impl FnOnce(&Cluster)) {
 
 #[test]
 fn after_a_worker_that_could_not_put_back() {
-    stays_ordered_after(|cluster| cluster.terminate_worker("postgres"));
+    assert_ordered_after(|cluster| cluster.terminate_worker("postgres"));
 }
 
 #[test]
 fn after_a_setval_that_gave_up() {
-    stays_ordered_after(|cluster| {
+    assert_ordered_after(|cluster| {
         let mut setter = cluster.connect("postgres");
         setter.run("SET statement_timeout = '300ms'");
         setter.refusal("SELECT hilo_setval('o', 5)").is("57014");
@@ -52,7 +52,7 @@ fn after_a_setval_that_gave_up() {
 /// Promise 4: what a hi has skipped is not served after a clean stop either, nor after a crash.
 #[test]
 fn after_stops() {
-    let (cluster, mut client, mut seen) = with_a_hi_taken();
+    let (cluster, mut client, mut seen) = take_a_hi();
     for crash in [false, true, false] {
         seen.extend(client.draw("o", 4));
         client.run("SELECT hilo_next_hi('o')");

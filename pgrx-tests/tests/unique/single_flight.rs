@@ -31,7 +31,7 @@ fn stat(client: &mut Client, column: &str) -> i64 {
 
 /// How many transactions of the cluster have written something so far. Sessions that only draw do
 /// not: their reservation is a transaction of the worker's.
-fn written(client: &mut Client) -> i64 {
+fn count_transactions(client: &mut Client) -> i64 {
     client.one("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint")
 }
 
@@ -74,7 +74,7 @@ fn cross(cluster: &Cluster, warm: bool, ready: impl FnOnce(&mut Client)) -> Take
         connected.wait();
         ready(&mut client);
         let before = (stat(&mut client, "blocks_reserved"), stat(&mut client, "waits"));
-        let written_before = written(&mut client);
+        let written_before = count_transactions(&mut client);
         prepared.wait();
         wait_until("all sessions wait for the lock", LONG, || {
             let waiting =
@@ -95,7 +95,7 @@ fn cross(cluster: &Cluster, warm: bool, ready: impl FnOnce(&mut Client)) -> Take
         });
         Taken {
             reservations: stat(&mut client, "blocks_reserved") - before.0,
-            transactions: written(&mut client) - written_before,
+            transactions: count_transactions(&mut client) - written_before,
             waits: stat(&mut client, "waits") - before.1,
         }
     })

@@ -52,7 +52,7 @@ fn lay_traps(admin: &mut Client, schema: &str) {
 }
 
 /// Whatever of others' depends on something of mallory's.
-fn stepped_into(admin: &mut Client) -> Vec<String> {
+fn victims(admin: &mut Client) -> Vec<String> {
     admin.run("SET search_path = pg_catalog");
     let found = admin.all(
         "SELECT pg_describe_object(d.classid, d.objid, d.objsubid) || ' uses ' || pg_describe_object(d.refclassid, d.refobjid, 0)
@@ -86,7 +86,7 @@ fn traps_laid_before_the_extension_is_created() {
     lay_traps(&mut admin, "public");
     admin.run("CREATE EXTENSION hilo");
     let none: Vec<String> = Vec::new();
-    assert_eq!(stepped_into(&mut admin), none);
+    assert_eq!(victims(&mut admin), none);
     admin.run("SELECT hilo_create('orders'); SELECT hilo_nextval('orders'); SELECT hilo_setval('orders', 100); SELECT hilo_nextval('orders')");
     for view in VIEWS {
         admin.run(&format!("SELECT * FROM {view}"));

@@ -3,7 +3,7 @@
 
 use hilo_tests::{Client, ClientExt, Cluster};
 
-use super::{lay_traps, stepped_into};
+use super::{lay_traps, victims};
 
 const NONE: [&str; 0] = [];
 const CURRENT: &str = env!("CARGO_PKG_VERSION");
@@ -75,7 +75,7 @@ fn its_scripts_step_into_no_trap() {
         mallory.run(TRAPS_ON_ITS_TYPES);
         for version in updates {
             admin.run(&format!("ALTER EXTENSION hilo UPDATE TO '{version}'"));
-            assert_eq!(stepped_into(&mut admin), NONE, "{version} in {schema}");
+            assert_eq!(victims(&mut admin), NONE, "{version} in {schema}");
         }
         admin.run(&format!(
             "SET search_path = {schema};
@@ -102,7 +102,7 @@ fn its_creator_owns_nothing_in_it() {
         mallory.run(&format!(
             "CREATE SCHEMA IF NOT EXISTS {schema}; CREATE EXTENSION hilo SCHEMA {schema}"
         ));
-        assert_eq!(stepped_into(&mut admin), NONE);
+        assert_eq!(victims(&mut admin), NONE);
         let owned = "SELECT pg_describe_object(d.classid, d.objid, 0) FROM pg_depend d
                        LEFT JOIN pg_proc p ON d.classid = 'pg_proc'::regclass AND p.oid = d.objid
                        LEFT JOIN pg_class c ON d.classid = 'pg_class'::regclass AND c.oid = d.objid

@@ -6,12 +6,12 @@ use std::thread;
 
 use hilo_tests::{ClientExt, Cluster, Mode, SERVER};
 
-use super::unprepared_with;
+use super::bare_server_with;
 
 /// Where there is no room for the memory, a smaller one is made as soon as the settings say so.
 #[test]
 fn less_memory_is_enough_after_there_was_no_room() {
-    let Some(cluster) = unprepared_with_room_for(20_000_000) else { return };
+    let Some(cluster) = bare_server_with_room(20_000_000) else { return };
     let mut client = cluster.connect("postgres");
     client.run("CREATE EXTENSION hilo");
     for _ in 0..2 {
@@ -30,7 +30,7 @@ fn less_memory_is_enough_after_there_was_no_room() {
 }
 
 /// A server without the extension, whose processes cannot make a larger file, nor a larger segment, than this.
-fn unprepared_with_room_for(bytes: u64) -> Option<Cluster> {
+fn bare_server_with_room(bytes: u64) -> Option<Cluster> {
     let cluster = Cluster::builder().preload(false).start();
     if cluster.version() < 17 {
         cluster.finish();
@@ -64,7 +64,7 @@ fn a_crash_leaves_no_memory_behind() {
     // No other cluster on this machine has pieces of this size.
     let sequences = 9_000 + std::process::id() % 1_000;
     let builder = Cluster::builder().config("hilo.max_sequences", &sequences.to_string());
-    let Some(cluster) = unprepared_with(builder) else { return };
+    let Some(cluster) = bare_server_with(builder) else { return };
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('s')");
     client.draw("s", 1);

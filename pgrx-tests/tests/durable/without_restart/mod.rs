@@ -13,11 +13,11 @@ use hilo_tests::{
 };
 
 /// A server that does not know of hilo, with the extension created; `None`: it needs a restart for it.
-fn unprepared() -> Option<Cluster> {
-    unprepared_with(Cluster::builder())
+fn bare_server() -> Option<Cluster> {
+    bare_server_with(Cluster::builder())
 }
 
-fn unprepared_with(builder: Builder) -> Option<Cluster> {
+fn bare_server_with(builder: Builder) -> Option<Cluster> {
     let cluster = builder.preload(false).start();
     if cluster.version() < 17 {
         // `bad_input.rs` and `messages.rs` have what such a server answers.
@@ -37,7 +37,7 @@ fn has_loaded(client: &mut Client) -> bool {
 /// `owner` and `always` depend on that, and the columns of table `t` do not. `None`: it needs a
 /// restart.
 fn with_dependent_columns() -> Option<Cluster> {
-    let cluster = unprepared()?;
+    let cluster = bare_server()?;
     cluster
         .connect("postgres")
         .run("ALTER DATABASE postgres SET session_preload_libraries = 'hilo'");
@@ -65,7 +65,7 @@ const DROPS: [&str; 8] = [
 /// The first call is all that a server needs. Sessions share what is in memory, and give back what they have not used.
 #[test]
 fn the_first_call_is_enough() {
-    let Some(cluster) = unprepared() else { return };
+    let Some(cluster) = bare_server() else { return };
     let mut one = cluster.connect("postgres");
     assert!(!has_loaded(&mut one));
     one.run("SELECT hilo_create('s')");
@@ -88,7 +88,7 @@ fn the_first_call_is_enough() {
 /// A session's first call may be in an item of FROM: each row gets values of its own, as in `memoize.rs`.
 #[test]
 fn the_first_call_may_be_a_join() {
-    let Some(cluster) = unprepared() else { return };
+    let Some(cluster) = bare_server() else { return };
     let mut client = cluster.connect("postgres");
     client.run(
         "SELECT hilo_create('s'); CREATE TABLE orders AS SELECT i AS id, 1 + i % 3 AS n FROM generate_series(1, 1000) AS i;
@@ -109,7 +109,7 @@ fn the_first_call_may_be_a_join() {
 /// Crashes of all kinds under load: no value twice, as with a library that the server loads.
 #[test]
 fn nothing_comes_twice_after_a_crash() {
-    let Some(cluster) = unprepared() else { return };
+    let Some(cluster) = bare_server() else { return };
     let sources = Source::three_kinds(&cluster);
     let load = Load { reconnect: true, ..Load::sixteen_sessions(2) };
     load.run_during(&cluster, &sources, || {
@@ -138,7 +138,7 @@ fn nothing_comes_twice_after_a_crash() {
 /// database. A worker that comes after that has nothing to do with what was in memory.
 #[test]
 fn drops_by_sessions_that_know_nothing_of_hilo() {
-    let Some(cluster) = unprepared() else { return };
+    let Some(cluster) = bare_server() else { return };
     let mut client = cluster.connect("postgres");
     client.run("CREATE ROLE app LOGIN; SELECT hilo_create('s'); SELECT hilo_set_owner('s', 'app')");
     let mut seen = client.draw("s", 10);
@@ -176,7 +176,7 @@ fn drops_by_sessions_that_know_nothing_of_hilo() {
 /// Ranges that memory has of the former ones are neither served nor written to these.
 #[test]
 fn a_restore_after_a_drop_by_a_session_that_knows_nothing_of_hilo() {
-    let Some(cluster) = unprepared() else { return };
+    let Some(cluster) = bare_server() else { return };
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('s', block_size => 1000)");
     let mut seen = client.draw("s", 10);
@@ -203,7 +203,7 @@ fn a_restore_after_a_drop_by_a_session_that_knows_nothing_of_hilo() {
 #[test]
 fn memory_is_made_for_hilo_only() {
     let builder = Cluster::builder().config("dynamic_shared_memory_type", "mmap");
-    let Some(cluster) = unprepared_with(builder) else { return };
+    let Some(cluster) = bare_server_with(builder) else { return };
     cluster.configure("session_preload_libraries", "hilo");
     cluster.restart();
     let segments = || {
@@ -234,7 +234,7 @@ fn memory_is_made_for_hilo_only() {
 /// the first thing of hilo that its process does.
 #[test]
 fn what_replication_changes_reaches_memory() {
-    let start = |id| unprepared_with(Cluster::builder().logical().node(id, 2));
+    let start = |id| bare_server_with(Cluster::builder().logical().node(id, 2));
     let (Some(publisher), Some(subscriber)) = (start(0), start(1)) else { return };
     for cluster in [&publisher, &subscriber] {
         cluster.connect("postgres").run("CREATE ROLE clerk LOGIN");

@@ -4,7 +4,7 @@
 use hilo_tests::extension::install_library;
 use hilo_tests::{Client, ClientExt, LONG, wait_until};
 
-use super::{DROPS, unprepared, with_dependent_columns};
+use super::{DROPS, bare_server, with_dependent_columns};
 
 /// After the files of another version were installed, new sessions load its library, which may have another idea of the
 /// memory. It is refused until the server restarts, and those who have the older library continue.
@@ -72,7 +72,7 @@ fn another_version_waits_for_a_restart() {
 /// Nor can the extension come or be updated where memory of another version is in use: it would be served from nowhere.
 #[test]
 fn another_version_does_not_come_before_the_restart() {
-    let Some(cluster) = unprepared() else { return };
+    let Some(cluster) = bare_server() else { return };
     install_library("next/hilo.so", "hilo memory of ", "99.9");
     let mut old = cluster.connect("postgres");
     old.run("SELECT hilo_create('s')");
@@ -98,7 +98,7 @@ fn another_version_does_not_come_before_the_restart() {
 /// They are told why.
 #[test]
 fn a_worker_of_another_version_is_not_waited_for_in_silence() {
-    let Some(cluster) = unprepared() else { return };
+    let Some(cluster) = bare_server() else { return };
     install_library("next/hilo.so", "hilo memory of ", "99.9");
     let mut old = cluster.connect("postgres");
     old.run("SELECT hilo_create('s'); SET hilo.reserve_timeout = '2s'; SET dynamic_library_path = '$libdir'");

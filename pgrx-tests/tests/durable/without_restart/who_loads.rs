@@ -2,13 +2,13 @@
 
 use hilo_tests::{Client, ClientExt, Cluster};
 
-use super::{has_loaded, unprepared, unprepared_with, with_dependent_columns};
+use super::{bare_server, bare_server_with, has_loaded, with_dependent_columns};
 
 /// A column depends on a sequence only if every session of its database heeds that: not the sessions of one role, nor this
 /// session alone.
 #[test]
 fn a_column_depends_on_hilo_only_if_all_sessions_load_it() {
-    let Some(cluster) = unprepared() else { return };
+    let Some(cluster) = bare_server() else { return };
     let table = "CREATE TABLE t (id bigserial PRIMARY KEY);
                  CREATE TABLE a (id bigint GENERATED ALWAYS AS IDENTITY);
                  CREATE TABLE o (id bigint)";
@@ -54,7 +54,7 @@ fn a_column_depends_on_hilo_only_if_all_sessions_load_it() {
 }
 
 /// The words of hilo_check of the setting, in this session: severity and finding.
-fn judged(client: &mut Client) -> String {
+fn judge(client: &mut Client) -> String {
     client.one(
         "SELECT coalesce(string_agg(severity || ': ' || what || ' | ' || what_to_do, ', '), 'fine') FROM hilo_check()
           WHERE object = 'setting session_preload_libraries'",
@@ -65,14 +65,14 @@ fn judged(client: &mut Client) -> String {
 /// Then no column can come to depend on hilo, and hilo_check says so for those that do already.
 #[test]
 fn a_setting_that_leaves_hilo_out() {
-    let Some(cluster) = unprepared() else { return };
+    let Some(cluster) = bare_server() else { return };
     let mut admin = cluster.connect("postgres");
     admin.run(
         "CREATE ROLE app; CREATE ROLE \"Other\" LOGIN SUPERUSER;
          CREATE TABLE t (id bigint); CREATE TABLE owner (id bigserial); CREATE TABLE always (id bigint GENERATED ALWAYS AS IDENTITY)",
     );
     admin.run("CREATE DATABASE shop");
-    assert!(judged(&mut admin).starts_with("note: "), "{}", judged(&mut admin));
+    assert!(judge(&mut admin).starts_with("note: "), "{}", judge(&mut admin));
     cluster.configure("session_preload_libraries", "plpgsql, hilo");
     cluster.restart();
     let allowed = "BEGIN; SELECT hilo_adopt('owner', 'id'), hilo_adopt('always', 'id'); SELECT hilo_create('t', owned_by => 't.id'); ROLLBACK";
@@ -82,7 +82,7 @@ fn a_setting_that_leaves_hilo_out() {
         "SELECT hilo_create('t', owned_by => 't.id')",
     ];
     let mut admin = cluster.connect("postgres");
-    assert_eq!(judged(&mut admin), "fine");
+    assert_eq!(judge(&mut admin), "fine");
     admin.run(allowed);
     // A setting, and for whom it leaves hilo out.
     for (set, whose) in [
@@ -107,7 +107,7 @@ fn a_setting_that_leaves_hilo_out() {
         let mut fresh = cluster.connect("postgres");
         match whose {
             None => {
-                assert_eq!(judged(&mut fresh), "fine", "{set}");
+                assert_eq!(judge(&mut fresh), "fine", "{set}");
                 fresh.run(allowed);
             }
             Some(whose) => {
@@ -119,7 +119,7 @@ fn a_setting_that_leaves_hilo_out() {
                         .details(&format!("{whose} SET session_preload_libraries"))
                         .hints(&format!("ALTER {whose} SET session_preload_libraries = 'hilo'"));
                 }
-                let said = judged(&mut fresh);
+                let said = judge(&mut fresh);
                 assert!(said.starts_with("note: ") && said.contains(whose), "{set}: {said}");
                 assert!(said.contains("cannot own sequences"), "{set}: {said}");
             }
@@ -129,10 +129,10 @@ fn a_setting_that_leaves_hilo_out() {
     let mut other = cluster.connect_as("Other", "postgres");
     other.run("SET ROLE postgres");
     other.refusal(refused[0]).is("55000").hints("session_preload_libraries");
-    assert!(judged(&mut other).starts_with("note: "), "{}", judged(&mut other));
+    assert!(judge(&mut other).starts_with("note: "), "{}", judge(&mut other));
     admin.run("ALTER DATABASE postgres SET session_preload_libraries = hilo");
     other.run(allowed);
-    assert_eq!(judged(&mut other), "fine");
+    assert_eq!(judge(&mut other), "fine");
     cluster.finish();
 }
 
@@ -142,33 +142,33 @@ fn a_setting_that_leaves_hilo_out() {
 fn columns_that_depend_on_hilo_while_somebody_does_not_load_it() {
     let Some(cluster) = with_dependent_columns() else { return };
     let mut admin = cluster.connect("postgres");
-    assert_eq!(judged(&mut admin), "fine");
+    assert_eq!(judge(&mut admin), "fine");
     admin.run(
         "CREATE ROLE app LOGIN SUPERUSER; ALTER ROLE app SET session_preload_libraries = plpgsql",
     );
-    let said = judged(&mut admin);
+    let said = judge(&mut admin);
     assert!(said.starts_with("error: ") && said.contains("GENERATED ALWAYS"), "{said}");
     assert!(said.contains("ALTER ROLE app SET session_preload_libraries = 'hilo'"), "{said}");
     // So does a background worker, which processes no such setting.
     let mut app = cluster.connect_as("app", "postgres");
     app.run("INSERT INTO always VALUES (7)");
     app.run("DROP TABLE always");
-    let said = judged(&mut admin);
+    let said = judge(&mut admin);
     assert!(said.starts_with("warning: ") && said.contains("own"), "{said}");
     assert!(!said.contains("cannot own"), "{said}");
     app.run("DROP TABLE owner");
     let left: String =
         admin.one("SELECT what FROM hilo_check() WHERE object = 'sequences' AND severity = 'note'");
     assert!(left.contains("\"owner_id_seq\"") && left.contains("\"always_id_seq\""), "{left}");
-    assert!(judged(&mut admin).starts_with("note: "), "{}", judged(&mut admin));
+    assert!(judge(&mut admin).starts_with("note: "), "{}", judge(&mut admin));
     admin.run("ALTER ROLE app RESET session_preload_libraries");
-    assert_eq!(judged(&mut admin), "fine");
+    assert_eq!(judge(&mut admin), "fine");
     admin.run("CREATE TABLE again (id bigserial)");
     admin.run("SELECT hilo_adopt('again', 'id')");
     admin.run("ALTER DATABASE postgres RESET session_preload_libraries");
     let mut fresh = cluster.connect("postgres");
     for client in [&mut admin, &mut fresh] {
-        let said = judged(client);
+        let said = judge(client);
         assert!(said.starts_with("warning: ") && !said.contains("cannot own"), "{said}");
         client.refusal("SELECT hilo_create('t', owned_by => 't.id')").is("55000");
     }
@@ -180,7 +180,7 @@ fn columns_that_depend_on_hilo_while_somebody_does_not_load_it() {
 /// loads hilo first.
 #[test]
 fn a_background_worker_has_to_load_hilo_itself() {
-    let Some(publisher) = unprepared_with(Cluster::builder().logical()) else { return };
+    let Some(publisher) = bare_server_with(Cluster::builder().logical()) else { return };
     let Some(subscriber) = with_dependent_columns() else { return };
     let mut there = publisher.connect("postgres");
     there.run("CREATE TABLE job (command text); CREATE PUBLICATION jobs FOR TABLE job");
@@ -207,7 +207,7 @@ fn a_background_worker_has_to_load_hilo_itself() {
 /// until a session that has does it.
 #[test]
 fn a_roles_belongings_wait_for_a_session_that_has_loaded_hilo() {
-    let Some(cluster) = unprepared() else { return };
+    let Some(cluster) = bare_server() else { return };
     let mut client = cluster.connect("postgres");
     client.run(
         "CREATE ROLE app; CREATE ROLE gone; CREATE ROLE heir;

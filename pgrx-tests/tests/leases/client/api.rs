@@ -7,13 +7,13 @@ use hilo_client::tokio_postgres::{Config, NoTls};
 use hilo_client::{Client, ConnectError, Connecting, Connection, Connector, blocking};
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
-use super::{config, draw, lost, open_leases, poll_once, runtime, served, wait_until_filed};
+use super::{config, draw, losses, open_leases, poll_once, runtime, serve, wait_until_filed};
 
 /// Where the server leases less than was asked for, there are several ranges, which have all values together.
 #[test]
 fn ranges_have_exactly_what_was_asked_for() {
     let (cluster, mut connection, runtime, client) =
-        served("SELECT hilo_create('s', increment => -10)");
+        serve("SELECT hilo_create('s', increment => -10)");
     // A range that comes back is leased in pieces.
     connection.run("SELECT hilo_lease_return((hilo_lease('s', 70)).lease)");
     wait_until_filed(&mut connection);
@@ -34,7 +34,7 @@ fn ranges_have_exactly_what_was_asked_for() {
 /// A call that is dropped before it is ready, as `select!` does with it, takes nothing.
 #[test]
 fn a_call_that_is_dropped_takes_nothing() {
-    let (cluster, mut connection, runtime, client) = served("SELECT hilo_create('s')");
+    let (cluster, mut connection, runtime, client) = serve("SELECT hilo_create('s')");
     let s = client.sequence("s");
     let mut seen = Vec::new();
     runtime.block_on(async {
@@ -63,7 +63,7 @@ fn a_call_that_is_dropped_takes_nothing() {
     runtime.block_on(client.shutdown()).expect("all comes back");
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
-    assert_eq!(lost(&mut connection, "s", &seen), []);
+    assert_eq!(losses(&mut connection, "s", &seen), []);
     cluster.finish();
 }
 
@@ -71,7 +71,7 @@ fn a_call_that_is_dropped_takes_nothing() {
 #[test]
 fn a_name_can_be_forgotten() {
     let (cluster, mut connection, runtime, client) =
-        served("SELECT hilo_create('s' || n) FROM generate_series(1, 50) n");
+        serve("SELECT hilo_create('s' || n) FROM generate_series(1, 50) n");
     let mut seen = vec![Vec::new(); 51];
     for (n, seen) in seen.iter_mut().enumerate().skip(1) {
         let name = format!("s{n}");
@@ -89,7 +89,7 @@ fn a_name_can_be_forgotten() {
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
     for n in [1, 7, 50] {
-        assert_eq!(lost(&mut connection, &format!("s{n}"), &seen[n]), [], "s{n}");
+        assert_eq!(losses(&mut connection, &format!("s{n}"), &seen[n]), [], "s{n}");
     }
     cluster.finish();
 }
@@ -165,7 +165,7 @@ fn threads_can_block() {
     client.shutdown().expect("all comes back");
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
-    assert_eq!(lost(&mut connection, "s", &seen), []);
+    assert_eq!(losses(&mut connection, "s", &seen), []);
     let error = blocking::Client::connect("nowhere at all").expect_err("no address");
     assert!(error.to_string().contains("invalid"), "{error}");
     cluster.finish();

@@ -6,7 +6,7 @@ use hilo_client::{Client, Error, Stats};
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
 use super::proxy::{Fault, Proxy};
-use super::{builder, draw, lost, open_leases, runtime, served, wait_until_filed};
+use super::{builder, draw, losses, open_leases, runtime, serve, wait_until_filed};
 
 /// Every value comes once, whoever draws, and after a shutdown all is served or back.
 #[test]
@@ -30,14 +30,14 @@ fn after_a_shutdown_all_is_served_or_back() {
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("orders", 100));
-    assert_eq!(lost(&mut connection, "orders", &seen), []);
+    assert_eq!(losses(&mut connection, "orders", &seen), []);
     cluster.finish();
 }
 
 /// A second of all calls at most waits: the others only touch memory.
 #[test]
 fn a_hit_does_not_reach_the_server() {
-    let (cluster, _, runtime, client) = served("SELECT hilo_create('s')");
+    let (cluster, _, runtime, client) = serve("SELECT hilo_create('s')");
     let sequence = client.sequence("s");
     assert_eq!(sequence.try_next().expect("it is on its way"), None);
     wait_until("a value has come", LONG, || sequence.try_next().expect("no error").is_some());
@@ -90,7 +90,7 @@ fn every_kind_of_sequence() {
     assert_eq!(first("bottom", 99), (i64::MIN + 1..=i64::MIN + 99).rev().collect::<Vec<_>>());
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
-    assert_eq!(lost(&mut connection, "few", &(1..=7).collect::<Vec<_>>()), []);
+    assert_eq!(losses(&mut connection, "few", &(1..=7).collect::<Vec<_>>()), []);
     cluster.finish();
 }
 

@@ -12,7 +12,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 use super::{
-    builder, lost, must_end, one_thread, open_leases, poll_once, runtime, wait_until_filed,
+    builder, losses, must_end, one_thread, open_leases, poll_once, runtime, wait_until_filed,
 };
 
 /// A value that has come for a caller who gives up wakes one who waits.
@@ -126,7 +126,7 @@ fn a_key_format_that_changes_costs_no_value() {
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("s", 200));
-    assert_eq!(lost(&mut connection, "s", &seen), []);
+    assert_eq!(losses(&mut connection, "s", &seen), []);
     cluster.finish();
 }
 

@@ -4,7 +4,7 @@ use hilo_client::Error;
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
 use super::{
-    builder, draw, lost, must_end, one_thread, open_leases, poll_once, runtime, served,
+    builder, draw, losses, must_end, one_thread, open_leases, poll_once, runtime, serve,
     wait_until_filed,
 };
 
@@ -41,7 +41,7 @@ fn callers_of_a_client_that_closes_get_an_error_at_once() {
 #[test]
 fn a_shutdown_ends_what_it_never_heard_of() {
     let (cluster, mut connection, runtime, client) =
-        served("SELECT hilo_create('s'), hilo_create('unused')");
+        serve("SELECT hilo_create('s'), hilo_create('unused')");
     let mut seen = runtime.block_on(draw(&client.sequence("s"), 10));
     let lease = "SELECT hilo_lease($1::text, 5, $2)";
     for name in ["s", "unused"] {
@@ -53,7 +53,7 @@ fn a_shutdown_ends_what_it_never_heard_of() {
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("s", 200));
-    let lost = lost(&mut connection, "s", &seen);
+    let lost = losses(&mut connection, "s", &seen);
     assert!(lost.iter().all(|(.., reason)| reason == "revoked"), "{lost:?}");
     assert_eq!(lost.iter().map(|(first, last, _)| last - first + 1).sum::<i64>(), 5);
     cluster.finish();

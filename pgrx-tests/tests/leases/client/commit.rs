@@ -7,7 +7,7 @@ use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
 use super::proxy::{Fault, Proxy};
-use super::{draw, lost, open_leases, runtime, wait_until_filed};
+use super::{draw, losses, open_leases, runtime, wait_until_filed};
 
 /// A server with sequence `s`, and a client that reaches it through a proxy.
 pub fn behind_a_proxy() -> (Cluster, Connection, Proxy, Runtime, Client) {
@@ -97,7 +97,7 @@ fn a_lease_that_was_rolled_back_is_a_gap() {
     let seen = runtime.block_on(draw(&s, 100));
     runtime.block_on(client.shutdown()).expect("all comes back");
     assert_eq!(open_leases(&mut connection), 0);
-    let lost = lost(&mut connection, "s", &seen);
+    let lost = losses(&mut connection, "s", &seen);
     assert!(
         lost.iter().all(|(.., reason)| reason == "discarded" || reason == "leased"),
         "{lost:?}"
@@ -138,7 +138,7 @@ fn a_return_that_is_lost_does_not_bring_back_what_was_served() {
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("s", 3000));
-    let lost = lost(&mut connection, "s", &seen);
+    let lost = losses(&mut connection, "s", &seen);
     let explained = |reason: &str| ["discarded", "revoked"].contains(&reason);
     assert!(lost.iter().all(|(.., reason)| explained(reason)), "{lost:?}");
     cluster.finish();

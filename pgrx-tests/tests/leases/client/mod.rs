@@ -68,7 +68,7 @@ pub fn builder(cluster: &Cluster) -> Builder {
 }
 
 /// A server on which `statement` has run, a connection to it, and a client in a runtime of its own.
-fn served(statement: &str) -> (Cluster, Connection, Runtime, Client) {
+fn serve(statement: &str) -> (Cluster, Connection, Runtime, Client) {
     let cluster = Cluster::with_hilo();
     let mut connection = cluster.connect("postgres");
     connection.run(statement);
@@ -102,7 +102,7 @@ fn wait_until_filed(connection: &mut Connection) {
 /// The values missing of a sequence of which exactly `seen` was seen, and will not be served: each
 /// range with its reason.
 #[track_caller]
-fn lost(connection: &mut Connection, name: &str, seen: &[i64]) -> Vec<(i64, i64, String)> {
+fn losses(connection: &mut Connection, name: &str, seen: &[i64]) -> Vec<(i64, i64, String)> {
     hilo_tests::assert_unique(name, seen);
     connection.run("CREATE TEMP TABLE seen (value bigint)");
     connection.execute("INSERT INTO seen SELECT unnest($1::bigint[])", &[&seen]).expect("values");

@@ -9,7 +9,7 @@ use hilo_client::{Client, Error, Unavailable};
 use hilo_tests::{ClientExt, Cluster, LONG, Mode, wait_until};
 
 use super::proxy::{Fault, Proxy};
-use super::{builder, draw, lost, open_leases, runtime, wait_until_filed};
+use super::{builder, draw, losses, open_leases, runtime, wait_until_filed};
 
 /// Tells the other process of a test where the server is.
 const SOCKET: &str = "HILO_CLIENT_TEST_SOCKET";
@@ -45,7 +45,7 @@ fn an_outage_is_lived_through_and_waited_for() {
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("s", 200));
-    assert_eq!(lost(&mut connection, "s", &seen), []);
+    assert_eq!(losses(&mut connection, "s", &seen), []);
     cluster.finish();
 }
 
@@ -122,7 +122,7 @@ fn a_crash_of_the_server_costs_no_lease() {
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("s", 2000));
-    let lost = lost(&mut connection, "s", &seen);
+    let lost = losses(&mut connection, "s", &seen);
     assert!(lost.iter().all(|(.., reason)| reason == "crash" || reason == "discarded"), "{lost:?}");
     cluster.finish();
 }
@@ -158,7 +158,7 @@ fn a_client_that_is_killed_leaves_leases_with_its_name() {
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("s", 200));
     // It may have served all that was revoked, if it died while it waited for its next lease.
-    let lost = lost(&mut connection, "s", &seen);
+    let lost = losses(&mut connection, "s", &seen);
     assert!(lost.iter().all(|(.., reason)| reason == "revoked"), "{lost:?}");
     let revoked = "SELECT count(*) FROM hilo_gaps WHERE reason = 'revoked'";
     assert!(connection.one::<i64>(revoked) > 0);
@@ -193,7 +193,7 @@ fn a_lease_that_nobody_renews_expires() {
     drop(client);
     wait_until("the lease has expired", LONG, || open_leases(&mut connection) == 0);
     seen.extend(connection.draw("s", 200));
-    let lost = lost(&mut connection, "s", &seen);
+    let lost = losses(&mut connection, "s", &seen);
     assert!(!lost.is_empty() && lost.iter().all(|(.., reason)| reason == "expired"), "{lost:?}");
     cluster.finish();
 }
@@ -252,6 +252,6 @@ fn an_expired_lease_is_served_to_its_end() {
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("s", 200));
-    assert_eq!(lost(&mut connection, "s", &seen), [], "what expired was served");
+    assert_eq!(losses(&mut connection, "s", &seen), [], "what expired was served");
     cluster.finish();
 }

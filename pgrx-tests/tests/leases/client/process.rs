@@ -11,7 +11,7 @@ use hilo_tests::{ClientExt, Cluster};
 use nix::sys::wait::{WaitStatus, waitpid};
 use nix::unistd::{ForkResult, Pid, alarm, fork};
 
-use super::{builder, draw, lost, open_leases, runtime, wait_until_filed};
+use super::{builder, draw, losses, open_leases, runtime, wait_until_filed};
 
 /// A child of the process gets an error for every call, and its parent every value.
 #[test]
@@ -104,6 +104,6 @@ fn a_runtime_that_a_fork_polls_serves_nothing() {
     wait_until_filed(&mut connection);
     let mut of_parcels: Vec<i64> = values.into_iter().filter(|value| *value < 1000000000).collect();
     of_parcels.extend(connection.draw("parcels", 200));
-    assert_eq!(lost(&mut connection, "parcels", &of_parcels), []);
+    assert_eq!(losses(&mut connection, "parcels", &of_parcels), []);
     cluster.finish();
 }

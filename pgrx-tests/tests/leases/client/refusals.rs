@@ -3,7 +3,7 @@
 use hilo_client::{Client, Error};
 use hilo_tests::{ClientExt, Cluster, LONG};
 
-use super::{builder, config, draw, lost, open_leases, runtime, served, wait_until_filed};
+use super::{builder, config, draw, losses, open_leases, runtime, serve, wait_until_filed};
 
 /// Locks the leases of a holder.
 const LOCK: &str =
@@ -114,7 +114,7 @@ fn bad_arguments_are_refused() {
 /// While one caller's sequence is drawn, the errors of another cost it nothing.
 #[test]
 fn what_is_refused_costs_the_others_nothing() {
-    let (cluster, _, runtime, client) = served("SELECT hilo_create('s')");
+    let (cluster, _, runtime, client) = serve("SELECT hilo_create('s')");
     let (s, nothing) = (client.sequence("s"), client.sequence("nothing"));
     let mut seen = Vec::new();
     for _ in 0..20 {
@@ -187,7 +187,7 @@ fn a_lease_that_is_locked_holds_up_nobody() {
     runtime.block_on(client.shutdown()).expect("all comes back");
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
-    assert_eq!(lost(&mut connection, "s", &seen), []);
+    assert_eq!(losses(&mut connection, "s", &seen), []);
     cluster.finish();
 }
 
@@ -213,7 +213,7 @@ fn a_shutdown_ends_in_time() {
         .expect("it may");
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("s", 200));
-    let lost = lost(&mut connection, "s", &seen);
+    let lost = losses(&mut connection, "s", &seen);
     assert!(lost.iter().all(|(.., reason)| reason == "revoked"), "{lost:?}");
     cluster.finish();
 }
@@ -221,7 +221,7 @@ fn a_shutdown_ends_in_time() {
 /// Callers who give up a range take nothing with them.
 #[test]
 fn a_range_that_is_given_up_is_not_lost() {
-    let (cluster, mut connection, runtime, client) = served("SELECT hilo_create('s')");
+    let (cluster, mut connection, runtime, client) = serve("SELECT hilo_create('s')");
     let s = client.sequence("s");
     let mut seen = runtime.block_on(draw(&s, 10));
     runtime.block_on(async {
@@ -237,7 +237,7 @@ fn a_range_that_is_given_up_is_not_lost() {
     runtime.block_on(client.shutdown()).expect("all comes back");
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
-    assert_eq!(lost(&mut connection, "s", &seen), []);
+    assert_eq!(losses(&mut connection, "s", &seen), []);
     cluster.finish();
 }
 

@@ -6,7 +6,7 @@ use std::thread;
 use hilo_client::Error;
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
-use super::{builder, draw, lost, open_leases, runtime, served, wait_until_filed};
+use super::{builder, draw, losses, open_leases, runtime, serve, wait_until_filed};
 
 /// Two clients and two sessions collect every value once.
 #[test]
@@ -44,7 +44,7 @@ fn clients_and_sessions_collect_every_value_once() {
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("s", 1000));
-    assert_eq!(lost(&mut connection, "s", &seen), []);
+    assert_eq!(losses(&mut connection, "s", &seen), []);
     cluster.finish();
 }
 
@@ -92,7 +92,7 @@ fn a_shutdown_under_fire_returns_exactly_the_rest() {
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("s", 500));
-    assert_eq!(lost(&mut connection, "s", &seen), []);
+    assert_eq!(losses(&mut connection, "s", &seen), []);
     cluster.finish();
 }
 
@@ -131,7 +131,7 @@ fn many_sequences_share_a_commit() {
 /// Consecutive values come from one lease, however many they are.
 #[test]
 fn a_range_is_consecutive() {
-    let (cluster, mut connection, runtime, client) = served(
+    let (cluster, mut connection, runtime, client) = serve(
         "SELECT hilo_create('s'), hilo_create('tens', increment => -10, start_value => -10), hilo_create('few', max_value => 50)",
     );
     let s = client.sequence("s");
@@ -157,7 +157,7 @@ fn a_range_is_consecutive() {
     seen.extend(connection.draw("s", 200));
     // The refusal may have undone a lease of the same statement.
     for (name, seen) in [("s", seen), ("few", of_few)] {
-        let lost = lost(&mut connection, name, &seen);
+        let lost = losses(&mut connection, name, &seen);
         assert!(lost.iter().all(|(.., reason)| reason == "discarded"), "{lost:?}");
     }
     cluster.finish();
@@ -260,7 +260,7 @@ fn keys_are_those_of_their_lease() {
 /// Threads in each other's way get lanes of their own, and every value is still accounted for.
 #[test]
 fn threads_with_lanes_of_their_own_lose_nothing() {
-    let (cluster, mut connection, runtime, client) = served("SELECT hilo_create('s')");
+    let (cluster, mut connection, runtime, client) = serve("SELECT hilo_create('s')");
     let s = client.sequence("s");
     let mut seen: Vec<i64> = thread::scope(|scope| {
         let threads: Vec<_> = (0..8)
@@ -285,6 +285,6 @@ fn threads_with_lanes_of_their_own_lose_nothing() {
     assert_eq!(open_leases(&mut connection), 0);
     wait_until_filed(&mut connection);
     seen.extend(connection.draw("s", 200));
-    assert_eq!(lost(&mut connection, "s", &seen), []);
+    assert_eq!(losses(&mut connection, "s", &seen), []);
     cluster.finish();
 }

@@ -159,7 +159,7 @@ fn assert_explained(cluster: &Cluster, seen: &[i64]) {
     assert_eq!(client.all::<String>(missing), Vec::<String>::new());
 }
 
-fn lost(client: &mut Client, reason: &str) -> i64 {
+fn count_lost(client: &mut Client, reason: &str) -> i64 {
     client.one(&format!(
         "SELECT coalesce(sum(count), 0)::bigint FROM hilo_gaps WHERE reason = '{reason}'"
     ))

@@ -3,7 +3,7 @@
 use hilo_tests::example::{DATABASE, Example, OWNER};
 use hilo_tests::{ClientExt, LONG, Mode, wait_until};
 
-use super::{Drawer, assert_explained, beside_sessions, cluster, lost, programs, start};
+use super::{Drawer, assert_explained, beside_sessions, cluster, count_lost, programs, start};
 
 /// Nobody is killed: nothing is lost.
 #[test]
@@ -20,7 +20,7 @@ fn after_a_clean_end_only_what_is_yet_to_be_served_is_missing() {
     assert_explained(&cluster, &seen);
     let mut client = cluster.connect(DATABASE);
     for reason in ["crash", "expired", "revoked", "discarded", "altered"] {
-        assert_eq!(lost(&mut client, reason), 0, "{reason}");
+        assert_eq!(count_lost(&mut client, reason), 0, "{reason}");
     }
     cluster.finish();
 }
@@ -88,7 +88,7 @@ fn nothing_is_served_before_its_commit_is_confirmed() {
         drawer.draws(10_000);
         seen.extend(drawer.end());
         // The program has asked again for what it had never learned of.
-        assert_eq!(lost(&mut client, "revoked"), 0);
+        assert_eq!(count_lost(&mut client, "revoked"), 0);
         assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 0);
     }
     assert_explained(&cluster, &seen);
@@ -132,7 +132,7 @@ with HiloClient(first=100, timeout=1) as ids:
     let mut seen = drawer.end();
     seen.retain(|value| *value != 0);
     assert_explained(&cluster, &seen);
-    assert_eq!(lost(&mut cluster.connect(DATABASE), "revoked"), 0);
+    assert_eq!(count_lost(&mut cluster.connect(DATABASE), "revoked"), 0);
     cluster.finish();
 }
 
@@ -203,7 +203,7 @@ sys.stdin.read()
     let drawn = Drawer::start(&cluster, 0, command).end();
     assert_eq!((drawn[0], drawn.len()), (0, 16));
     assert_explained(&cluster, &drawn[1..]);
-    assert_eq!(lost(&mut cluster.connect(DATABASE), "revoked"), 10);
+    assert_eq!(count_lost(&mut cluster.connect(DATABASE), "revoked"), 10);
     cluster.finish();
 }
 
@@ -247,7 +247,7 @@ with HiloClient(first=10, pace=2) as ids:
     drawer.end();
     assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 0);
     for reason in ["discarded", "expired", "revoked"] {
-        assert_eq!(lost(&mut client, reason), 0, "{reason}");
+        assert_eq!(count_lost(&mut client, reason), 0, "{reason}");
     }
     cluster.finish();
 }

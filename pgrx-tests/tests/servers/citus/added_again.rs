@@ -4,8 +4,8 @@
 use hilo_tests::{Client, ClientExt, LONG, assert_unique, wait_until};
 
 use super::{
-    FOLLOWS, NOTHING, Nodes, all_serve, by_hand, create, drawn, finish, found, join, join_as,
-    renumber, server, summary,
+    FOLLOWS, NOTHING, Nodes, all_serve, by_hand, create, findings, finish, join, join_as, renumber,
+    server, summary, three_nodes,
 };
 
 /// As `citus_remove_node` of the last of three and `citus_add_node` leave it, with `meanwhile` on the two that stay.
@@ -22,7 +22,7 @@ fn add_again(nodes: &mut Nodes, meanwhile: &str) {
 /// away. hilo_check says so on every node, before it has drawn.
 #[test]
 fn it_serves_nothing_by_its_old_numbering() {
-    let (mut nodes, mut seen) = drawn(3_000);
+    let (mut nodes, mut seen) = three_nodes(3_000);
     // The first stripe here is one that group 3 would come to, from base 1 on.
     let restart = "SELECT hilo_alter('s', restart_with => 44033)";
     add_again(&mut nodes, restart);
@@ -39,7 +39,7 @@ fn it_serves_nothing_by_its_old_numbering() {
         }
     }
     for (at, (_, client)) in nodes.iter_mut().enumerate() {
-        let complaints = found(client);
+        let complaints = findings(client);
         let unserved = |found: &String| found.starts_with("warning") && found.contains("\"s\"");
         assert!(complaints.iter().any(unserved), "{at}: {complaints:?}");
     }
@@ -47,7 +47,7 @@ fn it_serves_nothing_by_its_old_numbering() {
     assert_eq!(create(&mut nodes[2].1), ["exists"; 3]);
     for (_, client) in &mut nodes {
         seen.extend(client.draw("s", 7_000));
-        assert_eq!(found(client), NOTHING);
+        assert_eq!(findings(client), NOTHING);
     }
     seen.extend(fresh.draw("s", 1_000));
     assert_unique("s", &seen);
@@ -58,7 +58,7 @@ fn it_serves_nothing_by_its_old_numbering() {
 /// holds for a node that joins at the same time, and for a repeated call.
 #[test]
 fn another_node_joins_before_it_has_drawn() {
-    let (mut nodes, seen) = drawn(1_500);
+    let (mut nodes, seen) = three_nodes(1_500);
     add_again(&mut nodes, "SELECT 1");
     nodes.push(server(&FOLLOWS));
     join_as(&mut nodes, &[0, 1, 3, 4]);
@@ -70,7 +70,7 @@ fn another_node_joins_before_it_has_drawn() {
 /// Promise 1: it gets no numbering whose numbers it has served, or leased out, while it was alone.
 #[test]
 fn it_has_served_beyond_their_base() {
-    let (mut nodes, mut seen) = drawn(100);
+    let (mut nodes, mut seen) = three_nodes(100);
     join_as(&mut nodes[..2], &[0, 1]);
     seen.extend(nodes[2].1.draw("s", 9_000));
     nodes[2].1.run("SELECT * FROM hilo_lease('s', 500)");
@@ -83,7 +83,7 @@ fn it_has_served_beyond_their_base() {
     nodes[2].1.refusal("SELECT hilo_nextval('s')").is("55000").says("not numbered for node 3");
     renumber(&mut nodes, &mut seen);
     for (_, client) in &mut nodes {
-        assert_eq!(found(client), NOTHING);
+        assert_eq!(findings(client), NOTHING);
     }
     assert_unique("s", &seen);
     finish(nodes);
@@ -93,7 +93,7 @@ fn it_has_served_beyond_their_base() {
 /// which value.
 #[test]
 fn nothing_but_its_owner_lets_it_begin() {
-    let (mut nodes, mut seen) = drawn(3_000);
+    let (mut nodes, mut seen) = three_nodes(3_000);
     for (_, client) in &mut nodes {
         client.run(
             "CREATE TABLE t (id bigint PRIMARY KEY DEFAULT hilo_nextval('s'));
@@ -124,7 +124,7 @@ fn nothing_but_its_owner_lets_it_begin() {
 /// Promise 1: where its standby has taken its place, the old row may lack what it has served while it was alone.
 #[test]
 fn its_standby_comes_back() {
-    let (mut nodes, mut seen) = drawn(100);
+    let (mut nodes, mut seen) = three_nodes(100);
     join_as(&mut nodes[..2], &[0, 1]);
     let standby = nodes[2].0.clone_by_base_backup();
     nodes[2].0.wait_for_replay(&standby);
@@ -156,7 +156,7 @@ fn its_standby_comes_back() {
 /// Promise 1: a clone that is promoted has the group of its original, which runs on, until Citus gives it one of its own.
 #[test]
 fn a_clone_serves_nothing_while_it_is_promoted() {
-    let (mut nodes, mut seen) = drawn(100);
+    let (mut nodes, mut seen) = three_nodes(100);
     join_as(&mut nodes, &[0, 1, 2]);
     let clone = nodes[2].0.clone_by_base_backup();
     for (_, client) in &mut nodes {

@@ -5,8 +5,8 @@
 use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 
 use super::{
-    FOLLOWS, NOTHING, Nodes, all_serve, by_hand, create, drawn, finish, found, join_all, server,
-    three,
+    FOLLOWS, NOTHING, Nodes, all_serve, by_hand, create, findings, finish, join_all, server, three,
+    three_nodes,
 };
 
 /// The statement that a HINT or a finding has for all nodes.
@@ -30,7 +30,7 @@ fn tables(nodes: &mut Nodes) {
 /// Promise 1: after an import every statement that comes to mind is refused on one node, and names the one for all.
 #[test]
 fn a_move_is_refused_and_the_hint_moves_all() {
-    let (mut nodes, mut seen) = drawn(2_000);
+    let (mut nodes, mut seen) = three_nodes(2_000);
     tables(&mut nodes);
     nodes[0].1.run("INSERT INTO t SELECT generate_series(60001, 66560)");
     let mut advice = String::new();
@@ -63,7 +63,7 @@ fn a_move_is_refused_and_the_hint_moves_all() {
 /// Promise 1: a node that is left out serves its own numbers, whatever the others were moved past.
 #[test]
 fn an_advance_keeps_each_node_to_its_own_stripes() {
-    let (mut nodes, mut seen) = drawn(1_500);
+    let (mut nodes, mut seen) = three_nodes(1_500);
     for (at, to) in [(0, 3_100), (2, 40_000)] {
         by_hand(&mut nodes[at].1);
         nodes[at].1.run(&format!("SELECT hilo_advance('s', {to})"));
@@ -76,7 +76,7 @@ fn an_advance_keeps_each_node_to_its_own_stripes() {
 /// whatever it is asked. hilo_check says what gives it their numbering.
 #[test]
 fn a_beginning_is_refused_and_the_hint_joins_the_others() {
-    let (mut nodes, mut seen) = drawn(2_000);
+    let (mut nodes, mut seen) = three_nodes(2_000);
     for (_, client) in &mut nodes {
         by_hand(client);
         client.run("SELECT hilo_alter('s', restart_with => 44033)");
@@ -198,7 +198,7 @@ fn many_at_once() {
     let mut seen = Vec::new();
     for (_, client) in &mut nodes {
         seen.extend(client.draw("many 150", 2_000));
-        assert_eq!(found(client), NOTHING);
+        assert_eq!(findings(client), NOTHING);
         client.refusal("SELECT * FROM hilo_create_on_all_nodes(ARRAY['a', NULL])").is("22023");
     }
     assert_unique("many 150", &seen);
@@ -208,13 +208,13 @@ fn many_at_once() {
 /// A privilege that was granted on one node only is found, and so is a sequence that was dropped on one node.
 #[test]
 fn what_was_done_on_one_node_is_found() {
-    let (mut nodes, mut seen) = drawn(100);
+    let (mut nodes, mut seen) = three_nodes(100);
     for (_, client) in &mut nodes {
         client.run("CREATE ROLE app");
     }
     nodes[1].1.run("SELECT hilo_grant('s', 'app', 'USAGE')");
     for (_, client) in &mut nodes {
-        let complaints = found(client);
+        let complaints = findings(client);
         assert!(
             complaints.iter().any(|found| found.contains("privileges differ")),
             "{complaints:?}"
@@ -240,9 +240,9 @@ fn what_was_done_on_one_node_is_found() {
 #[test]
 fn the_highest_node_has_dropped_it() {
     for drop_it in ["SELECT hilo_drop('s')", "DROP EXTENSION hilo; CREATE EXTENSION hilo"] {
-        let (mut nodes, mut seen) = drawn(100);
+        let (mut nodes, mut seen) = three_nodes(100);
         nodes[2].1.run(drop_it);
-        let complaints = found(&mut nodes[0].1);
+        let complaints = findings(&mut nodes[0].1);
         assert!(
             complaints.iter().any(|found| found.contains("lacks 1 sequences")),
             "{complaints:?}"
@@ -274,7 +274,7 @@ fn bounds_that_a_new_node_lacks() {
         client.run(create);
     }
     for at in [0, 2] {
-        let complaints = found(&mut nodes[at].1);
+        let complaints = findings(&mut nodes[at].1);
         let words = "lacks 1 sequences";
         assert!(complaints.iter().any(|found| found.contains(words)), "{complaints:?}");
         let stripes = "SELECT count(*) FROM hilo_check() WHERE what_to_do ~ 'on_all_nodes' AND object ~ '^node'";
@@ -286,7 +286,7 @@ fn bounds_that_a_new_node_lacks() {
     for (_, client) in &mut nodes {
         client.run("SELECT hilo_setval('s', max_value - (1::bigint << 47)) FROM hilo_sequences");
         seen.extend(client.draw("s", 2_000));
-        assert_eq!(found(client), NOTHING);
+        assert_eq!(findings(client), NOTHING);
     }
     assert_unique("s", &seen);
     finish(nodes);

@@ -4,7 +4,7 @@ use std::thread;
 
 use hilo_tests::{Client, ClientExt, Cluster, Mode, assert_unique};
 
-use super::{NOTHING, Nodes, found, join_all, join_as, server};
+use super::{NOTHING, Nodes, findings, join_all, join_as, server};
 
 /// A coordinator and two workers.
 fn three() -> Nodes {
@@ -57,14 +57,14 @@ fn all_nodes_serve_one_numbering() {
     reconnect(&mut nodes);
     join_all(&mut nodes);
     nodes[3].1.refusal("SELECT hilo_nextval('s')").is("42704").hints("hilo_create_on_all_nodes");
-    let complaints = found(&mut nodes[1].1);
+    let complaints = findings(&mut nodes[1].1);
     let lacks = "lacks 1 sequences, such as \"s\"";
     assert!(complaints.iter().any(|found| found.contains(lacks)), "{complaints:?}");
     let actions = create(&mut nodes[0].1, "'s'");
     assert_eq!(actions, ["exists", "create", "exists", "exists"]);
     seen.extend(draw(&nodes, 3_000));
     for (_, client) in &mut nodes {
-        assert_eq!(found(client), NOTHING);
+        assert_eq!(findings(client), NOTHING);
     }
     assert_unique("s", &seen);
     super::finish(nodes);
@@ -104,7 +104,7 @@ fn workers_follow_a_renumbering() {
     let before = draw(&nodes, 500);
     nodes[0].1.run("SELECT hilo_setval('s', 5000000)");
     for (_, client) in &mut nodes {
-        let complaints = found(client);
+        let complaints = findings(client);
         let earlier = |what: &&String| what.contains("holds of an earlier numbering");
         assert_eq!(complaints.iter().filter(earlier).count(), 2, "{complaints:?}");
     }
@@ -116,7 +116,7 @@ fn workers_follow_a_renumbering() {
     assert!(after.iter().all(|value| *value > 5_000_000), "{after:?}");
     assert_unique("s", &[before, after].concat());
     for (_, client) in &mut nodes {
-        assert_eq!(found(client), NOTHING);
+        assert_eq!(findings(client), NOTHING);
     }
     super::finish(nodes);
 }
@@ -157,13 +157,13 @@ fn a_node_that_cannot() {
     nodes[2].1.refusal("SELECT hilo_nextval('own')").is("55000").hints("coordinator");
     let refusal = nodes[0].1.refusal("SELECT * FROM hilo_create_on_all_nodes('own')");
     refusal.is("55000").says("on all nodes").details("no branch of the coordinator");
-    let complaints = found(&mut nodes[1].1);
+    let complaints = findings(&mut nodes[1].1);
     assert!(complaints.iter().any(|what| what.contains("does not serve 1 sequences")));
     nodes[1].0.stop(Mode::Fast);
     let host = nodes[1].0.socket_directory().display().to_string();
     let refusal = nodes[0].1.refusal("SELECT * FROM hilo_create_on_all_nodes('s')");
     refusal.is("55000").details(&host).hints("call it again");
-    let complaints = found(&mut nodes[0].1);
+    let complaints = findings(&mut nodes[0].1);
     assert!(complaints.iter().any(|what| what.contains("could not ask it")), "{complaints:?}");
     nodes[0].1.refusal("SELECT hilo_nextval('s')").is("42704");
     nodes[1].0.start();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hilo_tests::{Client, ClientExt, Cluster, Mode};
 
-use super::{NOTHING, by_hand, found, three};
+use super::{NOTHING, by_hand, findings, three};
 
 fn has(complaints: &[String], severity: &str, words: &[&str]) -> bool {
     complaints
@@ -28,7 +28,8 @@ fn differences() {
     nodes[1].1.run("SELECT hilo_alter('step', increment => 10, restart_with => 1)");
     nodes[1].1.run("SELECT hilo_alter('order', ordered => true)");
     nodes[1].1.run("SELECT hilo_create('only here')");
-    let complaints = [found(&mut nodes[0].1), found(&mut nodes[1].1), found(&mut nodes[2].1)];
+    let complaints =
+        [findings(&mut nodes[0].1), findings(&mut nodes[1].1), findings(&mut nodes[2].1)];
     for (at, complaints) in complaints.iter().enumerate() {
         assert!(
             has(complaints, "error", &["sequence \"base\"", "from 5000", "from 1 "]),
@@ -49,7 +50,7 @@ fn differences() {
     nodes[2].0.configure("hilo.node_count", "16");
     nodes[2].0.restart();
     nodes[2].1 = nodes[2].0.connect("postgres");
-    let complaints = found(&mut nodes[0].1);
+    let complaints = findings(&mut nodes[0].1);
     assert!(
         has(&complaints, "warning", &["hilo.node_count is 16", "here it is 8"]),
         "{complaints:?}"
@@ -65,7 +66,7 @@ fn a_node_that_does_not_answer() {
     nodes[2].0.stop(Mode::Fast);
     nodes[1].1.run("BEGIN; LOCK TABLE _hilo.sequence");
     let began = Instant::now();
-    let complaints = found(&mut nodes[0].1);
+    let complaints = findings(&mut nodes[0].1);
     assert!(began.elapsed() < Duration::from_secs(30));
     let host = |at: usize| nodes[at].0.socket_directory().display().to_string();
     assert!(has(&complaints, "warning", &[&host(2), "could not ask it"]), "{complaints:?}");
@@ -78,7 +79,7 @@ fn a_node_that_does_not_answer() {
              OUT nodeid integer, OUT success boolean, OUT result text
          ) RETURNS SETOF record LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(600); END'",
     );
-    let complaints = found(&mut nodes[0].1);
+    let complaints = findings(&mut nodes[0].1);
     assert!(has(&complaints, "warning", &["Citus", "have not answered within"]), "{complaints:?}");
     assert_eq!(nodes[0].1.draw("s", 1).len(), 1, "the session goes on");
     // A cancellation of the user's own is one.
@@ -90,7 +91,7 @@ fn a_node_that_does_not_answer() {
              OUT nodeid integer, OUT success boolean, OUT result text
          ) RETURNS SETOF record LANGUAGE plpgsql AS $$BEGIN RAISE EXCEPTION 'no node'; END$$";
     nodes[0].1.run(function);
-    let complaints = found(&mut nodes[0].1);
+    let complaints = findings(&mut nodes[0].1);
     assert!(has(&complaints, "warning", &["Citus", "no node"]), "{complaints:?}");
     finish(nodes);
 }
@@ -109,10 +110,10 @@ fn rows_beyond_what_a_node_has_reserved() {
     }
     // A stripe of no node.
     client.run(&format!("INSERT INTO t VALUES ({})", 1_000_000_i64 * 8192 + 7 * 1024 + 3));
-    assert_eq!(found(client), NOTHING);
+    assert_eq!(findings(client), NOTHING);
     let beyond = 1_000_000_i64 * 8192 + 1024 + 3;
     client.run(&format!("INSERT INTO t VALUES ({beyond})"));
-    let complaints = found(client);
+    let complaints = findings(client);
     let value = format!("value {beyond} is yet to be served by node 1");
     assert!(has(&complaints, "warning", &["column public.t.id", &value]), "{complaints:?}");
     assert_eq!(complaints.len(), 1, "{complaints:?}");

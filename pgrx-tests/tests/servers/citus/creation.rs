@@ -2,7 +2,7 @@
 
 use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 
-use super::{FOLLOWS, NOTHING, by_hand, found, join_all, server, three};
+use super::{FOLLOWS, NOTHING, by_hand, findings, join_all, server, three};
 
 fn create(client: &mut Client, arguments: &str) -> Vec<String> {
     client.all(&format!("SELECT action FROM hilo_create_on_all_nodes({arguments}) ORDER BY node"))
@@ -36,7 +36,7 @@ fn on_all_nodes_and_on_a_later_one() {
     nodes[3].1.refusal("SELECT hilo_create('s')").is("55000");
     join_all(&mut nodes);
     nodes[3].1.refusal("SELECT hilo_nextval('s')").is("42704").hints("hilo_create_on_all_nodes");
-    let complaints = found(&mut nodes[0].1);
+    let complaints = findings(&mut nodes[0].1);
     assert!(
         complaints.iter().any(|found| found.contains("lacks 1 sequences, such as \"s\"")),
         "{complaints:?}"
@@ -46,7 +46,7 @@ fn on_all_nodes_and_on_a_later_one() {
     assert_eq!(actions, ["create", "exists", "exists", "exists"]);
     for (_, client) in &mut nodes {
         seen.extend(client.draw("s", 5_000));
-        assert_eq!(found(client), NOTHING);
+        assert_eq!(findings(client), NOTHING);
         let sql = "SELECT count(DISTINCT (base, nodes, stripe)) FROM _hilo.position WHERE node = hilo.node_id()";
         assert_eq!(client.one::<i64>(sql), 1);
     }

@@ -4,14 +4,14 @@
 use hilo_tests::{Client, ClientExt, assert_unique};
 
 use super::{
-    FOLLOWS, Nodes, all_serve, create, drawn, finish, join_all, join_as, renumber, server, summary,
-    three,
+    FOLLOWS, Nodes, all_serve, create, finish, join_all, join_as, renumber, server, summary, three,
+    three_nodes,
 };
 
 const CREATE: &str = "SELECT * FROM hilo_create_on_all_nodes('s')";
 
 /// The call is refused before it has told or created anything, and these serve nothing.
-fn refused(nodes: &mut Nodes, group: i32, highest: i32, unserved: &[usize]) {
+fn assert_refused(nodes: &mut Nodes, group: i32, highest: i32, unserved: &[usize]) {
     let told = format!("for node {group}, since a node has had the id {highest}");
     for (_, client) in nodes.iter_mut() {
         client.refusal(CREATE).is("55000").details(&told).hints("restart_with");
@@ -25,7 +25,7 @@ fn refused(nodes: &mut Nodes, group: i32, highest: i32, unserved: &[usize]) {
 /// it is where a new coordinator has given groups again that it does not know of.
 #[test]
 fn nobody_knows_the_numbering() {
-    let (mut nodes, mut seen) = drawn(2_000);
+    let (mut nodes, mut seen) = three_nodes(2_000);
     join_as(&mut nodes, &[4, 2, 1]);
     // Its old rows are those of group 1, which is now the third node.
     nodes[1].1.refusal("SELECT hilo_nextval('s')").is("55000").says("not numbered for node 2");
@@ -44,10 +44,10 @@ fn nobody_knows_the_numbering() {
 /// others.
 #[test]
 fn two_nodes_change_places() {
-    let (mut nodes, mut seen) = drawn(2_000);
+    let (mut nodes, mut seen) = three_nodes(2_000);
     let known = summary(&mut nodes[0].1);
     join_as(&mut nodes, &[0, 2, 1]);
-    refused(&mut nodes, 1, 2, &[1, 2]);
+    assert_refused(&mut nodes, 1, 2, &[1, 2]);
     // Neither does a node by itself, told by hand or by its owner.
     nodes[2]
         .1
@@ -79,7 +79,7 @@ fn a_worker_becomes_the_coordinator() {
     let (lost, _) = nodes.remove(0);
     lost.finish();
     join_as(&mut nodes, &[0, 2, 1]);
-    refused(&mut nodes, 0, 3, &[0, 2]);
+    assert_refused(&mut nodes, 0, 3, &[0, 2]);
     seen.extend(nodes[1].1.draw("s", 500));
     renumber(&mut nodes, &mut seen);
     assert_unique("s", &seen);
@@ -89,11 +89,11 @@ fn a_worker_becomes_the_coordinator() {
 /// Promise 1: a new server has no rows, and gets the group of one that is lost.
 #[test]
 fn a_new_server_gets_the_group_of_one_that_is_lost() {
-    let (mut nodes, seen) = drawn(2_000);
+    let (mut nodes, seen) = three_nodes(2_000);
     let (lost, _) = std::mem::replace(&mut nodes[1], server(&FOLLOWS));
     lost.finish();
     join_all(&mut nodes);
-    refused(&mut nodes, 1, 2, &[1]);
+    assert_refused(&mut nodes, 1, 2, &[1]);
     nodes[1].1.refusal("SELECT hilo_nextval('s')").is("42704");
     // The statement of docs/citus.md, which creates it where it is lacking.
     let worked: Vec<bool> = nodes[2].1.all(

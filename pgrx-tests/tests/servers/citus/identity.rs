@@ -2,7 +2,7 @@
 
 use hilo_tests::{ClientExt, Cluster, LONG, assert_unique, wait_until};
 
-use super::{FOLLOWS, NOTHING, by_hand, found, join, server, summary, tell, three};
+use super::{FOLLOWS, NOTHING, by_hand, findings, join, server, summary, tell, three};
 
 /// Promise 1: each node serves the stripes of its group, with no setting that differs between the nodes.
 #[test]
@@ -18,7 +18,7 @@ fn follows_the_group() {
     }
     assert_unique("s", &seen);
     for (_, client) in &mut nodes {
-        assert_eq!(found(client), NOTHING);
+        assert_eq!(findings(client), NOTHING);
     }
     nodes.into_iter().for_each(|(cluster, _)| cluster.finish());
 }
@@ -94,7 +94,7 @@ fn without_a_group_nothing_is_served() {
         }
         assert_eq!(session.one::<Option<i32>>("SELECT hilo.node_id()"), None);
         session.run("SELECT * FROM hilo_sequences; SELECT * FROM hilo_stat_sequences; SELECT * FROM hilo_gaps");
-        let complaints = found(session);
+        let complaints = findings(session);
         assert!(
             complaints.iter().any(|found| found.contains("not known which node")),
             "{complaints:?}"
@@ -128,7 +128,7 @@ fn a_node_needs_its_own_id() {
     join(&mut client, 0, &[(0, &cluster), (1, &cluster)]);
     client.run("SELECT hilo_create('alone')");
     client.draw("alone", 1);
-    assert_eq!(found(&mut client), NOTHING);
+    assert_eq!(findings(&mut client), NOTHING);
     join(&mut client, 1, &[(0, &cluster), (1, &cluster)]);
     let mut fresh = cluster.connect("postgres");
     for session in [&mut client, &mut fresh] {
@@ -140,7 +140,7 @@ fn a_node_needs_its_own_id() {
             session.refusal(sql).is("55000").says("a worker of Citus").hints("on the coordinator");
         }
     }
-    let complaints = found(&mut client);
+    let complaints = findings(&mut client);
     assert!(
         complaints.iter().any(|found| found.contains("setting hilo.node_id")),
         "{complaints:?}"
@@ -174,9 +174,9 @@ fn bounds_of_a_nodes_own() {
     );
     client.run("CREATE TABLE own (id bigint PRIMARY KEY DEFAULT hilo_nextval('own'))");
     client.run("INSERT INTO own VALUES (DEFAULT), ((2::bigint << 48) + 7), (5)");
-    assert_eq!(found(&mut client), NOTHING);
+    assert_eq!(findings(&mut client), NOTHING);
     client.run("INSERT INTO own VALUES ((1::bigint << 48) + 1000000)");
-    let complaints = found(&mut client);
+    let complaints = findings(&mut client);
     assert!(complaints.iter().any(|found| found.contains("is yet to be served")), "{complaints:?}");
     client.refusal("SELECT hilo_create('wide', min_value => (1::bigint << 48) + 1)").is("55000");
     client.run("SELECT hilo_alter('own', max_value => 9223372036854775807)");
@@ -215,7 +215,7 @@ fn one_of_several_needs_an_id() {
     client.refusal("SELECT hilo_nextval('s')").is("F0000").says("hilo.node_id is not set");
     client.run("RESET hilo.auto_create");
     assert_eq!(client.draw("before", 2), [1, 2]);
-    assert!(found(&mut client).iter().any(|found| found.contains("hilo.node_id is not set")));
+    assert!(findings(&mut client).iter().any(|found| found.contains("hilo.node_id is not set")));
     cluster.configure("hilo.node_id", "0");
     cluster.reload();
     wait_until("the session knows", LONG, || client.one::<String>("SHOW hilo.node_id") == "0");

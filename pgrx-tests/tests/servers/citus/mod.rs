@@ -139,7 +139,7 @@ fn join_as(nodes: &mut [(Cluster, Client)], groups: &[i32]) {
 }
 
 /// Three nodes that have all drawn.
-fn drawn(each: usize) -> (Nodes, Vec<i64>) {
+fn three_nodes(each: usize) -> (Nodes, Vec<i64>) {
     let mut nodes = three();
     nodes[0].1.run("SELECT * FROM hilo_create_on_all_nodes('s')");
     let mut seen = Vec::new();
@@ -171,7 +171,7 @@ fn renumber(nodes: &mut Nodes, seen: &mut Vec<i64>) {
 fn all_serve(mut nodes: Nodes, mut seen: Vec<i64>) {
     for (_, client) in &mut nodes {
         seen.extend(client.draw("s", 3_000));
-        assert_eq!(found(client), NOTHING);
+        assert_eq!(findings(client), NOTHING);
     }
     assert_unique("s", &seen);
     finish(nodes);
@@ -192,7 +192,7 @@ fn tell(client: &mut Client, summary: &str) {
     client.run(&format!("SELECT * FROM hilo_apply('{summary}')"));
 }
 
-fn found(client: &mut Client) -> Vec<String> {
+fn findings(client: &mut Client) -> Vec<String> {
     client.all(
         "SELECT severity || ': ' || object || ': ' || what FROM hilo_check()
           WHERE object NOT LIKE 'setting f%' AND severity <> 'note'",

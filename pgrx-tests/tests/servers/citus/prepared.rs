@@ -86,7 +86,7 @@ fn definitions_are_not_prepared() {
 }
 
 /// A table whose column owns a sequence that two sessions have drawn from.
-fn owned(cluster: &Cluster) -> (Vec<Client>, Vec<i64>) {
+fn create_owned(cluster: &Cluster) -> (Vec<Client>, Vec<i64>) {
     let mut clients = vec![cluster.connect("postgres"), cluster.connect("postgres")];
     clients[0].run(
         "SELECT hilo_create('s', block_size => 500); CREATE SCHEMA z;
@@ -105,7 +105,7 @@ const DROPS: [&str; 3] =
 fn a_drop_of_the_owner_is_committed() {
     for (at, drop_it) in DROPS.into_iter().enumerate() {
         let cluster = cluster();
-        let (mut clients, _) = owned(&cluster);
+        let (mut clients, _) = create_owned(&cluster);
         clients[0].run(&format!("BEGIN; {drop_it}; PREPARE TRANSACTION 'drop'"));
         for client in &mut clients {
             client.run("SET lock_timeout = 10");
@@ -137,7 +137,7 @@ fn a_drop_of_the_owner_is_committed() {
 #[test]
 fn a_drop_of_the_owner_is_rolled_back() {
     let cluster = cluster();
-    let (mut clients, mut seen) = owned(&cluster);
+    let (mut clients, mut seen) = create_owned(&cluster);
     clients[0].run("BEGIN; DROP TABLE z.t; PREPARE TRANSACTION 'drop'");
     clients[0].run("ROLLBACK PREPARED 'drop'");
     for client in &mut clients {
@@ -153,7 +153,7 @@ fn a_drop_of_the_owner_is_rolled_back() {
 #[test]
 fn a_table_is_given_away() {
     let cluster = cluster();
-    let (mut clients, mut seen) = owned(&cluster);
+    let (mut clients, mut seen) = create_owned(&cluster);
     clients[0].run("CREATE ROLE ann LOGIN; CREATE ROLE bob LOGIN; GRANT ALL ON SCHEMA z TO ann, bob; ALTER TABLE z.t OWNER TO ann");
     clients[1].run("SET ROLE ann");
     seen.extend(clients[1].draw("s", 10));
@@ -177,7 +177,7 @@ fn a_table_is_given_away() {
 #[test]
 fn a_table_is_replaced() {
     let cluster = cluster();
-    let (mut clients, mut seen) = owned(&cluster);
+    let (mut clients, mut seen) = create_owned(&cluster);
     clients[0].run(
         "BEGIN; CREATE TABLE z.new (LIKE z.t INCLUDING ALL); DROP TABLE z.t CASCADE; ALTER TABLE z.new RENAME TO t;
          PREPARE TRANSACTION 'replace'",
@@ -199,7 +199,7 @@ fn a_table_is_replaced() {
 fn no_part_of_the_new_table_gets_it() {
     let (cluster, client) = super::server(&[]);
     drop(client);
-    let (mut clients, mut seen) = owned(&cluster);
+    let (mut clients, mut seen) = create_owned(&cluster);
     clients[0].run(
         "BEGIN; CREATE TABLE z.t_102008 (LIKE z.t INCLUDING ALL); CREATE TABLE z.part (LIKE z.t INCLUDING ALL);
          CREATE TABLE z.t_1234567890 (LIKE z.t INCLUDING ALL) PARTITION BY RANGE (id);

@@ -2,7 +2,7 @@
 
 use hilo_tests::{ClientExt, Cluster};
 
-use super::{HOSTILE, headings, page, quoted, section, shop, shown};
+use super::{HOSTILE, headings, page, quote, section, shop, visible_text};
 
 /// Each part is there, with the figures of the views.
 #[test]
@@ -10,14 +10,14 @@ fn it_shows_what_there_is() {
     let cluster = Cluster::builder().config("hilo.buffer", "5s").start_with_hilo();
     let mut client = shop(&cluster);
     let page = page(&mut client);
-    let text = shown(&page);
+    let text = visible_text(&page);
     for part in ["What needs attention", "Sequences", "Gaps", "Leases", "Settings"] {
         assert!(text.contains(part), "{part}: {text}");
     }
     assert!(text.contains("hilo in"), "{text}");
     assert!(text.contains("seen by postgres"), "{text}");
 
-    let findings = shown(&format!("</style>{}", section(&page, "findings")));
+    let findings = visible_text(&format!("</style>{}", section(&page, "findings")));
     let rows = client
         .query("SELECT object, severity, what, what_to_do FROM hilo_check()", &[])
         .expect("it can be checked");
@@ -86,7 +86,7 @@ fn a_role_sees_what_the_views_show_it() {
             client.all::<String>("SELECT DISTINCT reason FROM hilo_gaps"),
             "{role}"
         );
-        let text = shown(&page);
+        let text = visible_text(&page);
         for finding in client.all::<String>("SELECT what FROM hilo_check()") {
             assert!(text.contains(&finding), "{role} does not see {finding}");
         }
@@ -164,7 +164,7 @@ fn everything_foreign_is_escaped() {
     client.run("SET search_path = \"a \"\"b\", public; SET hilo.server_prefix = '<b>'");
     client.run("CREATE ROLE \"<script>role\" SUPERUSER; SET ROLE \"<script>role\"");
     for name in HOSTILE {
-        let name = quoted(name);
+        let name = quote(name);
         client.run(&format!("SELECT hilo_create({name}), hilo_nextval({name})"));
         client.run(&format!("SELECT hilo_lease({name}, 10, {name} || E'\\n\\t\\x7f')"));
     }
@@ -179,7 +179,7 @@ fn everything_foreign_is_escaped() {
         assert!(headings(&html, "leases").contains(&holder), "{holder}: {html}");
     }
     assert!(headings(&html, "sequences").contains(&long));
-    let text = shown(&html);
+    let text = visible_text(&html);
     for foreign in ["<script>db & co", "<script>role", "<b>"] {
         assert!(text.contains(foreign), "{foreign}: {text}");
     }
@@ -239,7 +239,7 @@ fn nothing_is_shown_as_nothing() {
     let mut client = cluster.connect("postgres");
     client.run("CREATE ROLE nobody_special LOGIN");
     let page = page(&mut cluster.connect_as("nobody_special", "postgres"));
-    let text = shown(&page);
+    let text = visible_text(&page);
     for said in [
         "There is no sequence that this role may read.",
         "None: no value of these sequences is lost.",

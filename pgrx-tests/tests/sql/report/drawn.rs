@@ -9,11 +9,11 @@ use hilo_tests::browser::Browser;
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 use serde_json::{Value, json};
 
-use super::{HOSTILE, page, quoted, shop};
+use super::{HOSTILE, page, quote, shop};
 
 /// A cluster with something to see under hostile names, and a browser that has opened its page, 1280 pixels wide. None if
 /// there is no browser.
-fn drawn() -> Option<(Cluster, Browser)> {
+fn open_page() -> Option<(Cluster, Browser)> {
     let program = Browser::program()?;
     let cluster = Cluster::builder()
         .config("hilo.sample_interval", "100ms")
@@ -22,7 +22,7 @@ fn drawn() -> Option<(Cluster, Browser)> {
         .start_with_hilo();
     let mut client = shop(&cluster);
     for name in HOSTILE {
-        let name = quoted(name);
+        let name = quote(name);
         client.run(&format!("SELECT hilo_create({name}), hilo_lease({name}, 10, {name})"));
         client.run(&format!("SELECT hilo_nextval({name}) FROM generate_series(1, 50)"));
     }
@@ -54,7 +54,7 @@ fn each(browser: &mut Browser, selector: &str, expression: &str) -> Vec<Value> {
 /// No script of a hostile name runs, no element comes out of it, and each name is drawn as it is.
 #[test]
 fn hostile_names_stay_text() {
-    let Some((cluster, mut browser)) = drawn() else { return };
+    let Some((cluster, mut browser)) = open_page() else { return };
     assert_eq!(browser.evaluate("document.title"), "hilo: postgres");
     assert_eq!(
         browser
@@ -85,7 +85,7 @@ fn hostile_names_stay_text() {
 /// Everything has its place at each width: nothing is wider than the page, and no picture or cell is empty of space.
 #[test]
 fn it_fits_at_each_width() {
-    let Some((cluster, mut browser)) = drawn() else { return };
+    let Some((cluster, mut browser)) = open_page() else { return };
     for width in [1280, 768, 400, 320] {
         browser.resize(width);
         assert_eq!(browser.evaluate("document.documentElement.scrollWidth"), width, "{width}");
@@ -127,7 +127,7 @@ fn it_fits_at_each_width() {
 /// The bar of a sequence has the shares that the views have, in the colours of the legend, and its line has a course.
 #[test]
 fn pictures_show_the_figures() {
-    let Some((cluster, mut browser)) = drawn() else { return };
+    let Some((cluster, mut browser)) = open_page() else { return };
     let row = "[...document.querySelectorAll('.sequences tbody tr')].find(e => e.querySelector('bdi').textContent === 'orders')";
     let label =
         browser.evaluate(&format!("{row}.querySelector('td:nth-of-type(2) svg').ariaLabel"));
@@ -191,7 +191,7 @@ fn it_can_be_read_in_the_dark_and_in_the_light() {
                 return [(a + .05) / (b + .05), e.outerHTML.slice(0, 100)];
             });
     })()"#;
-    let Some((cluster, mut browser)) = drawn() else { return };
+    let Some((cluster, mut browser)) = open_page() else { return };
     let mut pictures = Vec::new();
     for scheme in ["light", "dark"] {
         browser.prefer(scheme);
@@ -241,7 +241,7 @@ pub fn pixels(png: &[u8]) -> ((u32, u32), Vec<[u8; 3]>) {
 /// Printed it is black on white, whatever the screen prefers, with the headings of a table on each page.
 #[test]
 fn it_can_be_printed() {
-    let Some((cluster, mut browser)) = drawn() else { return };
+    let Some((cluster, mut browser)) = open_page() else { return };
     let dark = json!([{"name": "prefers-color-scheme", "value": "dark"}]);
     browser.call("Emulation.setEmulatedMedia", json!({"media": "print", "features": dark}));
     assert_eq!(
@@ -267,7 +267,7 @@ fn it_can_be_printed() {
 /// For those who do not see it: headings, named tables with rows and columns, and named pictures, on a narrow screen too.
 #[test]
 fn it_can_be_heard() {
-    let Some((cluster, mut browser)) = drawn() else { return };
+    let Some((cluster, mut browser)) = open_page() else { return };
     for width in [1280, 400] {
         browser.resize(width);
         let tree = browser.call("Accessibility.getFullAXTree", json!({}));

@@ -28,18 +28,18 @@ fn page(client: &mut Client) -> String {
 }
 
 /// The page without its markup, with its references resolved.
-fn shown(page: &str) -> String {
+fn visible_text(page: &str) -> String {
     let body = page.split_once("</style>").expect("a page has a style").1;
     let mut text = String::new();
     for part in body.split('<') {
         text += part.split_once('>').map_or(part, |(_, text)| text);
         text.push('\n');
     }
-    resolved(&text)
+    resolve(&text)
 }
 
 /// A text of the page with its references resolved.
-fn resolved(text: &str) -> String {
+fn resolve(text: &str) -> String {
     let mut parts = text.split("&#");
     let mut resolved = parts.next().unwrap_or_default().to_owned();
     for part in parts {
@@ -64,12 +64,12 @@ fn headings(page: &str, id: &str) -> Vec<String> {
     let rows = section(page, id).split("<th scope=\"row\">").skip(1);
     rows.map(|row| {
         let name = row.split_once("<bdi>").and_then(|(_, rest)| rest.split_once("</bdi>"));
-        resolved(name.map_or("", |(name, _)| name))
+        resolve(name.map_or("", |(name, _)| name))
     })
     .collect()
 }
 
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', "''"))
 }
 

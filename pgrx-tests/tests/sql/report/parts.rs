@@ -17,29 +17,29 @@ use self::figures::{duration, group_digits, percent, short};
 const F: prop::num::f64::Any = prop::num::f64::ANY;
 
 /// A text of somebody else's as it stands in the page.
-fn written(foreign: &str) -> String {
+fn escape(foreign: &str) -> String {
     text::ascii(&html! { (text::visible(foreign)) }.0)
 }
 
 #[test]
 fn markup_in_a_text_is_text() {
-    assert_eq!(written("<script>&'\""), "&lt;script&gt;&amp;'&quot;");
-    assert_eq!(written("]]> -->"), "]]&gt; --&gt;");
+    assert_eq!(escape("<script>&'\""), "&lt;script&gt;&amp;'&quot;");
+    assert_eq!(escape("]]> -->"), "]]&gt; --&gt;");
     let attribute = html! { td title=("\" onload=\"x") { "a" } };
     assert_eq!(attribute.0, "<td title=\"&quot; onload=&quot;x\">a</td>");
 }
 
 #[test]
 fn what_does_not_show_is_shown() {
-    assert_eq!(written("a\u{202E}b\n\u{85}\u{FEFF}"), "a[U+202E]b[U+000A][U+0085][U+FEFF]");
-    assert_eq!(written("Größe 漢 👪"), "Gr&#246;&#223;e &#28450; &#128106;");
+    assert_eq!(escape("a\u{202E}b\n\u{85}\u{FEFF}"), "a[U+202E]b[U+000A][U+0085][U+FEFF]");
+    assert_eq!(escape("Größe 漢 👪"), "Gr&#246;&#223;e &#28450; &#128106;");
 }
 
 proptest! {
     /// Only what the program itself writes has a meaning in HTML, and the page is ASCII.
     #[test]
     fn any_text_stays_text(any in "\\PC*|[\\x00-\\x7f\\u{80}-\\u{2fff}]*") {
-        let escaped = written(&any);
+        let escaped = escape(&any);
         prop_assert!(escaped.bytes().all(|byte| (b' '..=b'~').contains(&byte)), "{escaped}");
         prop_assert!(!escaped.contains(['<', '>', '"']), "{escaped}");
         for reference in escaped.split('&').skip(1) {

@@ -2,7 +2,7 @@
 
 use hilo_tests::{ClientExt, Cluster};
 
-use super::{headings, page, quoted, section, shop, shown};
+use super::{headings, page, quote, section, shop, visible_text};
 
 /// In a read-only transaction, and on a standby, with what the standby knows.
 #[test]
@@ -10,14 +10,14 @@ fn it_writes_nothing() {
     let cluster = Cluster::builder().config("wal_level", "replica").start_with_hilo();
     let mut client = shop(&cluster);
     client.run("BEGIN READ ONLY ISOLATION LEVEL SERIALIZABLE");
-    assert!(shown(&page(&mut client)).contains("tickets"));
+    assert!(visible_text(&page(&mut client)).contains("tickets"));
     client.run("COMMIT");
     let standby = cluster.clone_by_base_backup();
     cluster.wait_for_replay(&standby);
     let page = page(&mut standby.connect("postgres"));
     assert_eq!(headings(&page, "sequences").len(), 5, "{page}");
-    assert!(shown(&page).contains("standby"));
-    assert!(!shown(&page).contains("cannot be read"), "{page}");
+    assert!(visible_text(&page).contains("standby"));
+    assert!(!visible_text(&page).contains("cannot be read"), "{page}");
     standby.finish();
     cluster.finish();
 }
@@ -37,7 +37,7 @@ fn without_shared_memory_the_catalog_is_shown() {
     assert_eq!(headings(&page, "leases"), ["sorter-7", "sorter-8"]);
     // From PostgreSQL 17 on, the first call has made the shared memory.
     if client.one::<i32>("SELECT current_setting('server_version_num')::int") < 170_000 {
-        let text = shown(&page);
+        let text = visible_text(&page);
         assert!(text.contains("What is in memory cannot be read: "), "{text}");
         assert!(text.contains("shared_preload_libraries"), "{text}");
         assert!(!text.contains("The rates over time"), "the same is said twice: {text}");
@@ -58,7 +58,7 @@ fn a_part_that_cannot_be_read_is_said_to_be_so() {
     let page_of_watcher = page(&mut client);
     for (part, denied) in [("findings", "function hilo_check"), ("gaps", "view hilo_gaps")] {
         let said = format!("This part cannot be read: \npermission denied for {denied}");
-        let text = shown(&format!("</style>{}", section(&page_of_watcher, part)));
+        let text = visible_text(&format!("</style>{}", section(&page_of_watcher, part)));
         assert!(text.replace("\n\n", "\n").contains(&said), "{said}: {text}");
     }
     assert_eq!(headings(&page_of_watcher, "sequences").len(), 5);
@@ -68,7 +68,7 @@ fn a_part_that_cannot_be_read_is_said_to_be_so() {
     let mut client = cluster.connect("postgres");
     client.run("SET lock_timeout = '20ms'");
     let page_of_locked = page(&mut client);
-    let gaps = shown(&format!("</style>{}", section(&page_of_locked, "gaps")));
+    let gaps = visible_text(&format!("</style>{}", section(&page_of_locked, "gaps")));
     assert!(gaps.contains("canceling statement due to lock timeout"), "{gaps}");
     assert_eq!(headings(&page_of_locked, "leases").len(), 2);
     client.run("SET lock_timeout = 0; SET statement_timeout = '50ms'");
@@ -76,7 +76,7 @@ fn a_part_that_cannot_be_read_is_said_to_be_so() {
     client.run("SET statement_timeout = 0");
     admin.run("COMMIT");
     // Nothing of a part that failed is left behind.
-    assert!(!shown(&page(&mut client)).contains("cannot be read"));
+    assert!(!visible_text(&page(&mut client)).contains("cannot be read"));
     let setting: String =
         client.one("SELECT current_setting('search_path') || current_setting('row_security')");
     assert_eq!(setting, "\"$user\", publicon");
@@ -100,7 +100,7 @@ fn numbers_at_their_limits() {
            FROM _hilo.sequence, (VALUES ('-infinity'::timestamptz), ('infinity'), ('4713-01-01 BC'), ('294276-01-01'), (now())) v (t)"
     ));
     let page = page(&mut client);
-    let text = shown(&page);
+    let text = visible_text(&page);
     assert_eq!(headings(&page, "sequences").len(), 5, "{page}");
     assert!(!text.contains("cannot be read"), "{text}");
     assert!(text.contains("230,584,300,921,369,395,175"), "{text}");
@@ -126,7 +126,7 @@ fn encodings() {
     client.run("CREATE SCHEMA \"schöne\"; CREATE EXTENSION hilo SCHEMA \"schöne\"; SET search_path = \"schöne\"");
     client.run(&format!(
         "SELECT hilo_create('Größe'), hilo_nextval('Größe'), hilo_create({})",
-        quoted("ÿ<b>")
+        quote("ÿ<b>")
     ));
     assert_eq!(headings(&page(&mut client), "sequences"), ["Größe", "ÿ<b>"]);
     client.run("SET client_encoding = SQL_ASCII");
@@ -152,7 +152,7 @@ fn nothing_planted_is_called() {
          CREATE FUNCTION trap.current_setting(text) RETURNS text LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''trapped''; END';
          SET search_path = trap, pg_catalog, public",
     );
-    let text = shown(&page(&mut client));
+    let text = visible_text(&page(&mut client));
     assert!(text.contains("tickets") && !text.contains("cannot be read"), "{text}");
     cluster.finish();
 }

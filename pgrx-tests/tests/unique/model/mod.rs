@@ -51,7 +51,7 @@ fn play(cluster: &Cluster, steps: &[Step]) -> Result<(), TestCaseError> {
         if !model.allows(who, statement) {
             continue;
         }
-        let given = model.given(who, statement);
+        let given = model.facts(who, statement);
         // A session that has to wait does so without success: the other session stands still.
         let patience = if model.waits(who, statement) == Wait::No { "20s" } else { "60ms" };
         stage.set_patience(who, patience);

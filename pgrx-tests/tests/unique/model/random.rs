@@ -13,7 +13,7 @@ pub fn statement() -> impl Strategy<Value = Statement> {
     prop_oneof![
         20 => definition(),
         4 => column(),
-        4 => moved(),
+        4 => moves(),
         25 => draw(),
         9 => lease(),
         18 => control(),
@@ -72,7 +72,7 @@ fn column() -> impl Strategy<Value = Statement> {
     ]
 }
 
-fn moved() -> impl Strategy<Value = Statement> {
+fn moves() -> impl Strategy<Value = Statement> {
     let values = prop_oneof![8 => -60..200i64, 2 => -5_000..5_000i64, 1 => Just(3_000_000)];
     prop_oneof![
         2 => (name(), values).prop_map(|(name, at_least)| Advance { name, at_least }),

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use super::{
-    Changes, Counter, HELD, Line, Model, Sequence, Verdict, done, is_refused, must, refused,
+    Changes, Counter, HELD, Line, Model, Sequence, Verdict, expect_refusal, expect_success,
+    is_refused, must,
 };
 use crate::model::statement::{Answer, Create, Name, Statement, WIDE};
 
@@ -108,7 +109,7 @@ impl Model {
     }
 
     /// Changes the bounds.
-    fn bound(
+    fn judge_bounds(
         &mut self,
         who: usize,
         sequence: Sequence,
@@ -130,7 +131,7 @@ impl Model {
             || values < sequence.block.unwrap_or(1) as i128
             || (!line.laps && !moved && furthest.is_some_and(out))
         {
-            return refused(answer, &["22023"]);
+            return expect_refusal(answer, &["22023"]);
         }
         // A range that is reserved or held somewhere is not known here.
         let lost = HELD + line.lost;
@@ -142,9 +143,9 @@ impl Model {
                 !out(last) && (bound - last).abs() / sequence.increment.abs() > lost
             });
         if !sure && matches!(answer, Answer::Refused(_)) {
-            return refused(answer, &["22023"]);
+            return expect_refusal(answer, &["22023"]);
         }
-        done(answer)?;
+        expect_success(answer)?;
         let mut altered = Sequence { min, max, ..sequence.clone() };
         if sequence.cycle && (min, max) != (sequence.min, sequence.max) {
             self.renumber(who, &sequence, &mut altered);
@@ -187,7 +188,7 @@ impl Model {
     }
 
     fn create(&mut self, who: usize, create: &Create, answer: &Answer) -> Verdict {
-        done(answer)?;
+        expect_success(answer)?;
         let Create { name, start, increment, ordered, .. } = *create;
         let (min, max) = create.bounds();
         let created = Sequence {
@@ -202,7 +203,7 @@ impl Model {
 
     /// A column takes its default from a new sequence.
     fn appear(&mut self, who: usize, statement: &Statement, answer: &Answer) -> Verdict {
-        done(answer)?;
+        expect_success(answer)?;
         let own = Some(self.tables);
         match *statement {
             Statement::Adopt { name, start, increment } => {
@@ -222,7 +223,7 @@ impl Model {
         Ok(())
     }
 
-    pub(super) fn defined(
+    pub(super) fn judge_definition(
         &mut self,
         who: usize,
         statement: &Statement,
@@ -240,27 +241,27 @@ impl Model {
         let found = self.find(who, statement.names()[0]);
         match (statement, found) {
             (Create(_) | Adopt { .. } | CreateMissing { .. }, Some(_)) => {
-                refused(answer, &["42710"])
+                expect_refusal(answer, &["42710"])
             }
             (Create(create), None) => self.create(who, create, answer),
             (Adopt { .. } | CreateMissing { .. }, None) => self.appear(who, statement, answer),
-            (_, None) => refused(answer, &["42704"]),
+            (_, None) => expect_refusal(answer, &["42704"]),
             (Alter { .. } | Cycle { .. } | Gapless { .. }, Some(found)) => {
-                self.altered(who, statement, found, answer)
+                self.judge_alteration(who, statement, found, answer)
             }
             (Restart { .. } | Setval { .. }, Some(found)) => {
-                self.restarted(who, statement, found, answer)
+                self.judge_restart(who, statement, found, answer)
             }
             (Bound { name, largest, value }, Some(found)) => {
                 let bounds = if *largest { (found.min, *value) } else { (*value, found.max) };
-                self.bound(who, found, *name, bounds, answer)
+                self.judge_bounds(who, found, *name, bounds, answer)
             }
-            (_, Some(found)) => self.redefined(who, statement, found, answer),
+            (_, Some(found)) => self.judge_redefinition(who, statement, found, answer),
         }
     }
 
     /// Alterations that may change what an index stands for.
-    fn altered(
+    fn judge_alteration(
         &mut self,
         who: usize,
         statement: &Statement,
@@ -273,21 +274,21 @@ impl Model {
         match *statement {
             // A document that asks for no change locks nothing.
             Alter { increment, by_document: true, .. } if increment == sequence.increment => {
-                return done(answer);
+                return expect_success(answer);
             }
             Alter { increment, .. } => {
                 let values = (max as i128 - min as i128) / increment.abs() as i128 + 1;
                 if values < sequence.block.unwrap_or(1) as i128 {
-                    return refused(answer, &["22023"]);
+                    return expect_refusal(answer, &["22023"]);
                 }
                 altered.increment = increment;
             }
             Cycle { yes: true, .. } if sequence.gapless => {
-                return refused(answer, &["0A000"]);
+                return expect_refusal(answer, &["0A000"]);
             }
             Cycle { yes, .. } => altered.cycle = yes,
             Gapless { yes: true, .. } if sequence.block.is_some() || sequence.cycle => {
-                return refused(answer, &["22023", "0A000"]);
+                return expect_refusal(answer, &["22023", "0A000"]);
             }
             Gapless { yes, .. } => altered.gapless = yes,
             _ => unreachable!("{statement:?} renumbers nothing"),
@@ -299,7 +300,7 @@ impl Model {
         {
             return Ok(());
         }
-        done(answer)?;
+        expect_success(answer)?;
         if altered.gapless != sequence.gapless {
             self.toggle(who, &mut altered);
         }
@@ -337,7 +338,7 @@ impl Model {
     }
 
     /// The caller says where numbers begin.
-    fn restarted(
+    fn judge_restart(
         &mut self,
         who: usize,
         statement: &Statement,
@@ -350,9 +351,9 @@ impl Model {
             _ => unreachable!("{statement:?} restarts nothing"),
         };
         if !sequence.is_within(value) {
-            return refused(answer, &[code]);
+            return expect_refusal(answer, &[code]);
         }
-        done(answer)?;
+        expect_success(answer)?;
         self.restart(who, name, sequence, value, called);
         Ok(())
     }
@@ -372,7 +373,7 @@ impl Model {
 
     /// All sequences that columns of the table own restart.
     fn truncate(&mut self, who: usize, table: u8, answer: &Answer) -> Verdict {
-        done(answer)?;
+        expect_success(answer)?;
         self.apply(who, |changes| {
             changes.homes.insert(table);
         });
@@ -386,7 +387,7 @@ impl Model {
     }
 
     /// A change that leaves each number its place.
-    fn redefined(
+    fn judge_redefinition(
         &mut self,
         who: usize,
         statement: &Statement,
@@ -401,17 +402,17 @@ impl Model {
                     / sequence.increment.abs() as i128
                     + 1;
                 if values < block as i128 || sequence.gapless {
-                    return refused(answer, &["22023"]);
+                    return expect_refusal(answer, &["22023"]);
                 }
-                done(answer)?;
+                expect_success(answer)?;
                 self.set(who, name, Some(Sequence { block: Some(block), ..sequence }));
             }
             Ordered { yes, .. } => {
-                done(answer)?;
+                expect_success(answer)?;
                 self.set(who, name, Some(Sequence { ordered: yes, ..sequence }));
             }
             Own { table, .. } => {
-                done(answer)?;
+                expect_success(answer)?;
                 self.apply(who, |changes| {
                     changes.homes.insert(table);
                 });
@@ -419,24 +420,24 @@ impl Model {
             }
             Rename { to, .. } => {
                 if self.find(who, to).is_some() {
-                    return refused(answer, &["42710"]);
+                    return expect_refusal(answer, &["42710"]);
                 }
-                done(answer)?;
+                expect_success(answer)?;
                 self.set(who, name, None);
                 self.set(who, to, Some(sequence));
             }
             Drop { .. } => {
-                done(answer)?;
+                expect_success(answer)?;
                 self.set(who, name, None);
             }
-            Unadopt { .. } => return self.unadopted(who, name, sequence, answer),
+            Unadopt { .. } => return self.judge_release(who, name, sequence, answer),
             _ => unreachable!("{statement:?} defines nothing"),
         }
         Ok(())
     }
 
     /// Core's sequence continues with a number that was not served.
-    fn unadopted(
+    fn judge_release(
         &mut self,
         who: usize,
         name: Name,
@@ -452,8 +453,8 @@ impl Model {
                 Ok(())
             }
             // Nothing is left for core's sequence either, or it steps otherwise.
-            _ if self.gone(who).1 && is_refused(answer, &["42704"]) => Ok(()),
-            _ => refused(answer, &["2200H", "55000", "0A000", "22023"]),
+            _ if self.may_be_gone(who).1 && is_refused(answer, &["42704"]) => Ok(()),
+            _ => expect_refusal(answer, &["2200H", "55000", "0A000", "22023"]),
         }
     }
 }

@@ -1,34 +1,41 @@
 //! The values that draws may return.
 
 use super::{
-    Counter, HELD, Model, Sequence, Verdict, Wait, beyond, is_refused, later, must, refused,
+    Counter, HELD, Model, Sequence, Verdict, Wait, beyond, expect_refusal, is_refused, later, must,
 };
 use crate::model::statement::{Answer, Name, Statement};
 
 impl Model {
     pub(super) fn current(&self, who: usize, name: Name, answer: &Answer) -> Verdict {
-        let Some(sequence) = self.find(who, name) else { return refused(answer, &["42704"]) };
+        let Some(sequence) = self.find(who, name) else {
+            return expect_refusal(answer, &["42704"]);
+        };
         match (self.sessions[who].current.get(&sequence.id), answer) {
-            (None, _) => refused(answer, &["55000"]),
+            (None, _) => expect_refusal(answer, &["55000"]),
             (Some(None), _) => Ok(()),
             (Some(Some(value)), Answer::Values(values)) if *values == [*value] => Ok(()),
             (Some(Some(value)), _) => Err(format!("{answer:?}, not {value}")),
         }
     }
 
-    pub(super) fn drawn(&mut self, who: usize, statement: &Statement, answer: &Answer) -> Verdict {
+    pub(super) fn judge_draw(
+        &mut self,
+        who: usize,
+        statement: &Statement,
+        answer: &Answer,
+    ) -> Verdict {
         let name = statement.names()[0];
         let wait = self.waits(who, statement);
         let Some(sequence) = self.find(who, name) else {
             // It looks no name up for no values.
             let none = matches!(statement, Statement::Nextvals { count: 0, .. });
-            return if none { Ok(()) } else { refused(answer, &["42704"]) };
+            return if none { Ok(()) } else { expect_refusal(answer, &["42704"]) };
         };
         if let Statement::Nextvals { count: 0, .. } = statement {
             return must(matches!(answer, Answer::Values(values) if values.is_empty()), "values");
         }
         if wait != Wait::No && is_refused(answer, &["55P03"]) {
-            return self.lost(who, &sequence, statement);
+            return self.note_lost(who, &sequence, statement);
         }
         if self.is_unfit(who, &sequence, statement, answer)? {
             return Ok(());
@@ -42,21 +49,21 @@ impl Model {
             (surely, moved.count() > 0 || own.perhaps_barred.contains(&sequence.id))
         });
         match barred {
-            Some((true, _)) => return refused(answer, &["55000"]),
+            Some((true, _)) => return expect_refusal(answer, &["55000"]),
             Some((_, true)) if is_refused(answer, &["55000"]) => return Ok(()),
             _ => {}
         }
         if sequence.gapless {
-            return self.counted(who, sequence, statement, answer);
+            return self.judge_gapless(who, sequence, statement, answer);
         }
         match answer {
-            Answer::Values(values) => self.served(who, &sequence, statement, values),
+            Answer::Values(values) => self.judge_values(who, &sequence, statement, values),
             Answer::Leased(token, values) => {
-                self.served(who, &sequence, statement, values)?;
-                self.leased(who, &sequence, statement, token, values);
+                self.judge_values(who, &sequence, statement, values)?;
+                self.judge_lease(who, &sequence, statement, token, values);
                 Ok(())
             }
-            Answer::Refused(code) => self.none_left(who, &sequence, statement, code),
+            Answer::Refused(code) => self.judge_exhausted(who, &sequence, statement, code),
             Answer::Done => Err("no values".into()),
         }
     }
@@ -91,7 +98,7 @@ impl Model {
     }
 
     /// How many values the statement asks for: at least, and at most.
-    fn asked(sequence: &Sequence, statement: &Statement) -> (i64, i64) {
+    fn bounds_of_count(sequence: &Sequence, statement: &Statement) -> (i64, i64) {
         use Statement::*;
         match statement {
             Nextvals { count, .. } | Nextrange { count, .. } => (*count, *count),
@@ -102,7 +109,7 @@ impl Model {
     }
 
     /// A gapless sequence serves exactly the next ones.
-    fn counted(
+    fn judge_gapless(
         &mut self,
         who: usize,
         sequence: Sequence,
@@ -110,7 +117,7 @@ impl Model {
         answer: &Answer,
     ) -> Verdict {
         let Sequence { id, increment, .. } = sequence;
-        let (count, _) = Self::asked(&sequence, statement);
+        let (count, _) = Self::bounds_of_count(&sequence, statement);
         let next = self.counter(who, sequence.line).next;
         let Answer::Values(values) = answer else {
             self.sessions[who].counted.insert(id);
@@ -119,7 +126,7 @@ impl Model {
                 true => 0,
                 false => (sequence.end() - next) / increment + 1,
             });
-            refused(answer, &["2200H"])?;
+            expect_refusal(answer, &["2200H"])?;
             return must(left.is_none_or(|left| left < count), format!("{left:?} are left"));
         };
         must(values.len() as i64 == count, format!("{} values", values.len()))?;
@@ -163,7 +170,7 @@ impl Model {
         })
     }
 
-    fn served(
+    fn judge_values(
         &mut self,
         who: usize,
         sequence: &Sequence,
@@ -171,7 +178,7 @@ impl Model {
         values: &[i64],
     ) -> Verdict {
         let Sequence { id, increment, .. } = *sequence;
-        let (least, most) = Self::asked(sequence, statement);
+        let (least, most) = Self::bounds_of_count(sequence, statement);
         let got = values.len() as i64;
         must((least..=most).contains(&got), format!("{got} values"))?;
         let expected = self.first(who, sequence);
@@ -224,7 +231,7 @@ impl Model {
     }
 
     /// The values of a statement may have been drawn although it failed.
-    fn lost(&mut self, who: usize, sequence: &Sequence, statement: &Statement) -> Verdict {
+    fn note_lost(&mut self, who: usize, sequence: &Sequence, statement: &Statement) -> Verdict {
         if matches!(statement, Statement::Nextvals { .. }) {
             self.lines[sequence.line].first = None;
             self.sessions[who].current.insert(sequence.id, None);
@@ -232,7 +239,7 @@ impl Model {
         Ok(())
     }
 
-    fn none_left(
+    fn judge_exhausted(
         &mut self,
         who: usize,
         sequence: &Sequence,
@@ -242,7 +249,7 @@ impl Model {
         use Statement::*;
         let Sequence { increment, cycle, .. } = *sequence;
         let (min, max) = self.bounds(who, sequence);
-        let (count, _) = Self::asked(sequence, statement);
+        let (count, _) = Self::bounds_of_count(sequence, statement);
         let bound = if increment > 0 { max } else { min };
         let first = self.first(who, sequence);
         let there = first.map(|first| (bound - first) / increment + 1);
@@ -253,7 +260,7 @@ impl Model {
         let far = |last: i64| (bound - last) / increment - count > HELD + line.lost;
         let moved = line.moved || self.has_moved(who, sequence.line);
         let left = !line.laps && !moved && reached.is_some_and(far);
-        self.lost(who, sequence, statement)?;
+        self.note_lost(who, sequence, statement)?;
         match code {
             "55000" if cycle && matches!(statement, Nextrange { .. }) => Ok(()),
             "2200H" if matches!(statement, NextHi { .. }) => Ok(()),

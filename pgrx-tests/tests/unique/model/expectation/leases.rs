@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Changes, Model, Sequence, Verdict, Wait, is_refused, must, refused};
+use super::{Changes, Model, Sequence, Verdict, Wait, expect_refusal, is_refused, must};
 use crate::model::statement::{Answer, Given, Statement};
 
 /// The state of a lease.
@@ -30,7 +30,7 @@ pub struct Lease {
 
 impl Model {
     /// The lease that a number stands for, and which of its values are used.
-    pub(super) fn lease_given(&self, lease: usize, used: usize) -> Given {
+    pub(super) fn lease_facts(&self, lease: usize, used: usize) -> Given {
         let lease = &self.leases[lease % self.leases.len()];
         let used = (used % (lease.values.len() + 1)) as i64;
         let next = lease.values[0] + used * lease.increment;
@@ -48,7 +48,7 @@ impl Model {
     }
 
     /// The leases that a statement ends.
-    fn concerned(&self, who: usize, statement: &Statement) -> Vec<usize> {
+    fn ending_leases(&self, who: usize, statement: &Statement) -> Vec<usize> {
         use Statement::*;
         match statement {
             Return { lease, .. } | Renew { lease, .. } | Revoke { lease } => {
@@ -63,7 +63,7 @@ impl Model {
     }
 
     pub(super) fn lease_waits(&self, others: &Changes, who: usize, statement: &Statement) -> Wait {
-        self.leases_wait(others, self.concerned(who, statement).iter())
+        self.leases_wait(others, self.ending_leases(who, statement).iter())
     }
 
     /// A transaction's change to leases is noted for its commit, and locks none of them. But a
@@ -91,7 +91,7 @@ impl Model {
     }
 
     /// A draw that takes a lease was answered.
-    pub(super) fn leased(
+    pub(super) fn judge_lease(
         &mut self,
         who: usize,
         sequence: &Sequence,
@@ -134,7 +134,7 @@ impl Model {
 
     /// A commit has renumbered or dropped sequences, or may have: what other transactions have
     /// leased of them may be void.
-    pub(super) fn renumbered(&mut self, ids: &BTreeSet<u32>) {
+    pub(super) fn note_renumbering(&mut self, ids: &BTreeSet<u32>) {
         for session in &mut self.sessions {
             let open = session.transaction.iter().flat_map(|own| own.leases.keys());
             let void = open.filter(|at| {
@@ -147,7 +147,7 @@ impl Model {
 
     /// Whether the session cannot commit, surely and perhaps, because leases that it ends or renews
     /// have ended since.
-    pub(super) fn gone(&self, who: usize) -> (bool, bool) {
+    pub(super) fn may_be_gone(&self, who: usize) -> (bool, bool) {
         let Some(own) = &self.sessions[who].transaction else { return (false, false) };
         let gone = |at: &usize| matches!(self.leases[*at].fate, Fate::Ended { .. });
         // To revoke it comes to the same.
@@ -176,13 +176,13 @@ impl Model {
         (surely, perhaps)
     }
 
-    pub(super) fn lease_ended(
+    pub(super) fn judge_end(
         &mut self,
         who: usize,
         statement: &Statement,
         answer: &Answer,
     ) -> Verdict {
-        let concerned = self.concerned(who, statement);
+        let concerned = self.ending_leases(who, statement);
         let open = |at: &&usize| matches!(self.fate(who, **at), Fate::Open { .. });
         if let Statement::RevokeAll { .. } = statement {
             let all = concerned.len() as i64;
@@ -197,7 +197,7 @@ impl Model {
             return Ok(());
         }
         let Some(&at) = concerned.iter().find(open) else {
-            return refused(answer, &["42704"]);
+            return expect_refusal(answer, &["42704"]);
         };
         if is_refused(answer, &["42704"]) {
             let gone = self.is_brief(who, at) || self.is_dropped(who, self.leases[at].id);

@@ -148,7 +148,7 @@ fn must(holds: bool, why: impl Into<String>) -> Verdict {
     if holds { Ok(()) } else { Err(why.into()) }
 }
 
-fn done(answer: &Answer) -> Verdict {
+fn expect_success(answer: &Answer) -> Verdict {
     must(matches!(answer, Answer::Done | Answer::Values(_)), format!("{answer:?}"))
 }
 
@@ -157,7 +157,7 @@ fn is_refused(answer: &Answer, codes: &[&str]) -> bool {
 }
 
 /// The refusal is one of these.
-fn refused(answer: &Answer, codes: &[&str]) -> Verdict {
+fn expect_refusal(answer: &Answer, codes: &[&str]) -> Verdict {
     must(is_refused(answer, codes), format!("{answer:?}, not one of {codes:?}"))
 }
 
@@ -212,11 +212,11 @@ impl Model {
     }
 
     /// The facts that the statement needs.
-    pub fn given(&mut self, who: usize, statement: &Statement) -> Given {
+    pub fn facts(&mut self, who: usize, statement: &Statement) -> Given {
         use Statement::*;
         match statement {
-            Return { lease, used } => self.lease_given(*lease, *used),
-            Renew { lease, .. } | Revoke { lease } => self.lease_given(*lease, 0),
+            Return { lease, used } => self.lease_facts(*lease, *used),
+            Renew { lease, .. } | Revoke { lease } => self.lease_facts(*lease, 0),
             Unadopt { name } => {
                 let own = self.find(who, *name).and_then(|found| found.own);
                 Given { table: own.expect("it is allowed"), ..Given::default() }
@@ -331,20 +331,20 @@ impl Model {
                 return Ok(());
             }
             Currval { name } => return self.current(who, *name, answer),
-            _ if statement.draws() => return self.drawn(who, statement, answer),
+            _ if statement.draws() => return self.judge_draw(who, statement, answer),
             _ => {}
         }
         match self.waits(who, statement) {
-            Wait::Yes => return refused(answer, IN_THE_WAY),
+            Wait::Yes => return expect_refusal(answer, IN_THE_WAY),
             Wait::Perhaps if is_refused(answer, IN_THE_WAY) => return Ok(()),
             _ => {}
         }
         match statement {
             Return { .. } | Renew { .. } | Revoke { .. } | RevokeAll { .. } => {
-                self.lease_ended(who, statement, answer)
+                self.judge_end(who, statement, answer)
             }
-            Advance { .. } | Sync { .. } => self.moved(who, statement, answer),
-            _ => self.defined(who, statement, answer),
+            Advance { .. } | Sync { .. } => self.judge_move(who, statement, answer),
+            _ => self.judge_definition(who, statement, answer),
         }
     }
 
@@ -382,7 +382,7 @@ impl Model {
     /// A lease whose sequence was renumbered meanwhile keeps its transaction from committing, and so
     /// does one that has ended.
     fn committing(&mut self, who: usize, answer: &Answer) -> Verdict {
-        let ((void, perhaps_void), (gone, perhaps_gone)) = (self.void(who), self.gone(who));
+        let ((void, perhaps_void), (gone, perhaps_gone)) = (self.void(who), self.may_be_gone(who));
         let waits = self.waits(who, &Statement::Commit) != Wait::No;
         if perhaps_void && is_refused(answer, &["40001"])
             || perhaps_gone && is_refused(answer, &["42704"])
@@ -416,14 +416,14 @@ impl Model {
         }
         must(matches!(answer, Answer::Done) && !defines, format!("{answer:?}"))?;
         let changes = session.end(false);
-        self.renumbered(&changes.closed);
+        self.note_renumbering(&changes.closed);
         self.prepared = Some(changes);
         Ok(())
     }
 
     fn commit(&mut self, changes: Changes) {
-        self.renumbered(&changes.closed);
-        self.renumbered(&changes.touched);
+        self.note_renumbering(&changes.closed);
+        self.note_renumbering(&changes.touched);
         for (name, sequence) in changes.names {
             match sequence {
                 Some(sequence) => {

@@ -1,6 +1,6 @@
 //! hilo_advance and hilo_sync: numbers are left out, and nothing comes again.
 
-use super::{Counter, Line, Model, Sequence, Verdict, beyond, later, must, refused};
+use super::{Counter, Line, Model, Sequence, Verdict, beyond, expect_refusal, later, must};
 use crate::model::statement::{Answer, Statement, TAKEN};
 
 /// A transaction has moved a line.
@@ -41,16 +41,23 @@ impl Model {
         }
     }
 
-    pub(super) fn moved(&mut self, who: usize, statement: &Statement, answer: &Answer) -> Verdict {
+    pub(super) fn judge_move(
+        &mut self,
+        who: usize,
+        statement: &Statement,
+        answer: &Answer,
+    ) -> Verdict {
         let (name, value, whole) = match *statement {
             Statement::Advance { name, at_least } => (name, at_least, true),
             Statement::Sync { name, column } => (name, TAKEN[column], false),
             _ => unreachable!("{statement:?} moves nothing"),
         };
-        let Some(sequence) = self.find(who, name) else { return refused(answer, &["42704"]) };
+        let Some(sequence) = self.find(who, name) else {
+            return expect_refusal(answer, &["42704"]);
+        };
         let Sequence { id, increment, cycle, line, .. } = sequence;
         if cycle && whole {
-            return refused(answer, &["0A000"]);
+            return expect_refusal(answer, &["0A000"]);
         }
         self.sessions[who].unpreparable = true;
         self.apply(who, |changes| {
