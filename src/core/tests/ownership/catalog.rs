@@ -170,7 +170,7 @@ impl Memory {
 
     /// `Shared::in_memory`
     pub fn all(&self) -> Set {
-        self.unserved() | self.pending()
+        self.may_serve() | self.pending()
     }
 }
 
@@ -190,7 +190,7 @@ impl Catalog {
     pub fn in_memory(&self) -> Set {
         let Position { settled, next, life, .. } = self.position;
         let held = if life == 0 { 0 } else { self.lent | range(settled, next) };
-        held & !self.free & !self.leased()
+        held & !self.free & !self.lease_set()
     }
 
     /// `Owned::take_over` with `ranges::write_off_memory`, `ranges::write_off` and `takeover::skip`

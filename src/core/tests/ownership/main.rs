@@ -39,7 +39,7 @@ impl State {
         let lost = if is_ours { 0 } else { catalog.in_memory() };
         (0..LIMIT).all(|at| {
             let index = range(at, at + 1);
-            let in_catalog = [catalog.free, catalog.leased(), memory.unserved(), pending, lost];
+            let in_catalog = [catalog.free, catalog.lease_set(), memory.may_serve(), pending, lost];
             let owners = in_catalog.iter().filter(|set| *set & index != 0).count()
                 + usize::from(catalog.gaps[at as usize] > 0);
             match at < catalog.position.next {
@@ -54,7 +54,7 @@ impl State {
     fn serves_nothing_used(&self) -> bool {
         let taken_over = self.catalog.position.timeline == self.memory.timeline;
         let free = if taken_over { self.catalog.free } else { 0 };
-        (self.memory.unserved() | free) & self.used == 0
+        (self.memory.may_serve() | free) & self.used == 0
     }
 }
 
@@ -84,7 +84,7 @@ impl Model for Protocol {
         actions.extend([Take, Serve, Return, Orphan, Lease, CommitLease, SettleLease]);
         actions.extend([RollBackLease, LockLease, UnlockLease, RevokeLease]);
         // All of it, the last value, nothing.
-        let leased = state.catalog.leased();
+        let leased = state.catalog.lease_set();
         let last = leased & !lowest(leased);
         actions.extend([leased, last, 0].map(ReturnLease));
         actions.extend([

@@ -69,7 +69,7 @@ impl Protocol {
         writes.take_over(memory, self.skip());
         let left = memory.leaving;
         writes.free |= left;
-        writes.account(memory.held() & !left, memory.block & !left, left != 0);
+        writes.account(memory.all() & !left, memory.block & !left, left != 0);
         let lent = writes.free;
         (writes.free, writes.lent) = (0, writes.lent | lent);
         let start = writes.position.next;
@@ -94,7 +94,7 @@ impl Protocol {
         if matches!(to, Effect::Flushed(_)) {
             writes.lower();
         }
-        let held = memory.held() & !left;
+        let held = memory.all() & !left;
         writes.account(held, memory.block & !left, true);
         if held == 0 {
             writes.position.life = 0;
@@ -117,8 +117,8 @@ impl Protocol {
                 Ended::Returned if lost => writes.write_off(lease.rest),
                 Ended::Returned => writes.free |= lease.rest,
             }
-            writes.account(memory.held(), memory.block, true);
-            if memory.held() == 0 {
+            writes.account(memory.all(), memory.block, true);
+            if memory.all() == 0 {
                 writes.position.life = 0;
             }
         } else if self.fault == Fault::TakeoverWithoutPosition {
@@ -132,7 +132,7 @@ impl Protocol {
         let pool = memory.block | memory.returned | memory.leaving;
         match (action, memory.pending) {
             (Action::Reserve, _) => self.reserve(state),
-            (Action::Flush, _) if pool != 0 || memory.held() == 0 => {
+            (Action::Flush, _) if pool != 0 || memory.all() == 0 => {
                 self.write(state, pool, Effect::Flushed(pool))
             }
             (Action::WriteOrphans, _) if memory.orphans != 0 => {
