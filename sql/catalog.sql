@@ -180,8 +180,8 @@ COMMENT ON COLUMN _hilo.gap.count IS
     'which other values lie between those that are lost';
 COMMENT ON COLUMN _hilo.gap.reason IS
     'crash: the server died with the range in memory; discarded: the range could not be kept, or was '
-    'skipped after a promotion or a restore, or leased by a transaction that was rolled back; altered: hilo_alter or hilo_setval made the range '
-    'invalid, or the sequence was moved beyond it; expired: its lease expired; revoked: its lease was revoked';
+    'skipped after a promotion or a restore, or leased by a transaction that was rolled back, or a source brought it in an answer that was '
+    'refused; altered: hilo_alter or hilo_setval made the range invalid, or the sequence was moved beyond it; expired: its lease expired; revoked: its lease was revoked';
 COMMENT ON COLUMN _hilo.gap.recorded_at IS 'When the range, or the last part of it, was found to be lost';
 COMMENT ON COLUMN _hilo.gap.name IS
     'Name of the sequence, if its column was released; null for a sequence that exists';
@@ -294,7 +294,7 @@ COMMENT ON COLUMN _hilo.source.own_first IS
 COMMENT ON COLUMN _hilo.source.own_last IS 'Largest of them';
 COMMENT ON COLUMN _hilo.source.latency IS 'How long the last answer took, in microseconds';
 COMMENT ON COLUMN _hilo.source.failures IS 'How often the source has failed since it last answered';
-COMMENT ON COLUMN _hilo.source.last_error IS 'Error message of the last failure';
+COMMENT ON COLUMN _hilo.source.last_error IS 'Error of the last failure, with its DETAIL and HINT';
 COMMENT ON COLUMN _hilo.source.last_error_at IS 'Time of the last failure';
 COMMENT ON COLUMN _hilo.source.database IS
     'Database that the row is of, by which a copy made from a template is recognized';

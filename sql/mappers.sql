@@ -241,6 +241,16 @@ COMMENT ON FUNCTION hilo_facade(name, text) IS
     '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not '
     'exist, 42501, 42723 or 42P07 if one of the names is taken.';
 
+CREATE FUNCTION hilo_refuse_counter(message text, hint text) RETURNS bigint
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $refuse$
+BEGIN
+    RAISE object_not_in_prerequisite_state USING MESSAGE = message, HINT = hint;
+END;
+$refuse$;
+COMMENT ON FUNCTION hilo_refuse_counter(text, text) IS
+    'Fails with 55000. The sources that hilo_attach writes call it where their counter is not what it was';
+
 -- The query that takes whole blocks from a mapper's own counter, as the mapper does. $2 is how many
 -- values are wanted, $4 the furthest that has come. A million calls of nextval bring less, but in
 -- time. A block below the minimum of the counter is cut there. Names are filled in last, so that no
@@ -271,16 +281,17 @@ DECLARE
     -- It never comes back to what it has brought, $4.
     checked CONSTANT text :=
         'SELECT CASE WHEN r.first @beyond@ $4 OR $4 IS NULL THEN r.first '
-        'ELSE (''the counter was set back: it gives '' || r.first || '' after '' || $4)::bigint '
+        'ELSE %4$s.hilo_refuse_counter(''the counter was set back: it gives '' || r.first '
+        '|| '' after '' || $4, ''Set it beyond all numbers of the tables that use it.'') '
         'END, r.last FROM r';
     -- The first statement has the lock of a session that draws, and so nobody changes what the
     -- second one finds.
     as_it_was CONSTANT text :=
         'SELECT pg_sequence_last_value(%1$s); SELECT CASE WHEN EXISTS (SELECT FROM pg_sequence o '
         'WHERE o.seqrelid = %1$s AND o.seqincrement = %2$s AND NOT o.seqcycle AND o.seqcache = 1) '
-        'THEN 0 ELSE (''the counter has another INCREMENT, CYCLE or CACHE than when it was '
-        'attached: change it back, or call hilo_attach again, '' '
-        '|| clock_timestamp()::text)::bigint END; ';
+        'THEN 0 ELSE %3$s.hilo_refuse_counter('
+        '''the counter has another INCREMENT, CYCLE or CACHE than when it was attached'', '
+        '''Change it back, or call hilo_attach again.'') END; ';
     of_segment CONSTANT text :=
         'UPDATE %2$s SET next_val = next_val + @blocks@ * @step@ WHERE sequence_name = %3$s';
     of_unique_key CONSTANT text := 'UPDATE %2$s SET next_hi = next_hi + @blocks@';
@@ -293,6 +304,9 @@ DECLARE
         'pg_current_wal_lsn()), 1, 8), d.oid) FROM pg_control_system() c, pg_database d '
         'WHERE d.datname = current_database())';
     drawn CONSTANT text := quote_literal(relation::text) || '::regclass';
+    extension CONSTANT text := (
+        SELECT quote_ident(n.nspname) FROM pg_extension e
+          JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo');
     place text;
     query text;
     marks text[];
@@ -332,7 +346,7 @@ BEGIN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = 'the size of the mapper''s blocks is not known',
             HINT = 'Create the sequence with hilo_create, and block_size the allocation size of '
-                   'the  INCREMENT BY of a sequence that counts blocks must be 1.';
+                   'the mapper. INCREMENT BY of a sequence that counts blocks must be 1.';
     ELSIF entity IS NULL AND makes IN ('hibernate_sequences', 'mt_hilo') THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'the table has a counter for each entity: say which',
@@ -356,12 +370,13 @@ BEGIN
     END LOOP;
     -- hilo_check reads what the comment says.
     -- A server that took over from another may have the counter as it was earlier.
-    RETURN format('/* %s of %s */ SELECT CASE WHEN %s = %L THEN 0 ELSE (''the counter may lack '
-                  'numbers, since another server drew from it: call hilo_attach again, '' '
-                  '|| clock_timestamp()::text)::bigint END; ', client, size, here, place)
-           || CASE WHEN counter.relkind = 'S' THEN format(as_it_was, drawn, counter.increment)
-                   ELSE '' END
-           || format(query, drawn, relation::text, quote_literal(entity));
+    RETURN format('/* %s of %s */ SELECT CASE WHEN %s = %L THEN 0 ELSE %s.hilo_refuse_counter('
+                  '''the counter may lack numbers, since another server drew from it'', '
+                  '''Set it beyond all numbers of the tables that use it, and call hilo_attach '
+                  'again.'') END; ', client, size, here, place, extension)
+           || CASE WHEN counter.relkind = 'S'
+                   THEN format(as_it_was, drawn, counter.increment, extension) ELSE '' END
+           || format(query, drawn, relation::text, quote_literal(entity), extension);
 END;
 $source$;
 COMMENT ON FUNCTION hilo.make_source(regclass, text, text, bigint, text, bigint, text, text) IS

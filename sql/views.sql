@@ -226,7 +226,7 @@ COMMENT ON COLUMN hilo_stat_sources.state IS
 COMMENT ON COLUMN hilo_stat_sources.requested IS 'Values asked for so far';
 COMMENT ON COLUMN hilo_stat_sources.received IS 'Values received so far';
 COMMENT ON COLUMN hilo_stat_sources.last_error IS
-    'Error message of the last failure; null unless the current user may act as the owner';
+    'Error of the last failure, with its DETAIL and HINT; null unless the current user may act as the owner';
 COMMENT ON COLUMN hilo_stat_sources.last_error_at IS 'Time of the last failure';
 COMMENT ON COLUMN hilo_stat_sources.latency IS 'How long the last answer took';
 
@@ -301,7 +301,7 @@ COMMENT ON COLUMN hilo_gaps.count IS
 COMMENT ON COLUMN hilo_gaps.reason IS
     'crash: the server died with the values in memory. discarded: the values could not be kept, '
     'or were skipped after a promotion or a restore, or leased by a transaction that was rolled '
-    'back. altered: hilo_alter or hilo_setval made the values invalid, or the sequence was '
+    'back, or a source brought them in an answer that was refused. altered: hilo_alter or hilo_setval made the values invalid, or the sequence was '
     'moved beyond them. expired: their lease expired. revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';

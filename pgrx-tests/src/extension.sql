@@ -54,7 +54,9 @@ WITH extension AS (
     SELECT object, 'view', pg_get_viewdef(oid) FROM relation WHERE relkind = 'v'
     UNION ALL
     SELECT r.object, 'column', concat_ws(' ', a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
-           a.attcollation::regcollation, a.attstorage, a.attcompression, a.attstattarget, a.attoptions, a.attacl,
+           a.attcollation::regcollation, a.attstorage, a.attcompression, a.attstattarget,
+           -- Some minor releases of Postgres note there when the column was made.
+           (SELECT array_agg(o) FROM unnest(a.attoptions) o WHERE o NOT LIKE 'pg_attver=%'), a.attacl,
            pg_get_expr(d.adbin, d.adrelid), '--', col_description(r.oid, a.attnum))
       FROM relation r JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0
       LEFT JOIN pg_attrdef d ON d.adrelid = r.oid AND d.adnum = a.attnum

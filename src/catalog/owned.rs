@@ -17,6 +17,7 @@ use hilo_core::source::{self, Chosen, Wish};
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{self, LockedPosition, Position};
+use crate::catalog::source_query::Answer;
 use crate::catalog::sources::{self, Supply, hull};
 use crate::catalog::takeover::{discards_free, reason, skip};
 use crate::catalog::{leases, node, ranges};
@@ -242,25 +243,35 @@ impl Owned<'_> {
         Ok(wanted > 0)
     }
 
-    /// Takes the answer to the open request, which took so many microseconds: its ranges become
-    /// free.
-    ///
-    /// # Errors
-    /// `Answer` if one of them cannot be served.
+    /// Ends the open request with its answer, which took so many microseconds: its ranges become
+    /// free. Returns why they do not. The same request would be answered the same, and what it
+    /// would have brought is lost.
     pub fn receive(
         &mut self,
         supply: &mut Supply,
-        answer: &[(i64, i64)],
+        answer: &Answer,
         took: i64,
-    ) -> Result<(), HiloError> {
+    ) -> Result<Option<HiloError>, HiloError> {
         let Owned { sequence, ref position, .. } = *self;
-        let mapping = position.mapping(&sequence.definition).without_bounds();
+        let mapping = position.mapping(&sequence.definition);
         let mut held = ranges::free_of(position)?;
         held.try_extend(ranges::lent_ranges(position)?)?;
         held.try_extend(leases::leased_ranges(position)?)?;
-        let bounded = position.mapping(&sequence.definition);
-        let brought = source::ranges(answer, &bounded, &held, supply.own)?;
-        ranges::put_free(position, &mapping, &brought)?;
+        supply.request = None;
+        let brought = match source::ranges(&answer.rows, &mapping, &held, supply.own) {
+            _ if answer.has_null => Err(HiloError::AnswerType),
+            brought => brought.map_err(HiloError::from),
+        };
+        let brought = match brought {
+            Ok(brought) => brought,
+            Err(refused) => {
+                let known: Vec<_> = supply.own.into_iter().chain(supply.brought).collect();
+                self.write_off(&source::lost(&answer.rows, &mapping, &held, &known))?;
+                self.note_failure(supply, refused.in_full())?;
+                return Ok(Some(refused));
+            }
+        };
+        ranges::put_free(position, &mapping.without_bounds(), &brought)?;
         let value = |index| mapping.value(index).unwrap_or(position.base);
         for range in &brought {
             let (first, last) = (value(range.start), value(range.last()));
@@ -268,9 +279,9 @@ impl Owned<'_> {
         }
         let count: i64 = brought.iter().map(Range::len).sum();
         supply.received = supply.received.saturating_add(count);
-        supply.request = None;
         (supply.latency, supply.failures) = (took.max(0), 0);
-        sources::write(position, supply)
+        sources::write(position, supply)?;
+        Ok(None)
     }
 
     /// Reserves a block at the position. `skip` is what a server now skips that takes over from a

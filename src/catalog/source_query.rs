@@ -21,19 +21,20 @@ pub fn common_part(query: &str) -> &str {
     }
 }
 
-/// The first and the last value of each range that the query brings. Nothing that it does to this
+/// The rows that the query brings.
+pub struct Answer {
+    /// The first and the last value of each range.
+    pub rows: Vec<(i64, i64)>,
+    /// Whether there are other rows, in which one of both is null.
+    pub has_null: bool,
+}
+
+/// The answer of the query. Nothing that it does to this
 /// process outlives the call, but for connections that an extension keeps. So a process asks the
 /// sources of one owner only.
 ///
 /// Raises what the query raises, and `AnswerType` for rows of other columns.
-///
-/// # Errors
-/// `AnswerType` if a value is null.
-pub fn run(
-    sequence: &Sequence,
-    supply: &Supply,
-    request: &Request,
-) -> Result<Vec<(i64, i64)>, HiloError> {
+pub fn run(sequence: &Sequence, supply: &Supply, request: &Request) -> Answer {
     let query = sequence.definition.source.as_deref().unwrap_or_default();
     let query = CString::new(query).map_err(|_| HiloError::AnswerType).or_raise();
     // The owner's policies apply, as in a query of his own.
@@ -43,12 +44,7 @@ pub fn run(
     })
 }
 
-fn answer(
-    query: &CString,
-    sequence: &Sequence,
-    supply: &Supply,
-    request: &Request,
-) -> Result<Vec<(i64, i64)>, HiloError> {
+fn answer(query: &CString, sequence: &Sequence, supply: &Supply, request: &Request) -> Answer {
     memory::check().or_raise();
     let furthest = supply.furthest(sequence.definition.increment > 0);
     let mut types = [pg_sys::TEXTOID, pg_sys::INT8OID, pg_sys::UUIDOID, pg_sys::INT8OID];
@@ -59,7 +55,7 @@ fn answer(
         furthest.unwrap_or_default().into(),
     ];
     let nulls = if furthest.is_some() { c"    " } else { c"   n" };
-    let (mut ranges, mut has_null) = (Vec::new(), false);
+    let mut answer = Answer { rows: Vec::new(), has_null: false };
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up.
     // Both columns are bigint, as is checked before they are read. The rows are those of the last
     // statement.
@@ -75,16 +71,18 @@ fn answer(
             HiloError::AnswerType.raise();
         }
         for at in 0..pg_sys::SPI_processed as usize {
-            let mut value = |column| {
+            let value = |column| {
                 let mut null = false;
                 let tuple = *table.vals.add(at);
                 let datum = pg_sys::SPI_getbinval(tuple, columns, column, &mut null);
-                has_null |= null;
-                datum.value() as i64
+                (!null).then_some(datum.value() as i64)
             };
-            ranges.try_push((value(1), value(2))).or_raise();
+            match value(1).zip(value(2)) {
+                Some(row) => answer.rows.try_push(row).or_raise(),
+                None => answer.has_null = true,
+            }
         }
         pg_sys::SPI_finish();
     }
-    if has_null { Err(HiloError::AnswerType) } else { Ok(ranges) }
+    answer
 }

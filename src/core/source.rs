@@ -75,6 +75,27 @@ pub fn ranges(
     Ok(Range::union(brought))
 }
 
+/// The ranges of the values in a refused answer that are lost. They are the sequence's, which
+/// neither holds them nor may have served them before. `answer`, `mapping` and `held` are those of
+/// [`ranges`]. `known` are the lowest and the highest of values that it has had, by each way.
+pub fn lost(
+    answer: &[(i64, i64)],
+    mapping: &Mapping,
+    held: &[Range],
+    known: &[(i64, i64)],
+) -> Vec<Range> {
+    let between = |&(one, other): &(i64, i64)| {
+        let (low, high) = (one.min(other), one.max(other));
+        let (first, last) = if mapping.increment > 0 { (low, high) } else { (high, low) };
+        Range::new(mapping.first_index_from(first), mapping.first_index_beyond(last))
+            .intersection(&mapping.indexes())
+    };
+    let kept = held.iter().copied().chain(known.iter().map(between));
+    let kept = Range::union(kept.collect());
+    let brought = Range::union(answer.iter().map(between).collect());
+    brought.iter().flat_map(|range| range.without(&kept)).collect()
+}
+
 /// The part of the free ranges that memory is to get.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Wish {

@@ -35,6 +35,15 @@ pub enum FaultKind {
     OnWorker,
     NoGroup,
     NotNumbered,
+    Source,
+}
+
+/// A message, then its DETAIL and its HINT, as in the log.
+pub fn in_full(message: &str, [detail, hint]: &[Option<String>; 2]) -> String {
+    let line = |name, text: &Option<String>| {
+        text.as_ref().map_or_else(String::new, |text| format!("\n{name}:  {text}"))
+    };
+    format!("{message}{}{}", line("DETAIL", detail), line("HINT", hint))
 }
 
 /// The state of a lease that is not open.
@@ -121,6 +130,11 @@ impl HiloError {
             Self::NotNumbered { .. } => FaultKind::NotNumbered,
             _ => FaultKind::Other,
         }
+    }
+
+    /// Its message, DETAIL and HINT.
+    pub fn in_full(&self) -> String {
+        in_full(&self.to_string(), &[self.detail(), self.hint()])
     }
 
     /// Raises it as a Postgres ERROR.

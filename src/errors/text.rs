@@ -22,6 +22,7 @@ pub const CALL_AGAIN: &str = "Remove the cause and call it again: nodes that hav
     keep it as it is.";
 pub const CREATE_BEYOND: &str =
     "Create it with hilo_create, with a start_value beyond what these columns hold.";
+const SEE_SOURCE: &str = "hilo_stat_sources has the whole error of the source.";
 const SEE_LOG: &str = "See last_error in hilo_stat_sequences, and the server log.";
 
 impl Cause {
@@ -77,6 +78,7 @@ impl FaultKind {
     pub fn hint(self, name: &str) -> String {
         match self {
             FaultKind::Other => SEE_LOG.into(),
+            FaultKind::Source => SEE_SOURCE.into(),
             FaultKind::NotAmongNodes => raise_node_count(),
             FaultKind::NoPosition => NOT_ARRIVED.into(),
             FaultKind::NodeUnset => SET_NODE_ID.into(),

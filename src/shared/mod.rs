@@ -74,6 +74,8 @@ pub struct Control {
     pub twin_seen_at: AtomicI64,
     /// Wakes the sessions that wait for a free slot.
     pub slot_freed: Condition,
+    /// How often a request to a source may have been written down.
+    pub source_requests: AtomicU64,
     /// Wakes the processes that ask the sources of sequences.
     pub source_wanted: Condition,
 }

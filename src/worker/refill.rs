@@ -361,6 +361,7 @@ impl Worker {
                         message: "its row in _hilo.position, or the table, is locked by another \
                                   transaction"
                             .into(),
+                        advice: [None, None],
                     },
                 ),
                 Outcome::OtherNode => {

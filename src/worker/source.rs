@@ -8,6 +8,7 @@
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::atomic::Ordering::Acquire;
 use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
@@ -23,7 +24,7 @@ use crate::catalog::positions;
 use crate::catalog::sources::{self, Request, Supply};
 use crate::catalog::table::{LockWait, RowLock};
 use crate::catalog::{self, catalog_oids, node, source_query};
-use crate::errors::HiloError;
+use crate::errors::{FaultKind, HiloError};
 use crate::gucs;
 use crate::process::time_limit::{Unfinished, within};
 use crate::process::{connections, ffi};
@@ -35,12 +36,6 @@ use crate::worker::{settings, signals};
 
 /// After so many failures in a row, the callers that wait learn of the error.
 const TOLERATED: u32 = 3;
-
-/// In milliseconds: how long it sleeps until it looks whether it is to end.
-const NAP: i64 = 100;
-
-/// How long it sleeps until it looks for requests that nobody has told it of.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// The sequences of one owner that have the same query.
 #[derive(PartialEq, Eq, Hash)]
@@ -132,12 +127,14 @@ impl Source {
         let mut busy_at = Instant::now();
         loop {
             self.interrupts();
-            // A wish that comes from here on wakes it.
-            self.shared.control.source_wanted.prepare();
-            let open = self.open().unwrap_or_default();
+            let told = self.shared.control.source_requests.load(Acquire);
+            let found = self.open();
             if transaction::is_ending() {
                 return;
             }
+            // Requests that cannot be read now are looked for again.
+            let again = found.is_err().then(|| Instant::now() + PATIENCE);
+            let open = found.unwrap_or_default();
             let alone = self.shared.sessions_in(ffi::database()) == 0;
             if !open.is_empty() && !alone {
                 busy_at = Instant::now();
@@ -156,9 +153,8 @@ impl Source {
             };
             let due: Vec<_> = open.iter().filter(is_due).cloned().collect();
             if due.is_empty() {
-                self.sleep();
+                self.sleep(told, again.unwrap_or(busy_at + gucs::worker_idle_timeout()));
             }
-            shared::Condition::cancel();
             for (sequence, supply, request) in due {
                 self.ask(&sequence, &supply, request);
             }
@@ -170,18 +166,19 @@ impl Source {
         crate::worker::reread_configuration();
     }
 
-    /// Sleeps until a request may have come, a retry is due, or it is time to look again.
-    fn sleep(&self) {
-        let began = Instant::now();
-        let again = self.trouble.values().map(|trouble| trouble.again_at).min();
-        let until = again.unwrap_or(began + LOOK_AGAIN).min(began + LOOK_AGAIN);
-        let event = wait_event::code(c"HiloSourceMain");
-        while Instant::now() < until && !transaction::is_ending() {
+    /// Sleeps until a request may have come since `told` was read, a retry is due, or a signal
+    /// comes, at most until `end`.
+    fn sleep(&self, told: u64, end: Instant) {
+        let again = self.trouble.values().map(|trouble| trouble.again_at);
+        let until = again.fold(end, Instant::min);
+        let control = self.shared.control;
+        // Whoever is in the queue has its latch set by a broadcast.
+        control.source_wanted.prepare();
+        if control.source_requests.load(Acquire) == told {
             let left = until.saturating_duration_since(Instant::now()).as_millis() as i64 + 1;
-            if self.shared.control.source_wanted.sleep(left.min(NAP), event) {
-                return;
-            }
+            ffi::sleep(left, wait_event::code(c"HiloSourceMain"));
         }
+        shared::Condition::cancel();
     }
 
     /// The requests of this group that have no answer.
@@ -221,7 +218,7 @@ impl Source {
             Err(failure) => {
                 let activity = c"hilo: noting that a source failed";
                 let noted = transaction::run_within(PATIENCE, activity, || {
-                    note(shared, sequence.id, supply.node, &request, &failure.message)
+                    note(shared, sequence.id, supply.node, &request, &failure.in_full())
                 });
                 self.tell(sequence, Some(request), noted.ok().flatten(), failure);
             }
@@ -242,7 +239,8 @@ impl Source {
         let wait = backoff::delay_of_many(failed, shared::random_id() as u32);
         let trouble = Trouble { request, failed, again_at: Instant::now() + wait };
         self.trouble.insert(sequence.id, trouble);
-        let Failure { sqlstate, kind, message } = failure;
+        let Failure { sqlstate, kind, message, .. } = failure;
+        let kind = if kind == FaultKind::Other { FaultKind::Source } else { kind };
         const PAUSE: Duration = Duration::from_secs(60);
         if self.complained_at.is_none_or(|at| at.elapsed() > PAUSE) {
             self.complained_at = Some(Instant::now());
@@ -256,8 +254,8 @@ impl Source {
     }
 }
 
-/// Runs the query, and takes what it brings, in the current transaction. With an answer of which
-/// nothing can be served, the request ends, too: the same one would be answered the same.
+/// Runs the query, and takes what it brings, in the current transaction. Returns why nothing of
+/// that can be served.
 fn receive(
     shared: &'static Shared,
     sequence: &Sequence,
@@ -294,15 +292,7 @@ fn receive(
         if supply.open_request() != Some(*request) {
             return Err(HiloError::SourceChanged);
         }
-        let received = answer.and_then(|answer| owned.receive(&mut supply, &answer, took));
-        match received {
-            Err(refused @ (HiloError::Answer(_) | HiloError::AnswerType)) => {
-                supply.request = None;
-                owned.note_failure(&mut supply, refused.to_string())?;
-                Ok(Some(refused))
-            }
-            received => received.map(|()| None),
-        }
+        owned.receive(&mut supply, &answer, took)
     })?;
     Ok((Key::here(catalog_oids()?.extension, sequence.id), refused))
 }

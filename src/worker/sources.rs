@@ -1,6 +1,7 @@
 //! The processes that ask the sources of this database's sequences: one for each owner and query.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering::AcqRel;
 use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
@@ -48,6 +49,7 @@ impl Worker {
     pub(super) fn ask(&mut self, asks: Asks) {
         /// A process that ends sooner than this has failed, or has found another one.
         const AGAIN: Duration = Duration::from_secs(1);
+        self.shared.control.source_requests.fetch_add(1, AcqRel);
         self.shared.control.source_wanted.broadcast();
         let processes = &mut self.sources.0;
         processes.retain(|_, process| process.is_running() || process.at.elapsed() < AGAIN);
@@ -67,7 +69,7 @@ impl Worker {
                 let code = PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED as i32;
                 let message = "no background worker is free to ask its source: raise \
                                max_worker_processes, or let fewer queries ask at once";
-                let fault = Fault::new(code, FaultKind::Other, message, ffi::now());
+                let fault = Fault::new(code, FaultKind::Source, message, ffi::now());
                 self.shared.note_source_failure(&key, fault, false);
             }
         }

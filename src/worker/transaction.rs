@@ -10,7 +10,7 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
-use crate::errors::{FaultKind, HiloError};
+use crate::errors::{FaultKind, HiloError, in_full};
 use crate::process::{connections, ffi};
 
 /// This process has been told to end.
@@ -57,11 +57,21 @@ pub struct Failure {
     pub sqlstate: i32,
     pub kind: FaultKind,
     pub message: String,
+    /// Its DETAIL and its HINT.
+    pub advice: [Option<String>; 2],
+}
+
+impl Failure {
+    /// The message, then its DETAIL and its HINT.
+    pub fn in_full(&self) -> String {
+        in_full(&self.message, &self.advice)
+    }
 }
 
 impl From<HiloError> for Failure {
     fn from(error: HiloError) -> Failure {
-        Failure { sqlstate: error.sqlstate(), kind: error.kind(), message: error.to_string() }
+        let (sqlstate, kind, message) = (error.sqlstate(), error.kind(), error.to_string());
+        Failure { sqlstate, kind, message, advice: [error.detail(), error.hint()] }
     }
 }
 
@@ -104,6 +114,7 @@ pub fn run<T>(
             sqlstate,
             kind: FaultKind::Other,
             message: "the worker is shutting down".into(),
+            advice: [None, None],
         })
     } else {
         patience.inspect(|patience| heed_cancels(*patience));
@@ -209,6 +220,7 @@ fn failure(error: CaughtError) -> Failure {
             sqlstate: report.sql_error_code() as i32,
             kind: FaultKind::Other,
             message: report.message().to_string(),
+            advice: [report.detail(), report.hint()].map(|text| text.map(str::to_owned)),
         },
     }
 }

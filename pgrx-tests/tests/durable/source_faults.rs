@@ -45,6 +45,40 @@ fn a_refused_answer_is_not_asked_for_again() {
     cluster.finish();
 }
 
+/// Values of an answer that is refused may be gone from their counter for good: those that nothing
+/// else tells of are a gap. They are off the grid, beyond a bound, beside a null, or held already.
+#[test]
+fn what_a_refused_answer_brings_is_a_gap() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE TABLE answers (at int, first bigint, last bigint); CREATE SEQUENCE asked;
+         INSERT INTO answers VALUES (1, 10, 40), (1, 45, 60), (2, 70, 80), (2, 990, 1010),
+             (3, 90, NULL), (3, 100, 110), (4, 120, 150), (5, 160, 170), (5, 140, 150);
+         CREATE FUNCTION take() RETURNS SETOF answers LANGUAGE sql SET search_path = public AS $$
+             SELECT * FROM answers WHERE at = (SELECT nextval('asked')) $$;
+         SELECT hilo_create('s', increment => 10, min_value => 10, max_value => 1000,
+             start_value => 10, source => 'SELECT first, last FROM public.take()')",
+    );
+    let mut seen = Vec::new();
+    let gaps =
+        "SELECT format('%s-%s %s %s', first, last, count, reason) FROM hilo_gaps ORDER BY first";
+    wait_until("all answers have come", LONG, || {
+        let drawn = client.query_one("SELECT hilo_nextval('s')", &[]);
+        seen.extend(drawn.map(|row| row.get::<_, i64>(0)));
+        client.one("SELECT last_value > 5 FROM asked")
+    });
+    assert_eq!(
+        client.all::<String>(gaps),
+        ["10-80 8 discarded", "100-110 2 discarded", "160-170 2 discarded", "990-1000 2 discarded"]
+    );
+    seen.extend((seen.len()..4).map(|_| client.one::<i64>("SELECT hilo_nextval('s')")));
+    assert_eq!(seen, [120, 130, 140, 150]);
+    let error = "SELECT last_error FROM hilo_stat_sources";
+    assert_eq!(client.one::<String>(error), "the source has brought no values");
+    cluster.finish();
+}
+
 /// A query that goes on after each cancel ends with its process. The request is made again, other
 /// sequences are served, and the server stops.
 #[test]

@@ -22,7 +22,7 @@ const READ_ONLY: Answer = Refused("25006");
 /// The session has drawn nothing.
 const UNDRAWN: Answer = Refused("55000");
 
-const FUNCTIONS: [(&str, &str, Answer); 52] = [
+const FUNCTIONS: [(&str, &str, Answer); 53] = [
     ("hilo_nextval", "'orders'", READ_ONLY),
     ("hilo_nextval_always", "'orders'", READ_ONLY),
     ("hilo_nextvals", "'orders', 2", READ_ONLY),
@@ -63,6 +63,7 @@ const FUNCTIONS: [(&str, &str, Answer); 52] = [
     ("hilo_release", "'orders', 'id'", READ_ONLY),
     ("hilo_facade", "'public', 'efcore'", READ_ONLY),
     ("hilo_attach", "'orders', 'serials_id_seq'", READ_ONLY),
+    ("hilo_refuse_counter", "'it was set back', ''", UNDRAWN),
     ("hilo_apply", "'{\"hilo\": 1, \"sequences\": [{\"name\": \"new\"}]}'", READ_ONLY),
     ("hilo_create_missing", "", READ_ONLY),
     ("hilo_create_on_all_nodes", "'new'", READ_ONLY),

@@ -314,7 +314,10 @@ fn a_counter_that_has_changed_is_refused_at_the_source() {
         [("INCREMENT BY 4", "INCREMENT BY 5"), ("CYCLE", "NO CYCLE"), ("CACHE 3", "CACHE 1")]
     {
         client.run(&format!("ALTER SEQUENCE counter {change}"));
-        client.refusal(draw).says("than when it was attached");
+        client.refusal(draw).is("55000").says("than when it was attached").helps();
+        let whole =
+            "SELECT last_error LIKE '%attached%HINT:  Change it back,%' FROM hilo_stat_sources";
+        assert!(client.one::<bool>(whole));
         client.run(&format!("ALTER SEQUENCE counter {back}"));
         seen.extend(client.draw("s", 100));
     }

@@ -95,7 +95,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
     ("calls hilo_lease and its kin for each row", &["hilo_refill", "hilo_transfer"]),
     (
         "needs a source, which the model has none of: see durable/sources.rs, sql/mappers",
-        &["detach", "hilo_attach", "first_drawn"],
+        &["detach", "hilo_attach", "hilo_refuse_counter", "first_drawn"],
     ),
     (
         "needs another server: see servers/fleet.rs",
