@@ -32,10 +32,10 @@ impl Fleet {
         Fleet {
             branches: 8,
             sequences: 200,
-            often: 25,
+            often: 32,
             reserve_ahead: 60,
-            warm_up: Duration::from_secs(80),
-            time: Duration::from_secs(400),
+            warm_up: Duration::from_secs(60),
+            time: Duration::from_secs(200),
             outage: Duration::from_secs(30),
         }
     }
@@ -132,8 +132,32 @@ fn commits(centre: &Cluster, branches: &[Branch]) -> (f64, f64) {
     (centre.connect("postgres").one(sql), received.sum())
 }
 
-/// `branches/steady/…` and `branches/FAULT/…`.
+/// `branches/steady/…`.
 pub fn measure(bench: &mut Bench) {
+    let load = bench.plan.branches;
+    under_load(bench, |bench, centre, branches, seen| steady(bench, &load, centre, branches, seen));
+    bench.results.say("branches", load.branches.to_string());
+    bench.results.say("sequences of each", load.sequences.to_string());
+}
+
+/// `branches/FAULT/…`.
+pub fn faults(bench: &mut Bench) {
+    let load = bench.plan.branches;
+    under_load(bench, |bench, centre, branches, seen| {
+        for fault in ["stopped", "killed", "frozen", "promoted"] {
+            read(bench, "", seen, 0.0);
+            let before = waits(branches);
+            trouble(fault, &load, centre, branches);
+            thread::sleep(load.outage.min(Duration::from_secs(10)));
+            read(bench, fault, seen, waits(branches) - before);
+        }
+    });
+    bench.results.say("reserve_ahead", load.reserve_ahead.to_string());
+    bench.results.say("outage of the centre", load.outage.as_secs().to_string());
+}
+
+/// Measures a centre and its branches while clients draw from all branches.
+fn under_load(bench: &mut Bench, measure: impl FnOnce(&mut Bench, &mut Cluster, &[Branch], &Seen)) {
     let load = bench.plan.branches;
     let names = format!(
         "(SELECT ('counter ' || n)::hilo_sequence FROM generate_series(1, {}) n)",
@@ -155,19 +179,8 @@ pub fn measure(bench: &mut Bench) {
         }
         thread::sleep(load.warm_up);
         branches.iter().for_each(|branch| branch.link.set_round_trip(ROUND_TRIP));
-        steady(bench, &load, &centre, &branches, seen);
-        for fault in ["stopped", "killed", "frozen", "promoted"] {
-            read(bench, "", seen, 0.0);
-            let before = waits(&branches);
-            trouble(fault, &load, &mut centre, &branches);
-            thread::sleep(load.outage.min(Duration::from_secs(10)));
-            read(bench, fault, seen, waits(&branches) - before);
-        }
+        measure(bench, &mut centre, &branches, seen);
     });
-    bench.results.say("branches", load.branches.to_string());
-    bench.results.say("sequences of each", load.sequences.to_string());
-    bench.results.say("reserve_ahead", load.reserve_ahead.to_string());
-    bench.results.say("outage of the centre", load.outage.as_secs().to_string());
 }
 
 fn steady(bench: &mut Bench, load: &Fleet, centre: &Cluster, branches: &[Branch], seen: &Seen) {
@@ -181,6 +194,8 @@ fn steady(bench: &mut Bench, load: &Fleet, centre: &Cluster, branches: &[Branch]
     bench.results.push("branches/steady/rate", numbers / seconds);
     bench.results.push("branches/steady/received", (now - received) / seconds);
     bench.results.push("branches/steady/commits", (after - before) / seconds);
+    let for_50k = 50_000.0 * (after - before) / (now - received).max(1.0);
+    bench.results.push("branches/steady/commits for 50k", for_50k);
     read(bench, "steady", seen, waits(branches) - waited);
 }
 

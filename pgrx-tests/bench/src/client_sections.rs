@@ -96,6 +96,7 @@ pub fn branches(results: &Results) -> Section {
         ("rate", "numbers a second that all branches drew"),
         ("received", "numbers a second that they received"),
         ("commits", "commits a second at the centre, its own reservations included"),
+        ("commits for 50k", "such commits for 50,000 numbers that branches received"),
         ("waits", "calls that waited"),
     ] {
         steady.row(label, [sum("steady", what)]);

@@ -118,7 +118,7 @@ pub struct Bench {
 type Measurement = (&'static str, u64, fn(&mut Bench));
 
 /// Measurements with restarts disconnect all sessions, so they are last.
-const MEASUREMENTS: [Measurement; 20] = [
+const MEASUREMENTS: [Measurement; 21] = [
     ("the cost of a call", 80, calls::single),
     ("the cost of many numbers at once", 40, calls::bulk),
     ("sessions that draw at once", 180, throughput::long_selects),
@@ -136,7 +136,8 @@ const MEASUREMENTS: [Measurement; 20] = [
     ("clients of hilo_lite, and of Python", 660, fleet::measure_pairs),
     ("many clients, and an outage", 240, fleet::measure),
     ("a call of a branch", 30, branches::calls),
-    ("a centre and its branches", 480, branches::measure),
+    ("a centre and its branches", 280, branches::measure),
+    ("a centre of branches that fails", 210, branches::faults),
     ("first calls", 60, first::measure),
     ("first uses of sequences", 60, first::uses),
 ];
