@@ -320,7 +320,8 @@ BEGIN
         wanted, schema);
     SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, CASE
                WHEN pg_catalog.jsonb_typeof(n.value) = 'string' THEN n.value #>> '{}'::text[]
-               ELSE pg_catalog.format('its sequence "%s" is no branch of the coordinator', e.key) END), E'\n' ORDER BY n.key)
+               ELSE pg_catalog.format('its sequence "%s" is no branch of the coordinator: docs/citus.md says how to replace it',
+                                      e.key) END), E'\n' ORDER BY n.key)
       INTO problems
       FROM pg_catalog.jsonb_each(found) n
       LEFT JOIN LATERAL pg_catalog.jsonb_each(CASE pg_catalog.jsonb_typeof(n.value) WHEN 'object' THEN n.value END) e
@@ -371,24 +372,15 @@ CREATE FUNCTION hilo.is_outside_block() RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_outside_block_wrapper';
 COMMENT ON FUNCTION hilo.is_outside_block() IS 'Returns true, or fails with 25001 in a transaction block';
 
-CREATE FUNCTION hilo.create_on_all_nodes(names text[], options jsonb) RETURNS TABLE (name text, node text, action text)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_create_many_on_all_nodes_wrapper';
-COMMENT ON FUNCTION hilo.create_on_all_nodes(text[], jsonb) IS
-    'Does what hilo_create_on_all_nodes does where hilo.node_id is citus';
-
 CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
     RETURNS TABLE (name text, node text, action text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1000
 BEGIN ATOMIC
-    SELECT d.name, d.node, d.action FROM hilo.create_on_all_nodes($1, $2) d
-     WHERE pg_catalog.lower(pg_catalog.current_setting('hilo.node_id')) = 'citus'
-     UNION ALL
     SELECT d.name, d.node, d.action
       FROM hilo.branch_on_workers($1, $2, CASE WHEN hilo.is_outside_block() THEN hilo.server_source(
                NULL, (SELECT n.nspname::text FROM pg_catalog.pg_extension e
                         JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
-                       WHERE e.extname = 'hilo'::name), '{name}', '{numbering}') END) d
-     WHERE pg_catalog.lower(pg_catalog.current_setting('hilo.node_id')) <> 'citus';
+                       WHERE e.extname = 'hilo'::name), '{name}', '{numbering}') END) d;
 END;
 COMMENT ON FUNCTION hilo_create_on_all_nodes(text[], jsonb) IS
     'Creates many sequences with the same options on all nodes of Citus, as this function does '

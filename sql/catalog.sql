@@ -23,7 +23,6 @@ CREATE TABLE _hilo.sequence (
     created_at timestamptz NOT NULL,
     owned_by hilo.column_ref,
     gapless boolean NOT NULL DEFAULT false,
-    highest_node integer,
     source text,
     reserve_ahead bigint,
     CONSTRAINT sequence_pkey PRIMARY KEY (id),
@@ -56,8 +55,6 @@ COMMENT ON COLUMN _hilo.sequence.owned_by IS
     'Column that owns the sequence, which is dropped with it; null: none';
 COMMENT ON COLUMN _hilo.sequence.gapless IS
     'Whether the committed values have no holes, so that its transactions follow each other';
-COMMENT ON COLUMN _hilo.sequence.highest_node IS
-    'The highest id of all nodes that are known to have had the sequence, this one and others; null: as in _hilo.position';
 COMMENT ON COLUMN _hilo.sequence.source IS
     'Query that brings the values, run as the owner; null: the sequence numbers itself';
 COMMENT ON COLUMN _hilo.sequence.reserve_ahead IS

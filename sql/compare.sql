@@ -1,15 +1,9 @@
--- hilo_compare: what differs between this server and another one, as the summaries of both say. hilo_check compares the
--- nodes of Citus with it. As in views.sql, operands have exactly the types of core's own operators.
+-- hilo_compare: what differs between this server and another one, as the summaries of both say. As in views.sql, operands have exactly the types of core's own operators.
 
 CREATE FUNCTION hilo.server_state() RETURNS jsonb
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_server_state_wrapper';
 COMMENT ON FUNCTION hilo.server_state() IS
     'Returns what settings, sessions and shared memory say of this server, and advice that depends on them';
-
-CREATE FUNCTION hilo.node_summaries() RETURNS TABLE (object text, summary jsonb, failure text)
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_summaries_wrapper';
-COMMENT ON FUNCTION hilo.node_summaries() IS
-    'Returns what hilo_node_summary returns on the other nodes of Citus, or why a node does not say it';
 
 CREATE FUNCTION hilo.node_answers(command text) RETURNS TABLE (object text, node integer, answer text, failure text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_answers_wrapper';
@@ -19,7 +13,7 @@ COMMENT ON FUNCTION hilo.node_answers(text) IS
 CREATE FUNCTION hilo.read_summary(summary jsonb) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_read_summary_wrapper';
 COMMENT ON FUNCTION hilo.read_summary(jsonb) IS
-    'Checks a summary, and returns it with all options of each sequence and how several nodes share it';
+    'Checks a summary, and returns it with all options of each sequence and whether several nodes share it';
 
 -- Compares a node, whose summary is given, with this one. other: how the findings call it.
 CREATE FUNCTION hilo.differences(other text, summary jsonb)
@@ -31,31 +25,31 @@ BEGIN ATOMIC
                hilo.read_summary(hilo_node_summary(NULL::hilo_sequence)) AS here
     ), node AS MATERIALIZED (
         SELECT m.id, m.count, t.id AS their_id, t.count AS their_count,
-               a.restart, a.complete, a.within_bounds, d.here, d.there
+               a.restart, a.complete, d.here, d.there
           FROM doc d
          CROSS JOIN LATERAL pg_catalog.jsonb_to_record(pg_catalog.jsonb_extract_path(d.here, 'node'))
                             AS m (id integer, count integer, server text)
          CROSS JOIN LATERAL pg_catalog.jsonb_to_record(pg_catalog.jsonb_extract_path(d.there, 'node'))
                             AS t (id integer, count integer, server text)
          CROSS JOIN LATERAL pg_catalog.jsonb_to_record(hilo.server_state())
-                            AS a (restart text, complete text, within_bounds text)
+                            AS a (restart text, complete text)
          WHERE t.server <> m.server
     ), mine AS (
         SELECT s.*
           FROM node n
          CROSS JOIN LATERAL pg_catalog.jsonb_to_recordset(pg_catalog.jsonb_extract_path(n.here, 'sequences'))
-                            AS s (name text, shared text, owner text, privileges jsonb, options jsonb,
+                            AS s (name text, shared boolean, owner text, privileges jsonb, options jsonb,
                                   low bigint, high bigint, numbering text)
     ), theirs AS (
         SELECT s.*
           FROM node n
          CROSS JOIN LATERAL pg_catalog.jsonb_to_recordset(pg_catalog.jsonb_extract_path(n.there, 'sequences'))
-                            AS s (name text, shared text, owner text, privileges jsonb, options jsonb,
+                            AS s (name text, shared boolean, owner text, privileges jsonb, options jsonb,
                                   low bigint, high bigint, numbering text)
     ), pair AS MATERIALIZED (
         SELECT COALESCE(m.name, t.name) AS name,
                CASE WHEN t.name IS NULL THEN 'lacks' WHEN m.name IS NULL THEN 'has' END AS alone,
-               COALESCE(m.shared, CASE WHEN m.name IS NULL THEN t.shared END) AS shared,
+               COALESCE(m.shared, t.shared) AS shared,
                m.privileges IS DISTINCT FROM t.privileges OR m.owner IS DISTINCT FROM t.owner AS roles_differ,
                -- Null: one of the two has options that no sequence can have.
                m.low <= t.high AND t.low <= m.high AS alike,
@@ -64,20 +58,17 @@ BEGIN ATOMIC
     ), list (what, after, count, first, what_to_do) AS (
         SELECT p.alone, CASE p.alone WHEN 'lacks' THEN ' that several nodes serve' ELSE ' that this server lacks' END,
                pg_catalog.count(*), pg_catalog.min(p.name COLLATE "C"),
-               CASE p.shared WHEN 'stripes' THEN n.complete ELSE n.within_bounds END
+               n.complete
           FROM pair p CROSS JOIN node n
-         WHERE p.alone IS NOT NULL AND p.shared IS NOT NULL
-         GROUP BY p.alone, p.shared, n.complete, n.within_bounds
+         WHERE p.alone IS NOT NULL AND p.shared
+         GROUP BY p.alone, n.complete
          UNION ALL
         SELECT 'refuses to serve', ': it does not know how the others number them',
                pg_catalog.count(*), pg_catalog.min(p.name COLLATE "C"), n.complete
           FROM pair p CROSS JOIN node n
-         WHERE p.alike AND p.shared = 'stripes' AND p.their_numbering IS NULL AND n.their_id IS NOT NULL
+         WHERE p.alike AND p.shared AND p.their_numbering IS NULL
          GROUP BY n.complete
     )
-    SELECT other, 'warning', 'it is not known which node it is, so it serves nothing', 'Run hilo_check there.'
-      FROM node n WHERE n.their_id IS NULL
-     UNION ALL
     SELECT other, 'warning',
            pg_catalog.format('its hilo.node_count is %s, and here it is %s', n.their_count, n.count),
            'Set hilo.node_count to the same number on every node, more than there will ever be nodes, and reload.'
@@ -99,7 +90,7 @@ BEGIN ATOMIC
     SELECT pg_catalog.format('sequence "%s"', p.name), 'warning',
            pg_catalog.format('owner or privileges differ on %s', other),
            'Repeat hilo_grant, hilo_revoke or hilo_set_owner on the node where it was left out.'
-      FROM pair p WHERE p.alike IS NOT NULL AND p.roles_differ AND p.shared IS NOT NULL
+      FROM pair p WHERE p.alike IS NOT NULL AND p.roles_differ AND p.shared
      UNION ALL
     SELECT pg_catalog.format('sequence "%s"', p.name), 'error',
            pg_catalog.format('numbered %s here, and %s by %s: both may serve the same values',

@@ -230,9 +230,8 @@ COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
     'Returns what other servers need to know of this one. It is which node this is, and what '
     'hilo_export returns of a sequence or, without a name, of all that the caller may read. '
     'numbering: how this node numbers a sequence, or will when it first serves it; without one '
-    'it refuses to serve it. highest_node: the highest id of a node for which it has a '
-    'position. A sequence that does not exist is left out. For hilo_compare and hilo_apply on '
-    'another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
+    'it refuses to serve it. A sequence that does not exist is left out. For hilo_compare and '
+    'hilo_apply on another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
 
 CREATE FUNCTION hilo_create_missing()
     RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
@@ -415,7 +414,7 @@ COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
 
 CREATE FUNCTION hilo.node_id() RETURNS integer
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'node_id_wrapper';
-COMMENT ON FUNCTION hilo.node_id() IS 'Returns which node this server is; null if Citus is to say it and does not';
+COMMENT ON FUNCTION hilo.node_id() IS 'Returns which node this server is';
 
 CREATE FUNCTION hilo.reads_all() RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE

@@ -26,9 +26,7 @@ $$;
 SELECT hilo_comment_on_schema() WHERE pg_catalog.current_schema() <> 'hilo';
 DROP FUNCTION hilo_comment_on_schema();
 
-ALTER TABLE _hilo.sequence ADD COLUMN highest_node integer;
-COMMENT ON COLUMN _hilo.sequence.highest_node IS
-    'The highest id of all nodes that are known to have had the sequence, this one and others; null: as in _hilo.position';
+COMMENT ON FUNCTION hilo.node_id() IS 'Returns which node this server is';
 COMMENT ON COLUMN _hilo.position.sequence IS '_hilo.sequence.id';
 COMMENT ON COLUMN _hilo.position.settled_index IS
     'Indexes below this one are served, in _hilo.free_range or in _hilo.gap; those from this one up to '
@@ -900,7 +898,8 @@ BEGIN
         wanted, schema);
     SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, CASE
                WHEN pg_catalog.jsonb_typeof(n.value) = 'string' THEN n.value #>> '{}'::text[]
-               ELSE pg_catalog.format('its sequence "%s" is no branch of the coordinator', e.key) END), E'\n' ORDER BY n.key)
+               ELSE pg_catalog.format('its sequence "%s" is no branch of the coordinator: docs/citus.md says how to replace it',
+                                      e.key) END), E'\n' ORDER BY n.key)
       INTO problems
       FROM pg_catalog.jsonb_each(found) n
       LEFT JOIN LATERAL pg_catalog.jsonb_each(CASE pg_catalog.jsonb_typeof(n.value) WHEN 'object' THEN n.value END) e
@@ -951,24 +950,15 @@ CREATE FUNCTION hilo.is_outside_block() RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_outside_block_wrapper';
 COMMENT ON FUNCTION hilo.is_outside_block() IS 'Returns true, or fails with 25001 in a transaction block';
 
-CREATE FUNCTION hilo.create_on_all_nodes(names text[], options jsonb) RETURNS TABLE (name text, node text, action text)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_create_many_on_all_nodes_wrapper';
-COMMENT ON FUNCTION hilo.create_on_all_nodes(text[], jsonb) IS
-    'Does what hilo_create_on_all_nodes does where hilo.node_id is citus';
-
 CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
     RETURNS TABLE (name text, node text, action text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1000
 BEGIN ATOMIC
-    SELECT d.name, d.node, d.action FROM hilo.create_on_all_nodes($1, $2) d
-     WHERE pg_catalog.lower(pg_catalog.current_setting('hilo.node_id')) = 'citus'
-     UNION ALL
     SELECT d.name, d.node, d.action
       FROM hilo.branch_on_workers($1, $2, CASE WHEN hilo.is_outside_block() THEN hilo.server_source(
                NULL, (SELECT n.nspname::text FROM pg_catalog.pg_extension e
                         JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
-                       WHERE e.extname = 'hilo'::name), '{name}', '{numbering}') END) d
-     WHERE pg_catalog.lower(pg_catalog.current_setting('hilo.node_id')) <> 'citus';
+                       WHERE e.extname = 'hilo'::name), '{name}', '{numbering}') END) d;
 END;
 COMMENT ON FUNCTION hilo_create_on_all_nodes(text[], jsonb) IS
     'Creates many sequences with the same options on all nodes of Citus, as this function does '
@@ -1495,18 +1485,12 @@ CREATE FUNCTION hilo.column_defaults() RETURNS TABLE (relation oid, number small
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'hilo_column_defaults_wrapper';
 COMMENT ON FUNCTION hilo.column_defaults() IS 'Returns the columns whose default names a sequence, and the name';
 
-CREATE FUNCTION hilo.unserved_values(relation oid, number smallint, sequence bigint, summary jsonb)
+CREATE FUNCTION hilo.unserved_values(relation oid, number smallint, sequence bigint)
     RETURNS TABLE (node integer, value bigint, failure text, advice text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_unserved_values_wrapper';
-COMMENT ON FUNCTION hilo.unserved_values(oid, smallint, bigint, jsonb) IS
-    'Returns the furthest value that a column holds and a sequence is yet to serve, or why it cannot be read. Without '
-    'a summary: on this node (node is null), and on those whose positions replication brings; else on the '
-    'node of the summary';
-
-CREATE FUNCTION hilo.node_summaries() RETURNS TABLE (object text, summary jsonb, failure text)
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_summaries_wrapper';
-COMMENT ON FUNCTION hilo.node_summaries() IS
-    'Returns what hilo_node_summary returns on the other nodes of Citus, or why a node does not say it';
+COMMENT ON FUNCTION hilo.unserved_values(oid, smallint, bigint) IS
+    'Returns the furthest value that a column holds and a sequence is yet to serve, or why it cannot be read: on '
+    'this node (node is null), and on those whose positions replication brings';
 
 CREATE FUNCTION hilo.node_answers(command text) RETURNS TABLE (object text, node integer, answer text, failure text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_answers_wrapper';
@@ -1516,7 +1500,7 @@ COMMENT ON FUNCTION hilo.node_answers(text) IS
 CREATE FUNCTION hilo.read_summary(summary jsonb) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_read_summary_wrapper';
 COMMENT ON FUNCTION hilo.read_summary(jsonb) IS
-    'Checks a summary, and returns it with all options of each sequence and how several nodes share it';
+    'Checks a summary, and returns it with all options of each sequence and whether several nodes share it';
 
 -- The lists that texts contain: a, b and c, or a, b and 7 more.
 CREATE FUNCTION hilo.listed(names text[], count bigint) RETURNS text
@@ -1540,31 +1524,31 @@ BEGIN ATOMIC
                hilo.read_summary(hilo_node_summary(NULL::hilo_sequence)) AS here
     ), node AS MATERIALIZED (
         SELECT m.id, m.count, t.id AS their_id, t.count AS their_count,
-               a.restart, a.complete, a.within_bounds, d.here, d.there
+               a.restart, a.complete, d.here, d.there
           FROM doc d
          CROSS JOIN LATERAL pg_catalog.jsonb_to_record(pg_catalog.jsonb_extract_path(d.here, 'node'))
                             AS m (id integer, count integer, server text)
          CROSS JOIN LATERAL pg_catalog.jsonb_to_record(pg_catalog.jsonb_extract_path(d.there, 'node'))
                             AS t (id integer, count integer, server text)
          CROSS JOIN LATERAL pg_catalog.jsonb_to_record(hilo.server_state())
-                            AS a (restart text, complete text, within_bounds text)
+                            AS a (restart text, complete text)
          WHERE t.server <> m.server
     ), mine AS (
         SELECT s.*
           FROM node n
          CROSS JOIN LATERAL pg_catalog.jsonb_to_recordset(pg_catalog.jsonb_extract_path(n.here, 'sequences'))
-                            AS s (name text, shared text, owner text, privileges jsonb, options jsonb,
+                            AS s (name text, shared boolean, owner text, privileges jsonb, options jsonb,
                                   low bigint, high bigint, numbering text)
     ), theirs AS (
         SELECT s.*
           FROM node n
          CROSS JOIN LATERAL pg_catalog.jsonb_to_recordset(pg_catalog.jsonb_extract_path(n.there, 'sequences'))
-                            AS s (name text, shared text, owner text, privileges jsonb, options jsonb,
+                            AS s (name text, shared boolean, owner text, privileges jsonb, options jsonb,
                                   low bigint, high bigint, numbering text)
     ), pair AS MATERIALIZED (
         SELECT COALESCE(m.name, t.name) AS name,
                CASE WHEN t.name IS NULL THEN 'lacks' WHEN m.name IS NULL THEN 'has' END AS alone,
-               COALESCE(m.shared, CASE WHEN m.name IS NULL THEN t.shared END) AS shared,
+               COALESCE(m.shared, t.shared) AS shared,
                m.privileges IS DISTINCT FROM t.privileges OR m.owner IS DISTINCT FROM t.owner AS roles_differ,
                -- Null: one of the two has options that no sequence can have.
                m.low <= t.high AND t.low <= m.high AS alike,
@@ -1573,20 +1557,17 @@ BEGIN ATOMIC
     ), list (what, after, count, first, what_to_do) AS (
         SELECT p.alone, CASE p.alone WHEN 'lacks' THEN ' that several nodes serve' ELSE ' that this server lacks' END,
                pg_catalog.count(*), pg_catalog.min(p.name COLLATE "C"),
-               CASE p.shared WHEN 'stripes' THEN n.complete ELSE n.within_bounds END
+               n.complete
           FROM pair p CROSS JOIN node n
-         WHERE p.alone IS NOT NULL AND p.shared IS NOT NULL
-         GROUP BY p.alone, p.shared, n.complete, n.within_bounds
+         WHERE p.alone IS NOT NULL AND p.shared
+         GROUP BY p.alone, n.complete
          UNION ALL
         SELECT 'refuses to serve', ': it does not know how the others number them',
                pg_catalog.count(*), pg_catalog.min(p.name COLLATE "C"), n.complete
           FROM pair p CROSS JOIN node n
-         WHERE p.alike AND p.shared = 'stripes' AND p.their_numbering IS NULL AND n.their_id IS NOT NULL
+         WHERE p.alike AND p.shared AND p.their_numbering IS NULL
          GROUP BY n.complete
     )
-    SELECT other, 'warning', 'it is not known which node it is, so it serves nothing', 'Run hilo_check there.'
-      FROM node n WHERE n.their_id IS NULL
-     UNION ALL
     SELECT other, 'warning',
            pg_catalog.format('its hilo.node_count is %s, and here it is %s', n.their_count, n.count),
            'Set hilo.node_count to the same number on every node, more than there will ever be nodes, and reload.'
@@ -1608,7 +1589,7 @@ BEGIN ATOMIC
     SELECT pg_catalog.format('sequence "%s"', p.name), 'warning',
            pg_catalog.format('owner or privileges differ on %s', other),
            'Repeat hilo_grant, hilo_revoke or hilo_set_owner on the node where it was left out.'
-      FROM pair p WHERE p.alike IS NOT NULL AND p.roles_differ AND p.shared IS NOT NULL
+      FROM pair p WHERE p.alike IS NOT NULL AND p.roles_differ AND p.shared
      UNION ALL
     SELECT pg_catalog.format('sequence "%s"', p.name), 'error',
            pg_catalog.format('numbered %s here, and %s by %s: both may serve the same values',
@@ -1636,7 +1617,7 @@ COMMENT ON FUNCTION hilo.differences(text, jsonb) IS 'Returns what is wrong betw
 -- Each finding of hilo_check that the current user may see.
 CREATE VIEW hilo.finding WITH (security_barrier) AS
     WITH state AS MATERIALIZED (
-        SELECT s.*, pg_catalog.current_setting('hilo.node_id') <> '' AS has_id, e.extnamespace::pg_catalog.regnamespace AS schema,
+        SELECT s.*, e.extnamespace::pg_catalog.regnamespace AS schema,
                -- Every argument has its type, so that no other function fits better.
                'SELECT %1$s.hilo_alter(%2$L::%1$s.hilo_sequence, NULL::pg_catalog.int8, NULL::pg_catalog.int8, '
                '%3$L::pg_catalog.int8, %4$L::pg_catalog.int8, %5$L::pg_catalog.regtype, NULL::pg_catalog.bool, '
@@ -1645,8 +1626,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
           FROM hilo.server_state() r
           JOIN pg_catalog.pg_extension e ON e.extname = 'hilo'
          CROSS JOIN LATERAL pg_catalog.jsonb_to_record(r) AS s (
-                   node integer, node_count integer, no_node text, no_node_hint text, unset text, unset_hint text,
-                   here integer, "group" integer, of_citus boolean, system_id bigint, timeline integer,
+                   node integer, node_count integer, unset text, unset_hint text, system_id bigint, timeline integer,
                    no_memory text, slots integer, slots_taken integer, slots_scarce boolean, failing bigint[],
                    no_worker_for bigint, twin_seen_for bigint, background_workers bigint, sampled_once boolean,
                    sessions text, sessions_unknown boolean, sessions_hint text, restart text, create_for_column text, alone boolean)
@@ -1745,8 +1725,6 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                     AND pg_catalog.has_column_privilege(c.oid, a.attnum, 'SELECT') AS readable
          ) v
          WHERE (v.known OR w.all_readable) AND (s.id IS NULL OR r.id IS NOT NULL)
-    ), other_node AS MATERIALIZED (
-        SELECT o.* FROM hilo.node_summaries() o
     ), answered AS MATERIALIZED (
         -- Each operand has its type, as above.
         SELECT a.object, a.node, a.answer, a.failure
@@ -1755,21 +1733,18 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                         'SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('
                         '''name'', q.name, ''numbering'', q.numbering, ''source'', coalesce(b.source, b.name), '
                         '''failing'', CASE WHEN b.state OPERATOR(pg_catalog.=) ''failing''::pg_catalog.text '
-                        'THEN b.last_error END, ''low'', q.min_value, ''high'', q.max_value, '
-                        '''group'', (SELECT l.groupid FROM pg_catalog.pg_dist_local_group l))) '
-                        'FROM pg_catalog.set_config(''lock_timeout'', ''2s'', true) CROSS JOIN %1$s.hilo_sequences q '
+                        'THEN b.last_error END, ''group'', (SELECT l.groupid FROM pg_catalog.pg_dist_local_group l))) '
+                        'FROM %1$s.hilo_sequences q '
                         'LEFT JOIN %1$s.hilo_stat_sources b ON b.name OPERATOR(pg_catalog.=) q.name', s.schema)) a
     ), on_node AS MATERIALIZED (
-        SELECT a.object, e."group" AS node, e.name, e.numbering, e.source, e.failing,
-               e.low > e."group"::bigint << 48 AND e.high <= (e."group" + 1)::bigint << 48 AS is_apart,
-               e.high = (e."group" + 1)::bigint << 48 AS is_whole
+        SELECT a.object, e."group" AS node, e.name, e.numbering, e.source, e.failing
           FROM answered a
          CROSS JOIN LATERAL pg_catalog.jsonb_to_recordset(NULLIF(a.answer, '')::jsonb)
-                            AS e (name text, numbering text, source text, failing text, low bigint, high bigint, "group" integer)
+                            AS e (name text, numbering text, source text, failing text, "group" integer)
     ), unserved AS MATERIALIZED (
         SELECT c.*, v.node, v.value, v.failure, v.advice
           FROM in_use c
-         CROSS JOIN LATERAL hilo.unserved_values(c.relation, c.number, c.id, NULL::jsonb) v
+         CROSS JOIN LATERAL hilo.unserved_values(c.relation, c.number, c.id) v
          WHERE c.checked AND c.id IS NOT NULL AND c.low IS NOT NULL AND (v.node IS NULL OR c.readable)
     ), of_column (shown, object, severity, what, what_to_do, fix) AS (
         SELECT c.known, c.object, 'error',
@@ -1838,17 +1813,8 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                pg_catalog.format('its value %s is yet to be served by node %s of hilo sequence "%s": inserts will fail or repeat it',
                                  u.value, u.node, u.name),
                pg_catalog.format('If that row was not just replicated: %s', u.advice), NULL
-          FROM (SELECT a.object, a.name, a.node, a.value, a.advice FROM unserved a WHERE a.node IS NOT NULL
-                 UNION ALL
-                (SELECT DISTINCT ON (c.object, c.name) c.object, c.name, v.node, v.value, v.advice
-                   FROM other_node o
-                  CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(
-                                         pg_catalog.jsonb_extract_path(o.summary, 'sequences')) AS e (entry)
-                   JOIN in_use c ON c.name = pg_catalog.jsonb_extract_path_text(e.entry, 'name')
-                  CROSS JOIN LATERAL hilo.unserved_values(
-                                         c.relation, c.number, c.id, pg_catalog.jsonb_set(
-                                             o.summary, '{sequences}', pg_catalog.jsonb_build_array(e.entry))) v
-                  WHERE c.checked AND c.readable AND c.id IS NOT NULL AND c.low IS NOT NULL)) u
+          FROM unserved u
+         WHERE u.node IS NOT NULL
     ), line AS (
         -- Each column that feeds from a sequence as others do, and the columns that it inherits from.
         WITH RECURSIVE up (relation, number, name, above, above_number) AS (
@@ -1930,7 +1896,6 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
       FROM state s
      CROSS JOIN setting t
      CROSS JOIN LATERAL (VALUES
-         (s.no_node IS NOT NULL, 'setting hilo.node_id', 'error', s.no_node, s.no_node_hint, NULL),
          (s.unset IS NOT NULL, 'setting hilo.node_id', 'warning',
           pg_catalog.format('%s, and hilo.node_count is %s: no sequence can be created or renumbered', s.unset, s.node_count),
           s.unset_hint, NULL),
@@ -2275,13 +2240,12 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                 OR p.system_id NOT IN (0, s.system_id) AND s.timeline > 1 AND p.next_index > 0) l
      GROUP BY l.node, l.cause, l.origin
      UNION ALL
-    -- On Citus, rows that replication has not brought are those of groups that this server had before.
     SELECT pg_catalog.format('sequence "%s"', d.name), CASE WHEN d.overlap THEN 'error' ELSE 'warning' END,
            pg_catalog.format('numbered differently: here from %s with node count %s, by node %s from %s with node count %s%s',
                d.own_base, d.own_nodes, d.node, d.base, d.nodes,
                CASE WHEN d.overlap THEN '; the values that the two have reserved may overlap' END),
            pg_catalog.format('%s A node that is permanently gone can be left as it is.', d.restart), NULL
-      FROM (SELECT q.name, p.node, p.base, p.nodes, o.base AS own_base, o.nodes AS own_nodes, p.timeline, s.restart, s.of_citus,
+      FROM (SELECT q.name, p.node, p.base, p.nodes, o.base AS own_base, o.nodes AS own_nodes, p.timeline, s.restart,
                    p.next_index > 0 AND o.next_index > 0 AND NOT q.cycle
                    AND GREATEST(p.base, pv.last) >= LEAST(o.base, ov.last)
                    AND GREATEST(o.base, ov.last) >= LEAST(p.base, pv.last) AS overlap
@@ -2294,7 +2258,6 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
              CROSS JOIN LATERAL (SELECT hilo.value_at(o.next_index - 1, o.base, q.increment, q.min_value, q.max_value,
                                                       q.cycle, o.node, o.nodes, o.stripe) AS last) ov
              WHERE (p.base, p.nodes, p.stripe) <> (o.base, o.nodes, o.stripe)) d
-     WHERE d.overlap OR d.timeline < 0 OR NOT d.of_citus
      UNION ALL
     SELECT 'setting hilo.node_count', 'warning',
            pg_catalog.format('%s sequences, such as "%s", are numbered for hilo.node_count = %s, but the setting is %s',
@@ -2303,34 +2266,6 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
       FROM state s JOIN readable q ON q.nodes <> s.node_count AND NOT q.gapless
      GROUP BY q.nodes, s.node_count, s.restart
 
-     -- Any node of Citus may be asked to serve a sequence. Ranges of values of its own, as Citus gives those of core's
-     -- sequences to each node, are as good as stripes.
-     UNION ALL
-    SELECT CASE WHEN s.here = s."group" THEN pg_catalog.format('group %s of Citus', s."group") ELSE 'setting hilo.node_id' END,
-           CASE WHEN s.here = s."group" THEN 'warning' ELSE 'error' END,
-           pg_catalog.format(
-               CASE WHEN s.here = s."group"
-                    THEN '%s sequences, such as "%s", are served by this node alone: the other nodes refuse to serve them'
-                    ELSE '%s sequences, such as "%s", are not served here: hilo.node_id is %s, and not the group of this node '
-                         'in Citus, which is %s' END,
-               pg_catalog.count(*), pg_catalog.min(q.name), s.here, s."group"),
-           CASE WHEN s.here = s."group"
-                THEN 'If distributed tables use them, set hilo.node_id = ''citus'' and hilo.node_count above all groups on '
-                     'every node, SET hilo.on_every_node = on and run hilo_alter(..., restart_with => ...) here, with a '
-                     'value beyond all that was reserved, and then hilo_create_on_all_nodes(name) for each.'
-                ELSE 'On the coordinator run hilo_create_on_all_nodes(name) for each of them, after hilo_drop(name) here.' END, NULL
-      FROM state s
-      JOIN readable q ON NOT (q.min_value > s."group"::bigint << 48 AND q.max_value <= (s."group" + 1)::bigint << 48)
-                          AND CASE WHEN s.here <> s."group" THEN NOT q.has_source ELSE q.nodes = 1 AND s.has_id END
-     GROUP BY s.here, s."group"
-     UNION ALL
-    SELECT pg_catalog.format('group %s of Citus', s.here), 'warning',
-           pg_catalog.format('%s sequences, such as "%s", are not served here: this node has not been told how the others '
-                             'number them', pg_catalog.count(*), pg_catalog.min(q.name)),
-           'Run hilo_create_on_all_nodes(name) for each of them.', NULL
-      FROM state s JOIN readable q ON q.nodes IS NULL AND NOT q.gapless
-     WHERE s.of_citus AND COALESCE(s."group", s.here) = s.here
-     GROUP BY s.here
      UNION ALL
     SELECT n.object, 'warning',
            pg_catalog.format('lacks %s sequences, such as "%s", that are branches on other workers',
@@ -2342,23 +2277,13 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
        AND NOT EXISTS (SELECT FROM on_node h WHERE h.object = n.object AND h.name = b.name)
      GROUP BY n.object
      UNION ALL
-    SELECT n.object, 'warning',
-           pg_catalog.format('lacks %s sequences, such as "%s", of which others have bounds of their own',
-                             pg_catalog.count(DISTINCT b.name), pg_catalog.min(b.name COLLATE "C")),
-           'Create them there with bounds of that node''s own: docs/citus.md says how.', NULL
-      FROM answered n
-      -- An integer sequence lies within the bounds of group 0, and is no sign of anything.
-      JOIN on_node b ON b.source IS NULL AND b.is_apart AND b.is_whole AND b.object <> n.object
-     WHERE n.failure IS NULL
-       AND NOT EXISTS (SELECT FROM on_node h WHERE h.object = n.object AND h.name = b.name)
-     GROUP BY n.object
-     UNION ALL
     SELECT n.object, 'error',
            pg_catalog.format('does not serve %s sequences, such as "%s": they are no branches of the coordinator',
                              pg_catalog.count(*), pg_catalog.min(n.name COLLATE "C")),
-           'Drop each of them there with hilo_drop, and run hilo_create_on_all_nodes(name) on the coordinator.', NULL
+           'If a column uses one, replace it: docs/citus.md says how. Drop each other one there with hilo_drop, and run '
+           'hilo_create_on_all_nodes(name) on the coordinator.', NULL
       FROM on_node n
-     WHERE n.node > 0 AND n.source IS NULL AND NOT n.is_apart
+     WHERE n.node > 0 AND n.source IS NULL
      GROUP BY n.object
      UNION ALL
     SELECT pg_catalog.format('sequence "%s"', n.name), 'warning',
@@ -2377,16 +2302,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
      UNION ALL
     SELECT a.object, 'warning', pg_catalog.format('could not ask it: %s', a.failure),
            'Find out why: the node must be running, and the role that calls hilo_check must be able to log in there.', NULL
-      FROM answered a WHERE a.failure IS NOT NULL
-     UNION ALL
-    SELECT o.object, 'warning', o.failure,
-           'Find out why: the node must be running, and the role that calls hilo_check must be able to log in there. Until '
-           'then, what that node serves is not compared.', NULL
-      FROM other_node o WHERE o.failure IS NOT NULL
-     UNION ALL
-    SELECT d.object, d.severity, d.what, d.what_to_do, NULL
-      FROM other_node o CROSS JOIN LATERAL hilo.differences(o.object, o.summary) d
-     WHERE o.summary IS NOT NULL;
+      FROM answered a WHERE a.failure IS NOT NULL;
 -- PUBLIC has no USAGE of the schema, so only hilo_check reads it.
 REVOKE ALL ON hilo.finding FROM PUBLIC;
 GRANT SELECT ON hilo.finding TO PUBLIC;
@@ -2592,9 +2508,8 @@ COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
     'Returns what other servers need to know of this one. It is which node this is, and what '
     'hilo_export returns of a sequence or, without a name, of all that the caller may read. '
     'numbering: how this node numbers a sequence, or will when it first serves it; without one '
-    'it refuses to serve it. highest_node: the highest id of a node for which it has a '
-    'position. A sequence that does not exist is left out. For hilo_compare and hilo_apply on '
-    'another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
+    'it refuses to serve it. A sequence that does not exist is left out. For hilo_compare and '
+    'hilo_apply on another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
 COMMENT ON FUNCTION hilo_currval(hilo_sequence) IS
     'Returns the value that this session last obtained from a sequence. One that a rollback has '
     'taken back, as of a gapless sequence, does not count. Requires USAGE or SELECT. Errors: '

@@ -2,8 +2,6 @@
 //! Whoever follows this on one node only must get an error, and not values that another node serves
 //! too.
 
-use hilo_core::node_id::NodeId;
-
 use crate::{citus, gucs};
 
 /// How all nodes begin again.
@@ -11,32 +9,19 @@ pub const RESTART: &str = "On every node, SET hilo.on_every_node = on and run hi
     restart_with => ...) with the same value. It must be beyond all that any node reserves until \
     the last one has done it.";
 
-/// How a node of Citus gets its id.
-pub const FOLLOW_CITUS: &str = "On every node of Citus, set hilo.node_id = 'citus' and \
-    hilo.node_count to more than there will ever be groups, and reload.";
-
 /// How a node gets what others have.
-pub const COMPLETE: &str = "On Citus run hilo_create_on_all_nodes(name) for each of them; \
-    elsewhere pass what hilo_node_summary() returns on the server that has them to hilo_apply() \
-    on the other.";
-
-/// How a node of Citus gets what others have, where each has values of its own by its bounds.
-pub const WITHIN_BOUNDS: &str = "Create them there with bounds of that node's own: docs/citus.md \
-    says how.";
+pub const COMPLETE: &str = "Pass what hilo_node_summary() returns on the server that has them to \
+    hilo_apply() on the other.";
 
 /// How to create a sequence.
 pub fn create() -> &'static str {
-    match (citus::is_here(), gucs::node_id(), gucs::node_count()) {
-        (true, NodeId::Citus, _) | (true, _, 2..) => {
-            "Create it on all nodes of Citus with hilo_create_on_all_nodes, which also completes a \
-             node that lacks it. If none has it and rows have numbers already, give it a \
+    match (citus::is_here(), gucs::node_count()) {
+        (true, _) => {
+            "Run hilo_create_on_all_nodes on the coordinator of Citus, which makes it a branch on \
+             each worker, or completes a later one. If rows have numbers already, give it a \
              start_value beyond these."
         }
-        (true, ..) => {
-            "Run hilo_create_on_all_nodes on the coordinator of Citus, which makes it a branch on \
-             each worker. Or create it on each node with bounds of its own: docs/citus.md says how."
-        }
-        (false, _, 2..) => {
+        (false, 2..) => {
             "If another node has it, pass what hilo_node_summary() returns there to hilo_apply() \
              here. Otherwise SET hilo.on_every_node = on, create it here with hilo_create, beyond \
              the numbers that rows have already, and let the others join in the same way."
@@ -67,14 +52,10 @@ pub fn create_for_column() -> String {
 
 /// How to serve nothing up to `taken` any more, on no node.
 pub fn pass(name: &str, taken: i64) -> String {
-    let call = format!("hilo_advance({}, {taken})", literal(name));
-    match citus::is_here() {
-        true => format!(
-            "SELECT * FROM run_command_on_all_nodes($$SELECT {call} FROM \
-             set_config('hilo.on_every_node', 'on', true)$$)"
-        ),
-        false => format!("On every node: SET hilo.on_every_node = on; SELECT {call}"),
-    }
+    format!(
+        "On every node: SET hilo.on_every_node = on; SELECT hilo_advance({}, {taken})",
+        literal(name)
+    )
 }
 
 /// A string constant of SQL, as it is usually written.

@@ -8,7 +8,7 @@ use pgrx::guc::GucContext::{self, Postmaster, Sighup, Suset, Userset};
 use pgrx::guc::{GucFlags, GucRegistry, GucSetting};
 use pgrx::pg_sys;
 
-use hilo_core::node_id::NodeId;
+use hilo_core::node_id;
 use hilo_core::policy;
 
 /// Postgres's check hook for a string setting.
@@ -37,7 +37,7 @@ static RESERVE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(5_000);
 /// Short enough for DROP DATABASE, which waits five seconds for other sessions to end.
 static WORKER_IDLE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(2_000);
 static SERVER_PREFIX: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
-/// Text, because Citus can be what says it; see [`NodeId`].
+/// Text, because it can be empty, and so that what it was until 0.3.0 is refused with a HINT.
 static NODE_ID: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 static NODE_COUNT: GucSetting<i32> = GucSetting::<i32>::new(1);
 static AUTO_CREATE: GucSetting<bool> = GucSetting::<bool>::new(false);
@@ -130,8 +130,7 @@ fn define_texts(check_prefix: CheckHook) {
         &SERVER_PREFIX, Suset, check_prefix);
     text(c"hilo.node_id",
         c"Sets the number of this server among the servers that share sequences.",
-        c"It ranges from 0 to hilo.node_count - 1 and is different on each server; citus: the \
-          number of the server's group in Citus.",
+        c"It ranges from 0 to hilo.node_count - 1 and is different on each server.",
         &NODE_ID, Sighup, check_node_id);
 }
 
@@ -262,11 +261,11 @@ unsafe fn c_str(text: *const c_char) -> &'static CStr {
     if text.is_null() { c"" } else { unsafe { CStr::from_ptr(text) } }
 }
 
-/// Who this server is, as set.
-pub fn node_id() -> NodeId {
+/// Who this server is among several; `None`: it is not set.
+pub fn node_id() -> Option<i32> {
     // SAFETY: as in `server_prefix_bytes`. The check hook has accepted the text.
     let text = unsafe { c_str(*NODE_ID.as_ptr()) };
-    text.to_str().ok().and_then(NodeId::parse).unwrap_or(NodeId::Unset)
+    text.to_str().ok().and_then(node_id::parse).flatten()
 }
 
 /// The check hook of hilo.node_id.
@@ -281,26 +280,33 @@ unsafe extern "C-unwind" fn check_node_id(
 ) -> bool {
     // SAFETY: the caller guarantees that `value` points to null or to a C string that outlives the
     // call.
-    let text = unsafe { c_str(*value) };
-    let valid = text.to_str().is_ok_and(|text| NodeId::parse(text).is_some());
-    if !valid {
-        refuse_value(
-            "It must be a number from 0 to 1023, or citus, or empty if the server shares no \
-             sequences.",
-        );
+    let text = unsafe { c_str(*value) }.to_string_lossy();
+    let valid = node_id::parse(&text).is_some();
+    if text.trim().eq_ignore_ascii_case("citus") {
+        refuse_value("The nodes of Citus have no ids any more: workers draw from the coordinator.");
+        // SAFETY: sets the static that core's GUC_check_errhint sets.
+        unsafe { pg_sys::GUC_check_errhint_string = for_errors(LEAVE_STRIPES) };
+    } else if !valid {
+        refuse_value("It must be a number from 0 to 1023, or empty: it shares no sequences.");
     }
     valid
 }
 
+/// How a cluster of Citus leaves the stripes of version 0.3.0.
+pub const LEAVE_STRIPES: &str = "Remove hilo.node_id and hilo.node_count from the settings of \
+    every node, and let new sequences follow those of version 0.3.0: docs/citus.md says how.";
+
 /// Says in the DETAIL why a check hook refuses a value.
 pub fn refuse_value(reason: &str) {
-    let text = CString::new(reason.replace('\0', "")).unwrap_or_default();
-    // SAFETY: sets the static that core's GUC_check_errdetail sets; the text is copied into the
-    // memory context of errors, as there.
-    unsafe {
-        pg_sys::GUC_check_errdetail_string =
-            pg_sys::MemoryContextStrdup(pg_sys::ErrorContext, text.as_ptr());
-    }
+    // SAFETY: sets the static that core's GUC_check_errdetail sets.
+    unsafe { pg_sys::GUC_check_errdetail_string = for_errors(reason) };
+}
+
+/// A copy in the memory context of errors.
+fn for_errors(text: &str) -> *mut c_char {
+    let text = CString::new(text.replace('\0', "")).unwrap_or_default();
+    // SAFETY: the text is a C string.
+    unsafe { pg_sys::MemoryContextStrdup(pg_sys::ErrorContext, text.as_ptr()) }
 }
 
 /// How many servers serve values of a sequence that is numbered now.

@@ -25,9 +25,6 @@ pub struct Sequence {
     pub created_at: Timestamp,
     /// The column that owns the sequence, if any.
     pub owned_by: Option<ColumnRef>,
-    /// The highest id of all nodes that have had it, as another one has told; see
-    /// `numbering::highest_node`.
-    pub highest_node: Option<i32>,
     pub definition: Definition,
 }
 
@@ -40,7 +37,6 @@ impl Sequence {
             owner,
             created_at: ffi::now(),
             owned_by: None,
-            highest_node: None,
             definition,
         }
     }
@@ -72,7 +68,6 @@ impl Sequence {
                 .datum(column::OWNED_BY)
                 .map(|_| ColumnRef::unpack(row.int8(column::OWNED_BY)))
                 .filter(|column| *column != ColumnRef::NOWHERE),
-            highest_node: row.datum(column::HIGHEST_NODE).map(|_| row.int4(column::HIGHEST_NODE)),
             definition,
         }
     }
@@ -97,7 +92,6 @@ impl Sequence {
             Some(self.created_at.0.into()),
             self.owned_by.map(|column| column.pack().into()),
             Some(def.gapless.into()),
-            self.highest_node.map(Into::into),
             def.source.as_deref().map(|source| text_datum(source.as_bytes())),
             def.reserve_ahead.map(Into::into),
         ]

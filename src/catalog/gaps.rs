@@ -127,7 +127,7 @@ pub fn add(sequence: SequenceId, node: i32, increment: i64, new: &[Gap]) -> Resu
     }
     let table = Own::Gap.write()?;
     let (mut rows, mut gaps) = (Vec::new(), Vec::new());
-    if node::id_if_known() == Some(node) {
+    if node::id() == node {
         let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
         table.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
             let reason = row.text(column::REASON).and_then(|reason| Reason::by_name(&reason));

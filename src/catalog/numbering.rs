@@ -4,17 +4,13 @@
 //!
 //! All that a node knows of the others is the rows that replication has brought, if any. If these
 //! show that values could be served twice, a change is refused.
-//!
-//! A node of Citus that is removed and added again has another id, and rows from before its
-//! removal. So it does not decide by its rows how it begins under an id: [`begin_with`] does, by
-//! what the other nodes say.
 
 use hilo_core::direction::Direction;
 use hilo_core::numbers::Epoch;
 use hilo_core::options::Definition;
 
 use crate::catalog::definitions::Sequence;
-use crate::catalog::name::{Name, escape_for_message};
+use crate::catalog::name::escape_for_message;
 use crate::catalog::node::Here;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::{node, takeover};
@@ -64,10 +60,8 @@ impl Position {
 /// another one exists, unless the definition came by replication without positions, or before them.
 ///
 /// # Errors
-/// `NotNumbered` on a node of Citus, `NoPosition` if no other position is known, and those of
-/// [`begin_with`].
+/// `NoPosition` if no other position is known, and those of [`begin_with`].
 pub fn join(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
-    check_told(sequence, here)?;
     let direction = sequence.definition.direction();
     let others = positions::of_all_nodes(sequence.id)?;
     let furthest = others.iter().max_by_key(|other| {
@@ -83,60 +77,26 @@ pub fn join(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
     first_position(sequence, here, &others, Numbering { base, nodes, stripe })
 }
 
-/// Refuses to let a server that has no position of a sequence decide how it begins, where others
-/// tell it.
-///
-/// # Errors
-/// `NotNumbered` on a node of Citus.
-pub fn check_told(sequence: &Sequence, here: &Here) -> Result<(), HiloError> {
-    match here.is_of_citus() {
-        true => Err(HiloError::NotNumbered { name: sequence.name.to_string(), node: here.id }),
-        false => Ok(()),
-    }
-}
-
-/// Refuses to let a server of Citus begin with the numbering of others. Its id must be above all
-/// that they, and this server, are known to have had. A server that is lost cannot say which ids it
-/// has had, but Citus has counted them.
-///
-/// # Errors
-/// `NodeHad`
-pub fn check_not_had(name: &Name, here: &Here, highest: Option<i32>) -> Result<(), HiloError> {
-    match highest.filter(|highest| here.id <= *highest && here.is_of_citus()) {
-        Some(highest) => Err(HiloError::NodeHad { name: name.to_string(), node: here.id, highest }),
-        None => Ok(()),
-    }
-}
-
-/// The highest id of all that this server knows to have had the sequence.
-pub fn highest_node(sequence: &Sequence) -> Result<Option<i32>, HiloError> {
-    let known = positions::of_all_nodes(sequence.id)?;
-    Ok(known.iter().map(|position| position.node).max().max(sequence.highest_node))
-}
-
 /// The position at which this server begins with the numbering that another node says it has.
 ///
 /// # Errors
-/// `NodeHad`, `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for this node. `Reserved`
+/// `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for this node. `Reserved`
 /// if a node, or this server as another one, has reserved beyond the base under another numbering.
 pub fn begin_with(
     sequence: &Sequence,
     here: &Here,
     numbering: Numbering,
-    highest: Option<i32>,
 ) -> Result<Position, HiloError> {
     let known = positions::of_all_nodes(sequence.id)?;
-    check_not_had(&sequence.name, here, highest.max(highest_node(sequence)?))?;
     let known = memory::try_collect(known.iter().map(|other| takeover::at_most(sequence, other)))?;
     first_position(sequence, here, &known, numbering)
 }
 
 /// Whether a server without a position is to be told by others how it begins. Where replication
 /// brings the rows, they say it, and that of this server's own id may be yet to come.
-pub fn is_open(sequence: &Sequence, here: &Here) -> Result<bool, HiloError> {
+pub fn is_open(sequence: &Sequence) -> Result<bool, HiloError> {
     let known = positions::of_all_nodes(sequence.id)?;
-    let local = !known.is_empty() && !known.iter().any(Position::is_replicated);
-    Ok(local || here.is_of_citus())
+    Ok(!known.is_empty() && !known.iter().any(Position::is_replicated))
 }
 
 fn first_position(
@@ -187,12 +147,6 @@ pub fn starting_at(
         check(sequence, own, base, direction)?;
     }
     check_others(sequence, &others, numbering, direction)?;
-    // Values that this server has served as another node of Citus show how far that numbering has
-    // come, if it is the same one.
-    if here.is_of_citus() {
-        let mut own = others.iter().filter(|other| !other.is_replicated());
-        own.try_for_each(|other| check(sequence, other, base, direction))?;
-    }
     // To leave out what was served already, nobody moves it.
     let reached = own.last_value(&sequence.definition);
     let beyond = |taken: &i64| reached.is_some_and(|last| direction.is_beyond(*taken, last));

@@ -87,10 +87,6 @@ pub struct Described {
         deserialize_with = "optional_object"
     )]
     pub numbering: Option<Numbering>,
-    /// In a node's summary: the highest id of all that this server has, or has had, positions of
-    /// the sequence for
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub highest_node: Option<i32>,
 }
 
 /// The privileges of one role, or of `public`, each once.

@@ -3,25 +3,11 @@
 /// The highest number that a node can have.
 pub const HIGHEST: i32 = 1023;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NodeId {
-    /// It is not set. Then the server is node 0, and cannot join others.
-    Unset,
-    Number(i32),
-    /// The number is that of the server's group in Citus.
-    Citus,
-}
-
-impl NodeId {
-    /// Reads a value of the setting. `None`: it is not one.
-    pub fn parse(text: &str) -> Option<NodeId> {
-        match text.trim() {
-            "" => Some(NodeId::Unset),
-            word if word.eq_ignore_ascii_case("citus") => Some(NodeId::Citus),
-            number => {
-                let number = number.parse().ok().filter(|id| (0..=HIGHEST).contains(id));
-                number.map(NodeId::Number)
-            }
-        }
+/// Reads a value of the setting. `Some(None)`: it is empty, so the server is node 0, and cannot
+/// join others. `None`: it is no value of the setting.
+pub fn parse(text: &str) -> Option<Option<i32>> {
+    match text.trim() {
+        "" => Some(None),
+        number => number.parse().ok().filter(|id| (0..=HIGHEST).contains(id)).map(Some),
     }
 }

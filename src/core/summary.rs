@@ -11,8 +11,7 @@ use crate::node_id;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Node {
-    /// `None`: it is not known
-    pub id: Option<i32>,
+    pub id: i32,
     /// Its `hilo.node_count`
     pub count: i32,
     /// Its mark among other servers, as long as it runs

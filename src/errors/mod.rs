@@ -33,8 +33,6 @@ pub enum FaultKind {
     NoPosition,
     NodeUnset,
     OnWorker,
-    NoGroup,
-    NotNumbered,
     Source,
 }
 
@@ -53,17 +51,6 @@ pub enum Closed {
     Returned(String),
     Revoked(String),
     Expired(String),
-}
-
-/// Why Citus does not say which node this server is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoGroup {
-    /// The database has no Citus.
-    NoCitus,
-    /// `pg_dist_local_group` is empty.
-    Unknown,
-    /// The group is not among those of the cluster.
-    NoMember(i32),
 }
 
 /// The likely meaning of a name that no sequence has.
@@ -126,8 +113,6 @@ impl HiloError {
             Self::NoPosition(_) => FaultKind::NoPosition,
             Self::NodeUnset(_) => FaultKind::NodeUnset,
             Self::OnWorker(_) => FaultKind::OnWorker,
-            Self::NoGroup(_) => FaultKind::NoGroup,
-            Self::NotNumbered { .. } => FaultKind::NotNumbered,
             _ => FaultKind::Other,
         }
     }

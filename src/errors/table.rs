@@ -8,11 +8,10 @@ use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
 use hilo_core::source::AnswerError;
 
-use crate::advice::{self, FOLLOW_CITUS, RESTART};
-use crate::citus;
+use crate::advice::{self, RESTART};
 use crate::errors::code::*;
 use crate::errors::text::*;
-use crate::errors::{Cause, Closed, Code, Denied, FaultKind, Meant, NoGroup};
+use crate::errors::{Cause, Closed, Code, Denied, FaultKind, Meant};
 
 const OURS: &str = env!("CARGO_PKG_VERSION");
 
@@ -182,8 +181,7 @@ errors! {
     Fault { name: String, sqlstate: i32, kind: FaultKind, message: String }
         = { Code::from(*sqlstate) },
         "could not reserve a block of hilo sequence \"{name}\": {message}"
-        => detail { kind.detail() }
-        => hint { kind.hint(name) };
+        => hint { kind.hint() };
     DirectoryFull(slots: usize) = CONFIGURATION_LIMIT_EXCEEDED,
         "all {slots} slots for active hilo sequences are taken"
         => detail "Each slot is in use or waits to be flushed to the catalog."
@@ -201,16 +199,6 @@ errors! {
     SameNode(node: i32) = OBJECT_NOT_IN_PREREQUISITE_STATE, "node {node} is another server"
         => detail "The summary is of a server that has the hilo.node_id of this one."
         => hint "Give each server its own hilo.node_id.";
-    NotOnAllNodes { name: String, others: usize, failures: Vec<String>, hint: Option<String> }
-        = OBJECT_NOT_IN_PREREQUISITE_STATE, {
-            format!("could not create hilo sequence \"{name}\"{} on all nodes", and_others(*others))
-        }
-        => detail { first_lines(failures) }
-        => hint { hint.as_deref().unwrap_or(CALL_AGAIN) };
-    NeedsCitus = FEATURE_NOT_SUPPORTED, "Citus is not in this database"
-        => detail "It says which nodes there are."
-        => hint "On each of the other servers, pass what hilo_node_summary() returns here to \
-                 hilo_apply().";
     HasDependents { name: String, dependents: Vec<String> } = DEPENDENT_OBJECTS_STILL_EXIST,
         "cannot drop hilo sequence \"{name}\" because other objects depend on it"
         => detail { depend_on(name, dependents) }
@@ -233,25 +221,10 @@ errors! {
         => hint "Set a block_size with hilo_alter(name, block_size => ...).";
     NodeId { id: i32, count: i32 } = CONFIG_FILE_ERROR,
         "hilo.node_id = {id} must be less than hilo.node_count = {count}"
-        => hint {
-            match citus::is_here() {
-                true => FOLLOW_CITUS,
-                false => "Set hilo.node_id to a value from 0 to hilo.node_count - 1.",
-            }
-        };
+        => hint "Set hilo.node_id to a value from 0 to hilo.node_count - 1.";
     NodeUnset(nodes: i32) = CONFIG_FILE_ERROR, "hilo.node_id is not set"
         => detail "Each of the {nodes} nodes that share a sequence needs an id of its own."
-        => hint { SET_NODE_ID };
-    NoGroup(why: NoGroup) = OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "it is not known which node this server is"
-        => detail { why.detail() }
-        => hint { JOIN_CITUS };
-    HasClone(group: i32) = OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "this server may be a clone of node {group}, which still runs"
-        => detail "A clone has the group of its original until Citus has promoted it, and both \
-                   would serve the same values."
-        => hint "On a clone, wait until Citus has promoted it. On a standby that replaces the \
-                 node, first remove the clone with citus_remove_clone_node.";
+        => hint { set_node_id() };
     OnWorker(group: i32) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "a worker of Citus cannot number a hilo sequence by itself"
         => detail "This server is node {group}, and the other nodes would serve the same values."
@@ -264,17 +237,6 @@ errors! {
         "no position of hilo sequence \"{name}\" has arrived from the server that created it"
         => detail "It is not known which values that server has served."
         => hint { NOT_ARRIVED };
-    NotNumbered { name: String, node: i32 } = OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "hilo sequence \"{name}\" is not numbered for node {node}, which this server is now"
-        => detail { NUMBERED_ELSEWHERE }
-        => hint { number_here(name) };
-    NodeHad { name: String, node: i32, highest: i32 } = OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "cannot number hilo sequence \"{name}\" for node {node}, since a node has had the id \
-         {highest}"
-        => detail "Citus gives new nodes higher groups, unless it has lost count: another server \
-                   may have served the numbers of node {node}."
-        => hint "{RESTART} On a node that lacks the sequence, first run hilo_create(name) in the \
-                 same transaction.";
     NumberingUnknown(name: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "it is not known how hilo sequence \"{name}\" is numbered"
         => detail "The server that the summary is of refuses to serve it."

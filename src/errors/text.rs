@@ -2,24 +2,16 @@
 
 use crate::advice::{self, RESTART, literal};
 use crate::citus;
-use crate::errors::{Cause, Closed, Code, Denied, FaultKind, LONGEST, Meant, NoGroup, code};
+use crate::errors::{Cause, Closed, Code, Denied, FaultKind, LONGEST, Meant, code};
+use crate::gucs::LEAVE_STRIPES;
 
-pub const SET_NODE_ID: &str = "Set hilo.node_id to a number from 0 to hilo.node_count - 1 that no \
-    other server has, and reload.";
-pub const JOIN_CITUS: &str = "Let this server join the cluster: SELECT \
-    citus_set_coordinator_host(...) on the coordinator, then SELECT citus_add_node(...) there for \
-    this server. A server without Citus needs a number in hilo.node_id.";
 pub const ON_COORDINATOR: &str = "Run hilo_create_on_all_nodes(name) on the coordinator: it makes \
     the sequence a branch on each worker.";
 pub const NOT_ARRIVED: &str = "Replicate _hilo.position together with _hilo.sequence, and wait \
     until it has been copied. If that server is lost, SET hilo.on_every_node = on and use \
     hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
-pub const NUMBERED_ELSEWHERE: &str = "The other nodes may have renumbered the sequence while this \
-    server was none of them, or another one.";
 pub const RESTART_WITH_IT: &str = "Restart the server with the library of the extension's version \
     installed. A server keeps the library that it loaded when it started.";
-pub const CALL_AGAIN: &str = "Remove the cause and call it again: nodes that have the sequence \
-    keep it as it is.";
 pub const CREATE_BEYOND: &str =
     "Create it with hilo_create, with a start_value beyond what these columns hold.";
 const SEE_SOURCE: &str = "hilo_stat_sources has the whole error of the source.";
@@ -71,20 +63,14 @@ impl Cause {
 }
 
 impl FaultKind {
-    pub fn detail(self) -> Option<&'static str> {
-        (self == FaultKind::NotNumbered).then_some(NUMBERED_ELSEWHERE)
-    }
-
-    pub fn hint(self, name: &str) -> String {
+    pub fn hint(self) -> String {
         match self {
             FaultKind::Other => SEE_LOG.into(),
             FaultKind::Source => SEE_SOURCE.into(),
             FaultKind::NotAmongNodes => raise_node_count(),
             FaultKind::NoPosition => NOT_ARRIVED.into(),
-            FaultKind::NodeUnset => SET_NODE_ID.into(),
+            FaultKind::NodeUnset => set_node_id().into(),
             FaultKind::OnWorker => ON_COORDINATOR.into(),
-            FaultKind::NoGroup => JOIN_CITUS.into(),
-            FaultKind::NotNumbered => number_here(name),
         }
     }
 }
@@ -129,19 +115,6 @@ impl Denied {
     }
 }
 
-impl NoGroup {
-    pub fn detail(&self) -> String {
-        match self {
-            NoGroup::NoCitus => "hilo.node_id is citus, and this database has no Citus.".into(),
-            NoGroup::Unknown => "The table pg_dist_local_group of Citus is empty.".into(),
-            NoGroup::NoMember(group) => format!(
-                "Its group is {group}, which is not in the table pg_dist_node of Citus: it has not \
-                 joined a cluster, or has left it."
-            ),
-        }
-    }
-}
-
 impl Closed {
     pub fn detail(&self) -> String {
         let lost = "Its values are a gap and are not served again.";
@@ -183,6 +156,16 @@ pub fn without_hilo(whose: Option<&str>) -> String {
     }
 }
 
+pub fn set_node_id() -> &'static str {
+    match citus::is_here() {
+        true => LEAVE_STRIPES,
+        false => {
+            "Set hilo.node_id to a number from 0 to hilo.node_count - 1 that no other server has, \
+             and reload."
+        }
+    }
+}
+
 pub fn move_at_source() -> &'static str {
     match citus::is_here() {
         true => {
@@ -197,26 +180,10 @@ pub fn raise_node_count() -> String {
     format!("Set hilo.node_count higher than every hilo.node_id. {RESTART}")
 }
 
-pub fn number_here(name: &str) -> String {
-    let name = literal(name);
-    format!(
-        "Run hilo_create_on_all_nodes({name}): it gives this node the numbering that the others \
-         have."
-    )
-}
-
 pub fn move_all(name: &str, taken: Option<i64>) -> String {
     let Some(taken) = taken else { return RESTART.into() };
     let pass = advice::pass(name, taken);
     format!("To serve nothing up to there any more: {pass}. To restart it from there: {RESTART}")
-}
-
-pub fn and_others(count: usize) -> String {
-    match count {
-        0 => String::new(),
-        1 => " and 1 other".into(),
-        _ => format!(" and {count} others"),
-    }
 }
 
 pub fn default_is(default: Option<&str>) -> String {

@@ -189,8 +189,9 @@ fn renew(
 fn nameplate_of(sequence: &Sequence, origin: &Origin, held: &HeldPrivileges) -> Option<Nameplate> {
     // SAFETY: reads a static of xact.c.
     let wrote = unsafe { pg_sys::GetTopTransactionIdIfAny() } != pg_sys::InvalidTransactionId;
-    // Where Citus can make this server another node, sessions look that up.
-    if wrote || origin.narrowed || invalidation::in_progress() || citus::is_here() {
+    // Where Citus may make this server a worker, each session looks whether that serves it.
+    let may_end = citus::is_here() && sequence.definition.source.is_none();
+    if wrote || origin.narrowed || invalidation::in_progress() || may_end {
         return None;
     }
     // The owner has not read what others may do; a session of theirs will.

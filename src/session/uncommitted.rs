@@ -153,7 +153,7 @@ pub fn note_origin(version: Version, origin: Origin) -> Result<(), HiloError> {
 /// # Errors
 /// `Renumbered` if the version continues the numbers that all sessions share.
 pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloError> {
-    let found = positions::find_own_write(sequence.id, node::id()?)?;
+    let found = positions::find_own_write(sequence.id, node::id())?;
     let Some((position, version)) = found else {
         if entry.slot().is_none() {
             entry.slice.set(Slice::empty());
@@ -191,7 +191,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
 /// # Errors
 /// `Renumbered`
 pub fn refuse_made_gapless(sequence: &Sequence) -> Result<(), HiloError> {
-    let Some((_, version)) = positions::find_own_write(sequence.id, node::id()?)? else {
+    let Some((_, version)) = positions::find_own_write(sequence.id, node::id())? else {
         return Ok(());
     };
     let state = STATE.borrow();

@@ -168,7 +168,7 @@ fn file(shared: &'static Shared, due: &[Lease], deferred: &mut Deferred) -> Resu
 
 /// Whether another server serves as this position's node now, which this server was before.
 fn is_elsewhere(position: &Position) -> bool {
-    position.is_replicated() && node::id_if_known() != Some(position.node)
+    position.is_replicated() && node::id() != position.node
 }
 
 /// Whether two leases belong to one position.

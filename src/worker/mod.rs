@@ -38,9 +38,6 @@ pub struct Worker {
     shared: &'static Shared,
     database: pg_sys::Oid,
     place: Place,
-    /// Which node this server is; `None`: Citus does not say it now. Reservations do not depend on
-    /// it: see [`reserve`].
-    node: Option<i32>,
     retries: refill::Retries,
     first_uses: read_ahead::FirstUses,
     came_at: Instant,
@@ -161,7 +158,6 @@ impl Worker {
             shared,
             database,
             place,
-            node: None,
             retries: refill::Retries::default(),
             first_uses: read_ahead::FirstUses::default(),
             came_at: now,
@@ -179,7 +175,6 @@ impl Worker {
     }
 
     fn run(mut self) {
-        self.learn_node();
         loop {
             self.interrupts();
             if transaction::is_ending() {

@@ -8,14 +8,13 @@ use std::time::{Duration, Instant};
 use pgrx::prelude::*;
 
 use hilo_core::backoff;
-use hilo_core::node_id::NodeId;
 use hilo_core::numbers::{Index, Micros, Serial, Timestamp};
 use hilo_core::policy;
 use hilo_core::pool::RETURNED;
 
 use crate::catalog;
 use crate::catalog::node::{self, Here};
-use crate::errors::{FaultKind, HiloError};
+use crate::errors::FaultKind;
 use crate::gucs;
 use crate::process::ffi;
 use crate::process::memory;
@@ -246,28 +245,12 @@ impl Worker {
         })
     }
 
-    /// Reads which node this server is. If that cannot be read now, it is what it was.
-    pub(super) fn learn_node(&mut self) {
-        let read = || match node::id() {
-            Err(HiloError::NoGroup(_)) => Ok(None),
-            id => id.map(Some),
-        };
-        self.node = match gucs::node_id() {
-            NodeId::Unset => Some(0),
-            NodeId::Number(id) => Some(id),
-            NodeId::Citus => {
-                transaction::run_within(BRIEFLY, c"hilo: asking Citus which node this is", read)
-                    .unwrap_or(self.node)
-            }
-        };
-    }
-
     /// Flushes what a slot holds for another node than this server is now, as that node's. Returns
     /// whether nothing is held for it any more.
     pub(super) fn flush_other_node(&mut self, number: usize) -> bool {
-        let (here, database) = (self.node, self.database.to_u32());
+        let (here, database) = (node::id(), self.database.to_u32());
         let is_other = |locked: &Locked| {
-            locked.key.database == database && locked.node >= 0 && Some(locked.node) != here
+            locked.key.database == database && locked.node >= 0 && locked.node != here
         };
         if !is_other(&self.shared.lock_slot(number)) {
             return true;
@@ -365,7 +348,6 @@ impl Worker {
                     },
                 ),
                 Outcome::OtherNode => {
-                    self.learn_node();
                     self.retries.note_failure(plan.number, plan.serial, Obstacle::Passing);
                     self.shared.want(plan.number);
                 }

@@ -24,7 +24,6 @@ impl Worker {
     /// Samples all slots now, also after the settings have changed. Returns whether any is active.
     pub(super) fn sample_all(&mut self) -> bool {
         self.sampled_at = Instant::now();
-        self.learn_node();
         self.slots().into_iter().fold(false, |active, number| self.sample_slot(number) | active)
     }
 

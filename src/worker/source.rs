@@ -185,7 +185,7 @@ impl Source {
     fn open(&self) -> Result<Vec<(Sequence, Supply, Request)>, Failure> {
         transaction::run_within(PATIENCE, c"hilo: finding requests", || {
             let mut open = Vec::new();
-            for supply in sources::open(node::id()?)? {
+            for supply in sources::open(node::id())? {
                 let sequence = definitions::by_id(supply.sequence)?;
                 let ours = sequence.filter(|one| group_of(one).as_ref() == Some(&self.group));
                 if let (Some(sequence), Some(request)) = (ours, supply.open_request()) {

@@ -14,5 +14,6 @@ mod replicated_rows;
 mod replication;
 mod sources;
 mod standby_answers;
+mod summaries;
 mod switch;
 mod third_server;

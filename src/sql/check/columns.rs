@@ -1,13 +1,11 @@
 //! `hilo.unserved_values`: what a column holds of the values that its sequence is yet to serve.
 
-use std::cell::Cell;
-
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::PgSqlErrorCode;
 
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::SequenceId;
+use hilo_core::numbers::{Index, SequenceId};
 use hilo_core::range::Range;
 
 use crate::advice;
@@ -25,33 +23,18 @@ use crate::session::invalidation;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::call::stored_rows::StoredRows;
-use crate::sql::check::other_nodes;
-use crate::sql::check::reach::Reach;
 use crate::sql::define::unserved::look;
-use crate::sql::node::json;
 
 sql_functions!(hilo_unserved_values);
 
-/// `hilo.unserved_values(relation, number, sequence, summary)`: the furthest value that a column
-/// holds and a node is yet to serve. The nodes are this one and the first of those that replicate
-/// their positions, or the node of a summary. Checks that only if an index shows it at once. It
+/// `hilo.unserved_values(relation, number, sequence)`: the furthest value that a column holds and a
+/// node is yet to serve. The nodes are this one and the first of those that replicate their
+/// positions. Checks that only if an index shows it at once. It
 /// never waits for a lock, and never runs anything that a user has put into an index.
 fn hilo_unserved_values(args: Args) {
     let mut rows = StoredRows::begin(args);
     let Some(column) = ColumnCheck::of(args) else { return };
-    let found = match args.datum(3) {
-        None => [column.on_this_node(), column.on_another(&reaches_of_others)],
-        Some(summary) => {
-            let first = Cell::new(Some(json::read(summary).or_raise()));
-            // The second look is after that at the rows, and needs to know what the nodes have
-            // reserved since.
-            let reach = |sequence: &Sequence| {
-                let summaries = first.take().map_or_else(other_nodes::answers, |one| vec![one]);
-                other_nodes::reaches(sequence, &summaries)
-            };
-            [None, column.on_another(&reach)]
-        }
-    };
+    let found = [column.on_this_node(), column.on_another()];
     let text = |text: Option<String>| text.map(|text| text_datum(text.as_bytes()));
     let found = found.into_iter().flatten().filter_map(|found| column.if_visible(found));
     for Found { node, value, failure, advice } in found {
@@ -115,7 +98,7 @@ impl ColumnCheck {
     }
 
     fn on_this_node(&self) -> Option<Found> {
-        let node = node::id_if_known()?;
+        let node = node::id();
         let look = || look(&self.sequence, node);
         let before = look();
         let value = match self.search(&before.mapping, &before.ranges()) {
@@ -134,13 +117,14 @@ impl ColumnCheck {
     }
 
     /// The value that another node is yet to serve, as far as it is known how far that has come.
-    /// `reach` is called again after the look at the rows, since the node has gone on meanwhile.
-    fn on_another(&self, reach: &dyn Fn(&Sequence) -> Vec<Reach>) -> Option<Found> {
-        for before in reach(&self.sequence) {
+    /// That is read again after the look at the rows, since the node has gone on meanwhile.
+    fn on_another(&self) -> Option<Found> {
+        for before in replicated(&self.sequence) {
             let ranges = [Range::new(before.next_index, before.mapping.limit())];
             // A fault is reported where this node's own values are looked for.
             let Ok(Some(value)) = self.search(&before.mapping, &ranges) else { continue };
-            let after = reach(&self.sequence).into_iter().find(|after| after.node == before.node);
+            let after =
+                replicated(&self.sequence).into_iter().find(|after| after.node == before.node);
             if after.is_some_and(|after| after.is_to_serve(value)) {
                 let (node, advice) = (Some(before.node), Some(self.pass(value)));
                 return Some(Found { node, value: Some(value), failure: None, advice });
@@ -185,10 +169,23 @@ fn unreadable(error: CaughtError) -> Found {
     }
 }
 
+/// How far another node has come.
+struct Reach {
+    node: i32,
+    mapping: Mapping,
+    next_index: Index,
+}
+
+impl Reach {
+    fn is_to_serve(&self, value: i64) -> bool {
+        self.mapping.index_of(value).is_some_and(|index| index >= self.next_index)
+    }
+}
+
 /// How far the other nodes have come whose positions replication has brought, if they number the
 /// sequence as this one.
-fn reaches_of_others(sequence: &Sequence) -> Vec<Reach> {
-    let Some(here) = node::id_if_known() else { return Vec::new() };
+fn replicated(sequence: &Sequence) -> Vec<Reach> {
+    let here = node::id();
     let Some(own) = positions::find(sequence.id, here).or_raise() else { return Vec::new() };
     // While tables are being copied, one may be ahead of another.
     let copying = "SELECT 1 FROM pg_catalog.pg_subscription_rel

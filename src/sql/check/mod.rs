@@ -1,6 +1,6 @@
 //! `hilo_check`: reports the problems that an operator would want to know of. It is SQL over the
 //! views (`sql/check.sql`). Here is the rest: the state of this server, indexed values that are yet
-//! to be served, and the other nodes of Citus.
+//! to be served, and the summaries of other servers.
 //!
 //! It shows what it finds about a sequence only if the caller may read the sequence. About a column
 //! it does so only if the caller also has a privilege on the column. It reads the furthest values
@@ -9,8 +9,7 @@
 //! that there are findings about columns that it may not see, and how bad they are.
 
 mod columns;
-mod other_nodes;
-mod reach;
+mod summary;
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -20,11 +19,11 @@ use serde_json::{Map, Value, json};
 use hilo_core::numbers::{Micros, Monotonic, Timestamp};
 
 use crate::advice;
-use crate::catalog::node::{self, Here};
+use crate::catalog::node;
 use crate::catalog::own::Own;
 use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, column_defaults, positions};
-use crate::errors::{HiloError, OrRaise, load_in_sessions, preload_excluded_by};
+use crate::errors::{OrRaise, load_in_sessions, preload_excluded_by};
 use crate::gucs;
 use crate::process::ffi;
 use crate::shared;
@@ -84,7 +83,6 @@ fn hilo_server_state(_: Args) -> pg_sys::Datum {
         "alone": advice::is_alone(),
         "restart": advice::RESTART,
         "complete": advice::COMPLETE,
-        "within_bounds": advice::WITHIN_BOUNDS,
     })));
     json::write(&state).or_raise()
 }
@@ -98,25 +96,13 @@ fn object(value: Value) -> Map<String, Value> {
 
 /// Who this server is among several, and why it may not be told.
 fn node_state() -> Map<String, Value> {
-    let id = node::id();
-    let no_node = id.as_ref().err().filter(|error| matches!(error, HiloError::NoGroup(_)));
     let nodes = gucs::node_count();
     let unset = node::check_set(nodes).err();
-    let here = Here::read().ok();
     object(json!({
-        "node": id.as_ref().ok(),
+        "node": node::id(),
         "node_count": nodes,
-        "no_node": no_node.map(|error| {
-            let detail = error.detail().unwrap_or_default();
-            let what = format!("{error}, so nothing is served. {detail}");
-            what.trim_end_matches('.').to_owned()
-        }),
-        "no_node_hint": no_node.map(|error| error.hint()),
         "unset": unset.as_ref().map(|error| error.to_string()),
         "unset_hint": unset.map(|error| error.hint()),
-        "here": here.map(|here| here.id),
-        "group": here.and_then(|here| here.group),
-        "of_citus": here.is_some_and(|here| here.is_of_citus()),
     }))
 }
 

@@ -26,19 +26,8 @@ use crate::sql::define::unserved::index_space;
 /// How this node begins with a sequence of which it has no position.
 pub type First = fn(&Sequence, &Here) -> Result<Position, HiloError>;
 
-/// Like a new sequence, because the caller renumbers it at once, from a value that its owner
-/// states.
-pub fn first_for_owner(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
-    Ok(Position::first(sequence, here.id))
-}
-
-/// The same, but the value is not the owner's: where the other nodes tell how they number it, they
-/// come first.
-///
-/// # Errors
-/// `NotNumbered`
-pub fn first_if_untold(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
-    numbering::check_told(sequence, here)?;
+/// Like a new sequence, because the caller renumbers it at once.
+pub fn first_position(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
     Ok(Position::first(sequence, here.id))
 }
 
@@ -135,14 +124,14 @@ impl<'a> Ended<'a> {
 }
 
 impl<'a> Restart<'a> {
-    pub fn close(sequence: &'a Sequence, first: First) -> Restart<'a> {
+    pub fn close(sequence: &'a Sequence) -> Restart<'a> {
         refuse_source(sequence);
-        Restart(Ended::close(sequence, first))
+        Restart::close_any(sequence)
     }
 
     /// The numbering may be that of a source.
     pub fn close_any(sequence: &'a Sequence) -> Restart<'a> {
-        Restart(Ended::close(sequence, first_for_owner))
+        Restart(Ended::close(sequence, first_position))
     }
 
     /// Begins with a numbering that all sessions are to share: this transaction draws nothing.

@@ -18,11 +18,11 @@ use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl::options;
 use crate::sql::define::ddl_checks::{By, begin_write, lock_by_name, lock_owned, require_name};
-use crate::sql::define::ended::{Continuation, Restart, with_numbering};
+use crate::sql::define::ended::{Continuation, Restart, first_position, with_numbering};
 use crate::sql::define::owned_by::Purpose;
 use crate::sql::define::redefine::{write_definition, write_ended};
 use crate::sql::define::unserved::index_space;
-use crate::sql::define::{ended, owned_by, source};
+use crate::sql::define::{owned_by, source};
 use crate::sql::draw::nextval;
 
 sql_functions!(hilo_alter, hilo_setval);
@@ -80,7 +80,7 @@ pub fn alter(
     }
     match restart {
         Some(base) => {
-            let ended = Restart::close(&old, ended::first_for_owner);
+            let ended = Restart::close(&old);
             let position = ended.position();
             let new = write_ended(owned, options, owned_by, position, restart);
             let numbering = numbering::starting_at(&old, position, &new, base).or_raise();
@@ -107,7 +107,7 @@ fn redefine(
     owned_by: Option<ColumnRef>,
 ) -> Option<Position> {
     let old = &locked.sequence;
-    let position = positions::find(old.id, node::id().or_raise()).or_raise();
+    let position = positions::find(old.id, node::id()).or_raise();
     let last = position.map(|position| {
         let written = positions::find_own_write(old.id, position.node).or_raise();
         let next_index = match written.and_then(|(_, version)| uncommitted::progress(&version)) {
@@ -130,7 +130,7 @@ fn redefine(
 /// # Errors
 /// `MovesAlone`
 pub fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError> {
-    let old = Continuation::close(sequence, ended::first_if_untold);
+    let old = Continuation::close(sequence, first_position);
     let position = old.position();
     numbering::check_moves(sequence, position.nodes, Some(taken))?;
     let mapping = old.mapping().without_bounds();
@@ -150,7 +150,7 @@ pub fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError
 /// Makes a sequence that this transaction has made continue with `next`; `None`: with nothing,
 /// because it is exhausted.
 pub fn begin_with(sequence: &Sequence, next: Option<i64>) {
-    let ended = Restart::close(sequence, ended::first_if_untold);
+    let ended = Restart::close(sequence);
     let definition = &sequence.definition;
     let last = match Direction::of(definition.increment) {
         Direction::Rising => definition.max_value,
@@ -181,8 +181,7 @@ pub fn end(sequence: &Sequence) -> Result<Option<i64>, HiloError> {
 
 /// Restarts a sequence at its start value, as TRUNCATE … RESTART IDENTITY does.
 pub fn restart(sequence: &Sequence) {
-    let (definition, ended) =
-        (&sequence.definition, Restart::close(sequence, ended::first_if_untold));
+    let (definition, ended) = (&sequence.definition, Restart::close(sequence));
     let base = definition.start_value;
     let numbering = numbering::starting_at(sequence, ended.position(), definition, base).or_raise();
     ended.open(definition, numbering, Index::ZERO);
@@ -235,7 +234,7 @@ fn hilo_setval(args: Args) -> i64 {
         lock_by_name(name, By::Anybody).or_raise().ok_or_else(missing).or_raise().sequence;
     nextval::allow(&sequence, Privileges::UPDATE).or_raise();
     check_value(&sequence, value);
-    let ended = Restart::close(&sequence, ended::first_if_untold);
+    let ended = Restart::close(&sequence);
     let continued = if called { after } else { with };
     let (numbering, next_index) = continued(&sequence, ended.position(), value).or_raise();
     ended.notice(&sequence.definition, numbering, next_index);

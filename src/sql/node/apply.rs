@@ -65,11 +65,9 @@ fn hilo_apply(args: Args) {
 
 /// Refuses the summary of a server that serves the numbers of this one.
 fn check_other(other: &Node) -> Result<(), HiloError> {
-    match other.id {
-        Some(id) if id == node::id()? && other.server != export::server() => {
-            Err(HiloError::SameNode(id))
-        }
-        _ => Ok(()),
+    match other.id == node::id() && other.server != export::server() {
+        true => Err(HiloError::SameNode(other.id)),
+        false => Ok(()),
     }
 }
 
@@ -179,7 +177,6 @@ impl Wanted {
                 if self.is_of_server && self.numbering.is_none() {
                     return Err(HiloError::NumberingUnknown(name.to_string()));
                 }
-                numbering::check_not_had(name, &node::Here::read()?, self.highest_node)?;
                 let (name, definition) = (name.clone(), self.definition.clone());
                 let created =
                     ddl::create(name, definition, None, self.numbering, Duplicate::Refuse);
@@ -219,11 +216,6 @@ impl Wanted {
             renumber::alter(&before, &options.unwrap_or_default(), owned_by, None, dry_run);
             add(done, "alter", &self.name, &Value::Object(changes))?;
         }
-        if let higher @ Some(_) = self.higher_node(&old)? {
-            let locked = lock_again(&old)?;
-            locked.update(&Sequence { highest_node: higher, ..locked.sequence.clone() });
-            next_command();
-        }
         self.set_rights(&old, done)
     }
 
@@ -238,7 +230,7 @@ impl Wanted {
         let here = node::serves(sequence)?;
         let Numbering { base, nodes, stripe, .. } = given;
         let numbering = numbering::Numbering { base, nodes, stripe };
-        let first = numbering::begin_with(sequence, &here, numbering, self.highest_node)?;
+        let first = numbering::begin_with(sequence, &here, numbering)?;
         // After a rollback the server may be told again, and would serve what this transaction has
         // drawn.
         uncommitted::note_origin(positions::insert(&first)?, Origin::Shared)?;

@@ -51,11 +51,9 @@ fn choose(args: Args) -> Vec<Sequence> {
 
 /// All that other nodes need to know of this one.
 pub fn summary(sequences: &[Sequence]) -> Result<Document, HiloError> {
-    let id = node::id_if_known();
+    let id = node::id();
     let numbered = |sequence: &Sequence| -> Result<Described, HiloError> {
-        let numbering = id.map(|id| numbering(sequence, id)).transpose()?.flatten();
-        let highest_node = numbering::highest_node(sequence)?;
-        Ok(Described { numbering, highest_node, ..describe(sequence) })
+        Ok(Described { numbering: numbering(sequence, id)?, ..describe(sequence) })
     };
     let mut all = Vec::new();
     for sequence in sequences {

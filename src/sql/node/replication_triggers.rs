@@ -89,9 +89,7 @@ fn warn(message: String, detail: &str, hint: &str) {
 
 /// A row of `_hilo.position`.
 fn position(fired: &Fired) -> Result<Verdict, HiloError> {
-    let here = node::id_if_known();
-    // If it is not known which node this server is, it keeps what it has reserved as any.
-    let is_here = |node| here.is_none_or(|here| here == node);
+    let is_here = |node| node == node::id();
     if fired.event == Event::Delete {
         let old = Position::from_row(&fired.old());
         // A position of this server is deleted with its sequence: see `sequence`.
@@ -188,11 +186,7 @@ fn warn_of_moved_node(node: i32) {
 
 /// Whether this server has reserved from a sequence, or made its position.
 fn is_served_here(id: SequenceId) -> Result<bool, HiloError> {
-    let own = match node::id_if_known() {
-        Some(node) => positions::find(id, node)?.into_iter().collect(),
-        None => positions::of_all_nodes(id)?,
-    };
-    Ok(own.iter().any(Position::is_ours))
+    Ok(positions::find(id, node::id())?.is_some_and(|own| own.is_ours()))
 }
 
 /// The source of a sequence that has one on another server. Here it fails until its owner sets

@@ -14,7 +14,7 @@ use hilo_core::summary::Numbering;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::name::Name;
-use crate::catalog::node::{self, Here};
+use crate::catalog::node;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::{numbering, positions};
 use crate::errors::{HiloError, OrRaise, with_path};
@@ -36,8 +36,6 @@ pub struct Wanted {
     /// By grantee, and none of them without any.
     pub privileges: Option<Vec<(pg_sys::Oid, Privileges)>>,
     pub numbering: Option<Numbering>,
-    /// The highest id of the nodes that the document knows of.
-    pub highest_node: Option<i32>,
     /// Whether the document is the summary of a server.
     pub is_of_server: bool,
 }
@@ -92,7 +90,6 @@ fn resolve(
         privileges.get_or_insert_default().retain(|(_, set)| *set != Privileges::NONE);
     }
     let name = name.as_slice().into();
-    let Described { numbering, highest_node, .. } = *described;
     Ok(Wanted {
         path,
         name,
@@ -100,8 +97,7 @@ fn resolve(
         owned_by,
         owner,
         privileges,
-        numbering,
-        highest_node,
+        numbering: described.numbering,
         is_of_server: document.node.is_some(),
     })
 }
@@ -115,7 +111,7 @@ impl Wanted {
     /// `NumberingDiffers`
     pub fn untold(&self, found: &Sequence) -> Result<Option<Numbering>, HiloError> {
         let Some(there) = self.numbering else { return Ok(None) };
-        let id = node::id()?;
+        let id = node::id();
         let here = export::numbering(found, id)?;
         if here.is_some_and(|here| here.is_as(&there)) {
             return Ok(None);
@@ -126,7 +122,7 @@ impl Wanted {
                 here: here.to_string(),
                 there: there.to_string(),
             }),
-            _ => Ok(numbering::is_open(found, &Here::read()?)?.then_some(there)),
+            _ => Ok(numbering::is_open(found)?.then_some(there)),
         }
     }
 
@@ -145,15 +141,7 @@ impl Wanted {
                 }
                 None => true,
             };
-        Ok(met && self.untold(found)?.is_none() && self.higher_node(found)?.is_none())
-    }
-
-    /// The highest id of a node of Citus that has had the sequence, if this server is yet to be
-    /// told of it. That node itself may have dropped the sequence when it asks for it again.
-    pub fn higher_node(&self, found: &Sequence) -> Result<Option<i32>, HiloError> {
-        let Some(there) = self.highest_node else { return Ok(None) };
-        let here = numbering::highest_node(found)?;
-        Ok((Some(there) > here && Here::read()?.is_of_citus()).then_some(there))
+        Ok(met && self.untold(found)?.is_none())
     }
 }
 

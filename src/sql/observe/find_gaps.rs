@@ -78,7 +78,7 @@ fn column(relation: pg_sys::Oid, name: &CStr) -> ColumnRef {
 /// All that is known without reading the column: the present numbering, and then the recorded gaps
 /// that are of others.
 fn gather(sequence: &Sequence) -> Result<Vec<Grid>, HiloError> {
-    let node = node::id()?;
+    let node = node::id();
     let found = positions::find(sequence.id, node)?;
     let indexes = match &found {
         Some(position) => indexes(sequence, position)?,

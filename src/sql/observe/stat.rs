@@ -346,10 +346,10 @@ pub fn failing() -> Vec<i64> {
     each_slot(|_, locked| (locked.fault.at > locked.block_at).then_some(locked.key.sequence.0))
 }
 
-/// `hilo.node_id()`: this server's node; NULL if it is not known.
+/// `hilo.node_id()`: this server's node.
 #[pg_extern(sql = false)]
-fn node_id() -> Option<i32> {
-    node::id_if_known()
+fn node_id() -> i32 {
+    node::id()
 }
 
 /// `hilo_stat_reset(name)`: sets the counters of a sequence to zero; with NULL, those of every

@@ -2,22 +2,9 @@
 
 use std::thread;
 
-use hilo_tests::{Client, ClientExt, Cluster, Mode, assert_unique};
+use hilo_tests::{ClientExt, Cluster, Mode, assert_unique};
 
-use super::{NOTHING, Nodes, findings, join_all, join_as, server};
-
-/// A coordinator and two workers.
-fn three() -> Nodes {
-    let mut nodes: Vec<_> = (0..3).map(|_| server(&[("max_worker_processes", "20")])).collect();
-    join_all(&mut nodes);
-    nodes
-}
-
-/// The work of `hilo_create_on_all_nodes`: the coordinator first, then the workers.
-fn create(client: &mut Client, arguments: &str) -> Vec<String> {
-    let all = "SELECT action FROM hilo_create_on_all_nodes";
-    client.all(&format!("{all}({arguments}) ORDER BY node <> 'coordinator', action"))
-}
+use super::{NOTHING, Nodes, create, findings, finish, join_all, join_as, server, three};
 
 /// Draws on all nodes at the same time.
 fn draw(nodes: &Nodes, count: usize) -> Vec<i64> {
@@ -67,7 +54,7 @@ fn all_nodes_serve_one_numbering() {
         assert_eq!(findings(client), NOTHING);
     }
     assert_unique("s", &seen);
-    super::finish(nodes);
+    finish(nodes);
 }
 
 /// Promise 1: numbers are moved at the coordinator alone. A worker refuses it, and says where.
@@ -92,7 +79,7 @@ fn a_worker_neither_begins_nor_moves() {
     nodes[0].1.refusal("SELECT hilo_attach_server('s', NULL)").is("08006").helps();
     seen.extend(draw(&nodes, 500));
     assert_unique("s", &seen);
-    super::finish(nodes);
+    finish(nodes);
 }
 
 /// After an import the coordinator is moved, and a second call lets the workers forget their
@@ -118,7 +105,7 @@ fn workers_follow_a_renumbering() {
     for (_, client) in &mut nodes {
         assert_eq!(findings(client), NOTHING);
     }
-    super::finish(nodes);
+    finish(nodes);
 }
 
 /// Promise 1: a copy of a worker writes off what it finds, so the two serve different values. A
@@ -144,7 +131,7 @@ fn a_copy_of_a_worker_and_one_that_returns() {
     join_as(&mut nodes, &[0, 1, 17, 3]);
     seen.extend(draw(&nodes, 2_000));
     assert_unique("s", &seen);
-    super::finish(nodes);
+    finish(nodes);
 }
 
 /// A step that cannot be done on every node is an error that names the node. Nothing is made before
@@ -177,7 +164,7 @@ fn a_node_that_cannot() {
     refusal.is("55000").details("reader");
     nodes[1..].iter_mut().for_each(|(_, client)| client.run("CREATE ROLE reader"));
     assert_eq!(create(&mut nodes[0].1, "'s'"), ["exists", "grant", "grant"]);
-    super::finish(nodes);
+    finish(nodes);
 }
 
 /// Bad input: a clear error, and nothing is created.
@@ -200,7 +187,7 @@ fn bad_calls() {
     client.refusal("SELECT * FROM hilo_create_on_all_nodes('s')").is("25001");
     client.run("ROLLBACK");
     client.refusal("SELECT hilo_nextval('s')").is("42704");
-    super::finish(nodes);
+    finish(nodes);
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     let call = "SELECT * FROM hilo_create_on_all_nodes('s')";

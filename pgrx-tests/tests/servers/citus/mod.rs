@@ -2,17 +2,13 @@
 //! twice. Debian has no Citus, so an extension of that name replaces it here. It has the tables
 //! that hilo reads and the functions that it calls. They connect to the others with psql or dblink.
 
-mod added_again;
-mod alone;
+mod answers;
 mod branches;
-mod comparison;
-mod creation;
-mod groups_given_again;
-mod identity;
 mod prepared;
+mod stripes;
 
 use hilo_tests::extension::install_script;
-use hilo_tests::{Client, ClientExt, Cluster, SERVER, assert_unique};
+use hilo_tests::{Client, ClientExt, Cluster, SERVER};
 
 type Nodes = Vec<(Cluster, Client)>;
 
@@ -21,8 +17,7 @@ type Nodes = Vec<(Cluster, Client)>;
 const STAND_IN: &str = r#"
     SET LOCAL allow_system_table_mods = on;
     CREATE TABLE pg_catalog.pg_dist_local_group (groupid integer);
-    CREATE TABLE pg_catalog.pg_dist_node (nodeid integer, groupid integer, nodename text, nodeport integer DEFAULT 5432,
-        nodeisclone boolean NOT NULL DEFAULT false, nodeprimarynodeid integer DEFAULT 0);
+    CREATE TABLE pg_catalog.pg_dist_node (nodeid integer, groupid integer, nodename text, nodeport integer DEFAULT 5432);
     CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass);
     CREATE FUNCTION pg_catalog.citus_forget() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN GRANT SELECT ON pg_catalog.pg_dist_local_group TO PUBLIC; RETURN NULL; END';
@@ -107,17 +102,9 @@ fn join(client: &mut Client, group: i32, nodes: &[(i32, &Cluster)]) {
     client.run(&format!("UPDATE pg_catalog.pg_dist_local_group SET groupid = {group}; COMMIT"));
 }
 
-/// Settings of a node that Citus says the id of.
-const FOLLOWS: [(&str, &str); 2] = [("hilo.node_id", "citus"), ("hilo.node_count", "8")];
-
-/// Lets a session number sequences on its node, as a test then does on every other one.
-fn by_hand(client: &mut Client) {
-    client.run("SET hilo.on_every_node = on");
-}
-
-/// A Citus of three, which follow their groups.
+/// A coordinator and two workers.
 fn three() -> Nodes {
-    let mut nodes: Vec<_> = (0..3).map(|_| server(&FOLLOWS)).collect();
+    let mut nodes: Vec<_> = (0..3).map(|_| server(&[("max_worker_processes", "20")])).collect();
     join_all(&mut nodes);
     nodes
 }
@@ -138,58 +125,15 @@ fn join_as(nodes: &mut [(Cluster, Client)], groups: &[i32]) {
     }
 }
 
-/// Three nodes that have all drawn.
-fn three_nodes(each: usize) -> (Nodes, Vec<i64>) {
-    let mut nodes = three();
-    nodes[0].1.run("SELECT * FROM hilo_create_on_all_nodes('s')");
-    let mut seen = Vec::new();
-    for (_, client) in &mut nodes {
-        seen.extend(client.draw("s", each));
-    }
-    (nodes, seen)
-}
-
-/// The work of `hilo_create_on_all_nodes`, in the order of the words.
-fn create(client: &mut Client) -> Vec<String> {
-    let sql = "SELECT action FROM hilo_create_on_all_nodes('s')";
-    let mut actions = client.all(sql);
-    actions.sort();
-    actions
-}
-
-/// The way out where the nodes cannot agree: all of them begin again, beyond what any has reserved.
-fn renumber(nodes: &mut Nodes, seen: &mut Vec<i64>) {
-    for (_, client) in nodes.iter_mut() {
-        by_hand(client);
-        client.run("SELECT hilo_alter('s', restart_with => 10000000)");
-        seen.extend(client.draw("s", 2_000));
-    }
-    assert_eq!(create(&mut nodes[0].1), ["exists"; 3]);
-}
-
-/// Every node serves what nobody has seen, and finds nothing wrong. Ends all servers.
-fn all_serve(mut nodes: Nodes, mut seen: Vec<i64>) {
-    for (_, client) in &mut nodes {
-        seen.extend(client.draw("s", 3_000));
-        assert_eq!(findings(client), NOTHING);
-    }
-    assert_unique("s", &seen);
-    finish(nodes);
+/// The work of `hilo_create_on_all_nodes`: the coordinator first, then the workers.
+fn create(client: &mut Client, arguments: &str) -> Vec<String> {
+    let all = "SELECT action FROM hilo_create_on_all_nodes";
+    client.all(&format!("{all}({arguments}) ORDER BY node <> 'coordinator', action"))
 }
 
 /// Ends all servers.
 fn finish(nodes: Nodes) {
     nodes.into_iter().for_each(|(cluster, _)| cluster.finish());
-}
-
-/// How a node numbers its sequences, as `hilo_create_on_all_nodes` would tell it to others.
-fn summary(client: &mut Client) -> String {
-    client.one("SELECT hilo_node_summary()::text")
-}
-
-/// Tells a node that has another group now how others number the sequences.
-fn tell(client: &mut Client, summary: &str) {
-    client.run(&format!("SELECT * FROM hilo_apply('{summary}')"));
 }
 
 fn findings(client: &mut Client) -> Vec<String> {
