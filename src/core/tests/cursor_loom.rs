@@ -1,8 +1,8 @@
 //! The cursor under a model checker: every interleaving of takers and one writer, up to a bound of
 //! preemptions. Every stale read that the memory orders allow is tried.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p hilo-core --release --test cursor_loom --target-dir
-//! target/loom`
+//! `RUSTFLAGS="--cfg loom" cargo test -p hilo-core --release --no-default-features
+//! --test cursor_loom --target-dir target/loom`
 //!
 //! Weak compare-and-swap does not fail by itself here; a failure only repeats the loop.
 #![cfg(loom)]

@@ -1,8 +1,8 @@
 //! A lane under a model checker: every interleaving of takers and one that fills and closes it, up
 //! to a bound of preemptions. Every stale read that the memory orders allow is tried.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p hilo-core --release --test lane_loom --target-dir
-//! target/loom`
+//! `RUSTFLAGS="--cfg loom" cargo test -p hilo-core --release --no-default-features
+//! --test lane_loom --target-dir target/loom`
 #![cfg(loom)]
 
 // The client cannot be built for the model checker, because tokio has a meaning of its own for

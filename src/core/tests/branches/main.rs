@@ -6,8 +6,8 @@
 //! show together, so a step is a commit, a message or a step in memory. A crash may lie between any
 //! two. Each transfer is of one value.
 //!
-//! `cargo test -p hilo-core --release --test branches`
-#![cfg(not(any(debug_assertions, loom)))]
+//! `cargo test -p hilo-core --test branches`
+#![cfg(not(loom))]
 
 mod state;
 mod steps;

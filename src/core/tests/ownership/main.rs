@@ -8,8 +8,8 @@
 //! any two. Each action names the functions that it stands for. Renumbering is not here, because a
 //! new epoch has indexes of its own.
 //!
-//! `cargo test -p hilo-core --release --test ownership`
-#![cfg(not(any(debug_assertions, loom)))]
+//! `cargo test -p hilo-core --test ownership`
+#![cfg(not(loom))]
 
 mod catalog;
 mod steps;
