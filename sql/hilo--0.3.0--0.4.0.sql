@@ -604,7 +604,7 @@ DECLARE
     state text; message text; detail text; hint text;
 BEGIN
     IF server IS NULL THEN
-        -- Citus connects anew as the current user, and gives back the first line of an error.
+        -- Citus connects again as the current user, and gives back the first line of an error.
         EXECUTE 'SELECT r.success, r.result FROM pg_catalog.pg_dist_local_group l '
                 'CROSS JOIN LATERAL pg_catalog.run_command_on_coordinator($1) r WHERE l.groupid <> 0'
            INTO found, message USING query;
