@@ -44,8 +44,9 @@ BEGIN ATOMIC
      ORDER BY 1;
 END;
 COMMENT ON FUNCTION hilo.mentions(oid) IS
-    'Returns what draws from a sequence of Postgres besides column defaults: what depends on it, what has its name in its '
-    'text, and functions that call lastval or pg_get_serial_sequence and name a table that it feeds';
+    'Returns the objects that draw from a sequence of Postgres, besides column defaults. They depend on it, or have '
+    'its name in their text, or are functions that call lastval or pg_get_serial_sequence and name a table that it '
+    'feeds';
 
 CREATE FUNCTION hilo.adopt_sequence(sequence regclass, name hilo_sequence, mentions text) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_adopt_columns_wrapper';
@@ -173,10 +174,10 @@ BEGIN ATOMIC
      ORDER BY r.place, r.part, r.detail COLLATE "C";
 END;
 COMMENT ON FUNCTION hilo_adopt_all(name, boolean) IS
-    'Calls hilo_adopt or hilo_adopt_sequence for each column of a schema that a sequence of Postgres feeds, and returns a '
-    'row for each column that draws from any sequence. action: adopt; skip, if hilo feeds it already or it goes along with '
-    'the table that it inherits from; refuse, with the reason in detail, as for a column whose domain draws; change, '
-    'without a column, for what still names an old sequence, as hilo_adopt_sequence lists it. detail also says what '
-    'hilo_adopt says in notices and warnings. dry_run: changes and locks nothing, and returns the same rows, as '
-    'far as that can be told without locks. Requires ownership of each table: the others are refused. Errors: 3F000 if the '
-    'schema does not exist.';
+    'Calls hilo_adopt or hilo_adopt_sequence for each column of a schema that a sequence of Postgres feeds. Returns a '
+    'row for each column that draws from any sequence. action: adopt; skip, if hilo feeds it already, or it follows '
+    'the table that it inherits from; refuse, for a reason that detail has, such as a domain that draws; change, '
+    'without a column, for an object that still names an old sequence, as hilo_adopt_sequence lists it. detail also '
+    'has the notices and warnings of hilo_adopt. dry_run: changes and locks nothing, and returns the same rows, as '
+    'far as that can be told without locks. Requires ownership of each table: the others are refused. Errors: 3F000 '
+    'if the schema does not exist.';

@@ -261,14 +261,14 @@ BEGIN ATOMIC
     SELECT $1;
 END;
 COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
-    'Makes a sequence a branch of one on another server, its centre, and returns its name. It is '
-    'created if it does not exist, and has the type, increment, bounds, start value, block size '
-    'and key format of the one there, which is called remote_name; null: the same name. From then '
-    'on its values come from there, by hilo_transfer, through dblink, the foreign server and the '
-    'user mapping of the owner of the sequence. After a renumbering there it serves what it holds '
-    'and gets no more, until it is attached again; what it then holds becomes a gap. Requires ownership of the sequence, and USAGE '
-    'on the foreign server. Errors: as for hilo_create and hilo_alter, 55000 without dblink, or if '
-    'the sequence there does not exist, cycles, is ordered or gapless; those of dblink.';
+    'Makes a sequence a branch of one on another server, its centre, and returns its name. remote_name is the name '
+    'there; null: the same name. If the sequence does not exist here, it is created with the type, increment, bounds, '
+    'start value, block size and key format of the one there. From then on its values come from there, by '
+    'hilo_transfer, through dblink, the foreign server and the user mapping of the owner of the sequence. After a '
+    'renumbering there it serves the values that it holds and gets no more, until it is attached again. Those that it '
+    'holds then become a gap. Requires ownership of the sequence, and USAGE on the foreign server. Errors: as for '
+    'hilo_create and hilo_alter, 55000 without dblink, or if the sequence there does not exist, cycles, is ordered or '
+    'gapless; those of dblink.';
 
 -- Each step is committed elsewhere, so each node has what the next step reads. source: that of a branch, with
 -- '{name}' and '{numbering}'. The body runs as the caller, who has no USAGE of schema hilo.
@@ -393,10 +393,11 @@ BEGIN ATOMIC
     SELECT d.node, d.action FROM hilo_create_on_all_nodes(ARRAY[$1::text], $2) d;
 END;
 COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
-    'Creates a sequence on the coordinator of Citus, and makes it a branch on each worker, whose values come from there. '
-    'Returns what was done on each: create, exists, or what hilo_apply returns: a worker gets the definition, the owner and '
-    'the privileges of the coordinator, and the numbering that it has by now. Then what it holds of an earlier numbering '
-    'becomes a gap. Called again, it completes later nodes, whatever the options, which are the fields of a sequence in what '
-    'hilo_export returns. A rollback does not undo it. Errors: 55000 on a worker, if a node cannot be asked or refuses, or '
-    'if a worker has a sequence of this name that is no branch; 0A000 without Citus, or for one that cycles, is ordered or '
-    'gapless; 25001 in a transaction block, 22023 for other options.';
+    'Creates a sequence on the coordinator of Citus, and makes it a branch on each worker, whose values come from '
+    'there. Returns what was done on each node: create, exists, or an action of hilo_apply. A worker gets the '
+    'definition, the owner and the privileges of the coordinator, and the numbering that it has by now. Values that '
+    'the worker holds of an earlier numbering become a gap. Called again, it completes later nodes, whatever the '
+    'options. These are the fields of a sequence in a document of hilo_export. A rollback does not undo it. Errors: '
+    '55000 on a worker, if a node cannot be asked or refuses, or if a worker has a sequence of this name that is no '
+    'branch; 0A000 without Citus, or for one that cycles, is ordered or gapless; 25001 in a transaction block, 22023 '
+    'for other options.';

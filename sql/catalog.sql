@@ -273,7 +273,8 @@ CREATE TABLE _hilo.source (
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 500
 );
-COMMENT ON TABLE _hilo.source IS 'What was asked of the sources of sequences, and what they have brought';
+COMMENT ON TABLE _hilo.source IS
+    'Requests to the sources of sequences, and the values that they have brought';
 COMMENT ON COLUMN _hilo.source.sequence IS '_hilo.sequence.id';
 COMMENT ON COLUMN _hilo.source.node IS 'hilo.node_id of the server';
 COMMENT ON COLUMN _hilo.source.request IS 'The request that has no answer yet; null: there is none';

@@ -9,8 +9,8 @@ CREATE FUNCTION hilo.unserved_values(relation oid, number smallint, sequence big
     RETURNS TABLE (node integer, value bigint, failure text, advice text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_unserved_values_wrapper';
 COMMENT ON FUNCTION hilo.unserved_values(oid, smallint, bigint) IS
-    'Returns the furthest value that a column holds and a sequence is yet to serve, or why it cannot be read: on '
-    'this node (node is null), and on those whose positions replication brings';
+    'Returns the furthest value of a column that its sequence will still serve, or why it cannot be read. One row is '
+    'for this node (node is null), the others for nodes whose positions replication brings';
 
 -- The lists that texts contain: a, b and c, or a, b and 7 more.
 CREATE FUNCTION hilo.listed(names text[], count bigint) RETURNS text
@@ -728,8 +728,8 @@ BEGIN ATOMIC
               f.object COLLATE "C", f.what COLLATE "C";
 END;
 COMMENT ON FUNCTION hilo_check() IS
-    'Reports what is wrong, or soon will be, with the settings and with the sequences and columns that the '
-    'caller may see: one row for each finding, with what to do. severity is error, warning, or note for what '
-    'may be meant to be so. fix is a statement that mends it, as for psql''s \gexec; null: there is none that is right '
-    'for everyone. Roles that may read every sequence, such as members of pg_monitor, also get a row '
-    'without a name for each finding about a column that they may not see. Returns no row if nothing was found.';
+    'Reports problems, present or near, of the settings, and of the sequences and columns that the caller may see. '
+    'Each finding is a row and says what to do. severity is error, warning, or note for what may be meant to be so. '
+    'fix is a statement that mends it, as for psql''s \gexec; null: there is none that is right for everyone. Roles '
+    'that may read every sequence, such as members of pg_monitor, see findings about hidden columns too, without '
+    'names. Returns no row if nothing was found.';

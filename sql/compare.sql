@@ -123,6 +123,6 @@ BEGIN ATOMIC
                pg_catalog.jsonb_extract_path_text(summary, 'node', 'id'), 'unknown')), summary) d;
 END;
 COMMENT ON FUNCTION hilo_compare(jsonb) IS
-    'Compares this server with another one, whose hilo_node_summary() is given: node ids, node counts, and the '
+    'Compares this server with the one whose hilo_node_summary() is given. It compares node ids, node counts, and the '
     'definitions and numberings of the sequences that the caller may read. Returns a row for each finding, as '
     'hilo_check does. Errors: 22023 if it is not such a summary.';

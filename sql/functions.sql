@@ -145,12 +145,11 @@ COMMENT ON FUNCTION hilo_release(regclass, name, text) IS
 CREATE FUNCTION hilo_sync(name hilo_sequence, relation regclass, column_name name) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_sync_wrapper';
 COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
-    'Moves a sequence beyond the values of a column if it is yet to serve one of them, never '
-    'back. Returns the next value; null: there is none left. Locks no table. If it moves the '
-    'sequence, its transaction draws from it as after hilo_advance. Values beyond the last '
-    'bound of the sequence do not count: call it again after that bound is widened. Requires '
-    'UPDATE on the sequence and SELECT on the column. Errors: 42704 if the sequence does not '
-    'exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if several nodes '
+    'Moves a sequence past the largest value of a column, if it would serve a value of the column otherwise. Never '
+    'moves it back. Returns the next value; null: there is none left. Locks no table. If it moves the sequence, its '
+    'transaction draws from it as after hilo_advance. Values beyond the last bound of the sequence do not count: call '
+    'it again after that bound is widened. Requires UPDATE on the sequence and SELECT on the column. Errors: 42704 if '
+    'the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if several nodes '
     'share the sequence and hilo.on_every_node is off, 42501.';
 
 CREATE FUNCTION hilo_nextval_always(name hilo_sequence) RETURNS bigint

@@ -51,8 +51,8 @@ COMMENT ON COLUMN _hilo.default_privilege.privilege IS 'USAGE, SELECT or UPDATE,
 CREATE FUNCTION hilo.replicated() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated';
 COMMENT ON FUNCTION hilo.replicated() IS
-    'Applies a replicated row, except for values that this server has numbered by or reserved; keeps out free '
-    'ranges and leases, which belong to another server';
+    'Applies a replicated row, except for values that this server has numbered by or reserved. Keeps out free ranges '
+    'and leases, which belong to another server';
 REVOKE ALL ON FUNCTION hilo.replicated() FROM PUBLIC;
 
 CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.sequence
@@ -145,7 +145,8 @@ CREATE TABLE _hilo.source (
     autovacuum_vacuum_scale_factor = 0.02,
     autovacuum_vacuum_threshold = 500
 );
-COMMENT ON TABLE _hilo.source IS 'What was asked of the sources of sequences, and what they have brought';
+COMMENT ON TABLE _hilo.source IS
+    'Requests to the sources of sequences, and the values that they have brought';
 COMMENT ON COLUMN _hilo.source.sequence IS '_hilo.sequence.id';
 COMMENT ON COLUMN _hilo.source.node IS 'hilo.node_id of the server';
 COMMENT ON COLUMN _hilo.source.request IS 'The request that has no answer yet; null: there is none';
@@ -293,12 +294,11 @@ COMMENT ON FUNCTION hilo_adopt(regclass, name, hilo_sequence) IS
     'with another column, 42710 if the name is taken, 42501, 55P03 after lock_timeout.';
 
 COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
-    'Moves a sequence beyond the values of a column if it is yet to serve one of them, never '
-    'back. Returns the next value; null: there is none left. Locks no table. If it moves the '
-    'sequence, its transaction draws from it as after hilo_advance. Values beyond the last '
-    'bound of the sequence do not count: call it again after that bound is widened. Requires '
-    'UPDATE on the sequence and SELECT on the column. Errors: 42704 if the sequence does not '
-    'exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if several nodes '
+    'Moves a sequence past the largest value of a column, if it would serve a value of the column otherwise. Never '
+    'moves it back. Returns the next value; null: there is none left. Locks no table. If it moves the sequence, its '
+    'transaction draws from it as after hilo_advance. Values beyond the last bound of the sequence do not count: call '
+    'it again after that bound is widened. Requires UPDATE on the sequence and SELECT on the column. Errors: 42704 if '
+    'the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if several nodes '
     'share the sequence and hilo.on_every_node is off, 42501.';
 
 COMMENT ON FUNCTION hilo_create_missing() IS
@@ -382,7 +382,8 @@ CREATE VIEW hilo_stat_sources WITH (security_barrier) AS
       FROM hilo.readable s
       LEFT JOIN _hilo.source c ON c.sequence = s.id AND c.node = (SELECT hilo.node_id())
      WHERE s.source IS NOT NULL;
-COMMENT ON VIEW hilo_stat_sources IS 'What was asked of the sources of sequences, and what they have brought';
+COMMENT ON VIEW hilo_stat_sources IS
+    'Requests to the sources of sequences, and the values that they have brought';
 COMMENT ON COLUMN hilo_stat_sources.name IS 'Name of the sequence';
 COMMENT ON COLUMN hilo_stat_sources.source IS 'The query; null unless the current user may act as its owner';
 COMMENT ON COLUMN hilo_stat_sources.state IS
@@ -839,14 +840,14 @@ BEGIN ATOMIC
     SELECT $1;
 END;
 COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
-    'Makes a sequence a branch of one on another server, its centre, and returns its name. It is '
-    'created if it does not exist, and has the type, increment, bounds, start value, block size '
-    'and key format of the one there, which is called remote_name; null: the same name. From then '
-    'on its values come from there, by hilo_transfer, through dblink, the foreign server and the '
-    'user mapping of the owner of the sequence. After a renumbering there it serves what it holds '
-    'and gets no more, until it is attached again; what it then holds becomes a gap. Requires ownership of the sequence, and USAGE '
-    'on the foreign server. Errors: as for hilo_create and hilo_alter, 55000 without dblink, or if '
-    'the sequence there does not exist, cycles, is ordered or gapless; those of dblink.';
+    'Makes a sequence a branch of one on another server, its centre, and returns its name. remote_name is the name '
+    'there; null: the same name. If the sequence does not exist here, it is created with the type, increment, bounds, '
+    'start value, block size and key format of the one there. From then on its values come from there, by '
+    'hilo_transfer, through dblink, the foreign server and the user mapping of the owner of the sequence. After a '
+    'renumbering there it serves the values that it holds and gets no more, until it is attached again. Those that it '
+    'holds then become a gap. Requires ownership of the sequence, and USAGE on the foreign server. Errors: as for '
+    'hilo_create and hilo_alter, 55000 without dblink, or if the sequence there does not exist, cycles, is ordered or '
+    'gapless; those of dblink.';
 
 -- Each step is committed elsewhere, so each node has what the next step reads. source: that of a branch, with
 -- '{name}' and '{numbering}'. The body runs as the caller, who has no USAGE of schema hilo.
@@ -971,13 +972,14 @@ BEGIN ATOMIC
     SELECT d.node, d.action FROM hilo_create_on_all_nodes(ARRAY[$1::text], $2) d;
 END;
 COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
-    'Creates a sequence on the coordinator of Citus, and makes it a branch on each worker, whose values come from there. '
-    'Returns what was done on each: create, exists, or what hilo_apply returns: a worker gets the definition, the owner and '
-    'the privileges of the coordinator, and the numbering that it has by now. Then what it holds of an earlier numbering '
-    'becomes a gap. Called again, it completes later nodes, whatever the options, which are the fields of a sequence in what '
-    'hilo_export returns. A rollback does not undo it. Errors: 55000 on a worker, if a node cannot be asked or refuses, or '
-    'if a worker has a sequence of this name that is no branch; 0A000 without Citus, or for one that cycles, is ordered or '
-    'gapless; 25001 in a transaction block, 22023 for other options.';
+    'Creates a sequence on the coordinator of Citus, and makes it a branch on each worker, whose values come from '
+    'there. Returns what was done on each node: create, exists, or an action of hilo_apply. A worker gets the '
+    'definition, the owner and the privileges of the coordinator, and the numbering that it has by now. Values that '
+    'the worker holds of an earlier numbering become a gap. Called again, it completes later nodes, whatever the '
+    'options. These are the fields of a sequence in a document of hilo_export. A rollback does not undo it. Errors: '
+    '55000 on a worker, if a node cannot be asked or refuses, or if a worker has a sequence of this name that is no '
+    'branch; 0A000 without Citus, or for one that cycles, is ordered or gapless; 25001 in a transaction block, 22023 '
+    'for other options.';
 
 -- Hi/Lo mappers: what each calls, over hilo's sequences. A block of size B holds first ... first +
 -- B - 1. The mapper reads one number for it, and computes the rest.
@@ -1212,15 +1214,14 @@ BEGIN ATOMIC
          e.extnamespace::pg_catalog.regnamespace::text) AS f (made);
 END;
 COMMENT ON FUNCTION hilo_facade(name, text) IS
-    'Makes, in a schema, the functions and views that a Hi/Lo mapper calls, so that it takes its '
-    'blocks from hilo, and returns what it has made. Roles that run the mapper have the schema in '
-    'their search_path. client: core, efcore, doctrine, marten, hibernate, hibernate-pooled-lo, '
-    'hibernate-pooled-old, hibernate-hilo, hibernate-legacy-hilo, hibernate-table, '
-    'hibernate-table-pooled-lo, hibernate-table-hilo, hibernate-table-old, nhibernate, '
-    'nhibernate-pooled, nhibernate-table. The allocation size is the block_size of the sequence. '
-    'What it makes belongs to the caller; DROP removes it. Requires CREATE on the schema. Errors: '
-    '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not '
-    'exist, 42501, 42723 or 42P07 if one of the names is taken.';
+    'Makes, in a schema, the functions and views that a Hi/Lo mapper calls, so that the mapper takes its blocks from '
+    'hilo. Returns the objects that it has made. They belong to the caller; DROP removes them. Roles that run the '
+    'mapper have the schema in their search_path. client: core, efcore, doctrine, marten, hibernate, '
+    'hibernate-pooled-lo, hibernate-pooled-old, hibernate-hilo, hibernate-legacy-hilo, hibernate-table, '
+    'hibernate-table-pooled-lo, hibernate-table-hilo, hibernate-table-old, nhibernate, nhibernate-pooled, '
+    'nhibernate-table. The allocation size is the block_size of the sequence. Requires CREATE on the schema. Errors: '
+    '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not exist, 42501, 42723 '
+    'or 42P07 if one of the names is taken.';
 
 CREATE FUNCTION hilo_refuse_counter(message text, hint text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -1415,14 +1416,13 @@ BEGIN ATOMIC
     SELECT $1;
 END;
 COMMENT ON FUNCTION hilo_attach(hilo_sequence, regclass, text, text) IS
-    'Lets a sequence take its values from a sequence of Postgres, or from the counter of a Hi/Lo '
-    'mapper, which stays the truth, and returns its name. It is created if it does not exist. '
-    'client: as in hilo_facade; core: whatever calls nextval for each number. entity: the row of '
-    'a table with counters. A mapper''s counter loses a block or two. Requires ownership of the '
-    'sequence, and of its owner the privileges to draw from the counter. Errors: as for '
-    'hilo_create and hilo_alter, 22023 if the relation is no counter of the client or entity is '
-    'missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above '
-    '1, is not permanent or has no row for the entity, or the size of the blocks is not known.';
+    'Lets a sequence take its values from a counter that stays in charge: a sequence of Postgres, or the counter of a '
+    'Hi/Lo mapper. Returns the name of the sequence, which is created if it does not exist. client: as in '
+    'hilo_facade; core: whatever calls nextval for each number. entity: the row of a table with counters. A mapper''s '
+    'counter loses a block or two. Requires ownership of the sequence, and of its owner the privileges to draw from '
+    'the counter. Errors: as for hilo_create and hilo_alter, 22023 if the relation is no counter of the client or '
+    'entity is missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above 1, is not '
+    'permanent or has no row for the entity, or the size of the blocks is not known.';
 
 CREATE FUNCTION hilo.core_feeds() RETURNS TABLE (relation oid, number smallint, sequence oid)
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
@@ -1465,13 +1465,12 @@ BEGIN ATOMIC
                              o.seqrelid::regclass, 'core', NULL, o.seqincrement) END)));
 END;
 COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
-    'Takes the source of a sequence away: its numbers are its own from now on. Returns start, the '
-    'first value that it then serves, which must lie where nobody else serves values; null: the '
-    'next one of the sequence of Postgres that it was attached to as client core, from which nobody '
-    'may draw any more. What it holds and has not served becomes a gap. Requires ownership of the '
-    'sequence. Errors: those of hilo_alter, 22023 if start is null and the source another one, 55000 '
-    'if start is null and columns still draw from that sequence, if start is not beyond what '
-    'the sequence may have served, or if it has no source.';
+    'Removes the source of a sequence, which numbers itself from start on, and returns start. It must lie where '
+    'nobody else serves values. null: the next number of the sequence of Postgres to which it was attached as client '
+    'core, and from which nobody may draw any more. Values that it holds and has not served become a gap. Requires '
+    'ownership of the sequence. Errors: those of hilo_alter, 22023 if start is null and the source another one, 55000 '
+    'if start is null and columns still draw from that sequence, if start is not beyond what the sequence may have '
+    'served, or if it has no source.';
 
 -- hilo_check: what is wrong is SQL over the views. Functions in C say what only this server's memory, its settings
 -- and an index know. As in views.sql, operands have exactly the types of core's own operators.
@@ -1489,8 +1488,8 @@ CREATE FUNCTION hilo.unserved_values(relation oid, number smallint, sequence big
     RETURNS TABLE (node integer, value bigint, failure text, advice text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_unserved_values_wrapper';
 COMMENT ON FUNCTION hilo.unserved_values(oid, smallint, bigint) IS
-    'Returns the furthest value that a column holds and a sequence is yet to serve, or why it cannot be read: on '
-    'this node (node is null), and on those whose positions replication brings';
+    'Returns the furthest value of a column that its sequence will still serve, or why it cannot be read. One row is '
+    'for this node (node is null), the others for nodes whose positions replication brings';
 
 CREATE FUNCTION hilo.node_answers(command text) RETURNS TABLE (object text, node integer, answer text, failure text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_answers_wrapper';
@@ -2319,11 +2318,11 @@ BEGIN ATOMIC
               f.object COLLATE "C", f.what COLLATE "C";
 END;
 COMMENT ON FUNCTION hilo_check() IS
-    'Reports what is wrong, or soon will be, with the settings and with the sequences and columns that the '
-    'caller may see: one row for each finding, with what to do. severity is error, warning, or note for what '
-    'may be meant to be so. fix is a statement that mends it, as for psql''s \gexec; null: there is none that is right '
-    'for everyone. Roles that may read every sequence, such as members of pg_monitor, also get a row '
-    'without a name for each finding about a column that they may not see. Returns no row if nothing was found.';
+    'Reports problems, present or near, of the settings, and of the sequences and columns that the caller may see. '
+    'Each finding is a row and says what to do. severity is error, warning, or note for what may be meant to be so. '
+    'fix is a statement that mends it, as for psql''s \gexec; null: there is none that is right for everyone. Roles '
+    'that may read every sequence, such as members of pg_monitor, see findings about hidden columns too, without '
+    'names. Returns no row if nothing was found.';
 
 CREATE OR REPLACE FUNCTION hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
@@ -2333,7 +2332,7 @@ BEGIN ATOMIC
                pg_catalog.jsonb_extract_path_text(summary, 'node', 'id'), 'unknown')), summary) d;
 END;
 COMMENT ON FUNCTION hilo_compare(jsonb) IS
-    'Compares this server with another one, whose hilo_node_summary() is given: node ids, node counts, and the '
+    'Compares this server with the one whose hilo_node_summary() is given. It compares node ids, node counts, and the '
     'definitions and numberings of the sequences that the caller may read. Returns a row for each finding, as '
     'hilo_check does. Errors: 22023 if it is not such a summary.';
 
@@ -2584,8 +2583,9 @@ BEGIN ATOMIC
      ORDER BY 1;
 END;
 COMMENT ON FUNCTION hilo.mentions(oid) IS
-    'Returns what draws from a sequence of Postgres besides column defaults: what depends on it, what has its name in its '
-    'text, and functions that call lastval or pg_get_serial_sequence and name a table that it feeds';
+    'Returns the objects that draw from a sequence of Postgres, besides column defaults. They depend on it, or have '
+    'its name in their text, or are functions that call lastval or pg_get_serial_sequence and name a table that it '
+    'feeds';
 
 CREATE FUNCTION hilo.adopt_sequence(sequence regclass, name hilo_sequence, mentions text) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_adopt_columns_wrapper';
@@ -2713,13 +2713,13 @@ BEGIN ATOMIC
      ORDER BY r.place, r.part, r.detail COLLATE "C";
 END;
 COMMENT ON FUNCTION hilo_adopt_all(name, boolean) IS
-    'Calls hilo_adopt or hilo_adopt_sequence for each column of a schema that a sequence of Postgres feeds, and returns a '
-    'row for each column that draws from any sequence. action: adopt; skip, if hilo feeds it already or it goes along with '
-    'the table that it inherits from; refuse, with the reason in detail, as for a column whose domain draws; change, '
-    'without a column, for what still names an old sequence, as hilo_adopt_sequence lists it. detail also says what '
-    'hilo_adopt says in notices and warnings. dry_run: changes and locks nothing, and returns the same rows, as '
-    'far as that can be told without locks. Requires ownership of each table: the others are refused. Errors: 3F000 if the '
-    'schema does not exist.';
+    'Calls hilo_adopt or hilo_adopt_sequence for each column of a schema that a sequence of Postgres feeds. Returns a '
+    'row for each column that draws from any sequence. action: adopt; skip, if hilo feeds it already, or it follows '
+    'the table that it inherits from; refuse, for a reason that detail has, such as a domain that draws; change, '
+    'without a column, for an object that still names an old sequence, as hilo_adopt_sequence lists it. detail also '
+    'has the notices and warnings of hilo_adopt. dry_run: changes and locks nothing, and returns the same rows, as '
+    'far as that can be told without locks. Requires ownership of each table: the others are refused. Errors: 3F000 '
+    'if the schema does not exist.';
 
 -- Branches.
 CREATE OR REPLACE VIEW hilo_leases WITH (security_barrier) AS
@@ -2789,11 +2789,11 @@ BEGIN
 END;
 $transfer$;
 COMMENT ON FUNCTION hilo_transfer(hilo_sequence, bigint, text, uuid) IS
-    'Gives up to n values away for good, to another server, which serves them and accounts for them. Returns what '
-    'hilo_lease returns of a lease that does not expire, and numbering, as in hilo_sequences. receiver: a name that only '
-    'this server has. The same request again returns the same values, until the receiver makes the next request: '
-    'then they count as used, and are no lease any more. A receiver makes one request at a time, and repeats it until '
-    'it has the answer. Requests that rise, as uuids of version 7 do, are refused if they come after a later one. '
+    'Gives up to n values to another server permanently, which serves them and accounts for them. Returns the columns '
+    'of hilo_lease, for a lease that does not expire, and numbering, as in hilo_sequences. receiver: a name that only '
+    'this server has. The same request again returns the same values, until the receiver makes the next request. Then '
+    'they count as used, and are no lease any more. A receiver makes one request at a time, and repeats it until it '
+    'has the answer. Requests that rise, as uuids of version 7 do, are refused if they come after a later one. '
     'Requires UPDATE. Errors: as for hilo_lease, 42710 for a request that another receiver or role has made, or that '
     'has ended: the receiver needs a new uuid then; 22023 for NULL, 0A000 unless the transaction is READ COMMITTED, '
     '42704 at the commit if the receiver makes two requests at once.';

@@ -192,11 +192,11 @@ BEGIN
 END;
 $transfer$;
 COMMENT ON FUNCTION hilo_transfer(hilo_sequence, bigint, text, uuid) IS
-    'Gives up to n values away for good, to another server, which serves them and accounts for them. Returns what '
-    'hilo_lease returns of a lease that does not expire, and numbering, as in hilo_sequences. receiver: a name that only '
-    'this server has. The same request again returns the same values, until the receiver makes the next request: '
-    'then they count as used, and are no lease any more. A receiver makes one request at a time, and repeats it until '
-    'it has the answer. Requests that rise, as uuids of version 7 do, are refused if they come after a later one. '
+    'Gives up to n values to another server permanently, which serves them and accounts for them. Returns the columns '
+    'of hilo_lease, for a lease that does not expire, and numbering, as in hilo_sequences. receiver: a name that only '
+    'this server has. The same request again returns the same values, until the receiver makes the next request. Then '
+    'they count as used, and are no lease any more. A receiver makes one request at a time, and repeats it until it '
+    'has the answer. Requests that rise, as uuids of version 7 do, are refused if they come after a later one. '
     'Requires UPDATE. Errors: as for hilo_lease, 42710 for a request that another receiver or role has made, or that '
     'has ended: the receiver needs a new uuid then; 22023 for NULL, 0A000 unless the transaction is READ COMMITTED, '
     '42704 at the commit if the receiver makes two requests at once.';

@@ -231,15 +231,14 @@ BEGIN ATOMIC
          e.extnamespace::pg_catalog.regnamespace::text) AS f (made);
 END;
 COMMENT ON FUNCTION hilo_facade(name, text) IS
-    'Makes, in a schema, the functions and views that a Hi/Lo mapper calls, so that it takes its '
-    'blocks from hilo, and returns what it has made. Roles that run the mapper have the schema in '
-    'their search_path. client: core, efcore, doctrine, marten, hibernate, hibernate-pooled-lo, '
-    'hibernate-pooled-old, hibernate-hilo, hibernate-legacy-hilo, hibernate-table, '
-    'hibernate-table-pooled-lo, hibernate-table-hilo, hibernate-table-old, nhibernate, '
-    'nhibernate-pooled, nhibernate-table. The allocation size is the block_size of the sequence. '
-    'What it makes belongs to the caller; DROP removes it. Requires CREATE on the schema. Errors: '
-    '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not '
-    'exist, 42501, 42723 or 42P07 if one of the names is taken.';
+    'Makes, in a schema, the functions and views that a Hi/Lo mapper calls, so that the mapper takes its blocks from '
+    'hilo. Returns the objects that it has made. They belong to the caller; DROP removes them. Roles that run the '
+    'mapper have the schema in their search_path. client: core, efcore, doctrine, marten, hibernate, '
+    'hibernate-pooled-lo, hibernate-pooled-old, hibernate-hilo, hibernate-legacy-hilo, hibernate-table, '
+    'hibernate-table-pooled-lo, hibernate-table-hilo, hibernate-table-old, nhibernate, nhibernate-pooled, '
+    'nhibernate-table. The allocation size is the block_size of the sequence. Requires CREATE on the schema. Errors: '
+    '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not exist, 42501, 42723 '
+    'or 42P07 if one of the names is taken.';
 
 CREATE FUNCTION hilo_refuse_counter(message text, hint text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -434,14 +433,13 @@ BEGIN ATOMIC
     SELECT $1;
 END;
 COMMENT ON FUNCTION hilo_attach(hilo_sequence, regclass, text, text) IS
-    'Lets a sequence take its values from a sequence of Postgres, or from the counter of a Hi/Lo '
-    'mapper, which stays the truth, and returns its name. It is created if it does not exist. '
-    'client: as in hilo_facade; core: whatever calls nextval for each number. entity: the row of '
-    'a table with counters. A mapper''s counter loses a block or two. Requires ownership of the '
-    'sequence, and of its owner the privileges to draw from the counter. Errors: as for '
-    'hilo_create and hilo_alter, 22023 if the relation is no counter of the client or entity is '
-    'missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above '
-    '1, is not permanent or has no row for the entity, or the size of the blocks is not known.';
+    'Lets a sequence take its values from a counter that stays in charge: a sequence of Postgres, or the counter of a '
+    'Hi/Lo mapper. Returns the name of the sequence, which is created if it does not exist. client: as in '
+    'hilo_facade; core: whatever calls nextval for each number. entity: the row of a table with counters. A mapper''s '
+    'counter loses a block or two. Requires ownership of the sequence, and of its owner the privileges to draw from '
+    'the counter. Errors: as for hilo_create and hilo_alter, 22023 if the relation is no counter of the client or '
+    'entity is missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above 1, is not '
+    'permanent or has no row for the entity, or the size of the blocks is not known.';
 
 CREATE FUNCTION hilo.core_feeds() RETURNS TABLE (relation oid, number smallint, sequence oid)
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
@@ -484,10 +482,9 @@ BEGIN ATOMIC
                              o.seqrelid::regclass, 'core', NULL, o.seqincrement) END)));
 END;
 COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
-    'Takes the source of a sequence away: its numbers are its own from now on. Returns start, the '
-    'first value that it then serves, which must lie where nobody else serves values; null: the '
-    'next one of the sequence of Postgres that it was attached to as client core, from which nobody '
-    'may draw any more. What it holds and has not served becomes a gap. Requires ownership of the '
-    'sequence. Errors: those of hilo_alter, 22023 if start is null and the source another one, 55000 '
-    'if start is null and columns still draw from that sequence, if start is not beyond what '
-    'the sequence may have served, or if it has no source.';
+    'Removes the source of a sequence, which numbers itself from start on, and returns start. It must lie where '
+    'nobody else serves values. null: the next number of the sequence of Postgres to which it was attached as client '
+    'core, and from which nobody may draw any more. Values that it holds and has not served become a gap. Requires '
+    'ownership of the sequence. Errors: those of hilo_alter, 22023 if start is null and the source another one, 55000 '
+    'if start is null and columns still draw from that sequence, if start is not beyond what the sequence may have '
+    'served, or if it has no source.';

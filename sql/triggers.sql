@@ -49,8 +49,8 @@ ALTER TABLE _hilo.default_privilege ENABLE ALWAYS TRIGGER missing_role;
 CREATE FUNCTION hilo.replicated() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated';
 COMMENT ON FUNCTION hilo.replicated() IS
-    'Applies a replicated row, except for values that this server has numbered by or reserved; keeps out free '
-    'ranges and leases, which belong to another server';
+    'Applies a replicated row, except for values that this server has numbered by or reserved. Keeps out free ranges '
+    'and leases, which belong to another server';
 REVOKE ALL ON FUNCTION hilo.replicated() FROM PUBLIC;
 
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.sequence

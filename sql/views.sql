@@ -218,7 +218,8 @@ CREATE VIEW hilo_stat_sources WITH (security_barrier) AS
       FROM hilo.readable s
       LEFT JOIN _hilo.source c ON c.sequence = s.id AND c.node = (SELECT hilo.node_id())
      WHERE s.source IS NOT NULL;
-COMMENT ON VIEW hilo_stat_sources IS 'What was asked of the sources of sequences, and what they have brought';
+COMMENT ON VIEW hilo_stat_sources IS
+    'Requests to the sources of sequences, and the values that they have brought';
 COMMENT ON COLUMN hilo_stat_sources.name IS 'Name of the sequence';
 COMMENT ON COLUMN hilo_stat_sources.source IS 'The query; null unless the current user may act as its owner';
 COMMENT ON COLUMN hilo_stat_sources.state IS
