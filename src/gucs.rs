@@ -18,102 +18,131 @@ type CheckHook = unsafe extern "C-unwind" fn(
     pg_sys::GucSource::Type,
 ) -> bool;
 
-/// The number of slots is fixed at server start because shared memory cannot grow.
-static MAX_SEQUENCES: GucSetting<i32> = GucSetting::<i32>::new(10_000);
-/// A slice takes one cache line for every backend that the server allows, so the default is
-/// moderate.
-static MAX_BACKEND_SLICES: GucSetting<i32> = GucSetting::<i32>::new(64);
-/// Limits what one session can hold back from the others.
-static MAX_SLICE_SIZE: GucSetting<i32> = GucSetting::<i32>::new(256);
-static MIN_BLOCK_SIZE: GucSetting<i32> = GucSetting::<i32>::new(32);
-static MAX_BLOCK_SIZE: GucSetting<i32> = GucSetting::<i32>::new(1_048_576);
-static MIN_THRESHOLD: GucSetting<i32> = GucSetting::<i32>::new(50);
-/// How many seconds' worth of values to keep ready: covers a slow commit or a busy disk.
-static BUFFER: GucSetting<i32> = GucSetting::<i32>::new(10);
-static WINDOW: GucSetting<i32> = GucSetting::<i32>::new(60);
-static SAMPLE_INTERVAL: GucSetting<i32> = GucSetting::<i32>::new(1_000);
-static PREFETCH: GucSetting<bool> = GucSetting::<bool>::new(true);
-static RESERVE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(5_000);
-/// Short enough for DROP DATABASE, which waits five seconds for other sessions to end.
-static WORKER_IDLE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(2_000);
+/// The settings that are numbers or switches: type or unit, default, limits, when it can change, and
+/// the texts of `pg_settings`. A setting `x` is `hilo.x`, and `x()` reads it. `preloaded` says
+/// whether the server loads the library at its start.
+macro_rules! settings {
+    ($define:ident($preloaded:ident) $(
+        $(#[$doc:meta])*
+        $vis:vis $name:ident: $type:ident = $default:literal $(in $low:literal..=$high:expr)?,
+            $context:expr, $what:literal, $why:literal;
+    )+) => {
+        #[allow(non_upper_case_globals)]
+        mod setting {
+            use super::*;
+            $($(#[$doc])* pub static $name: GucSetting<settings!(@raw $type)> =
+                GucSetting::<settings!(@raw $type)>::new($default);)+
+        }
+
+        $($(#[$doc])* $vis fn $name() -> settings!(@type $type) {
+            settings!(@value $type setting::$name.get())
+        })+
+
+        fn $define($preloaded: bool) {
+            $(settings!(
+                @define $type c_name(concat!("hilo.", stringify!($name), "\0")), $what, $why,
+                &setting::$name, ($($low, $high)?), $context
+            );)+
+        }
+    };
+    (@raw bool) => { bool };
+    (@raw $type:ident) => { i32 };
+    (@type ms) => { Duration };
+    (@type s) => { Duration };
+    (@type skip) => { Option<i64> };
+    (@type $type:ident) => { $type };
+    (@value ms $value:expr) => { Duration::from_millis($value as u64) };
+    (@value s $value:expr) => { Duration::from_secs($value as u64) };
+    (@value skip $value:expr) => { Some(i64::from($value)).filter(|skip| *skip >= 0) };
+    (@value bool $value:expr) => { $value };
+    (@value $type:ident $value:expr) => { $value as $type };
+    (@flags ms) => { GucFlags::UNIT_MS };
+    (@flags s) => { GucFlags::UNIT_S };
+    (@flags $type:ident) => { GucFlags::empty() };
+    (@define bool $name:expr, $what:expr, $why:expr, $setting:expr, (), $context:expr) => {
+        GucRegistry::define_bool_guc($name, $what, $why, $setting, $context, GucFlags::empty())
+    };
+    (@define $type:ident $name:expr, $what:expr, $why:expr, $setting:expr,
+        ($low:expr, $high:expr), $context:expr) => {
+        GucRegistry::define_int_guc(
+            $name, $what, $why, $setting, $low, $high, $context, settings!(@flags $type),
+        )
+    };
+}
+
+settings! {
+    define(preloaded)
+    /// The number of slots is fixed at server start because shared memory cannot grow.
+    pub max_sequences: usize = 10_000 in 16..=1_000_000, at_start(preloaded),
+        c"Sets the maximum number of sequences that can be active at the same time.",
+        c"Each slot takes about 3.2 kB of shared memory. When all slots are taken, the longest \
+          idle sequence is flushed to the catalog.";
+    /// A slice takes one cache line for every backend that the server allows, so the default is
+    /// moderate.
+    pub max_backend_slices: usize = 64 in 1..=4096, at_start(preloaded),
+        c"Sets the maximum number of sequences of which one session can hold a slice.",
+        c"Each slice takes 64 bytes of shared memory for every allowed connection.";
+    /// Limits what one session can hold back from the others.
+    pub max_slice_size: i32 = 256 in 1..=65_536, Sighup,
+        c"Sets the maximum number of values that a session takes from the pool at once.",
+        c"The slice_size of a sequence takes precedence.";
+    min_block_size: i64 = 32 in 1..=1_048_576, Sighup,
+        c"Sets the smallest block reserved in the catalog, in values.",
+        c"The block_size of a sequence takes precedence.";
+    max_block_size: i64 = 1_048_576 in 1..=1_073_741_824, Sighup,
+        c"Sets the largest block reserved in the catalog, in values.",
+        c"The block_size of a sequence takes precedence.";
+    min_threshold: i64 = 50 in 0..=1_073_741_824, Sighup,
+        c"Sets the number of values left at which the next block is fetched at the latest.", c"";
+    /// How many servers serve values of a sequence that is numbered now.
+    pub node_count: i32 = 1 in 1..=1024, Sighup,
+        c"Sets how many servers serve values of the same sequences.", c"";
+    /// Values to skip for each promotion; `None`: as many as [`policy::failover_skip`] says, which
+    /// may have been reserved ahead within a minute of lag.
+    pub failover_skip: skip = -1 in -1..=i32::MAX, Sighup,
+        c"Sets the number of values skipped after a promotion that may have lost reservations.",
+        c"-1 skips the values that may have been reserved ahead within a minute of lag.";
+    /// How much to keep ready: covers a slow commit or a busy disk.
+    buffer: s = 10 in 1..=3600, Sighup,
+        c"Sets how many seconds' worth of values are kept ready.", c"";
+    pub window: s = 60 in 1..=3600, Sighup,
+        c"Sets the time over which the rate of a sequence is measured.", c"";
+    pub sample_interval: ms = 1_000 in 10..=60_000, Sighup,
+        c"Sets how often the rates of the active sequences are sampled.", c"";
+    pub reserve_timeout: ms = 5_000 in 1..=i32::MAX, Userset,
+        c"Sets how long a caller waits for a block before it gets an error.", c"";
+    /// How long a query that is the source of a sequence may take.
+    pub source_timeout: ms = 30_000 in 1..=3_600_000, Sighup,
+        c"Sets how long the source of a sequence may take to answer.",
+        c"After that it is asked again.";
+    /// Short enough for DROP DATABASE, which waits five seconds for other sessions to end.
+    pub worker_idle_timeout: ms = 2_000 in 0..=3_600_000, Sighup,
+        c"Sets how long the worker of a database keeps running after the last session of the \
+          database has ended.", c"";
+    prefetch: bool = true, Sighup,
+        c"Fetches the next block before the current one runs out.", c"";
+    pub auto_create: bool = false, Userset,
+        c"Creates the sequence at the first use of an unknown name.", c"";
+    /// A node cannot see whether the others do the same, so the user has to say it.
+    pub on_every_node: bool = false, Userset,
+        c"Says that what this session does to the numbers of a sequence is done on every node \
+          that shares it.",
+        c"Otherwise no statement may begin, restart or move them where several nodes serve.";
+}
+
+/// Postgres does not allow settings that are fixed at server start to be defined later.
+fn at_start(preloaded: bool) -> GucContext {
+    if preloaded { Postmaster } else { Sighup }
+}
+
+/// A literal that ends with a zero byte.
+fn c_name(name: &'static str) -> &'static CStr {
+    CStr::from_bytes_with_nul(name.as_bytes()).unwrap_or_default()
+}
+
 static SERVER_PREFIX: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 /// Text, because it can be empty, and so that what it was until 0.3.0 is refused with a HINT.
 static NODE_ID: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
-static NODE_COUNT: GucSetting<i32> = GucSetting::<i32>::new(1);
-static AUTO_CREATE: GucSetting<bool> = GucSetting::<bool>::new(false);
-/// A node cannot see whether the others do the same, so the user has to say it.
-static ON_EVERY_NODE: GucSetting<bool> = GucSetting::<bool>::new(false);
-/// -1: as many values as may have been reserved ahead within a minute of lag; see
-/// [`policy::failover_skip`].
-static FAILOVER_SKIP: GucSetting<i32> = GucSetting::<i32>::new(-1);
-
-/// How long a query that is the source of a sequence may take.
-static SOURCE_TIMEOUT: GucSetting<i32> = GucSetting::<i32>::new(30_000);
-
-const NONE: GucFlags = GucFlags::empty();
-
-#[rustfmt::skip]
-fn define_sizes(preloaded: bool) {
-    // Postgres does not allow settings that are fixed at server start to be defined later.
-    let at_start = || if preloaded { Postmaster } else { Sighup };
-    int(c"hilo.max_sequences", &MAX_SEQUENCES, (16, 1_000_000), at_start(), NONE,
-        c"Sets the maximum number of sequences that can be active at the same time.",
-        c"Each slot takes about 3.2 kB of shared memory. When all slots are taken, the longest \
-          idle sequence is flushed to the catalog.");
-    int(c"hilo.max_backend_slices", &MAX_BACKEND_SLICES, (1, 4096), at_start(), NONE,
-        c"Sets the maximum number of sequences of which one session can hold a slice.",
-        c"Each slice takes 64 bytes of shared memory for every allowed connection.");
-    int(c"hilo.max_slice_size", &MAX_SLICE_SIZE, (1, 65_536), Sighup, NONE,
-        c"Sets the maximum number of values that a session takes from the pool at once.",
-        c"The slice_size of a sequence takes precedence.");
-    int(c"hilo.min_block_size", &MIN_BLOCK_SIZE, (1, 1_048_576), Sighup, NONE,
-        c"Sets the smallest block reserved in the catalog, in values.",
-        c"The block_size of a sequence takes precedence.");
-    int(c"hilo.max_block_size", &MAX_BLOCK_SIZE, (1, 1_073_741_824), Sighup, NONE,
-        c"Sets the largest block reserved in the catalog, in values.",
-        c"The block_size of a sequence takes precedence.");
-    int(c"hilo.min_threshold", &MIN_THRESHOLD, (0, 1_073_741_824), Sighup, NONE,
-        c"Sets the number of values left at which the next block is fetched at the latest.", c"");
-    int(c"hilo.node_count", &NODE_COUNT, (1, 1024), Sighup, NONE,
-        c"Sets how many servers serve values of the same sequences.", c"");
-    int(c"hilo.failover_skip", &FAILOVER_SKIP, (-1, i32::MAX), Sighup, NONE,
-        c"Sets the number of values skipped after a promotion that may have lost reservations.",
-        c"-1 skips the values that may have been reserved ahead within a minute of lag.");
-}
-
-#[rustfmt::skip]
-fn define_times() {
-    const S: GucFlags = GucFlags::UNIT_S;
-    const MS: GucFlags = GucFlags::UNIT_MS;
-    int(c"hilo.buffer", &BUFFER, (1, 3600), Sighup, S,
-        c"Sets how many seconds' worth of values are kept ready.", c"");
-    int(c"hilo.window", &WINDOW, (1, 3600), Sighup, S,
-        c"Sets the time over which the rate of a sequence is measured.", c"");
-    int(c"hilo.sample_interval", &SAMPLE_INTERVAL, (10, 60_000), Sighup, MS,
-        c"Sets how often the rates of the active sequences are sampled.", c"");
-    int(c"hilo.reserve_timeout", &RESERVE_TIMEOUT, (1, i32::MAX), Userset, MS,
-        c"Sets how long a caller waits for a block before it gets an error.", c"");
-    int(c"hilo.source_timeout", &SOURCE_TIMEOUT, (1, 3_600_000), Sighup, MS,
-        c"Sets how long the source of a sequence may take to answer.",
-        c"After that it is asked again.");
-    int(c"hilo.worker_idle_timeout", &WORKER_IDLE_TIMEOUT, (0, 3_600_000), Sighup, MS,
-        c"Sets how long the worker of a database keeps running after the last session of the \
-          database has ended.", c"");
-}
-
-#[rustfmt::skip]
-fn define_switches() {
-    let switch = GucRegistry::define_bool_guc;
-    switch(c"hilo.prefetch", c"Fetches the next block before the current one runs out.", c"",
-        &PREFETCH, Sighup, NONE);
-    switch(c"hilo.auto_create", c"Creates the sequence at the first use of an unknown name.", c"",
-        &AUTO_CREATE, Userset, NONE);
-    switch(c"hilo.on_every_node",
-        c"Says that what this session does to the numbers of a sequence is done on every node \
-          that shares it.",
-        c"Otherwise no statement may begin, restart or move them where several nodes serve.",
-        &ON_EVERY_NODE, Userset, NONE);
-}
 
 #[rustfmt::skip]
 fn define_texts(check_prefix: CheckHook) {
@@ -121,7 +150,7 @@ fn define_texts(check_prefix: CheckHook) {
         // SAFETY: both check hooks are guarded, so no panic unwinds into Postgres.
         unsafe {
             GucRegistry::define_string_guc_with_hooks(
-                name, what, why, setting, context, NONE, Some(check), None, None,
+                name, what, why, setting, context, GucFlags::empty(), Some(check), None, None,
             );
         }
     };
@@ -132,18 +161,6 @@ fn define_texts(check_prefix: CheckHook) {
         c"Sets the number of this server among the servers that share sequences.",
         c"It ranges from 0 to hilo.node_count - 1 and is different on each server.",
         &NODE_ID, Sighup, check_node_id);
-}
-
-fn int(
-    name: &'static CStr,
-    setting: &'static GucSetting<i32>,
-    (low, high): (i32, i32),
-    context: GucContext,
-    flags: GucFlags,
-    what: &'static CStr,
-    why: &'static CStr,
-) {
-    GucRegistry::define_int_guc(name, what, why, setting, low, high, context, flags);
 }
 
 /// Whether the server has loaded the library at its start.
@@ -200,57 +217,22 @@ pub fn lists_hilo(libraries: &[u8]) -> bool {
 /// session makes it. `check_prefix` checks each value of hilo.server_prefix.
 pub fn init(preloaded: bool, check_prefix: CheckHook) {
     PRELOADED.store(preloaded, Relaxed);
-    define_sizes(preloaded);
-    define_times();
-    define_switches();
+    define(preloaded);
     define_texts(check_prefix);
     // SAFETY: the prefix is a C string literal; called once, from _PG_init.
     unsafe { pg_sys::MarkGUCPrefixReserved(c"hilo".as_ptr()) }
 }
 
-pub fn max_sequences() -> usize {
-    MAX_SEQUENCES.get() as usize
-}
-
-pub fn max_backend_slices() -> usize {
-    MAX_BACKEND_SLICES.get() as usize
-}
-
-/// In values.
-pub fn max_slice_size() -> i32 {
-    MAX_SLICE_SIZE.get()
-}
-
-pub fn reserve_timeout() -> Duration {
-    Duration::from_millis(RESERVE_TIMEOUT.get() as u64)
-}
-
-pub fn source_timeout() -> Duration {
-    Duration::from_millis(SOURCE_TIMEOUT.get() as u64)
-}
-
-pub fn worker_idle_timeout() -> Duration {
-    Duration::from_millis(WORKER_IDLE_TIMEOUT.get() as u64)
-}
-
-pub fn sample_interval() -> Duration {
-    Duration::from_millis(SAMPLE_INTERVAL.get() as u64)
-}
-
-pub fn window() -> Duration {
-    Duration::from_secs(WINDOW.get() as u64)
-}
-
 /// The settings of the refill policy, for a sequence with this `block_size` of its own.
 pub fn refill(block_size: Option<i64>) -> policy::Settings {
-    let max_block = MAX_BLOCK_SIZE.get() as i64;
+    let max_block = max_block_size();
     policy::Settings {
-        buffer: BUFFER.get() as f64,
-        min_threshold: MIN_THRESHOLD.get() as i64,
-        min_block: (MIN_BLOCK_SIZE.get() as i64).min(max_block),
+        buffer: buffer().as_secs_f64(),
+        min_threshold: min_threshold(),
+        min_block: min_block_size().min(max_block),
         max_block,
         fixed: block_size,
-        prefetch: PREFETCH.get(),
+        prefetch: prefetch(),
     }
 }
 
@@ -309,27 +291,9 @@ fn for_errors(text: &str) -> *mut c_char {
     unsafe { pg_sys::MemoryContextStrdup(pg_sys::ErrorContext, text.as_ptr()) }
 }
 
-/// How many servers serve values of a sequence that is numbered now.
-pub fn node_count() -> i32 {
-    NODE_COUNT.get()
-}
-
 /// The prefix, where Postgres keeps it; valid until the setting changes.
 pub fn server_prefix_bytes() -> &'static [u8] {
     // SAFETY: Postgres keeps a null pointer or a C string there. No caller does anything that
     // changes the setting while it uses the bytes.
     unsafe { c_str(*SERVER_PREFIX.as_ptr()).to_bytes() }
-}
-
-pub fn auto_create() -> bool {
-    AUTO_CREATE.get()
-}
-
-pub fn on_every_node() -> bool {
-    ON_EVERY_NODE.get()
-}
-
-/// Values to skip for each promotion; `None`: as many as [`policy::failover_skip`] says.
-pub fn failover_skip() -> Option<i64> {
-    Some(FAILOVER_SKIP.get() as i64).filter(|skip| *skip >= 0)
 }

@@ -6,6 +6,7 @@ use std::ffi::{CStr, CString};
 use pgrx::pg_sys;
 
 use crate::catalog::name::{escape_for_message, quote};
+use crate::catalog::record::Field;
 use crate::catalog::relations;
 
 /// A column of a table.
@@ -56,5 +57,16 @@ impl ColumnRef {
     /// For messages: `schema.table.column`, or `-` if it does not exist.
     pub fn describe(self) -> String {
         self.text().map_or("-".into(), |text| escape_for_message(text.to_bytes()))
+    }
+}
+
+impl Field for ColumnRef {
+    fn of(datum: pg_sys::Datum) -> Option<ColumnRef> {
+        let column = ColumnRef::unpack(datum.value() as i64);
+        (column != ColumnRef::NOWHERE).then_some(column)
+    }
+
+    fn datum(&self) -> Option<pg_sys::Datum> {
+        Some(self.pack().into())
     }
 }

@@ -1,11 +1,9 @@
-//! The extreme values of a column of any user's table, read without running code that any user
-//! supplied and without waiting for a lock.
+//! The values of a column of any user's table in order, read without running code that any user
+//! supplied.
 //!
 //! No statement is planned, because the planner evaluates expressions that the owners of indexes
-//! supplied. The values are read in order from a plain btree index whose operators are core's;
-//! whatever else the index holds is not read.
-
-use std::ffi::c_char;
+//! supplied. The values are read from a plain btree index whose operators are core's; whatever else
+//! the index holds is not read.
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -15,10 +13,6 @@ use hilo_core::direction::Direction;
 use crate::catalog::relations;
 use crate::catalog::table::writer_of;
 use crate::errors::HiloError;
-use crate::process::memory;
-
-/// How many entries of an index are read at most, dead ones included.
-const MOST_ENTRIES: usize = 4096;
 
 /// The verdict on a value that was found.
 pub enum Verdict {
@@ -30,115 +24,33 @@ pub enum Verdict {
     Stop,
 }
 
-/// Searches the values of a column from `bound` on, against the `direction` of the numbers, for the
-/// first one that `judge` wants. In a table with partitions, the result is the furthest of the
-/// values found in each. A table yields nothing if another session holds a conflicting lock on it
-/// or if it has no index that fits. Nor does it if too many entries at the end of its index are
-/// dead.
-pub fn search(
-    table: pg_sys::Oid,
-    column: i16,
-    direction: Direction,
-    bound: i64,
-    mut judge: impl FnMut(i64) -> Verdict,
-) -> Result<Option<i64>, HiloError> {
-    // Children may have the column under another number, so it is looked up by name. SAFETY: a
-    // catalog look-up inside a transaction. The result is null, which is checked, or a copy in the
-    // current memory context.
-    let column = unsafe { pg_sys::get_attname(table, column, true) };
-    if column.is_null() {
-        return Ok(None);
-    }
-    let mut furthest: Option<i64> = None;
-    for relation in with_children(table)? {
-        check_for_interrupts!();
-        memory::check()?;
-        let Some(open) = Open::table(relation) else { continue };
-        if let Some(value) = open.search(column, direction, bound, &mut judge)? {
-            furthest = Some(furthest.map_or(value, |known| direction.further(value, known)));
-        }
-    }
-    Ok(furthest)
-}
-
-/// A table and all tables that inherit from it; nothing if the table itself cannot be locked at
-/// once.
-fn with_children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
-    if !lock(table) {
-        return Ok(Vec::new());
-    }
-    let all = relations::with_children(table);
-    unlock(table);
-    all
-}
-
 const SHARE: pg_sys::LOCKMODE = pg_sys::AccessShareLock as _;
-
-pub(super) fn lock(relation: pg_sys::Oid) -> bool {
-    // SAFETY: takes the lock or does not; any OID can be locked, even that of a relation that has
-    // been dropped.
-    unsafe { pg_sys::ConditionalLockRelationOid(relation, SHARE) }
-}
-
-fn unlock(relation: pg_sys::Oid) {
-    // SAFETY: releases a lock that `lock` took.
-    unsafe { pg_sys::UnlockRelationOid(relation, SHARE) }
-}
 
 /// An open relation and the lock on it. Dropping it closes the relation and releases the lock.
 pub(super) struct Open(pub(super) pg_sys::Relation);
 
 impl Open {
-    /// Opens a relation that was locked with [`lock`]; `None` if it was dropped before. To open it,
-    /// core looks up its operators and runs none.
-    pub(super) fn open_locked(id: pg_sys::Oid) -> Option<Open> {
-        // SAFETY: the relation is locked, so it is not changed or dropped while it is open. The
-        // result is null if it was dropped before.
-        let relation = unsafe { pg_sys::try_relation_open(id, pg_sys::NoLock as _) };
-        if relation.is_null() {
-            unlock(id);
-            return None;
-        }
-        Some(Open(relation))
-    }
-
-    /// Opens a table if its rows can be read here and row security hides none of them.
-    fn table(id: pg_sys::Oid) -> Option<Open> {
-        let open = Open::open_locked(Some(id).filter(|id| lock(*id))?)?;
-        let table = open.0;
-        // SAFETY: an open relation has its row of pg_class; RecoveryInProgress reads a flag of
-        // shared memory.
-        let readable = unsafe {
-            let class = &*(*table).rd_rel;
-            let kind = class.relkind as u8;
-            let persistence = class.relpersistence as u8;
-            kind == pg_sys::RELKIND_RELATION
-                && !class.relrowsecurity
-                && (persistence != pg_sys::RELPERSISTENCE_TEMP || (*table).rd_islocaltemp)
-                && (persistence != pg_sys::RELPERSISTENCE_UNLOGGED || !pg_sys::RecoveryInProgress())
+    /// Opens a relation. `None`: it was dropped, or another session has locked it and the caller
+    /// does not wait. To open it, core looks up its operators and runs none.
+    pub(super) fn new(id: pg_sys::Oid, at_once: bool) -> Option<Open> {
+        // SAFETY: any OID can be locked, even that of a relation that has been dropped: then the
+        // result is null. A relation that is open here is neither changed nor dropped meanwhile.
+        let relation = unsafe {
+            if at_once && !pg_sys::ConditionalLockRelationOid(id, SHARE) {
+                return None;
+            }
+            let relation = pg_sys::try_relation_open(id, SHARE);
+            if at_once {
+                pg_sys::UnlockRelationOid(id, SHARE);
+            }
+            relation
         };
-        readable.then_some(open)
+        (!relation.is_null()).then_some(Open(relation))
     }
 
     fn id(&self) -> pg_sys::Oid {
         // SAFETY: the relation is open.
         unsafe { (*self.0).rd_id }
-    }
-
-    fn search(
-        &self,
-        column: *const c_char,
-        direction: Direction,
-        bound: i64,
-        judge: &mut impl FnMut(i64) -> Verdict,
-    ) -> Result<Option<i64>, HiloError> {
-        // SAFETY: a catalog look-up; `column` is a C string. It returns 0 if there is no such
-        // column.
-        let number = unsafe { pg_sys::get_attnum(self.id(), column) };
-        let found = self.index_on(number)?;
-        Ok(found.and_then(|(index, kind)| {
-            Scan::new(self, &index, kind, direction, MOST_ENTRIES).search(bound, judge)
-        }))
     }
 
     /// An index that has the column's values in order, if there is one that nobody else has locked.
@@ -147,14 +59,11 @@ impl Open {
         let Some(kind) = IntegerType::of(unsafe { pg_sys::get_atttype(self.id(), column) }) else {
             return Ok(None);
         };
-        let fit = self.indexes()?.into_iter().filter(|index| kind.fits(*index, column));
-        let mut open = fit.filter(|index| lock(*index)).filter_map(Open::open_locked);
-        Ok(open.next().map(|index| (index, kind)))
-    }
-
-    fn indexes(&self) -> Result<Vec<pg_sys::Oid>, HiloError> {
         // SAFETY: the relation is open; the list is a copy in the current memory context.
-        unsafe { relations::oids(pg_sys::RelationGetIndexList(self.0)) }
+        let indexes = unsafe { relations::oids(pg_sys::RelationGetIndexList(self.0)) }?;
+        let fit = indexes.into_iter().filter(|index| kind.fits(*index, column));
+        let open = fit.filter_map(|index| Open::new(index, true)).next();
+        Ok(open.map(|index| (index, kind)))
     }
 }
 
@@ -296,8 +205,12 @@ impl Scan {
         }
     }
 
-    fn search(&mut self, bound: i64, judge: &mut impl FnMut(i64) -> Verdict) -> Option<i64> {
-        let mut bound = bound;
+    /// The first value from `bound` on that `judge` wants.
+    pub(super) fn search(
+        &mut self,
+        mut bound: i64,
+        mut judge: impl FnMut(i64) -> Verdict,
+    ) -> Option<i64> {
         loop {
             self.seek(bound);
             let value = self.next()?;

@@ -9,8 +9,9 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::columns::sequence as column;
 use crate::catalog::name::Name;
 use crate::catalog::own::{self, Own};
+use crate::catalog::record::{Field, record};
 use crate::catalog::scan::{Index, Match};
-use crate::catalog::table::{LockWait, Row, RowLock, Table, text_datum};
+use crate::catalog::table::{LockWait, Row, RowLock, Table};
 use crate::catalog::{find_relation, roles};
 use crate::errors::HiloError;
 use crate::process::ffi;
@@ -40,83 +41,47 @@ impl Sequence {
             definition,
         }
     }
+}
 
-    pub fn from_row(row: &Row) -> Sequence {
-        let definition = Definition {
-            data_type: data_type(row.oid(column::DATA_TYPE)),
-            start_value: row.int8(column::START_VALUE),
-            increment: row.int8(column::INCREMENT),
-            min_value: row.int8(column::MIN_VALUE),
-            max_value: row.int8(column::MAX_VALUE),
-            cycle: row.bool(column::CYCLE),
-            ordered: row.bool(column::ORDERED),
-            block_size: row.datum(column::BLOCK_SIZE).map(|_| row.int8(column::BLOCK_SIZE)),
-            slice_size: row.datum(column::SLICE_SIZE).map(|_| row.int4(column::SLICE_SIZE).into()),
-            key_format: row.text(column::KEY_FORMAT),
-            gapless: row.bool(column::GAPLESS),
-            source: row.text(column::SOURCE),
-            reserve_ahead: row
-                .datum(column::RESERVE_AHEAD)
-                .map(|_| row.int8(column::RESERVE_AHEAD)),
+record! {
+    Sequence of sequence {
+        id in ID;
+        name in NAME;
+        owner in OWNER;
+        created_at in CREATED_AT;
+        owned_by in OWNED_BY;
+        definition of Definition {
+            data_type: DATA_TYPE, start_value: START_VALUE, increment: INCREMENT,
+            min_value: MIN_VALUE, max_value: MAX_VALUE, cycle: CYCLE, ordered: ORDERED,
+            block_size: BLOCK_SIZE, slice_size: SLICE_SIZE, key_format: KEY_FORMAT,
+            gapless: GAPLESS, source: SOURCE, reserve_ahead: RESERVE_AHEAD
         };
-        Sequence {
-            id: SequenceId(row.int8(column::ID)),
-            name: row.name(column::NAME),
-            owner: row.oid(column::OWNER),
-            created_at: Timestamp(row.int8(column::CREATED_AT)),
-            owned_by: row
-                .datum(column::OWNED_BY)
-                .map(|_| ColumnRef::unpack(row.int8(column::OWNED_BY)))
-                .filter(|column| *column != ColumnRef::NOWHERE),
-            definition,
-        }
-    }
-
-    pub fn values(&self) -> [Option<pg_sys::Datum>; column::WIDTH] {
-        let def = &self.definition;
-        [
-            Some(self.id.0.into()),
-            Some(text_datum(&self.name)),
-            Some(type_oid(def.data_type).into()),
-            Some(def.start_value.into()),
-            Some(def.increment.into()),
-            Some(def.min_value.into()),
-            Some(def.max_value.into()),
-            Some(def.cycle.into()),
-            Some(def.ordered.into()),
-            def.block_size.map(Into::into),
-            // It fits: a definition is checked against `MAX_SLICE_SIZE`.
-            def.slice_size.map(|size| (size as i32).into()),
-            def.key_format.as_deref().map(|format| text_datum(format.as_bytes())),
-            Some(self.owner.into()),
-            Some(self.created_at.0.into()),
-            self.owned_by.map(|column| column.pack().into()),
-            Some(def.gapless.into()),
-            def.source.as_deref().map(|source| text_datum(source.as_bytes())),
-            def.reserve_ahead.map(Into::into),
-        ]
     }
 }
 
-fn data_type(oid: pg_sys::Oid) -> DataType {
-    match oid {
-        pg_sys::INT2OID => DataType::SmallInt,
-        pg_sys::INT4OID => DataType::Integer,
-        _ => DataType::BigInt,
+impl Field for DataType {
+    fn of(datum: pg_sys::Datum) -> Option<DataType> {
+        data_type_from(pg_sys::Oid::from_u32(datum.value() as u32))
     }
-}
 
-fn type_oid(data_type: DataType) -> pg_sys::Oid {
-    match data_type {
-        DataType::SmallInt => pg_sys::INT2OID,
-        DataType::Integer => pg_sys::INT4OID,
-        DataType::BigInt => pg_sys::INT8OID,
+    fn datum(&self) -> Option<pg_sys::Datum> {
+        let oid = match self {
+            DataType::SmallInt => pg_sys::INT2OID,
+            DataType::Integer => pg_sys::INT4OID,
+            DataType::BigInt => pg_sys::INT8OID,
+        };
+        oid.datum()
     }
 }
 
 /// The data type that an argument of type regtype names; `None` if no sequence can have it.
 pub fn data_type_from(oid: pg_sys::Oid) -> Option<DataType> {
-    matches!(oid, pg_sys::INT2OID | pg_sys::INT4OID | pg_sys::INT8OID).then(|| data_type(oid))
+    match oid {
+        pg_sys::INT2OID => Some(DataType::SmallInt),
+        pg_sys::INT4OID => Some(DataType::Integer),
+        pg_sys::INT8OID => Some(DataType::BigInt),
+        _ => None,
+    }
 }
 
 /// The sequence that has this name now, whatever the transaction's snapshot.

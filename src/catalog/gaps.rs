@@ -9,7 +9,6 @@ use hilo_core::range::Range;
 
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::columns::gap as column;
-use crate::catalog::definitions::Sequence;
 use crate::catalog::name::Name;
 use crate::catalog::node;
 use crate::catalog::own::{self, Own};
@@ -69,28 +68,9 @@ const LOOKED_AT: usize = 4 * MAX_ROWS;
 /// than this, one further gap covers the rest.
 const PARTS: usize = 64;
 
-/// Does [`record`] for each of `lost`.
-pub fn record_all(
-    position: &Position,
-    sequence: &Sequence,
-    lost: &[Range],
-    reason: Reason,
-) -> Result<(), HiloError> {
-    record_each(position, &position.mapping(&sequence.definition), lost, reason)
-}
-
-/// Records that the values of `range` will not be served.
+/// Records that the values of the ranges `lost` will not be served: a gap for each part whose
+/// values are evenly spaced.
 pub fn record(
-    position: &Position,
-    mapping: &Mapping,
-    range: Range,
-    reason: Reason,
-) -> Result<(), HiloError> {
-    record_each(position, mapping, &[range], reason)
-}
-
-/// Does [`record`] for each of `lost`: a gap for each part whose values are evenly spaced.
-pub(super) fn record_each(
     position: &Position,
     mapping: &Mapping,
     lost: &[Range],

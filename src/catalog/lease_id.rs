@@ -2,6 +2,8 @@
 
 use pgrx::pg_sys;
 
+use crate::catalog::record::Field;
+
 /// The name of a lease, which nobody can guess.
 pub type LeaseId = [u8; 16];
 
@@ -32,6 +34,16 @@ pub fn uuid_datum(id: &LeaseId) -> pg_sys::Datum {
         let copy = pg_sys::palloc(id.len()).cast::<u8>();
         std::ptr::copy_nonoverlapping(id.as_ptr(), copy, id.len());
         copy.into()
+    }
+}
+
+impl Field for LeaseId {
+    fn of(datum: pg_sys::Datum) -> Option<LeaseId> {
+        Some(id_of(datum))
+    }
+
+    fn datum(&self) -> Option<pg_sys::Datum> {
+        Some(uuid_datum(self))
     }
 }
 

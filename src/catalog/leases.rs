@@ -13,9 +13,10 @@ use hilo_core::range::Range;
 use crate::catalog::columns::lease as column;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps::{self, Reason};
-use crate::catalog::lease_id::{LeaseId, display, id_of, uuid_datum};
+use crate::catalog::lease_id::{LeaseId, display};
 use crate::catalog::own::{self, Own};
 use crate::catalog::positions::{self, Position, REPLICATED};
+use crate::catalog::record::{Field, get, record};
 use crate::catalog::scan::{self, Match};
 use crate::catalog::table::{LockWait, Row, RowLock, Strength, Table, next_command, text_datum};
 use crate::errors::{Closed, HiloError, OrRaise};
@@ -56,8 +57,34 @@ pub struct Lease {
     timeline: i32,
 }
 
-fn timestamp(row: &Row, column: i16) -> Option<Timestamp> {
-    row.datum(column).map(|datum| Timestamp(datum.value() as i64))
+record! {
+    Lease of lease {
+        id in LEASE;
+        sequence in SEQUENCE;
+        node in NODE;
+        epoch in EPOCH;
+        range of Range { start: FIRST_INDEX, end: END_INDEX };
+        next in NEXT_INDEX;
+        first_value in FIRST_VALUE;
+        increment in INCREMENT;
+        role in ROLE;
+        expires_at in EXPIRES_AT;
+        ended in ENDED;
+        ended_at in ENDED_AT;
+        passed in PASSED;
+        system_id in SYSTEM_ID;
+        timeline in TIMELINE;
+    } beside HOLDER CLIENT_ADDR LEASED_AT LAST_VALUE DUE_AT
+}
+
+impl Field for Ended {
+    fn of(datum: pg_sys::Datum) -> Option<Ended> {
+        Ended::by_name(&String::of(datum)?)
+    }
+
+    fn datum(&self) -> Option<pg_sys::Datum> {
+        Some(text_datum(self.name().as_bytes()))
+    }
 }
 
 impl Lease {
@@ -85,29 +112,6 @@ impl Lease {
             passed: false,
             system_id,
             timeline,
-        }
-    }
-
-    fn from_row(row: &Row) -> Lease {
-        Lease {
-            id: row.datum(column::LEASE).map_or([0; 16], id_of),
-            sequence: SequenceId(row.int8(column::SEQUENCE)),
-            node: row.int4(column::NODE),
-            epoch: Epoch(row.int8(column::EPOCH)),
-            range: Range::new(
-                Index(row.int8(column::FIRST_INDEX)),
-                Index(row.int8(column::END_INDEX)),
-            ),
-            next: Index(row.int8(column::NEXT_INDEX)),
-            first_value: row.int8(column::FIRST_VALUE),
-            increment: row.int8(column::INCREMENT),
-            role: row.oid(column::ROLE),
-            expires_at: timestamp(row, column::EXPIRES_AT),
-            ended: row.text(column::ENDED).as_deref().and_then(Ended::by_name),
-            ended_at: timestamp(row, column::ENDED_AT),
-            system_id: row.int8(column::SYSTEM_ID),
-            timeline: row.int4(column::TIMELINE),
-            passed: row.bool(column::PASSED),
         }
     }
 
@@ -209,30 +213,16 @@ pub fn insert(
     client_addr: Option<pg_sys::Datum>,
 ) -> Result<(), HiloError> {
     let (_, last_value) = lease.ends(lease.range);
-    let expires_at = lease.expires_at.map(|at| at.0.into());
-    let mut values: [Option<pg_sys::Datum>; column::WIDTH] = [
-        Some(uuid_datum(&lease.id)),
-        Some(lease.sequence.0.into()),
-        Some(lease.node.into()),
-        Some(lease.epoch.0.into()),
-        Some(lease.range.start.0.into()),
-        Some(lease.range.end.0.into()),
-        Some(lease.next.0.into()),
-        Some(lease.first_value.into()),
-        Some(last_value.into()),
-        Some(lease.increment.into()),
-        holder.map(text_datum),
-        Some(lease.role.into()),
-        client_addr,
-        Some(leased_at.0.into()),
-        expires_at,
-        None,
-        None,
-        expires_at,
-        Some(lease.system_id.into()),
-        Some(lease.timeline.into()),
-        Some(lease.passed.into()),
-    ];
+    let mut values = lease.values();
+    for (column, value) in [
+        (column::HOLDER, holder.map(text_datum)),
+        (column::CLIENT_ADDR, client_addr),
+        (column::LEASED_AT, leased_at.datum()),
+        (column::LAST_VALUE, last_value.datum()),
+        (column::DUE_AT, lease.expires_at.datum()),
+    ] {
+        values[column as usize - 1] = value;
+    }
     Own::Lease.write()?.insert(&mut values);
     next_command();
     Ok(())
@@ -342,7 +332,7 @@ pub fn due(
     let (mut found, mut next, now) = (Vec::new(), None, ffi::now());
     let keys = [(column::DUE_AT, Match::TimestampLess(i64::MAX))];
     Own::Lease.read()?.scan(own::LEASE_DUE_AT_IDX, &keys, |row| {
-        let (lease, at) = (Lease::from_row(&row), timestamp(&row, column::DUE_AT));
+        let (lease, at) = (Lease::from_row(&row), get::<Option<Timestamp>>(&row, column::DUE_AT));
         row.free();
         if at.is_some_and(|at| at > now) {
             next = at;

@@ -33,6 +33,7 @@ pub mod owned;
 pub mod positions;
 pub mod privileges;
 pub mod ranges;
+pub mod record;
 pub mod relations;
 pub mod role_references;
 pub mod roles;
@@ -107,6 +108,17 @@ pub fn catalog_oids() -> Result<CatalogOids, HiloError> {
             return found.inspect(|ids| IDS.set(Some(*ids)));
         }
         pgrx::check_for_interrupts!();
+    }
+}
+
+/// Whether the extension exists in this database.
+///
+/// # Errors
+/// The others of [`catalog_oids`].
+pub fn is_installed() -> Result<bool, HiloError> {
+    match catalog_oids() {
+        Err(HiloError::NotInstalled) => Ok(false),
+        found => found.map(|_| true),
     }
 }
 

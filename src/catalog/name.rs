@@ -8,7 +8,7 @@ use std::ptr;
 use pgrx::pg_sys;
 
 /// The name of a sequence.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Box<[u8]>);
 
 impl From<&[u8]> for Name {

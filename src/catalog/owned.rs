@@ -182,7 +182,7 @@ impl Owned<'_> {
     /// Records that ranges which had no other owner will not be served.
     pub fn write_off(&self, lost: &[Range]) -> Result<(), HiloError> {
         let lost = Range::union(lost.to_vec());
-        gaps::record_all(self, self.sequence, &lost, Reason::Discarded)
+        gaps::record(self, &self.mapping(&self.sequence.definition), &lost, Reason::Discarded)
     }
 
     /// Lends free ranges to memory: see [`ranges::lend`].

@@ -1,6 +1,5 @@
 //! `_hilo.position`: how far a node has reserved.
 
-use std::array;
 use std::cell::RefCell;
 use std::collections::HashMap;
 
@@ -13,8 +12,9 @@ use hilo_core::range::Range;
 
 use crate::backend::Global;
 use crate::catalog::columns::position as column;
-use crate::catalog::definitions::Sequence;
+use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::own::{self, Own};
+use crate::catalog::record::{Field, record};
 use crate::catalog::scan::Match;
 use crate::catalog::table::{LockWait, Row, RowLock, Table, is_own_transaction};
 use crate::errors::HiloError;
@@ -50,26 +50,30 @@ pub struct Position {
     pub totals: Totals,
 }
 
+record! {
+    Position of position {
+        sequence in SEQUENCE;
+        node in NODE;
+        epoch in EPOCH;
+        base in BASE;
+        next_index in NEXT_INDEX;
+        settled_index in SETTLED_INDEX;
+        incarnation in INCARNATION;
+        nodes in NODES;
+        stripe in STRIPE;
+        system_id in SYSTEM_ID;
+        timeline in TIMELINE;
+        skip in SKIP;
+        totals of Totals {
+            served: SERVED, slices: SLICES, blocks_reserved: BLOCKS_RESERVED,
+            blocks_prefetched: BLOCKS_PREFETCHED, waits: WAITS, wait_time: WAIT_TIME,
+            recycled: RECYCLED, lost: LOST, errors: ERRORS
+        };
+    }
+}
+
 impl Position {
     const FIRST_EPOCH: Epoch = Epoch(1);
-
-    pub fn from_row(row: &Row) -> Position {
-        Position {
-            sequence: SequenceId(row.int8(column::SEQUENCE)),
-            node: row.int4(column::NODE),
-            epoch: Epoch(row.int8(column::EPOCH)),
-            base: row.int8(column::BASE),
-            next_index: Index(row.int8(column::NEXT_INDEX)),
-            settled_index: Index(row.int8(column::SETTLED_INDEX)),
-            incarnation: row.int8(column::INCARNATION),
-            nodes: row.int4(column::NODES),
-            stripe: row.int8(column::STRIPE),
-            system_id: row.int8(column::SYSTEM_ID),
-            timeline: row.int4(column::TIMELINE),
-            skip: row.int8(column::SKIP),
-            totals: Totals::of(array::from_fn(|counter| row.int8(column::SERVED + counter as i16))),
-        }
-    }
 
     /// The position at which a new sequence begins on `node`.
     pub fn first(sequence: &Sequence, node: i32) -> Position {
@@ -116,30 +120,6 @@ impl Position {
                 && timeline > 1
                 && (self.system_id, self.timeline) != (system_id, timeline)
                 && (self.has_reserved() || self.system_id == system_id))
-    }
-
-    pub(super) fn values(&self) -> [Option<pg_sys::Datum>; column::WIDTH] {
-        let totals = self.totals.counters();
-        let mut values = [None; column::WIDTH];
-        let (first, counters) = values.split_at_mut(column::WIDTH - totals.len());
-        first.copy_from_slice(&[
-            Some(self.sequence.0.into()),
-            Some(self.node.into()),
-            Some(self.epoch.0.into()),
-            Some(self.base.into()),
-            Some(self.next_index.0.into()),
-            Some(self.settled_index.0.into()),
-            Some(self.incarnation.into()),
-            Some(self.nodes.into()),
-            Some(self.stripe.into()),
-            Some(self.system_id.into()),
-            Some(self.timeline.into()),
-            Some(self.skip.into()),
-        ]);
-        for (value, total) in counters.iter_mut().zip(totals) {
-            *value = Some(total.into());
-        }
-        values
     }
 
     /// How the worker, and the transaction that wrote this position, serve a sequence with this
@@ -283,6 +263,17 @@ pub struct LockedPosition {
 }
 
 impl LockedPosition {
+    /// The definition of its sequence, which a session that changes what the indexes mean writes
+    /// under this lock. Until the position is this server's, replication may change it too, and
+    /// locks it to do so: then it is locked here.
+    pub fn definition(&self) -> Result<RowLock<Sequence>, HiloError> {
+        let id = self.position.sequence;
+        Ok(match self.position.is_ours() {
+            true => definitions::by_id(id)?.map_or(RowLock::Missing, RowLock::Locked),
+            false => definitions::lock(id, LockWait::Skip)?.map(|locked| locked.sequence),
+        })
+    }
+
     /// Replaces the row. All other writes about a position's ranges go through
     /// [`crate::catalog::owned::own`].
     pub fn update(&self, position: &Position) {

@@ -232,7 +232,7 @@ fn write_off_smallest(position: &Position, mapping: &Mapping) -> Result<(), Hilo
     rows.iter().for_each(|row| table.delete(row));
     next_command();
     let lost: Vec<Range> = rows.iter().map(range).collect();
-    gaps::record_each(position, mapping, &lost, Reason::Discarded)
+    gaps::record(position, mapping, &lost, Reason::Discarded)
 }
 
 /// Lowers a position to the start of the free range that its top belongs to, and leaves the range.
@@ -337,7 +337,7 @@ pub fn write_off_memory(
         lost.without(&free).into_iter().try_for_each(|part| parts.try_push(part))?;
     }
     next_command();
-    gaps::record_each(position, mapping, &parts, reason)
+    gaps::record(position, mapping, &parts, reason)
 }
 
 /// Records as gaps the parts of `held` and of the free ranges below the position, or all of them
@@ -364,7 +364,7 @@ pub fn write_off(
     if definition.source.is_none() {
         lost.iter_mut().for_each(|range| *range = range.until(position.next_index));
     }
-    gaps::record_each(position, &position.mapping(definition), &lost, reason)
+    gaps::record(position, &position.mapping(definition), &lost, reason)
 }
 
 /// Deletes the free ranges, the gaps, the leases, the requests and the privileges of a dropped

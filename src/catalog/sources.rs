@@ -10,16 +10,17 @@ use pgrx::pg_sys;
 use hilo_core::numbers::{SequenceId, Timestamp};
 
 use crate::catalog::columns::source as column;
-use crate::catalog::lease_id::{LeaseId, id_of, random, uuid_datum};
+use crate::catalog::lease_id::{LeaseId, random};
 use crate::catalog::own::{self, Own};
 use crate::catalog::positions::{self, Position};
+use crate::catalog::record::{Field, record};
 use crate::catalog::scan::Match;
-use crate::catalog::table::{Row, next_command, text_datum};
+use crate::catalog::table::{Row, next_command};
 use crate::errors::HiloError;
 use crate::process::ffi;
 
 /// A row of `_hilo.source`.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Supply {
     pub sequence: SequenceId,
     pub node: i32,
@@ -42,7 +43,8 @@ pub struct Supply {
     /// The database that the row is of, by which a copy is recognized; 0: none yet.
     pub database: i64,
     /// The system identifier and the timeline of the server that the row is of.
-    pub server: (i64, i32),
+    pub system_id: i64,
+    pub timeline: i32,
     /// Random: no other copy of this server has it, not even one on the same timeline. Each request
     /// begins with it.
     pub receiver: i64,
@@ -63,84 +65,34 @@ pub fn hull(one: Option<(i64, i64)>, other: Option<(i64, i64)>) -> Option<(i64, 
     }
 }
 
+record! {
+    Supply of source {
+        sequence in SEQUENCE;
+        node in NODE;
+        request of_some Request { id: REQUEST, wanted: WANTED, at: REQUESTED_AT };
+        requested in REQUESTED;
+        received in RECEIVED;
+        brought in_pair FIRST_VALUE LAST_VALUE;
+        own in_pair OWN_FIRST OWN_LAST;
+        latency in LATENCY;
+        failures in FAILURES;
+        last_error in LAST_ERROR;
+        last_error_at in LAST_ERROR_AT;
+        database in DATABASE;
+        system_id in SYSTEM_ID;
+        timeline in TIMELINE;
+        receiver in RECEIVER;
+    }
+}
+
 impl Supply {
-    fn new(position: &Position) -> Supply {
-        Supply {
-            sequence: position.sequence,
-            node: position.node,
-            request: None,
-            requested: 0,
-            received: 0,
-            brought: None,
-            own: None,
-            latency: 0,
-            failures: 0,
-            last_error: None,
-            last_error_at: None,
-            database: 0,
-            server: (0, 0),
-            receiver: 0,
-        }
-    }
-
-    fn from_row(row: &Row) -> Supply {
-        let pair = |low, high| row.datum(low).map(|_| (row.int8(low), row.int8(high)));
-        Supply {
-            sequence: SequenceId(row.int8(column::SEQUENCE)),
-            node: row.int4(column::NODE),
-            request: row.datum(column::REQUEST).map(|id| Request {
-                id: id_of(id),
-                wanted: row.int8(column::WANTED),
-                at: Timestamp(row.int8(column::REQUESTED_AT)),
-            }),
-            requested: row.int8(column::REQUESTED),
-            received: row.int8(column::RECEIVED),
-            brought: pair(column::FIRST_VALUE, column::LAST_VALUE),
-            own: pair(column::OWN_FIRST, column::OWN_LAST),
-            latency: row.int8(column::LATENCY),
-            failures: row.int4(column::FAILURES),
-            last_error: row.text(column::LAST_ERROR),
-            last_error_at: row
-                .datum(column::LAST_ERROR_AT)
-                .map(|_| Timestamp(row.int8(column::LAST_ERROR_AT))),
-            database: row.int8(column::DATABASE),
-            server: (row.int8(column::SYSTEM_ID), row.int4(column::TIMELINE)),
-            receiver: row.int8(column::RECEIVER),
-        }
-    }
-
-    fn values(&self) -> [Option<pg_sys::Datum>; column::WIDTH] {
-        let request = self.request.as_ref();
-        [
-            Some(self.sequence.0.into()),
-            Some(self.node.into()),
-            request.map(|request| uuid_datum(&request.id)),
-            request.map(|request| request.wanted.into()),
-            request.map(|request| request.at.0.into()),
-            Some(self.server.0.into()),
-            Some(self.server.1.into()),
-            Some(self.requested.into()),
-            Some(self.received.into()),
-            self.brought.map(|(low, _)| low.into()),
-            self.brought.map(|(_, high)| high.into()),
-            self.own.map(|(low, _)| low.into()),
-            self.own.map(|(_, high)| high.into()),
-            Some(self.latency.into()),
-            Some(self.failures.into()),
-            self.last_error.as_ref().map(|error| text_datum(error.as_bytes())),
-            self.last_error_at.map(|at| at.0.into()),
-            Some(self.database.into()),
-            Some(self.receiver.into()),
-        ]
-    }
-
     /// The request without an answer, if this server has written it.
     pub fn open_request(&self) -> Option<Request> {
         self.request.filter(|_| self.is_here())
     }
 
     fn is_here(&self) -> bool {
-        (self.database, self.server) == here()
+        (self.database, (self.system_id, self.timeline)) == here()
     }
 
     /// Makes the row this database's on this server, unless it is. Another one may still make its
@@ -149,7 +101,7 @@ impl Supply {
         if self.is_here() {
             return false;
         }
-        (self.database, self.server) = here();
+        (self.database, (self.system_id, self.timeline)) = here();
         let [.., a, b, c, d] = random();
         self.receiver = i64::from(u32::from_be_bytes([a, b, c, d]));
         self.request = None;
@@ -186,7 +138,9 @@ fn row_of(position: &Position) -> Result<Option<Row>, HiloError> {
 /// The row of a position whose lock the caller holds; a new one if there is none.
 pub fn of(position: &Position) -> Result<Supply, HiloError> {
     let row = row_of(position)?;
-    Ok(row.map_or_else(|| Supply::new(position), |row| Supply::from_row(&row)))
+    let Position { sequence, node, .. } = *position;
+    let new = || Supply { sequence, node, ..Supply::default() };
+    Ok(row.map_or_else(new, |row| Supply::from_row(&row)))
 }
 
 /// Writes the row of a position whose lock the caller holds.

@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 use hilo_core::direction::Direction;
 
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::column_values::{IntegerType, Open, Scan};
+use crate::catalog::column_values::{IntegerType, Open, Scan, Verdict};
 use crate::catalog::name::escape_for_message;
 use crate::catalog::relations;
 use crate::errors::HiloError;
@@ -89,29 +89,8 @@ impl Stored {
     /// # Errors
     /// `NotStored` if some of it has to be computed, or lies elsewhere.
     pub fn open(column: ColumnRef) -> Result<Stored, HiloError> {
-        // SAFETY: a catalog look-up. The name, null if there is none, is a copy in the current
-        // memory context.
-        let name = unsafe { pg_sys::get_attname(column.relid, column.attnum, true) };
         let mut heaps = Vec::new();
-        for relation in relations::with_children(column.relid)? {
-            check_for_interrupts!();
-            // SAFETY: any OID can be locked. The open table releases the lock.
-            unsafe { pg_sys::LockRelationOid(relation, pg_sys::AccessShareLock as _) };
-            let Some(table) = Open::open_locked(relation) else { continue };
-            if !table.has_rows(relation == column.relid)? || name.is_null() {
-                continue;
-            }
-            // SAFETY: as above. Children may have the column under another number; 0: it is gone.
-            let number = unsafe { pg_sys::get_attnum(relation, name) };
-            if number <= 0 {
-                continue;
-            }
-            if table.computes(number) {
-                return Err(table.not_stored_error("Its column is computed when it is read."));
-            }
-            let index = table.index_on(number)?;
-            heaps.try_push(Heap { table, column: number, index })?;
-        }
+        each_heap(column, false, |heap| heaps.try_push(heap))?;
         Ok(Stored(heaps))
     }
 
@@ -135,7 +114,7 @@ impl Stored {
             }
         };
         for heap in &self.0 {
-            match heap.index_scan(direction) {
+            match heap.index_scan(direction, usize::MAX) {
                 Some(mut scan) => {
                     scan.seek(bound);
                     scan.next().into_iter().for_each(&mut add);
@@ -158,7 +137,7 @@ impl Stored {
         spans.dedup_by(|next, before| next.1 <= before.1);
         let mut found = Vec::new();
         for heap in &self.0 {
-            let Some(mut scan) = heap.index_scan(Direction::Falling) else {
+            let Some(mut scan) = heap.index_scan(Direction::Falling, usize::MAX) else {
                 let mut full = Ok(());
                 heap.each(|value| {
                     let Some(value) = numbers.read(value) else { return };
@@ -196,7 +175,7 @@ impl Stored {
             Direction::Falling => (high, low),
         };
         if let [heap] = &self.0[..]
-            && let Some(mut scan) = heap.index_scan(direction.reverse())
+            && let Some(mut scan) = heap.index_scan(direction.reverse(), usize::MAX)
         {
             scan.seek(first);
             let mut more = true;
@@ -218,11 +197,74 @@ impl Stored {
     }
 }
 
+/// Visits the heaps that hold a column. `at_once`: only those that nobody has locked, in which row
+/// security hides nothing, and which have an index on it.
+///
+/// # Errors
+/// `NotStored` if some of it has to be computed, or lies elsewhere, unless `at_once`.
+fn each_heap(
+    column: ColumnRef,
+    at_once: bool,
+    mut visit: impl FnMut(Heap) -> Result<(), HiloError>,
+) -> Result<(), HiloError> {
+    // SAFETY: a catalog look-up. The name, null if there is none, is a copy in the current memory
+    // context.
+    let name = unsafe { pg_sys::get_attname(column.relid, column.attnum, true) };
+    for relation in relations::with_children(column.relid)? {
+        check_for_interrupts!();
+        memory::check()?;
+        let Some(table) = Open::new(relation, at_once) else { continue };
+        let readable = match table.has_rows(relation == column.relid) {
+            Err(_) if at_once => false,
+            found => found? && !(at_once && table.has_row_security()),
+        };
+        if !readable || name.is_null() {
+            continue;
+        }
+        // SAFETY: as above. Children may have the column under another number; 0: it is gone.
+        let number = unsafe { pg_sys::get_attnum(relation, name) };
+        if number <= 0 {
+            continue;
+        }
+        if !at_once && table.computes(number) {
+            return Err(table.not_stored_error("Its column is computed when it is read."));
+        }
+        let index = table.index_on(number)?;
+        if index.is_some() || !at_once {
+            visit(Heap { table, column: number, index })?;
+        }
+    }
+    Ok(())
+}
+
+/// Searches the values of a column from `bound` on, against the `direction` of the numbers, for the
+/// first one that `judge` wants. In a table with partitions, the result is the furthest of the
+/// values found in each. It waits for nobody: see [`each_heap`]. A table yields nothing, either, if
+/// too many entries at the end of its index are dead.
+pub fn search(
+    column: ColumnRef,
+    direction: Direction,
+    bound: i64,
+    mut judge: impl FnMut(i64) -> Verdict,
+) -> Result<Option<i64>, HiloError> {
+    /// How many entries of an index are read at most, dead ones included.
+    const MOST_ENTRIES: usize = 4096;
+    let mut furthest: Option<i64> = None;
+    each_heap(column, true, |heap| {
+        let scan = heap.index_scan(direction, MOST_ENTRIES);
+        if let Some(value) = scan.and_then(|mut scan| scan.search(bound, &mut judge)) {
+            furthest = Some(furthest.map_or(value, |known| direction.further(value, known)));
+        }
+        Ok(())
+    })?;
+    Ok(furthest)
+}
+
 impl Heap {
-    /// A scan of the index, against the direction of the numbers.
-    fn index_scan(&self, direction: Direction) -> Option<Scan> {
+    /// A scan of the index, against the direction of the numbers, of at most so many entries.
+    fn index_scan(&self, direction: Direction, most: usize) -> Option<Scan> {
         let (index, kind) = self.index.as_ref()?;
-        Some(Scan::new(&self.table, index, *kind, direction, usize::MAX))
+        Some(Scan::new(&self.table, index, *kind, direction, most))
     }
 
     fn each(&self, mut visit: impl FnMut(pg_sys::Datum)) -> Result<(), HiloError> {
@@ -305,6 +347,11 @@ impl Open {
             }
             _ => Err(self.not_stored_error("It is not a table.")),
         }
+    }
+
+    fn has_row_security(&self) -> bool {
+        // SAFETY: an open relation has its row of pg_class.
+        unsafe { (*(*self.0).rd_rel).relrowsecurity }
     }
 
     /// Whether a column is generated and not stored.

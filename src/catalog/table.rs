@@ -64,14 +64,6 @@ impl<T> RowLock<T> {
     }
 }
 
-/// The result of one attempt to lock a version of a row.
-enum Attempt {
-    Locked,
-    Skipped,
-    /// The version has been replaced or deleted: look for the row again.
-    Moved,
-}
-
 /// The values of one row, with NULLs.
 pub struct Row {
     pub tuple: pg_sys::HeapTuple,
@@ -270,25 +262,9 @@ impl Table {
         unsafe { Row::of(tuple, (*self.relation).rd_att) }
     }
 
-    /// The row of a relation that always has exactly one, such as a sequence of core's.
-    pub fn only_row(&self) -> Row {
-        // SAFETY: as in `scan`, without an index.
-        unsafe {
-            let (none, no_keys) = (pg_sys::InvalidOid, std::ptr::null_mut());
-            let see = std::ptr::null_mut();
-            let scan = pg_sys::systable_beginscan(self.relation, none, false, see, 0, no_keys);
-            let tuple = pg_sys::systable_getnext(scan);
-            if tuple.is_null() {
-                HiloError::NoSuchRelation(self.id().to_u32()).raise();
-            }
-            let row = self.row(tuple);
-            pg_sys::systable_endscan(scan);
-            row
-        }
-    }
-
-    /// Locks the version of a row that was found, in order to change it.
-    fn lock(&self, row: &Row, wait: LockWait, strength: Strength) -> Attempt {
+    /// Locks the version of a row that was found, in order to change it. `Missing`: it has been
+    /// replaced or deleted.
+    fn lock(&self, row: Row, wait: LockWait, strength: Strength) -> RowLock<Row> {
         let mut found = pg_sys::TM_FailureData::default();
         let mut buffer: pg_sys::Buffer = 0;
         let policy = match wait {
@@ -320,9 +296,9 @@ impl Table {
         };
         use pg_sys::TM_Result as Tm;
         match result {
-            Tm::TM_Ok | Tm::TM_SelfModified => Attempt::Locked,
-            Tm::TM_WouldBlock | Tm::TM_BeingModified => Attempt::Skipped,
-            _ => Attempt::Moved,
+            Tm::TM_Ok | Tm::TM_SelfModified => RowLock::Locked(row),
+            Tm::TM_WouldBlock | Tm::TM_BeingModified => RowLock::Skipped,
+            _ => RowLock::Missing,
         }
     }
 
@@ -340,10 +316,9 @@ impl Table {
     ) -> RowLock<Row> {
         loop {
             let Some(row) = find() else { return RowLock::Missing };
-            match self.lock(&row, wait, strength) {
-                Attempt::Locked => return RowLock::Locked(row),
-                Attempt::Skipped => return RowLock::Skipped,
-                Attempt::Moved => continue,
+            match self.lock(row, wait, strength) {
+                RowLock::Missing => continue,
+                done => return done,
             }
         }
     }

@@ -44,7 +44,7 @@ pub fn skip(sequence: &Sequence, position: &mut Position) -> Result<(), HiloErro
     let mapping = position.mapping(&sequence.definition);
     let skipped = missing(sequence, position);
     warn(sequence, position, skipped.len());
-    gaps::record(position, &mapping, skipped, Reason::Discarded)?;
+    gaps::record(position, &mapping, &[skipped], Reason::Discarded)?;
     position.next_index = skipped.end.max(position.next_index);
     position.settled_index = position.next_index;
     Ok(())

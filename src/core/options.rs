@@ -10,11 +10,13 @@ pub const MAX_SLICE_SIZE: i64 = 65_536;
 
 named! {
     /// The type that bounds a sequence's values, by the name that SQL prints.
+    #[derive(Default)]
     #[cfg_attr(feature = "documents", derive(serde::Serialize, serde::Deserialize))]
     #[cfg_attr(feature = "documents", serde(rename_all = "lowercase", try_from = "String"))]
     pub enum DataType {
         SmallInt = "smallint",
         Integer = "integer",
+        #[default]
         BigInt = "bigint",
     }
 }

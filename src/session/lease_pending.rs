@@ -114,7 +114,7 @@ pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloErr
     // to leave memory.
     shared.await_worker(&key);
     for held in void(shared, &key)?.iter().filter(|held| held.index_space == index_space) {
-        gaps::record(position, mapping, held.range, Reason::Altered)?;
+        gaps::record(position, mapping, &[held.range], Reason::Altered)?;
     }
     Ok(())
 }

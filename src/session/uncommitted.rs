@@ -307,7 +307,7 @@ fn advance(version: &Version, next: Index, passed: &[Range]) -> Result<(), HiloE
         return Ok(());
     }
     let Some(sequence) = definitions::by_id(version.sequence)? else { return Ok(()) };
-    gaps::record_all(&position, &sequence, passed, Reason::Discarded)
+    gaps::record(&position, &position.mapping(&sequence.definition), passed, Reason::Discarded)
 }
 
 /// Discards this state when the transaction has ended: its sequences are served from their slots

@@ -1,10 +1,7 @@
 //! The counts of a sequence on a node that are kept for good: written with its position, from which
 //! a slot counts on.
 
-/// How many counters there are.
-pub const COUNT: usize = 9;
-
-/// The counters, in the order of the columns of `_hilo.position` from `served` on.
+/// The counters, each a column of `_hilo.position`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Totals {
@@ -21,40 +18,18 @@ pub struct Totals {
 }
 
 impl Totals {
-    pub fn of(counters: [i64; COUNT]) -> Totals {
-        let [served, slices, blocks_reserved, blocks_prefetched, waits, ..] = counters;
-        let [.., wait_time, recycled, lost, errors] = counters;
-        Totals {
-            served,
-            slices,
-            blocks_reserved,
-            blocks_prefetched,
-            waits,
-            wait_time,
-            recycled,
-            lost,
-            errors,
-        }
-    }
-
-    pub fn counters(&self) -> [i64; COUNT] {
-        let Totals { served, slices, blocks_reserved, blocks_prefetched, .. } = *self;
-        let Totals { waits, wait_time, recycled, lost, errors, .. } = *self;
-        [
-            served,
-            slices,
-            blocks_reserved,
-            blocks_prefetched,
-            waits,
-            wait_time,
-            recycled,
-            lost,
-            errors,
-        ]
-    }
-
     pub fn plus(&self, more: &Totals) -> Totals {
-        let (mine, more) = (self.counters(), more.counters());
-        Totals::of(std::array::from_fn(|counter| mine[counter].saturating_add(more[counter])))
+        let sum = |of: fn(&Totals) -> i64| of(self).saturating_add(of(more));
+        Totals {
+            served: sum(|of| of.served),
+            slices: sum(|of| of.slices),
+            blocks_reserved: sum(|of| of.blocks_reserved),
+            blocks_prefetched: sum(|of| of.blocks_prefetched),
+            waits: sum(|of| of.waits),
+            wait_time: sum(|of| of.wait_time),
+            recycled: sum(|of| of.recycled),
+            lost: sum(|of| of.lost),
+            errors: sum(|of| of.errors),
+        }
     }
 }

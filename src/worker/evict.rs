@@ -111,18 +111,14 @@ impl Worker {
         }
         let shared = self.shared;
         let done = transaction::run_within(self.patience(), c"hilo: flushing ranges", || {
-            match catalog::catalog_oids() {
-                // It was dropped where nobody told the slots: see `session::invalidation`.
-                Err(HiloError::NotInstalled) => {
-                    frozen.iter().for_each(|frozen| frozen.outcome.set(Fate::Outdated));
-                    return Ok(());
-                }
-                found => found.map(drop)?,
-            }
+            let installed = catalog::is_installed()?;
             for frozen in &frozen {
                 let Frozen { index_space, ranges, counted, .. } = &**frozen;
-                let from = From::Pool(*counted);
-                frozen.outcome.set(write(shared, index_space, ranges, from)?);
+                frozen.outcome.set(match installed {
+                    true => write(shared, index_space, ranges, From::Pool(*counted))?,
+                    // It was dropped where nobody told the slots: see `session::invalidation`.
+                    false => Fate::Outdated,
+                });
             }
             Ok(())
         });

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use hilo_core::numbers::{SequenceId, Timestamp};
 use hilo_core::range::Range;
 
-use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps;
 use crate::catalog::lease_id::LeaseId;
 use crate::catalog::leases::{self, Lease};
@@ -117,23 +117,11 @@ fn end_leases(
 /// whoever drops a sequence deletes its leases, and pg_restore brings them before it brings those.
 fn file(shared: &'static Shared, due: &[Lease], deferred: &mut Deferred) -> Result<(), HiloError> {
     let Lease { sequence: id, node, .. } = due[0];
-    let locked = match positions::lock(id, node, LockWait::Skip)? {
-        RowLock::Skipped | RowLock::Missing => {
-            deferred.of.insert((id, node));
-            return Ok(());
-        }
-        RowLock::Locked(locked) => locked,
+    let RowLock::Locked(locked) = positions::lock(id, node, LockWait::Skip)? else {
+        deferred.of.insert((id, node));
+        return Ok(());
     };
-    // Until a position is this server's, replication may change the definition, and locks it to do
-    // so.
-    let sequence = match locked.position.is_ours() {
-        true => definitions::by_id(id)?,
-        false => match definitions::lock(id, LockWait::Skip)? {
-            RowLock::Locked(locked) => Some(locked.sequence),
-            RowLock::Missing | RowLock::Skipped => None,
-        },
-    };
-    let Some(sequence) = sequence else {
+    let RowLock::Locked(sequence) = locked.definition()? else {
         deferred.of.insert((id, node));
         return Ok(());
     };
@@ -212,9 +200,8 @@ impl Worker {
         let shared = self.shared;
         let mut batch = Vec::new();
         let done = transaction::run_within(BRIEFLY, c"hilo: filing leases", || {
-            match catalog::catalog_oids() {
-                Err(HiloError::NotInstalled) => return Ok(Look::Next(None)),
-                found => found.map(drop)?,
+            if !catalog::is_installed()? {
+                return Ok(Look::Next(None));
             }
             if !catalog::lock_for_reservation()? {
                 return Ok(Look::TablesLocked);

@@ -6,7 +6,6 @@ use std::time::Duration;
 use hilo_core::range::Range;
 
 use crate::catalog;
-use crate::errors::HiloError;
 use crate::process::memory::{self, TryGrow};
 use crate::shared::pending::Place;
 use crate::shared::slices::IndexSpace;
@@ -100,10 +99,9 @@ impl Worker {
     fn write(&self, batch: &[Leftover], patience: Duration) -> Result<bool, Failure> {
         let shared = self.shared;
         transaction::run_within(patience, c"hilo: writing what is left", || {
-            match catalog::catalog_oids() {
-                // Ranges of a dropped extension belong to no sequence any more.
-                Err(HiloError::NotInstalled) => return leaving::begin(shared, batch).map(|_| true),
-                found => found.map(drop)?,
+            // Ranges of a dropped extension belong to no sequence any more.
+            if !catalog::is_installed()? {
+                return leaving::begin(shared, batch).map(|_| true);
             }
             let mut all = true;
             for same in batch.chunk_by(|one, other| one.index_space() == other.index_space()) {

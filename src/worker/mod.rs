@@ -76,10 +76,16 @@ pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
     // The exit callback is registered before the connection is made, so that it runs after core has
     // cleaned up the connection.
     shutdown::init(place);
+    connect(database);
+    leaving::init();
+    Worker::new(shared, database, place).run();
+}
+
+/// Connects this background process to its database, as the bootstrap superuser. It does so also if
+/// new connections are no longer allowed: the existing ones continue to draw.
+fn connect(database: pg_sys::Oid) {
     signals();
-    // The worker connects as the bootstrap superuser, and also if new connections are no longer
-    // allowed: the existing ones continue to draw. SAFETY: this is how every background worker
-    // connects; it is registered as one that does.
+    // SAFETY: this is how every background worker connects; it is registered as one that does.
     unsafe {
         pg_sys::BackgroundWorkerInitializeConnectionByOid(
             database,
@@ -89,8 +95,6 @@ pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
     };
     settings();
     crate::catalog::init_process();
-    leaving::init();
-    Worker::new(shared, database, place).run();
 }
 
 fn signals() {

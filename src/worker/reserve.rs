@@ -142,19 +142,11 @@ pub fn reserve(shared: &'static Shared, here: &Here, plan: &Plan) -> Result<Outc
     if plan.is_ahead() && (!locked.position.is_ours() || locked.position.may_lack()) {
         return Ok(Outcome::NotOurs);
     }
-    // Read after the row was locked: a session that changes what the indexes mean holds that lock.
-    // Until the position is ours, replication may change that too, and it locks the definition.
-    let sequence = match locked.position.is_ours() {
-        true => definitions::by_id(id)?,
-        false => match definitions::lock(id, LockWait::Skip)? {
-            RowLock::Locked(locked) => Some(locked.sequence),
-            RowLock::Missing => None,
-            RowLock::Skipped => return Ok(Outcome::Locked),
-        },
-    };
-    // Nothing is reserved of a gapless sequence.
-    let Some(sequence) = sequence.filter(|sequence| !sequence.definition.gapless) else {
-        return Ok(Outcome::Gone);
+    let sequence = match locked.definition()? {
+        RowLock::Skipped => return Ok(Outcome::Locked),
+        // Nothing is reserved of a gapless sequence.
+        RowLock::Locked(sequence) if !sequence.definition.gapless => sequence,
+        RowLock::Locked(_) | RowLock::Missing => return Ok(Outcome::Gone),
     };
     here.check(&sequence.definition)?;
     if locked.position.epoch < plan.index_space.epoch {

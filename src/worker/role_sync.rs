@@ -1,8 +1,7 @@
 //! Once per worker, makes the roles that the catalog mentions the same as those that the cluster
 //! knows of.
 
-use crate::catalog::role_references;
-use crate::errors::HiloError;
+use crate::catalog::{self, role_references};
 use crate::worker::Worker;
 use crate::worker::transaction::{self, BRIEFLY};
 
@@ -14,10 +13,7 @@ impl Worker {
             return;
         }
         let done = transaction::run_within(BRIEFLY, c"hilo: recording roles", || {
-            match role_references::reconcile() {
-                Err(HiloError::NotInstalled) => Ok(()),
-                done => done,
-            }
+            if catalog::is_installed()? { role_references::reconcile() } else { Ok(()) }
         });
         if let Err(failure) = done {
             pgrx::log!("could not record the roles in the catalog of hilo: {}", failure.message);

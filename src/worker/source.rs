@@ -23,7 +23,7 @@ use crate::catalog::owned;
 use crate::catalog::positions;
 use crate::catalog::sources::{self, Request, Supply};
 use crate::catalog::table::{LockWait, RowLock};
-use crate::catalog::{self, catalog_oids, node, source_query};
+use crate::catalog::{catalog_oids, node, source_query};
 use crate::errors::{FaultKind, HiloError};
 use crate::gucs;
 use crate::process::time_limit::{Unfinished, within};
@@ -31,8 +31,8 @@ use crate::process::{connections, ffi};
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::{self, Shared, wait_event};
+use crate::worker::connect;
 use crate::worker::transaction::{self, Failure};
-use crate::worker::{settings, signals};
 
 /// After so many failures in a row, the callers that wait learn of the error.
 const TOLERATED: u32 = 3;
@@ -70,17 +70,7 @@ pub extern "C-unwind" fn hilo_source_main(argument: pg_sys::Datum) {
     let extra = unsafe { &(*pg_sys::MyBgworkerEntry).bgw_extra };
     first.iter_mut().zip(extra).for_each(|(to, from)| *to = *from as u8);
     connections::init();
-    signals();
-    // SAFETY: this is how every background worker connects; it is registered as one that does.
-    unsafe {
-        pg_sys::BackgroundWorkerInitializeConnectionByOid(
-            database,
-            pg_sys::InvalidOid,
-            pg_sys::BGWORKER_BYPASS_ALLOWCONN,
-        )
-    };
-    settings();
-    catalog::init_process();
+    connect(database);
     let group = transaction::run_within(PATIENCE, c"hilo: finding requests", || {
         let sequence = definitions::by_id(SequenceId(i64::from_ne_bytes(first)))?;
         let group = sequence.as_ref().and_then(group_of);

@@ -9,9 +9,11 @@ use hilo_core::numbers::{Index, SequenceId};
 use hilo_core::range::Range;
 
 use crate::advice;
-use crate::catalog::column_values::{self, Verdict};
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::column_values::Verdict;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Position};
+use crate::catalog::stored;
 use crate::catalog::table::text_datum;
 use crate::catalog::version;
 use crate::catalog::{catalog_oids, node, privileges};
@@ -93,7 +95,8 @@ impl ColumnCheck {
         let (direction, bound) = (definition.direction(), definition.last_bound());
         let judge = |value| judge(mapping, ranges, value);
         subtransaction::run(|| {
-            column_values::search(self.relation, self.number, direction, bound, judge).or_raise()
+            let column = ColumnRef { relid: self.relation, attnum: self.number };
+            stored::search(column, direction, bound, judge).or_raise()
         })
     }
 

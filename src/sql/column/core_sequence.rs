@@ -10,6 +10,7 @@ use hilo_core::options::{DataType, Options};
 use crate::catalog::definitions;
 use crate::catalog::privileges;
 use crate::catalog::relations;
+use crate::catalog::scan::Index;
 use crate::catalog::table::Table;
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::call::spi;
@@ -74,7 +75,10 @@ impl CoreSequence {
         let Some(mut sequence) = found.into_iter().next() else {
             HiloError::NoSuchRelation(id).raise()
         };
-        let state = Table::read(oid).or_raise().only_row();
+        // A sequence of core's always has one row.
+        let Some(state) = Table::read(oid).or_raise().find(Index::None, &[]) else {
+            HiloError::NoSuchRelation(id).raise()
+        };
         let (last, called) = (state.int8(state::LAST_VALUE), state.bool(state::IS_CALLED));
         sequence.next = if called { sequence.after(last) } else { Some(last) };
         sequence

@@ -99,7 +99,7 @@ impl<'a> Ended<'a> {
     fn jump_to(&self, index: Index) {
         let position = &self.position;
         let jumped = Range::new(position.next_index, index);
-        gaps::record(position, &self.mapping(), jumped, Reason::Altered).or_raise();
+        gaps::record(position, &self.mapping(), &[jumped], Reason::Altered).or_raise();
     }
 
     /// Writes the next numbering, under this epoch.
