@@ -18,8 +18,8 @@ type CheckHook = unsafe extern "C-unwind" fn(
     pg_sys::GucSource::Type,
 ) -> bool;
 
-/// The settings that are numbers or switches: type or unit, default, limits, when it can change, and
-/// the texts of `pg_settings`. A setting `x` is `hilo.x`, and `x()` reads it. `preloaded` says
+/// The settings that are numbers or switches: type or unit, default, limits, when it can change,
+/// and the texts of `pg_settings`. A setting `x` is `hilo.x`, and `x()` reads it. `preloaded` says
 /// whether the server loads the library at its start.
 macro_rules! settings {
     ($define:ident($preloaded:ident) $(

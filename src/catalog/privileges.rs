@@ -5,6 +5,7 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
 
+use crate::advice::literal;
 use crate::catalog::columns::privilege as column;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::name::{escape_for_message, quote};
@@ -13,7 +14,7 @@ use crate::catalog::roles::PUBLIC;
 use crate::catalog::scan::Match;
 use crate::catalog::table::{Row, next_command};
 use crate::catalog::{catalog_oids, insert_rights, relations, roles, version};
-use crate::errors::{Denied, HiloError, OrRaise};
+use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
 use crate::shared::nameplate::Nameplate;
@@ -121,13 +122,14 @@ impl Privileges {
 /// needed.
 pub fn denial(name: &[u8], required: Privileges, held: Privileges) -> HiloError {
     let held: Vec<_> = held.names().collect();
-    HiloError::Permission(Box::new(Denied {
-        name: escape_for_message(name),
-        user: roles::name_of(ffi::current_user()),
-        required: required.alternatives(),
-        held: if held.is_empty() { String::new() } else { format!("only {}", held.join(" and ")) },
-        to_grant: required.least(),
-    }))
+    let held = match held.is_empty() {
+        true => "no privilege".into(),
+        false => format!("only {}", held.join(" and ")),
+    };
+    let (name, user) = (escape_for_message(name), roles::name_of(ffi::current_user()));
+    let (to_whom, least) = (literal(&user), required.least());
+    let grant = format!("SELECT hilo_grant({}, {to_whom}, '{least}');", literal(&name));
+    HiloError::Permission { name, user, held, required: required.alternatives(), grant }
 }
 
 /// Whether `user` has the rights of `role`: is that role, inherits from it, or is a superuser.

@@ -37,27 +37,31 @@ pub fn with_grants_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     Ok(sequences)
 }
 
-/// The roles that an indexed column mentions, each once, and PUBLIC.
-fn roles_in(table: Own, index: Index, column: i16) -> Result<Vec<pg_sys::Oid>, HiloError> {
+/// Makes the cluster know of each role that an indexed column mentions, and has `forget` remove the
+/// mentions of one that does not exist.
+fn reconcile_column(
+    table: Own,
+    index: Index,
+    column: i16,
+    forget: impl Fn(pg_sys::Oid) -> Result<(), HiloError>,
+) -> Result<(), HiloError> {
     let table = table.read()?;
-    let mut roles = vec![PUBLIC];
-    while let Some(row) =
-        table.find(index, &[(column, Match::OidGreater(*roles.last().unwrap_or(&PUBLIC)))])
-    {
-        roles.try_push(row.oid(column))?;
+    let mut role = PUBLIC;
+    while let Some(row) = table.find(index, &[(column, Match::OidGreater(role))]) {
+        role = row.oid(column);
+        match is_lasting(role) || exists(role) {
+            true => depend_on(role)?,
+            false => forget(role)?,
+        }
     }
-    Ok(roles)
+    Ok(())
 }
 
 /// Makes the cluster know of every mentioned role, and removes the mentions of roles that do not
 /// exist. Needed after a restore, pg_upgrade or an update of the extension, which bring only the
 /// rows.
 pub fn reconcile() -> Result<(), HiloError> {
-    for role in roles_in(Own::Sequence, own::SEQUENCE_OWNER_IDX, sequence::OWNER)? {
-        if is_lasting(role) || exists(role) {
-            depend_on(role)?;
-            continue;
-        }
+    reconcile_column(Own::Sequence, own::SEQUENCE_OWNER_IDX, sequence::OWNER, |role| {
         for sequence in of_owner(role)? {
             if let Some(locked) = definitions::lock_existing(sequence.id)?
                 && locked.sequence.owner == role
@@ -65,28 +69,18 @@ pub fn reconcile() -> Result<(), HiloError> {
                 locked.update(&Sequence { owner: NOBODY, ..locked.sequence.clone() });
             }
         }
-    }
-    for role in roles_in(Own::Privilege, own::PRIVILEGE_GRANTEE_IDX, privilege::GRANTEE)? {
-        if is_lasting(role) || exists(role) {
-            depend_on(role)?;
-        } else {
-            for sequence in with_grants_to(role)? {
-                if let Some(locked) = definitions::lock_existing(sequence.id)? {
-                    privileges::revoke(&locked.sequence, role, Privileges::ALL)?;
-                }
+        Ok(())
+    })?;
+    reconcile_column(Own::Privilege, own::PRIVILEGE_GRANTEE_IDX, privilege::GRANTEE, |role| {
+        for sequence in with_grants_to(role)? {
+            if let Some(locked) = definitions::lock_existing(sequence.id)? {
+                privileges::revoke(&locked.sequence, role, Privileges::ALL)?;
             }
         }
-    }
-    for (index, column) in [
-        (own::DEFAULT_PRIVILEGE_PKEY, default_privilege::OWNER),
-        (own::DEFAULT_PRIVILEGE_GRANTEE_IDX, default_privilege::GRANTEE),
-    ] {
-        for role in roles_in(Own::DefaultPrivilege, index, column)? {
-            match is_lasting(role) || exists(role) {
-                true => depend_on(role)?,
-                false => default_privileges::forget(role)?,
-            }
-        }
-    }
-    Ok(())
+        Ok(())
+    })?;
+    let (table, forget) = (Own::DefaultPrivilege, default_privileges::forget);
+    let by_grantee = own::DEFAULT_PRIVILEGE_GRANTEE_IDX;
+    reconcile_column(table, own::DEFAULT_PRIVILEGE_PKEY, default_privilege::OWNER, forget)?;
+    reconcile_column(table, by_grantee, default_privilege::GRANTEE, forget)
 }

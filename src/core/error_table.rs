@@ -28,7 +28,7 @@ macro_rules! error_texts {
         $name:ident $(($($at:ident),+))? $({ $($field:ident),+ })?
             = $message:tt $(=> detail $detail:tt)? $(=> hint $hint:tt)?;
     )+}) => {
-        #[allow(unused_variables)]
+        #[allow(dead_code, unused_variables)]
         impl $error {
             pub fn detail(&self) -> Option<String> {
                 match self {

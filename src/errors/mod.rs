@@ -3,6 +3,7 @@
 #[macro_use]
 mod macros;
 pub mod code;
+mod reasons;
 mod table;
 mod text;
 
@@ -16,6 +17,7 @@ use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
 use hilo_core::source::AnswerError;
 
+pub use reasons::{Cause, Closed};
 pub use table::HiloError;
 pub use text::{load_in_sessions, preload_excluded_by, with_path};
 
@@ -44,15 +46,6 @@ pub fn in_full(message: &str, [detail, hint]: &[Option<String>; 2]) -> String {
     format!("{message}{}{}", line("DETAIL", detail), line("HINT", hint))
 }
 
-/// The state of a lease that is not open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Closed {
-    Unknown,
-    Returned(String),
-    Revoked(String),
-    Expired(String),
-}
-
 /// The likely meaning of a name that no sequence has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Meant {
@@ -63,35 +56,6 @@ pub enum Meant {
     /// A sequence that is yet to be created.
     New,
     Unknown,
-}
-
-/// A privilege that the user lacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Denied {
-    pub name: String,
-    pub user: String,
-    /// The privileges that the operation requires.
-    pub required: &'static str,
-    /// The privileges of the user: empty for none.
-    pub held: String,
-    /// The privilege that the owner should grant.
-    pub to_grant: &'static str,
-}
-
-/// Why a caller waited without success.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cause {
-    /// No background worker could be registered or started.
-    NoWorker,
-    /// The worker is running and has not answered.
-    Slow,
-    /// The sequence has a source, which has not answered.
-    Source,
-    /// There is no worker, and processes have loaded another version of the library: a worker may
-    /// do so, too.
-    OtherLibrary { version: String },
-    /// The worker got this error and keeps trying.
-    Fault { sqlstate: i32, message: String },
 }
 
 impl HiloError {
@@ -146,23 +110,17 @@ impl HiloError {
     }
 }
 
-impl From<OptionError> for HiloError {
-    fn from(error: OptionError) -> HiloError {
-        HiloError::Option(error)
-    }
+macro_rules! from {
+    ($($error:ident => $variant:ident,)+) => { $(
+        impl From<$error> for HiloError {
+            fn from(error: $error) -> HiloError {
+                HiloError::$variant(error)
+            }
+        }
+    )+ };
 }
 
-impl From<AnswerError> for HiloError {
-    fn from(error: AnswerError) -> HiloError {
-        HiloError::Answer(error)
-    }
-}
-
-impl From<NameError> for HiloError {
-    fn from(error: NameError) -> HiloError {
-        HiloError::Name(error)
-    }
-}
+from! { OptionError => Option, AnswerError => Answer, NameError => Name, }
 
 impl From<DocumentError> for HiloError {
     fn from(error: DocumentError) -> HiloError {

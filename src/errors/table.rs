@@ -11,7 +11,7 @@ use hilo_core::source::AnswerError;
 use crate::advice::{self, RESTART};
 use crate::errors::code::*;
 use crate::errors::text::*;
-use crate::errors::{Cause, Closed, Code, Denied, FaultKind, Meant};
+use crate::errors::{Cause, Closed, Code, FaultKind, Meant};
 
 const OURS: &str = env!("CARGO_PKG_VERSION");
 
@@ -60,10 +60,10 @@ errors! {
     Duplicate(name: String) = DUPLICATE_OBJECT, "hilo sequence \"{name}\" already exists"
         => hint "Choose another name, or keep the existing sequence with if_not_exists => true in \
                  hilo_create.";
-    Permission(denied: Box<Denied>) = INSUFFICIENT_PRIVILEGE,
-        { format!("permission denied for hilo sequence \"{}\"", denied.name) }
-        => detail { denied.detail() }
-        => hint { denied.hint() };
+    Permission { name: String, user: String, held: String, required: &'static str, grant: String }
+        = INSUFFICIENT_PRIVILEGE, "permission denied for hilo sequence \"{name}\""
+        => detail "The operation requires {required}. Role \"{user}\" has {held} on the sequence."
+        => hint "The owner of the sequence grants it with: {grant}";
     NotCreated { name: String, detail: String, lacked: bool } = INSUFFICIENT_PRIVILEGE,
         "hilo sequence \"{name}\" does not exist and is not created, skipping"
         => detail { detail.clone() }
@@ -174,9 +174,8 @@ errors! {
         => hint "See in pg_locks who uses the table, and call again when they have ended, or \
                  raise lock_timeout.";
     Timeout { name: String, cause: Cause } = { cause.code() },
-
         "timed out waiting for a block of hilo sequence \"{name}\""
-        => detail { cause.detail() }
+        => detail { cause.to_string() }
         => hint { cause.hint() };
     Fault { name: String, sqlstate: i32, kind: FaultKind, message: String }
         = { Code::from(*sqlstate) },
@@ -437,7 +436,7 @@ errors! {
         => hint "Take the lease again.";
     LeaseNotOpen { lease: String, since: Closed } = UNDEFINED_OBJECT,
         "lease \"{lease}\" is not open"
-        => detail { since.detail() }
+        => detail { since.to_string() }
         => hint "hilo_leases shows the leases that are open. Take another one with hilo_lease.";
     LeaseTaken { lease: String, why: String } = DUPLICATE_OBJECT,
         "lease \"{lease}\" was taken before"

@@ -1,8 +1,8 @@
 //! Texts that an error makes of its fields.
 
-use crate::advice::{self, RESTART, literal};
+use crate::advice::{self, RESTART};
 use crate::citus;
-use crate::errors::{Cause, Closed, Code, Denied, FaultKind, LONGEST, Meant, code};
+use crate::errors::{FaultKind, LONGEST, Meant};
 use crate::gucs::LEAVE_STRIPES;
 
 pub const ON_COORDINATOR: &str = "Run hilo_create_on_all_nodes(name) on the coordinator: it makes \
@@ -15,52 +15,7 @@ pub const RESTART_WITH_IT: &str = "Restart the server with the library of the ex
 pub const CREATE_BEYOND: &str =
     "Create it with hilo_create, with a start_value beyond what these columns hold.";
 const SEE_SOURCE: &str = "hilo_stat_sources has the whole error of the source.";
-const SEE_LOG: &str = "See last_error in hilo_stat_sequences, and the server log.";
-
-impl Cause {
-    pub fn code(&self) -> Code {
-        match self {
-            Cause::NoWorker => code::CONFIGURATION_LIMIT_EXCEEDED,
-            Cause::Fault { sqlstate, .. } => Code::from(*sqlstate),
-            Cause::Slow | Cause::Source | Cause::OtherLibrary { .. } => code::LOCK_NOT_AVAILABLE,
-        }
-    }
-
-    pub fn detail(&self) -> String {
-        match self {
-            Cause::NoWorker => "No background worker was free to reserve a block.".into(),
-            Cause::Slow => "The worker has not yet committed the reservation.".into(),
-            Cause::Source => "The source of the sequence has not yet answered.".into(),
-            Cause::OtherLibrary { version } => format!(
-                "There is no worker. Processes have loaded version {version} of the library, which \
-                 cannot use the shared memory: if that is the version that is installed, none can \
-                 start."
-            ),
-            Cause::Fault { message, .. } => {
-                format!("The worker could not reserve a block: {message}.")
-            }
-        }
-    }
-
-    pub fn hint(&self) -> &'static str {
-        match self {
-            Cause::NoWorker => "Raise max_worker_processes.",
-            Cause::Slow => {
-                "Check in pg_stat_activity what the process \"hilo worker\" is waiting for. With \
-                 synchronous replication, a reservation waits for the standby."
-            }
-            Cause::Source => {
-                "See hilo_stat_sources, and in pg_stat_activity what the process \"hilo source\" \
-                 is waiting for. reserve_ahead says how long an outage of the source may last."
-            }
-            Cause::OtherLibrary { .. } => {
-                "Restart the server with the version that is to be used: the shared memory lasts \
-                 as long as it runs."
-            }
-            Cause::Fault { .. } => SEE_LOG,
-        }
-    }
-}
+pub const SEE_LOG: &str = "See last_error in hilo_stat_sequences, and the server log.";
 
 impl FaultKind {
     pub fn hint(self) -> String {
@@ -95,36 +50,6 @@ impl Meant {
             Meant::Unknown => {
                 "The view hilo_sequences lists the sequences that you may see.".into()
             }
-        }
-    }
-}
-
-impl Denied {
-    pub fn detail(&self) -> String {
-        let Denied { user, required, held, .. } = self;
-        let held = if held.is_empty() { "no privilege" } else { held };
-        format!("The operation requires {required}. Role \"{user}\" has {held} on the sequence.")
-    }
-
-    pub fn hint(&self) -> String {
-        let (name, user, privilege) = (literal(&self.name), literal(&self.user), self.to_grant);
-        format!(
-            "The owner of the sequence grants it with: SELECT hilo_grant({name}, {user}, \
-             '{privilege}');"
-        )
-    }
-}
-
-impl Closed {
-    pub fn detail(&self) -> String {
-        let lost = "Its values are a gap and are not served again.";
-        match self {
-            Closed::Unknown => {
-                "It was never taken, or it has been returned, was revoked, or has expired.".into()
-            }
-            Closed::Returned(at) => format!("It was returned at {at}."),
-            Closed::Revoked(at) => format!("It was revoked at {at}. {lost}"),
-            Closed::Expired(at) => format!("It expired at {at}. {lost}"),
         }
     }
 }

@@ -19,7 +19,7 @@ use hilo_core::numbers::SequenceId;
 
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::lock_for_reservation;
-use crate::catalog::owned;
+use crate::catalog::owned::{self, Owned};
 use crate::catalog::positions;
 use crate::catalog::sources::{self, Request, Supply};
 use crate::catalog::table::{LockWait, RowLock};
@@ -208,7 +208,7 @@ impl Source {
             Err(failure) => {
                 let activity = c"hilo: noting that a source failed";
                 let noted = transaction::run_within(PATIENCE, activity, || {
-                    note(shared, sequence.id, supply.node, &request, &failure.in_full())
+                    note(shared, sequence, supply.node, &request, &failure.in_full())
                 });
                 self.tell(sequence, Some(request), noted.ok().flatten(), failure);
             }
@@ -267,47 +267,49 @@ fn receive(
     if !lock_for_reservation()? {
         return Err(HiloError::SourceChanged);
     }
-    let RowLock::Locked(locked) = positions::lock(sequence.id, supply.node, LockWait::Block)?
-    else {
-        return Err(HiloError::SourceChanged);
-    };
-    let now = definitions::by_id(sequence.id)?;
-    let asked = (sequence.owner, &sequence.definition.source);
-    let now = now.filter(|now| (now.owner, &now.definition.source) == asked);
-    let Some(now) = now.filter(|_| locked.position.is_ours() && !locked.position.may_lack()) else {
-        return Err(HiloError::SourceChanged);
-    };
-    let refused = owned::own(shared.life(), &now, &locked, |owned| {
-        let mut supply = owned.supply()?;
-        if supply.open_request() != Some(*request) {
-            return Err(HiloError::SourceChanged);
-        }
-        owned.receive(&mut supply, &answer, took)
-    })?;
-    Ok((Key::here(catalog_oids()?.extension, sequence.id), refused))
+    with_request(shared, sequence, supply.node, request, |owned, supply| {
+        owned.receive(supply, &answer, took)
+    })?
+    .ok_or(HiloError::SourceChanged)
 }
 
 /// Writes down that a request has failed, unless it is no longer open.
 fn note(
     shared: &'static Shared,
-    id: SequenceId,
+    sequence: &Sequence,
     node: i32,
     request: &Request,
     message: &str,
 ) -> Result<Option<Key>, HiloError> {
-    let RowLock::Locked(locked) = positions::lock(id, node, LockWait::Block)? else {
+    let note =
+        |owned: &mut Owned, supply: &mut Supply| owned.note_failure(supply, message.to_owned());
+    Ok(with_request(shared, sequence, node, request, note)?.map(|(key, ())| key))
+}
+
+/// Has `work` write what becomes of a request, under the lock of its position. `None`: the request
+/// is no longer open, or the sequence has been altered since it was made.
+fn with_request<T>(
+    shared: &'static Shared,
+    asked: &Sequence,
+    node: i32,
+    request: &Request,
+    work: impl FnOnce(&mut Owned, &mut Supply) -> Result<T, HiloError>,
+) -> Result<Option<(Key, T)>, HiloError> {
+    let RowLock::Locked(locked) = positions::lock(asked.id, node, LockWait::Block)? else {
         return Ok(None);
     };
-    let Some(sequence) = definitions::by_id(id)? else { return Ok(None) };
-    if sequence.definition.source.is_none() || !locked.position.is_ours() {
-        return Ok(None);
-    }
+    let same = |now: &Sequence| {
+        (now.owner, &now.definition.source) == (asked.owner, &asked.definition.source)
+            && locked.position.is_ours()
+            && !locked.position.may_lack()
+    };
+    let Some(sequence) = definitions::by_id(asked.id)?.filter(same) else { return Ok(None) };
     owned::own(shared.life(), &sequence, &locked, |owned| {
         let mut supply = owned.supply()?;
         if supply.open_request() != Some(*request) {
             return Ok(None);
         }
-        owned.note_failure(&mut supply, message.to_owned())?;
-        Ok(Some(Key::here(catalog_oids()?.extension, id)))
+        let done = work(owned, &mut supply)?;
+        Ok(Some((Key::here(catalog_oids()?.extension, asked.id), done)))
     })
 }

@@ -88,7 +88,7 @@ fn find_repeat(id: &LeaseId, name: &[u8], count: i64) -> Result<Option<Granted>,
     let why = if lease.role != ffi::current_user() {
         "Another role took it.".into()
     } else if let Some(closed) = closed_reason(&lease) {
-        closed.detail()
+        closed.to_string()
     } else if lease.sequence != sequence.id || lease.range.len() > count {
         "It is a lease of another sequence, or of more values.".into()
     } else if !epoch()?.is_some_and(|epoch| epoch.continues(lease.epoch)) {
