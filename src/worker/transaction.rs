@@ -220,7 +220,8 @@ fn failure(error: CaughtError) -> Failure {
             sqlstate: report.sql_error_code() as i32,
             kind: FaultKind::Other,
             message: report.message().to_string(),
-            advice: [report.detail(), report.hint()].map(|text| text.map(str::to_owned)),
+            advice: [report.detail(), report.hint()]
+                .map(|text| text.filter(|text| !text.is_empty()).map(str::to_owned)),
         },
     }
 }

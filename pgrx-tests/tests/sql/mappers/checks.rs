@@ -75,6 +75,28 @@ fn a_counter_behind_the_rows_is_found_and_mended() {
     cluster.finish();
 }
 
+/// An integer column whose counter is near its end is found, and one that is narrower than that.
+#[test]
+fn an_integer_column_near_its_end_is_found() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE SEQUENCE near AS integer START 2000000000; CREATE SEQUENCE wide START 2000000000;
+         SELECT hilo_attach('near', 'near'), hilo_attach('wide', 'wide');
+         CREATE TABLE a (id integer DEFAULT hilo_nextval('near'));
+         CREATE TABLE b (id integer DEFAULT hilo_nextval('wide'))",
+    );
+    client.run("INSERT INTO a DEFAULT VALUES; INSERT INTO b DEFAULT VALUES");
+    let (object, _) = finding(&mut client, "93.% of its values are reserved, %").expect("near");
+    assert_eq!(object, "sequence \"near\"");
+    let says = "hilo sequence \"wide\" continues to %, which the column's type cannot hold";
+    let (object, fix) = finding(&mut client, says).expect(says);
+    assert_eq!(object, "column public.b.id");
+    client.run(&fix.expect("a statement"));
+    assert_eq!(finding(&mut client, says), None);
+    cluster.finish();
+}
+
 /// Sequences whose sources compute different blocks of one counter are found.
 #[test]
 fn two_ways_to_read_one_counter_are_found() {
