@@ -3,7 +3,7 @@
 #   PG=15          the major version of PostgreSQL to build for and to test with
 #   PG_CONFIG=…    the pg_config of a particular installation instead
 
-export PG PG_CONFIG TAG TEST CASE MINUTES SEED SCENE STEADY_SECONDS QUICK AGAIN ONLY PROCESSES COUNTERS TEST_TIMEOUT
+export PG PG_CONFIG TAG TEST CASE MINUTES SEED SCENE STEADY_SECONDS QUICK AGAIN ONLY KEEP PROCESSES COUNTERS TEST_TIMEOUT
 
 .DEFAULT_GOAL := all
 .PHONY: all help demo psql test test-core torture bench bench-refill lint unit build package dist install uninstall test-lite install-lite \

@@ -2,6 +2,7 @@
 
 use pgrx::pg_sys;
 
+use hilo_core::name;
 use hilo_core::numbers::{SequenceId, Timestamp};
 use hilo_core::options::{DataType, Definition};
 
@@ -141,20 +142,40 @@ pub fn collect<T>(mut of: impl FnMut(Sequence) -> Option<T>) -> Result<Vec<T>, H
     Own::Sequence.read()?.collect(own::SEQUENCE_PKEY, &[], |row| of(Sequence::from_row(row)))
 }
 
-/// The ids among the `most` sequences whose names follow that of `id`, without gapless ones. The
-/// order is that of the names' bytes.
+/// The ids of up to `most` sequences that will probably be used after `id`, without gapless ones.
+/// They are those whose names count on from its name, and else those whose names follow in the
+/// order of their bytes.
 pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloError> {
+    /// So many names that do not exist end the count.
+    const MISSING: usize = 16;
     let (mut found, mut left) = (Vec::new(), most);
     let Some(before) = by_id(id)? else { return Ok(found) };
-    let after = [(column::NAME, Match::TextGreater(&before.name))];
-    Own::Sequence.read()?.scan(own::SEQUENCE_NAME_KEY, &after, |row| {
+    let mut add = |row: Row| {
         if !row.bool(column::GAPLESS) {
             found.push(SequenceId(row.int8(column::ID)));
         }
         row.free();
         left -= 1;
         left > 0
-    });
+    };
+    let table = Own::Sequence.read()?;
+    let mut missing = 0;
+    for name in name::successors(&before.name).take(most) {
+        match table.find(own::SEQUENCE_NAME_KEY, &[(column::NAME, Match::Text(&name))]) {
+            Some(row) => {
+                missing = 0;
+                if !add(row) {
+                    return Ok(found);
+                }
+            }
+            None => missing += 1,
+        }
+        if missing > MISSING {
+            break;
+        }
+    }
+    let after = [(column::NAME, Match::TextGreater(&before.name))];
+    table.scan(own::SEQUENCE_NAME_KEY, &after, add);
     Ok(found)
 }
 

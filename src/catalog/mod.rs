@@ -19,6 +19,7 @@ pub mod dependents;
 pub mod gapless;
 pub mod gaps;
 pub mod insert_rights;
+pub mod kept_indexes;
 pub mod lease_changes;
 pub mod lease_id;
 pub mod lease_name;

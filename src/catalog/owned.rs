@@ -8,6 +8,7 @@
 //! position last. A session that renumbers the sequence writes off all ranges and then the
 //! position.
 
+use std::cell::Cell;
 use std::ops::Deref;
 
 use hilo_core::numbers::Index;
@@ -41,6 +42,8 @@ pub struct Owned<'a> {
     position: Position,
     /// Whether the row is written even if it has not changed.
     touched: bool,
+    /// Whether there may be rows of ranges below the position; `None`: that was not looked at.
+    has_rows: Cell<Option<bool>>,
 }
 
 /// Makes a locked position this server's, for the life `life`, and has `work` write what becomes of
@@ -56,7 +59,8 @@ pub fn own<T>(
     locked: &LockedPosition,
     work: impl FnOnce(&mut Owned) -> Result<T, HiloError>,
 ) -> Result<T, HiloError> {
-    let mut owned = Owned { sequence, position: locked.position, touched: false };
+    let mut owned =
+        Owned { sequence, position: locked.position, touched: false, has_rows: Cell::new(None) };
     owned.take_over(life)?;
     let done = work(&mut owned)?;
     if sequence.definition.source.is_some() {
@@ -111,6 +115,22 @@ impl Owned<'_> {
         Ok(())
     }
 
+    /// Whether there may be rows of ranges below the position. Most sequences have none, and one
+    /// look tells it for all that is done here.
+    fn has_rows(&self) -> Result<bool, HiloError> {
+        if let Some(known) = self.has_rows.get() {
+            return Ok(known);
+        }
+        let any = ranges::any(&self.position)?;
+        self.has_rows.set(Some(any));
+        Ok(any)
+    }
+
+    /// To be called before rows are written.
+    fn writes_rows(&self) {
+        self.has_rows.set(Some(true));
+    }
+
     /// Has the row written even if it does not change, so that the commit waits for the standby.
     pub fn touch(&mut self) {
         self.touched = true;
@@ -128,6 +148,7 @@ impl Owned<'_> {
             self.supply()?;
             return ranges::trim_lent(self, &held.ranges, rows == LentRows::Always);
         }
+        let has_rows = self.has_rows()?;
         let position = &mut self.position;
         let end = position.next_index;
         let taken_to = held.first_untaken.unwrap_or(end).min(end).max(position.settled_index);
@@ -141,16 +162,21 @@ impl Owned<'_> {
         let held_back = lowest == position.settled_index && lowest < taken_to;
         if rows == LentRows::Always || held_back {
             position.settled_index = taken_to;
-            ranges::write_lent(position, position.incarnation, &held.ranges)
-        } else {
-            position.settled_index = lowest.min(end);
-            ranges::forget_lent(position, &held.ranges)
+            ranges::write_lent(position, position.incarnation, &held.ranges)?;
+            self.writes_rows();
+            return Ok(());
+        }
+        position.settled_index = lowest.min(end);
+        match has_rows {
+            true => ranges::forget_lent(position, &held.ranges),
+            false => Ok(()),
         }
     }
 
     /// Writes ranges that leave memory: they become free, or, for an ordered sequence, which never
     /// goes back, they are written off.
     pub fn put(&self, leaving: &[Range]) -> Result<(), HiloError> {
+        self.writes_rows();
         match self.sequence.definition.ordered {
             true => self.write_off(leaving),
             false => {
@@ -187,7 +213,7 @@ impl Owned<'_> {
 
     /// Lends free ranges to memory: see [`ranges::lend`].
     pub fn lend(&self, limit: usize, from: Index) -> Result<Vec<Range>, HiloError> {
-        match self.sequence.definition.ordered {
+        match self.sequence.definition.ordered || !self.has_rows()? {
             true => Ok(Vec::new()),
             false => ranges::lend(self, self.incarnation, limit, from),
         }

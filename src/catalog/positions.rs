@@ -1,6 +1,6 @@
 //! `_hilo.position`: how far a node has reserved.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use pgrx::pg_sys;
@@ -318,10 +318,13 @@ pub fn lock(
 ) -> Result<RowLock<LockedPosition>, HiloError> {
     let table = Own::Position.write()?;
     let find = || newest(&table, sequence, node);
-    // No other transaction sees a version that this transaction wrote, so that needs no lock.
-    let found = match find().filter(Row::is_own) {
-        Some(own) => RowLock::Locked(own),
-        None => table.lock_found(find, wait),
+    let found = match find() {
+        // No other transaction sees a version that this transaction wrote, so that needs no lock.
+        Some(own) if own.is_own() => RowLock::Locked(own),
+        found => {
+            let found = Cell::new(found);
+            table.lock_found(|| found.take().or_else(find), wait)
+        }
     };
     Ok(found.map(|row| {
         let position = Position::from_row(&row);

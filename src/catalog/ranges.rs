@@ -96,6 +96,11 @@ pub fn free_end(position: &Position) -> Result<Index, HiloError> {
     Ok(last.map_or(Index::ZERO, |row| range(&row).end))
 }
 
+/// Whether a position's epoch has any row.
+pub(super) fn any(position: &Position) -> Result<bool, HiloError> {
+    Ok(Own::FreeRange.read()?.find(own::FREE_RANGE_PKEY, &keys(position)).is_some())
+}
+
 fn rows(table: &Table, keys: &[(i16, Match)]) -> Vec<Row> {
     let mut rows = Vec::new();
     table.scan(own::FREE_RANGE_PKEY, keys, |row| {

@@ -2,6 +2,7 @@
 
 use pgrx::pg_sys;
 
+use crate::catalog::kept_indexes::{self, KeptIndexes};
 use crate::catalog::name::{Name, escape_for_message};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory;
@@ -251,6 +252,12 @@ impl Table {
         self.relation
     }
 
+    /// Keeps the table's indexes open.
+    pub fn keep_indexes(&self) -> KeptIndexes<'_> {
+        // SAFETY: the relation stays open as long as `self` lives.
+        KeptIndexes::open(unsafe { &*self.relation })
+    }
+
     fn columns(&self) -> usize {
         // SAFETY: the relation is open, so it has its descriptor.
         unsafe { (*(*self.relation).rd_att).natts as usize }
@@ -342,10 +349,17 @@ impl Table {
         values: &mut [Option<pg_sys::Datum>],
     ) -> pg_sys::ItemPointerData {
         let tuple = self.form(values);
-        // SAFETY: `form` has made the tuple for this relation; the old one says where it lies.
+        let kept = kept_indexes::of(self.id());
+        // SAFETY: `form` has made the tuple for this relation; the old one says where it lies. Kept
+        // indexes are open, and those of this table.
         unsafe {
             let mut at = (*row.tuple).t_self;
-            pg_sys::CatalogTupleUpdate(self.relation, &mut at, tuple);
+            match kept {
+                Some(indexes) => {
+                    pg_sys::CatalogTupleUpdateWithInfo(self.relation, &mut at, tuple, indexes)
+                }
+                None => pg_sys::CatalogTupleUpdate(self.relation, &mut at, tuple),
+            }
             let new = (*tuple).t_self;
             pg_sys::heap_freetuple(tuple);
             new

@@ -43,6 +43,21 @@ pub fn validate(bytes: &[u8]) -> Result<(), NameError> {
     }
 }
 
+/// The names that count on from this one if it ends in a number: after `tenant-9`, `tenant-10` and
+/// so on. A number that begins with 0 keeps its width as far as it can.
+pub fn successors(name: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
+    /// Any number of so many digits has a successor.
+    const MOST_DIGITS: usize = 18;
+    let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let (prefix, digits) = name.split_at(name.len() - digits.min(MOST_DIGITS));
+    let number = str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u64>().ok());
+    let width = if digits.first() == Some(&b'0') { digits.len() } else { 0 };
+    number
+        .into_iter()
+        .flat_map(|number| number + 1..)
+        .map(move |next| [prefix, format!("{next:0width$}").as_bytes()].concat())
+}
+
 /// The position and the code point of the first control character.
 pub(crate) fn control(bytes: &[u8]) -> Option<(usize, u32)> {
     for (position, &byte) in bytes.iter().enumerate() {

@@ -140,24 +140,34 @@ pub struct Meaning {
 /// The version that memos of this transaction's own definitions point to. It never changes.
 pub static OWN_VERSION: AtomicU64 = AtomicU64::new(0);
 
-/// A memo, found by its name.
-struct ByName(&'static Memo);
+/// A memo, found by its name. The table is small enough to stay in the caches, so it also says
+/// where the entry and the slot lie.
+struct ByName {
+    memo: &'static Memo,
+    entry: Cell<*const Entry>,
+    slot: Cell<*const AtomicU64>,
+}
 
 impl std::borrow::Borrow<[u8]> for ByName {
+    /// Compared with the name that is looked for, so this is probably the memo that it has. All
+    /// that a draw will need is fetched at once, and not one thing after the other.
+    #[inline(always)]
     fn borrow(&self) -> &[u8] {
-        self.0.name_bytes()
+        prefetch_two_lines(self.entry.get());
+        prefetch_two_lines(self.slot.get());
+        self.memo.name_bytes()
     }
 }
 
 impl Hash for ByName {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.name_bytes().hash(state);
+        self.memo.name_bytes().hash(state);
     }
 }
 
 impl PartialEq for ByName {
     fn eq(&self, other: &ByName) -> bool {
-        self.0.is_of(other.0.name_bytes())
+        self.memo.is_of(other.memo.name_bytes())
     }
 }
 
@@ -181,16 +191,6 @@ impl Memo {
         self.names_version.get() == names_version()
             && self.user.get() == ffi::current_user()
             && unsafe { (*self.version_at.get()).load(Relaxed) } == self.version.get()
-    }
-
-    /// Begins to fetch all that a draw will need, so that it waits once for memory and not for one
-    /// thing after the other.
-    #[inline(always)]
-    pub fn fetch(&self) {
-        if let Some(entry) = self.entry.get() {
-            prefetch_two_lines(entry);
-            prefetch_two_lines(self.version_at.get());
-        }
     }
 
     #[inline(always)]
@@ -265,6 +265,12 @@ impl Memo {
         self.keys.format.replace(found.key_format);
         self.keys.frame.replace(None);
         self.names_version.set(found.names_version);
+        if let Some(memos) = MEMOS.borrow().as_ref()
+            && let Some(by_name) = memos.get(self.name_bytes())
+        {
+            by_name.entry.set(found.entry);
+            by_name.slot.set(found.version_at);
+        }
     }
 
     /// Makes the next call look the name up again.
@@ -312,7 +318,7 @@ pub fn forget_last() {
 /// The memo of a name, which may be out of date. Calls no function of Postgres.
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static Memo> {
-    MEMOS.try_borrow().ok()?.as_ref()?.get(name).map(|found| found.0)
+    MEMOS.try_borrow().ok()?.as_ref()?.get(name).map(|found| found.memo)
 }
 
 /// A memo of a name that has none, out of date.
@@ -345,7 +351,8 @@ pub fn remember(name: &[u8]) -> Result<&'static Memo, HiloError> {
         name: place,
         keys: alloc_static(Keys::default())?,
     })?;
-    memos.insert(ByName(memo));
+    let (entry, slot) = (Cell::new(std::ptr::null()), Cell::new(std::ptr::null()));
+    memos.insert(ByName { memo, entry, slot });
     Ok(memo)
 }
 

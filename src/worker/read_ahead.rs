@@ -1,8 +1,10 @@
 //! Read-ahead. A session that uses one sequence after the other for the first time would wait for a
 //! transaction of the worker each time. So if a few were waited for, the worker also fetches those
-//! whose names follow. Each further one that is waited for doubles how many, as the read-ahead of a
-//! file system does.
+//! that will probably be next. Each further one that is waited for means more of them, as the
+//! read-ahead of a file system does. One of those that are read ahead is marked: its first use has
+//! the next ones fetched, before a session waits for them.
 
+use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
 use hilo_core::numbers::SequenceId;
@@ -28,6 +30,18 @@ pub struct FirstUses {
     at: Option<Instant>,
     /// The last one, until something is read ahead of it.
     last: Option<SequenceId>,
+    mark: Option<Mark>,
+}
+
+/// A sequence that was read ahead. With a threshold above what the pool has, the first take asks
+/// for the worker.
+struct Mark {
+    number: usize,
+    sequence: SequenceId,
+    /// The threshold that it gets back, once its block is there.
+    threshold: Option<i64>,
+    /// The last one that was read ahead with it.
+    end: SequenceId,
 }
 
 impl FirstUses {
@@ -41,16 +55,50 @@ impl FirstUses {
         self.last = Some(sequence);
     }
 
-    /// How many sequences to read ahead.
+    /// How many sequences to read ahead: 4, 16, 64 and so on.
     fn due(&self) -> usize {
         match self.waits.checked_sub(FIRST) {
             None => 0,
-            Some(more) => 2_usize.checked_shl(more).unwrap_or(MAX_AHEAD).min(MAX_AHEAD),
+            Some(more) => 4_usize.checked_pow(more + 1).unwrap_or(MAX_AHEAD).min(MAX_AHEAD),
         }
+    }
+
+    fn is_mark(&self, number: usize, sequence: SequenceId) -> bool {
+        self.mark.as_ref().is_some_and(|mark| mark.number == number && mark.sequence == sequence)
     }
 }
 
 impl Worker {
+    /// The threshold with which a block of a slot is published: `usual`, unless the slot is marked,
+    /// which has so many values now.
+    pub(super) fn threshold(&self, key: &Key, number: usize, usual: i64, available: i64) -> i64 {
+        match self.first_uses.is_mark(number, key.sequence) {
+            true => available.max(usual),
+            false => usual,
+        }
+    }
+
+    /// Notes that the block of a slot has been published, and which threshold is usual.
+    pub(super) fn set_mark(&mut self, key: &Key, number: usize, usual: i64) {
+        if self.first_uses.is_mark(number, key.sequence)
+            && let Some(mark) = &mut self.first_uses.mark
+        {
+            mark.threshold = Some(usual);
+        }
+    }
+
+    /// If a slot that asks for the worker is the marked one, notes that, as a wait.
+    pub(super) fn pass_mark(&mut self, number: usize) {
+        let reached = |mark: &mut Mark| mark.number == number && mark.threshold.is_some();
+        let Some(mark) = self.first_uses.mark.take_if(reached) else { return };
+        let locked = self.shared.lock_slot(number);
+        if locked.key.database == self.database.to_u32() && locked.key.sequence == mark.sequence {
+            locked.slot.threshold.store(mark.threshold.unwrap_or_default(), Relaxed);
+            drop(locked);
+            self.first_uses.note(mark.end);
+        }
+    }
+
     /// Reads ahead of the first uses that have been noted since the last time.
     ///
     /// A sequence that is read ahead becomes an active one like any other. It takes no slot that
@@ -72,9 +120,16 @@ impl Worker {
         // If this fails, each is fetched when it is used.
         let Ok((extension, following)) = following else { return };
         let keys = following.into_iter().map(|sequence| Key::here(extension, sequence));
+        let mut ahead = Vec::with_capacity(most);
         for key in keys.filter(|key| shared.find(key).is_none()).take(most) {
-            let Some(pinned) = shared.find_or_add(&key) else { return };
-            shared.want(shared.number_of(pinned.slot()));
+            let Some(pinned) = shared.find_or_add(&key) else { break };
+            let number = shared.number_of(pinned.slot());
+            shared.want(number);
+            ahead.push((number, key.sequence));
+        }
+        if let (Some((number, sequence)), Some((_, end))) = (ahead.get(most / 4), ahead.last()) {
+            let (number, sequence, end) = (*number, *sequence, *end);
+            self.first_uses.mark = Some(Mark { number, sequence, threshold: None, end });
         }
     }
 }

@@ -14,6 +14,7 @@ use hilo_core::pool::RETURNED;
 
 use crate::catalog;
 use crate::catalog::node::{self, Here};
+use crate::catalog::own::Own;
 use crate::errors::FaultKind;
 use crate::gucs;
 use crate::process::ffi;
@@ -129,8 +130,8 @@ impl Worker {
             any |= !(alone.is_empty() && together.is_empty());
             if !together.is_empty() {
                 self.reserve(together);
-                self.read_ahead();
             }
+            self.read_ahead();
             // The creation of a sequence may wait for another transaction. No other slot is marked
             // as reserving meanwhile, and only one waits in a round, which has failed least often.
             alone.sort_unstable_by_key(|plan| self.retries.failures(plan.number));
@@ -166,6 +167,7 @@ impl Worker {
             return None;
         }
         self.shared.wanted.clear(number);
+        self.pass_mark(number);
         if !self.flush_other_node(number) {
             let serial = self.shared.slots[number].serial();
             self.retries.note_failure(number, serial, Obstacle::Passing);
@@ -299,6 +301,8 @@ impl Worker {
                 return memory::try_collect(plans.iter().map(|_| Outcome::Locked));
             }
             let here = Here::read()?;
+            let positions = Own::Position.write()?;
+            let _indexes = positions.keep_indexes();
             let mut outcomes = memory::with_capacity(plans.len())?;
             for plan in plans {
                 outcomes.push(reserve::reserve(shared, &here, plan)?);
@@ -321,11 +325,14 @@ impl Worker {
                 reserved.passed = self.publish(plan, reserved, commit);
             }
         }
+        // A session that went on at once would soon wait for a block that is yet to be published.
+        plans.iter().for_each(|plan| self.shared.slots[plan.number].refilled.broadcast());
         let mut gone = Vec::new();
         for (plan, outcome) in plans.iter().zip(outcomes) {
             match outcome {
                 Outcome::Reserved(reserved) => {
                     self.retries.0.remove(&plan.number);
+                    self.set_mark(&plan.index_space.key, plan.number, reserved.threshold);
                     if let Some(asks) = reserved.asks {
                         self.ask(asks);
                     }
@@ -416,12 +423,13 @@ impl Worker {
             locked.more_free = reserved.free.len() == plan.room;
             locked.block = reserved.size;
             locked.thaw(plan.freezes);
-            slot.threshold.store(reserved.threshold, Relaxed);
+            let (key, available) = (plan.index_space.key, locked.available());
+            let threshold = self.threshold(&key, plan.number, reserved.threshold, available);
+            slot.threshold.store(threshold, Relaxed);
             slot.demand.store(0, Relaxed);
         }
         drop(locked);
         slot.reserving.store(0, Release);
-        slot.refilled.broadcast();
         passed
     }
 

@@ -1,5 +1,6 @@
 //! docs/benchmarks.md, and its short table in the README.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use super::Places;
@@ -21,6 +22,8 @@ measures everything below on one throwaway server and rewrites this page, its pi
 ([benchmarks.tsv](benchmarks.tsv)). `make bench QUICK=1` only checks that it works, and `make bench
 AGAIN=1` rewrites the page from the existing samples. Don't edit this page: `pgrx-tests/bench` generates it.
 
+`make bench ONLY=… KEEP=1` measures one section again, and says so in this page.
+
 Everything is measured side by side: each round measures all contenders, and starts with a different one each
 time. Numbers are medians, with the quartiles in parentheses; ratios are ratios of medians of this run.
 ";
@@ -28,13 +31,13 @@ time. Numbers are medians, with the quartiles in parentheses; ratios are ratios 
 /// Writes the documents. Returns what is missing in them.
 pub fn write(results: &Results, places: &Places) -> Vec<String> {
     let verdicts: Vec<Verdict> = TARGETS.iter().map(|target| target.judge(results)).collect();
-    let sections = sections::all(results);
+    results.take_later();
     let text = [
         INTRODUCTION.to_owned(),
         machine(results),
         to_reach(&verdicts),
         format!("## In short\n\n{}", sections::summary(results).markdown()),
-        sections.iter().map(markdown).collect::<Vec<_>>().join("\n"),
+        sections::ALL.map(|section| markdown(&dated(results, section))).join("\n"),
     ]
     .join("\n");
     write_file(&places.root.join("docs/benchmarks.md"), &text);
@@ -50,13 +53,22 @@ pub fn write(results: &Results, places: &Places) -> Vec<String> {
 
 /// The sections that have a number.
 pub fn numbered_sections(results: &Results) -> String {
-    let sections = sections::all(results);
-    sections
+    sections::ALL
+        .map(|section| section(results))
         .iter()
         .filter(|section| section.tables.iter().any(|table| table.has_number()))
         .map(markdown)
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+/// A section, which says when its rows were measured, if later than the others.
+fn dated(results: &Results, section: fn(&Results) -> Section) -> Section {
+    let mut section = section(results);
+    if let Some(when) = results.take_later() {
+        section.text += &format!(" *Measured later: {when}.*");
+    }
+    section
 }
 
 fn missing(results: &Results, verdicts: &[Verdict], places: &Places) -> Vec<String> {
@@ -105,10 +117,8 @@ fn to_reach(verdicts: &[Verdict]) -> String {
             Some(false) => "**no**",
             None => "?",
         };
-        table.row(
-            verdict.goal,
-            [verdict.limit.clone(), verdict.measured.clone(), reached.to_owned()],
-        );
+        let goal = format!("{}{}", verdict.goal, if verdict.later.is_some() { " *" } else { "" });
+        table.row(&goal, [verdict.limit.clone(), verdict.measured.clone(), reached.to_owned()]);
     }
     let short: Vec<String> = verdicts
         .iter()
@@ -123,7 +133,11 @@ fn to_reach(verdicts: &[Verdict]) -> String {
         .collect();
     let short =
         if short.is_empty() { "Nothing, in this run.\n".to_owned() } else { short.concat() };
-    format!("## Targets\n\n{}\n### Targets not reached\n\n{short}", table.markdown())
+    let later: BTreeSet<&str> =
+        verdicts.iter().filter_map(|verdict| verdict.later.as_deref()).collect();
+    let later: String =
+        later.iter().map(|when| format!("\n\\* Measured later: {when}.\n")).collect();
+    format!("## Targets\n\n{}{later}\n### Targets not reached\n\n{short}", table.markdown())
 }
 
 fn markdown(section: &Section) -> String {

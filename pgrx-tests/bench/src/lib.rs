@@ -4,6 +4,7 @@
 //! can be written again from the samples of an earlier run.
 
 mod branches;
+mod bystanders;
 mod calls;
 mod chart;
 mod client_sections;
@@ -126,6 +127,7 @@ const MEASUREMENTS: [Measurement; 21] = [
     ("how long calls take", 120, latency::measure),
     ("INSERT", 140, inserts::measure),
     ("COPY", 90, copies::measure),
+    ("those who do not use hilo", 100, bystanders::measure),
     ("parallel queries", 30, parallel::measure),
     ("numbers without holes", 240, gapless::measure),
     ("WAL", 40, footprint::wal),
@@ -222,15 +224,24 @@ pub fn run(plan: Plan, places: &Places, again: bool) -> Vec<String> {
     report(&results, places)
 }
 
-/// Measures what has `only` in its name, and returns the sections that have results. Nothing is written but samples, to
-/// `samples`.
-pub fn run_only(plan: Plan, only: &str, samples: &Path) -> String {
+/// Measures what has `only` in its name, and returns the sections that have results. The samples go to `samples` and, if
+/// there is a page to keep them in, in the place of its earlier ones.
+pub fn run_only(plan: Plan, only: &str, samples: &Path, page: Option<&Places>) -> String {
     let names = MEASUREMENTS.map(|(name, ..)| name);
     assert!(
         names.iter().any(|name| name.contains(only)),
         "no measurement has {only:?} in its name: {names:?}"
     );
-    document::numbered_sections(&measure(plan, samples, only))
+    let run = measure(plan, samples, only);
+    let sections = document::numbered_sections(&run);
+    if let Some(places) = page {
+        let file = places.root.join("docs/benchmarks.tsv");
+        let mut all = Results::load(&file);
+        all.add_later(run);
+        all.save(&file);
+        report(&all, places);
+    }
+    sections
 }
 
 /// Does what the environment says if this is a process of a measurement; returns whether it is one.

@@ -21,7 +21,8 @@ fn main() -> ExitCode {
     let plan = if set("QUICK") { Plan::quick() } else { Plan::full() };
     if let Some(only) = std::env::var("ONLY").ok().filter(|only| !only.is_empty()) {
         let samples = places.root.join("target/bench-only.tsv");
-        println!("{}", run_only(plan, &only, &samples));
+        let page = set("KEEP").then_some(&places);
+        println!("{}", run_only(plan, &only, &samples, page));
         return ExitCode::SUCCESS;
     }
     let wrong = run(plan, &places, set("AGAIN"));

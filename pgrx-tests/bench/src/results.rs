@@ -1,8 +1,9 @@
 //! The samples of a run, by name. A file of them is enough to write the document again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::Mutex;
 
 /// The median of some samples, and their spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,6 +40,16 @@ impl Stat {
 pub struct Results {
     samples: BTreeMap<String, Vec<f64>>,
     words: BTreeMap<String, String>,
+    /// When samples were measured that have been asked for and are of a later run than the others.
+    later: Mutex<BTreeSet<String>>,
+}
+
+/// A remark about when samples were measured begins with this. Their group follows.
+const LATER: &str = "later ";
+
+/// Samples are measured together if the first two parts of their names are the same.
+fn group(name: &str) -> &str {
+    name.match_indices('/').nth(1).map_or(name, |(at, _)| &name[..at])
 }
 
 impl Results {
@@ -51,6 +62,9 @@ impl Results {
     }
 
     pub fn samples(&self, name: &str) -> &[f64] {
+        if let Some(when) = self.words.get(&format!("{LATER}{}", group(name))) {
+            self.later.lock().expect("none panics").insert(when.clone());
+        }
         self.samples.get(name).map_or(&[], Vec::as_slice)
     }
 
@@ -85,6 +99,29 @@ impl Results {
     pub fn over(&self, name: &str, floor: &str) -> Option<Stat> {
         let pairs = self.samples(name).iter().zip(self.samples(floor));
         Stat::of(&pairs.map(|(value, floor)| value - floor).collect::<Vec<_>>())
+    }
+
+    /// When what was asked for since the last call was measured, if that was later than all else.
+    pub fn take_later(&self) -> Option<String> {
+        let when = std::mem::take(&mut *self.later.lock().expect("none panics"));
+        let when: Vec<String> = when.into_iter().collect();
+        (!when.is_empty()).then(|| when.join("; "))
+    }
+
+    /// Puts the samples of a later run, which measured less, in the place of the earlier ones.
+    pub fn add_later(&mut self, run: Results) {
+        let said = |name: &str| run.words(name).to_owned();
+        let when = format!(
+            "{} with hilo {} on {}, {} cores",
+            said("date"),
+            said("hilo"),
+            said("processor"),
+            said("cores")
+        );
+        for (name, samples) in run.samples {
+            self.words.insert(format!("{LATER}{}", group(&name)), when.clone());
+            self.samples.insert(name, samples);
+        }
     }
 
     /// Writes everything as lines of a name, a tab, and values or words.
@@ -135,6 +172,22 @@ mod tests {
         let stat = Stat::of(&[4.0, 1.0, 3.0, 2.0]).unwrap();
         assert_eq!((stat.low, stat.median, stat.high), (1.75, 2.5, 3.25));
         assert_eq!(Stat::of(&[]), None);
+    }
+
+    #[test]
+    fn what_was_measured_later_says_so() {
+        let mut results = Results::default();
+        results.push("many/hilo/1", 1.0);
+        results.push("call/hilo", 2.0);
+        let mut run = Results::default();
+        run.push("many/hilo/1", 3.0);
+        run.say("date", "a day");
+        results.add_later(run);
+        assert_eq!(results.samples("call/hilo"), [2.0]);
+        assert_eq!(results.take_later(), None);
+        assert_eq!(results.samples("many/hilo/1"), [3.0]);
+        assert!(results.take_later().is_some_and(|when| when.starts_with("a day with hilo")));
+        assert_eq!(results.take_later(), None);
     }
 
     #[test]

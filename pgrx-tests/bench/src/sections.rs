@@ -5,31 +5,31 @@ use super::pictures::{bulk_sizes, crowds};
 use super::results::Results;
 use super::table::{Section, Table, cell, spread};
 use super::{
-    client_sections, copies, first, footprint, gapless, inserts, latency, parallel, throughput,
+    bystanders, client_sections, copies, first, footprint, gapless, inserts, latency, parallel,
+    throughput,
 };
 
-pub fn all(results: &Results) -> Vec<Section> {
-    vec![
-        call(results),
-        bulk(results),
-        sessions(results),
-        statements(results),
-        insert(results),
-        without_holes(results),
-        copy(results),
-        parallel_query(results),
-        long_calls(results),
-        client_sections::hits(results),
-        client_sections::fleet(results),
-        client_sections::branches(results),
-        wal(results),
-        gaps_per_connection(results),
-        many(results),
-        first_calls(results),
-        first_uses(results),
-        memory(results),
-    ]
-}
+pub const ALL: [fn(&Results) -> Section; 19] = [
+    call,
+    bulk,
+    sessions,
+    statements,
+    insert,
+    without_holes,
+    copy,
+    bystanders::section,
+    parallel_query,
+    long_calls,
+    client_sections::hits,
+    client_sections::fleet,
+    client_sections::branches,
+    wal,
+    gaps_per_connection,
+    many,
+    first_calls,
+    first_uses,
+    memory,
+];
 
 /// The short table, for the README too: cost, throughput, rows, WAL, numbers burned.
 pub fn summary(results: &Results) -> Table {

@@ -103,6 +103,36 @@ fn sequences_that_follow_are_read_ahead() {
     cluster.finish();
 }
 
+/// Names that end in a number count on, in an order that is not that of their bytes. Gaps between
+/// the numbers do no harm. The first use of one that was read ahead has more of them fetched. So a
+/// session that does not hurry waits for few.
+#[test]
+fn names_that_count_on_are_read_ahead() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client
+        .run("SELECT hilo_create('tenant-' || n) FROM generate_series(1, 1200) n WHERE n % 7 <> 0");
+    client.run("SELECT hilo_create('other-' || n) FROM generate_series(1, 300) n");
+    drop(client);
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    let mut watcher = cluster.connect("postgres");
+    let unfinished =
+        "SELECT count(*) FROM hilo_stat_sequences WHERE refill_wanted OR blocks_reserved = 0";
+    for number in (1..=1200).filter(|number| number % 7 != 0) {
+        assert_eq!(client.draw(&format!("tenant-{number}"), 1), [1]);
+        wait_until("nothing is wanted", LONG, || watcher.one::<i64>(unfinished) == 0);
+    }
+    let waits = client.one::<i64>("SELECT sum(waits)::bigint FROM hilo_stat_sequences");
+    assert!(waits < 30, "{waits} waits");
+    // None of them takes more than its first block.
+    let blocks = "SELECT max(blocks_reserved) FROM hilo_stat_sequences";
+    assert_eq!(client.one::<i64>(blocks), 1);
+    let others = "SELECT count(*) FROM hilo_stat_sequences WHERE name LIKE 'other-%'";
+    assert_eq!(client.one::<i64>(others), 0);
+    cluster.finish();
+}
+
 /// Without hilo.prefetch nothing is reserved before somebody needs it.
 #[test]
 fn nothing_is_read_ahead_without_prefetch() {

@@ -260,3 +260,21 @@ fn a_gapless_sequence_has_neither_sizes_nor_laps() {
     assert!(!made.alter(&back, None, None).unwrap().gapless);
     assert!(made.alter(&Options::default(), None, None).unwrap().gapless);
 }
+
+#[test]
+fn names_count_on() {
+    let after = |name: &str| -> Vec<String> {
+        let names = name::successors(name.as_bytes()).take(3);
+        names.map(|name| String::from_utf8(name).unwrap()).collect()
+    };
+    assert_eq!(after("tenant-8"), ["tenant-9", "tenant-10", "tenant-11"]);
+    assert_eq!(after("many-008"), ["many-009", "many-010", "many-011"]);
+    assert_eq!(after("a99"), ["a100", "a101", "a102"]);
+    assert_eq!(after("7"), ["8", "9", "10"]);
+    assert_eq!(after("0"), ["1", "2", "3"]);
+    assert_eq!(after("a09"), ["a10", "a11", "a12"]);
+    // The last digits count of a number that is longer than any counter.
+    assert_eq!(after(&"9".repeat(30))[0], format!("{}1{}", "9".repeat(12), "0".repeat(18)));
+    assert_eq!(after("orders"), [""; 0]);
+    assert_eq!(after(""), [""; 0]);
+}

@@ -30,7 +30,6 @@ pub fn known_memo(args: Args) -> Option<&'static Memo> {
         return Some(memo);
     }
     let memo = memo::find(name)?;
-    memo.fetch();
     args.set_extra(memo);
     Some(memo)
 }

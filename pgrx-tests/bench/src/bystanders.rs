@@ -1,0 +1,162 @@
+//! The cost of hilo for those who do not use it. Rows for tables whose numbers are core's, on a server with
+//! hilo and on one without.
+
+use std::fs;
+use std::io::Write;
+use std::time::Instant;
+
+use postgres::Client;
+
+use super::Bench;
+use super::contenders::rotated;
+use super::machine::SETTINGS;
+use super::results::Results;
+use super::table::{Section, Table, spread};
+use hilo_tests::{ClientExt, Cluster};
+
+/// Ways to write rows: an id and a label.
+pub const WAYS: [(&str, &str); 5] = [
+    ("simple", "`INSERT` of one row, as text"),
+    ("prepared", "`INSERT` of one row, prepared"),
+    ("select", "`INSERT … SELECT` of many rows"),
+    ("copy", "`COPY` of many rows"),
+    ("copy_short", "`COPY` of ten rows"),
+];
+
+/// The servers: with hilo preloaded and created, without it, and a second one without it. The last one
+/// shows how far two servers differ that are the same.
+pub const SERVERS: [&str; 3] = ["with", "without", "again"];
+
+const TABLE: &str = "CREATE TABLE bystanders (id bigserial PRIMARY KEY, v bigint NOT NULL,
+         at timestamptz NOT NULL DEFAULT now()) WITH (autovacuum_enabled = off)";
+
+const INSERT: &str = "INSERT INTO bystanders (v) VALUES (1)";
+
+/// Rows of one measurement: of single rows, and of many.
+fn sizes(bench: &Bench) -> (u64, u64) {
+    (bench.plan.calls / 500, bench.plan.calls / 20)
+}
+
+fn copy(client: &mut Client, rows: &str) {
+    let mut writer = client.copy_in("COPY bystanders (v) FROM STDIN").expect("it begins");
+    writer.write_all(rows.as_bytes()).expect("it takes the rows");
+    writer.finish().expect("it ends");
+}
+
+/// Nanoseconds for a row that is written in this way.
+fn cost(client: &mut Client, way: &str, (single, many): (u64, u64), file: &str) -> f64 {
+    let ten = "1\n".repeat(10);
+    let prepared = (way == "prepared").then(|| client.prepare(INSERT).expect("it is right"));
+    // The session knows the table, and does not wait for the disk at each row.
+    client.run(&format!("BEGIN; {INSERT}"));
+    let began = Instant::now();
+    let rows = match way {
+        "simple" => {
+            (0..single).for_each(|_| client.run(INSERT));
+            single
+        }
+        "prepared" => {
+            let statement = prepared.expect("it is prepared");
+            (0..single).for_each(|_| {
+                client.execute(&statement, &[]).expect("it inserts");
+            });
+            single
+        }
+        "select" => {
+            let rows = format!("SELECT n FROM generate_series(1, {many}) n");
+            client.run(&format!("INSERT INTO bystanders (v) {rows}"));
+            many
+        }
+        "copy" => {
+            client.run(&format!("COPY bystanders (v) FROM '{file}'"));
+            many
+        }
+        _ => {
+            (0..single / 4).for_each(|_| copy(client, &ten));
+            single / 4 * 10
+        }
+    };
+    let cost = began.elapsed().as_secs_f64() * 1e9 / rows as f64;
+    client.run("ROLLBACK; TRUNCATE bystanders");
+    cost
+}
+
+/// `bystander/WAY/SERVER`: nanoseconds for a row. Each measurement has a session of its own, so that no
+/// server is lucky with the place of one process in memory.
+pub fn measure(bench: &mut Bench) {
+    let builder = || {
+        let settings = SETTINGS.iter().filter(|(name, _)| !name.starts_with("hilo."));
+        settings.fold(Cluster::builder(), |builder, (name, value)| builder.config(name, value))
+    };
+    let servers = [
+        builder().start_with_hilo(),
+        builder().preload(false).start(),
+        builder().preload(false).start(),
+    ];
+    let (single, many) = sizes(bench);
+    let files: Vec<String> = servers
+        .iter()
+        .map(|server| {
+            let file = server.file("rows of bystanders");
+            fs::write(&file, "1\n".repeat(many as usize)).expect("cannot write the rows");
+            file.display().to_string()
+        })
+        .collect();
+    for server in &servers {
+        server.connect("postgres").run(TABLE);
+    }
+    let places: Vec<usize> = (0..servers.len()).collect();
+    for round in bench.rounds(bench.plan.rounds * 6 + 1) {
+        for (way, _) in rotated(&WAYS, round) {
+            for at in rotated(&places, round) {
+                let mut client = servers[at].connect("postgres");
+                let cost = cost(&mut client, way, (single, many), &files[at]);
+                if round > 0 {
+                    bench.results.push(format!("bystander/{way}/{}", SERVERS[at]), cost);
+                }
+            }
+        }
+    }
+    servers.into_iter().for_each(Cluster::finish);
+}
+
+/// The time for a row on the server with hilo against that without it.
+pub fn ratio(results: &Results, way: &str) -> Option<f64> {
+    against(results, way, "with")
+}
+
+fn against(results: &Results, way: &str, server: &str) -> Option<f64> {
+    results.ratio(&format!("bystander/{way}/{server}"), &format!("bystander/{way}/without"))
+}
+
+/// The highest of these ratios.
+pub fn worst(results: &Results) -> Option<f64> {
+    WAYS.iter().filter_map(|(way, _)| ratio(results, way)).reduce(f64::max)
+}
+
+pub fn section(results: &Results) -> Section {
+    let mut table = Table::new(&[
+        "µs for a row",
+        "with hilo",
+        "without",
+        "with against without",
+        "another without against it",
+    ]);
+    for (way, label) in WAYS {
+        let stat = |server| results.stat(&format!("bystander/{way}/{server}"));
+        let time = |server| spread(stat(server).map(|stat| stat.times(1e-3)));
+        let [with, without, again] = SERVERS;
+        let ratio = |server| decimals(against(results, way, server));
+        table.row(label, [time(with), time(without), ratio(with), ratio(again)]);
+    }
+    let text = "Rows for a table `(id bigserial PRIMARY KEY, v bigint, at timestamptz DEFAULT now())`, whose numbers \
+                are core's. One server preloads hilo and has the extension in the database; two others do not know of it. \
+                Each measurement has a new session, in one transaction that is rolled back, so that no row waits for \
+                the disk. The last column shows how far two servers differ that are the same."
+        .to_owned();
+    Section { title: "Those who do not use hilo", text, tables: vec![table], picture: None }
+}
+
+fn decimals(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "–".to_owned(), |ratio| format!("{ratio:.3}"))
+}
