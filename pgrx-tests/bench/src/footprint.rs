@@ -10,7 +10,7 @@ use postgres::Client;
 use super::Bench;
 use super::calls::select;
 use super::contenders::*;
-use hilo_tests::ClientExt;
+use hilo_tests::{ClientExt, Cluster};
 use hilo_tests::{SERVER, run};
 
 /// The end of the WAL once nothing has been written for a while: a worker may still be writing.
@@ -124,13 +124,17 @@ pub fn gaps_per_connection(bench: &mut Bench) {
     }
 }
 
-/// `memory/slot`, `memory/shared`: bytes; `memory/hilo/N`, `memory/core/N`: bytes that a session has
+/// `memory/slot`, `memory/shared`, `memory/large` (with 100,000 slots): bytes; `memory/hilo/N`, `memory/core/N`: bytes that a session has
 /// more after it has drawn from N sequences.
 pub fn memory(bench: &mut Bench) {
+    const SHARED: &str = "SELECT coalesce(sum(allocated_size), 0)::bigint FROM pg_shmem_allocations
+                          WHERE name LIKE 'hilo%'";
     let mut client = bench.connect();
-    let shared: i64 = client.one(
-        "SELECT coalesce(sum(allocated_size), 0)::bigint FROM pg_shmem_allocations WHERE name LIKE 'hilo%'",
-    );
+    let shared: i64 = client.one(SHARED);
+    let large = Cluster::builder().config("hilo.max_sequences", "100000").start_with_hilo();
+    let of_large = large.connect("postgres").one::<i64>(SHARED);
+    large.finish();
+    bench.results.push("memory/large", of_large as f64);
     let slots: String = client.one("SHOW hilo.max_sequences");
     let slots: f64 = slots.parse().expect("a number");
     bench.results.push("memory/shared", shared as f64);

@@ -440,10 +440,13 @@ fn memory(results: &Results) -> Section {
         );
     }
     let text = format!(
-        "Shared memory is {} MB with `hilo.max_sequences = 12000`, which is {} bytes for each slot. A session's \
+        "Shared memory is {} MB with `hilo.max_sequences = 12000`, which is {} bytes for each slot. For 100,000 active \
+         sequences it is {} MB. Most of a slot are the ranges that it can hold: 41 of the pool, and 56 on their way to the \
+         catalog. A session's \
          own memory is what `/proc/PID/smaps_rollup` calls anonymous, minus what it was after a first query.",
         cell(results.median("memory/shared").map(|bytes| bytes / 1048576.0)),
         cell(results.median("memory/slot")),
+        cell(results.median("memory/large").map(|bytes| bytes / 1048576.0)),
     );
     Section { title: "Memory", text, tables: vec![table], picture: None }
 }
