@@ -8,7 +8,7 @@ use std::time::Instant;
 use postgres::Client;
 
 use super::Bench;
-use super::contenders::rotated;
+use super::contenders::rotate;
 use super::machine::SETTINGS;
 use super::results::Results;
 use super::table::{Section, Table, spread};
@@ -107,8 +107,8 @@ pub fn measure(bench: &mut Bench) {
     }
     let places: Vec<usize> = (0..servers.len()).collect();
     for round in bench.rounds(bench.plan.rounds * 6 + 1) {
-        for (way, _) in rotated(&WAYS, round) {
-            for at in rotated(&places, round) {
+        for (way, _) in rotate(&WAYS, round) {
+            for at in rotate(&places, round) {
                 let mut client = servers[at].connect("postgres");
                 let cost = cost(&mut client, way, (single, many), &files[at]);
                 if round > 0 {

@@ -119,7 +119,7 @@ pub struct Bench {
 type Measurement = (&'static str, u64, fn(&mut Bench));
 
 /// Measurements with restarts disconnect all sessions, so they are last.
-const MEASUREMENTS: [Measurement; 21] = [
+const MEASUREMENTS: [Measurement; 22] = [
     ("the cost of a call", 80, calls::single),
     ("the cost of many numbers at once", 40, calls::bulk),
     ("sessions that draw at once", 180, throughput::long_selects),
