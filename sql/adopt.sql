@@ -45,8 +45,8 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION hilo.mentions(oid) IS
     'Returns the objects that draw from a sequence of Postgres, besides column defaults. They depend on it, or have '
-    'its name in their text, or are functions that call lastval or pg_get_serial_sequence and name a table that it '
-    'feeds';
+    'its name in their text. Others are functions that call lastval or pg_get_serial_sequence and name a table that '
+    'it feeds';
 
 CREATE FUNCTION hilo.adopt_sequence(sequence regclass, name hilo_sequence, mentions text) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_adopt_columns_wrapper';

@@ -262,13 +262,12 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
     'Makes a sequence a branch of one on another server, its centre, and returns its name. remote_name is the name '
-    'there; null: the same name. If the sequence does not exist here, it is created with the type, increment, bounds, '
-    'start value, block size and key format of the one there. From then on its values come from there, by '
-    'hilo_transfer, through dblink, the foreign server and the user mapping of the owner of the sequence. After a '
-    'renumbering there it serves the values that it holds and gets no more, until it is attached again. Those that it '
-    'holds then become a gap. Requires ownership of the sequence, and USAGE on the foreign server. Errors: as for '
-    'hilo_create and hilo_alter, 55000 without dblink, or if the sequence there does not exist, cycles, is ordered or '
-    'gapless; those of dblink.';
+    'there; null: the same name. If it does not exist here, it is created with the type, increment, bounds, start '
+    'value, block size and key format of the one there. From then on its values come from there, by hilo_transfer, '
+    'through dblink, the foreign server and the user mapping of the owner of the sequence. After a renumbering there '
+    'it serves the values that it holds and gets no more, until it is attached again. Then these values become a gap. '
+    'Requires ownership of the sequence, and USAGE on the foreign server. Errors: as for hilo_create and hilo_alter, '
+    '55000 without dblink, or if the sequence there does not exist, cycles, is ordered or gapless; those of dblink.';
 
 -- Each step is committed elsewhere, so each node has what the next step reads. source: that of a branch, with
 -- '{name}' and '{numbering}'. The body runs as the caller, who has no USAGE of schema hilo.

@@ -114,8 +114,8 @@ COMMENT ON COLUMN _hilo.position.timeline IS
     'Timeline of the last reservation, by which a promoted server is recognized; -1: the row arrived by '
     'logical replication';
 COMMENT ON COLUMN _hilo.position.skip IS
-    'Number of values that a server skips by default if it takes over from a copy of this row, according to '
-    'the rate at which values were reserved';
+    'Number of values that a server skips by default if it takes over from a copy of this row, by the rate of '
+    'reservations';
 COMMENT ON COLUMN _hilo.position.served IS
     'Number of values that the node had served when the row was written';
 COMMENT ON COLUMN _hilo.position.slices IS 'As served: slices that sessions had taken';
@@ -176,9 +176,10 @@ COMMENT ON COLUMN _hilo.gap.count IS
     'touch and come about in the same hour are one row. At about 1,000 rows the nearest of one reason become one, in '
     'which other values lie between those that are lost';
 COMMENT ON COLUMN _hilo.gap.reason IS
-    'crash: the server died with the range in memory; discarded: the range could not be kept, or was '
-    'skipped after a promotion or a restore, or leased by a transaction that was rolled back, or a source brought it in an answer that was '
-    'refused; altered: hilo_alter or hilo_setval made the range invalid, or the sequence was moved beyond it; expired: its lease expired; revoked: its lease was revoked';
+    'crash: the server died with the range in memory; discarded: it could not be kept, was skipped after a promotion '
+    'or a restore, or came in a refused answer of a source; or its lease was rolled back; altered: hilo_alter or '
+    'hilo_setval made the range invalid, or the sequence was moved beyond it; expired: its lease expired; revoked: '
+    'its lease was revoked';
 COMMENT ON COLUMN _hilo.gap.recorded_at IS 'When the range, or the last part of it, was found to be lost';
 COMMENT ON COLUMN _hilo.gap.name IS
     'Name of the sequence, if its column was released; null for a sequence that exists';
@@ -241,8 +242,8 @@ COMMENT ON COLUMN _hilo.lease.due_at IS
     'far as is known';
 COMMENT ON COLUMN _hilo.lease.system_id IS 'System identifier of the cluster that leased the range out';
 COMMENT ON COLUMN _hilo.lease.timeline IS
-    'Timeline on which the range was leased out; -1: the row was restored. What comes back to another server than '
-    'the one that leased it out is not served again';
+    'Timeline on which the range was leased out; -1: the row was restored. If its rest is returned to another server '
+    'than the one that leased it out, it is not served again';
 COMMENT ON COLUMN _hilo.lease.passed IS
     'Whether hilo_advance or hilo_sync has moved the sequence beyond values of the range: what comes back is not '
     'served again';

@@ -24,24 +24,21 @@ CREATE FUNCTION hilo_create(
 ) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
 COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval) IS
-    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE '
-    'SEQUENCE. block_size: number of values reserved at once; null: chosen by rate. slice_size: '
-    'maximum number of values that a session takes from the pool at once; null: '
-    'hilo.max_slice_size. ordered: a later call gets a later value across all sessions. '
-    'key_format: template with {name}, {server}, {value} and {value:0N}. gapless: the committed '
-    'values have no holes. The first draw of a transaction locks the sequence until the '
-    'transaction ends, and a rollback gives its values to the next one. owned_by: the column, '
-    'as table.column or schema.table.column, with which the sequence is dropped, and with whose '
-    'table it restarts in TRUNCATE ... RESTART IDENTITY. source: a query that brings the '
-    'values, run as the owner: $1 is the name, $2 how many values are wanted, $3 the uuid of the '
-    'request, $4 the furthest value that it has brought; its rows are the first and the last value of ranges that are this sequence''s '
-    'alone. reserve_ahead: how long an outage of the source may last; null: as hilo.buffer '
-    'says. Errors: 42710 if the sequence exists '
-    '(with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each '
-    'other, 0A000 for a gapless sequence that cycles or that several nodes share, or for a source '
-    'with cycle, ordered or gapless or while several nodes share the sequence, 42P01 or '
-    '42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table '
-    'has another owner, or several nodes share sequences and hilo.on_every_node is off.';
+    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. block_size: '
+    'number of values reserved at once; null: chosen by rate. slice_size: maximum number of values that a session '
+    'takes from the pool at once; null: hilo.max_slice_size. ordered: a later call gets a later value across all '
+    'sessions. key_format: template with {name}, {server}, {value} and {value:0N}. gapless: the committed values have '
+    'no holes. The first draw of a transaction locks the sequence until the transaction ends, and a rollback gives '
+    'its values to the next one. owned_by: the column, as table.column or schema.table.column, with which the '
+    'sequence is dropped, and with whose table it restarts in TRUNCATE ... RESTART IDENTITY. source: a query that '
+    'brings the values, run as the owner. $1 is the name, $2 how many values are wanted, $3 the uuid of the request, '
+    '$4 the furthest value that it has brought. Its rows are the first and the last value of ranges that are this '
+    'sequence''s alone. reserve_ahead: how long an outage of the source may last; null: as hilo.buffer says. Errors: '
+    '42710 if the sequence exists (with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict '
+    'each other, 0A000 for a gapless sequence that cycles or that several nodes share, or for a source with cycle, '
+    'ordered or gapless or while several nodes share the sequence, 42P01 or 42703 if the column does not exist, 42809 '
+    'if it cannot own a sequence, 55000 if its table has another owner, or several nodes share sequences and '
+    'hilo.on_every_node is off.';
 
 CREATE FUNCTION hilo_alter(
     name hilo_sequence,

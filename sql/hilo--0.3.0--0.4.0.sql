@@ -31,6 +31,12 @@ COMMENT ON COLUMN _hilo.position.sequence IS '_hilo.sequence.id';
 COMMENT ON COLUMN _hilo.position.settled_index IS
     'Indexes below this one are served, in _hilo.free_range or in _hilo.gap; those from this one up to '
     'next_index may be in the memory of the server life "incarnation"';
+COMMENT ON COLUMN _hilo.lease.timeline IS
+    'Timeline on which the range was leased out; -1: the row was restored. If its rest is returned to another server '
+    'than the one that leased it out, it is not served again';
+COMMENT ON COLUMN _hilo.position.skip IS
+    'Number of values that a server skips by default if it takes over from a copy of this row, by the rate of '
+    'reservations';
 COMMENT ON COLUMN _hilo.free_range.sequence IS '_hilo.sequence.id';
 COMMENT ON COLUMN _hilo.gap.sequence IS '_hilo.sequence.id; 0: the column of the sequence was released';
 COMMENT ON COLUMN _hilo.gap.count IS
@@ -38,9 +44,10 @@ COMMENT ON COLUMN _hilo.gap.count IS
     'touch and come about in the same hour are one row. At about 1,000 rows the nearest of one reason become one, in '
     'which other values lie between those that are lost';
 COMMENT ON COLUMN _hilo.gap.reason IS
-    'crash: the server died with the range in memory; discarded: the range could not be kept, or was '
-    'skipped after a promotion or a restore, or leased by a transaction that was rolled back, or a source brought it in an answer that was '
-    'refused; altered: hilo_alter or hilo_setval made the range invalid, or the sequence was moved beyond it; expired: its lease expired; revoked: its lease was revoked';
+    'crash: the server died with the range in memory; discarded: it could not be kept, was skipped after a promotion '
+    'or a restore, or came in a refused answer of a source; or its lease was rolled back; altered: hilo_alter or '
+    'hilo_setval made the range invalid, or the sequence was moved beyond it; expired: its lease expired; revoked: '
+    'its lease was revoked';
 COMMENT ON COLUMN _hilo.gap.recorded_at IS 'When the range, or the last part of it, was found to be lost';
 COMMENT ON COLUMN _hilo.lease.sequence IS '_hilo.sequence.id';
 COMMENT ON COLUMN _hilo.privilege.sequence IS '_hilo.sequence.id';
@@ -223,24 +230,21 @@ CREATE FUNCTION hilo_create(
 ) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
 COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval) IS
-    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE '
-    'SEQUENCE. block_size: number of values reserved at once; null: chosen by rate. slice_size: '
-    'maximum number of values that a session takes from the pool at once; null: '
-    'hilo.max_slice_size. ordered: a later call gets a later value across all sessions. '
-    'key_format: template with {name}, {server}, {value} and {value:0N}. gapless: the committed '
-    'values have no holes. The first draw of a transaction locks the sequence until the '
-    'transaction ends, and a rollback gives its values to the next one. owned_by: the column, '
-    'as table.column or schema.table.column, with which the sequence is dropped, and with whose '
-    'table it restarts in TRUNCATE ... RESTART IDENTITY. source: a query that brings the '
-    'values, run as the owner: $1 is the name, $2 how many values are wanted, $3 the uuid of the '
-    'request, $4 the furthest value that it has brought; its rows are the first and the last value of ranges that are this sequence''s '
-    'alone. reserve_ahead: how long an outage of the source may last; null: as hilo.buffer '
-    'says. Errors: 42710 if the sequence exists '
-    '(with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict each '
-    'other, 0A000 for a gapless sequence that cycles or that several nodes share, or for a source '
-    'with cycle, ordered or gapless or while several nodes share the sequence, 42P01 or '
-    '42703 if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table '
-    'has another owner, or several nodes share sequences and hilo.on_every_node is off.';
+    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. block_size: '
+    'number of values reserved at once; null: chosen by rate. slice_size: maximum number of values that a session '
+    'takes from the pool at once; null: hilo.max_slice_size. ordered: a later call gets a later value across all '
+    'sessions. key_format: template with {name}, {server}, {value} and {value:0N}. gapless: the committed values have '
+    'no holes. The first draw of a transaction locks the sequence until the transaction ends, and a rollback gives '
+    'its values to the next one. owned_by: the column, as table.column or schema.table.column, with which the '
+    'sequence is dropped, and with whose table it restarts in TRUNCATE ... RESTART IDENTITY. source: a query that '
+    'brings the values, run as the owner. $1 is the name, $2 how many values are wanted, $3 the uuid of the request, '
+    '$4 the furthest value that it has brought. Its rows are the first and the last value of ranges that are this '
+    'sequence''s alone. reserve_ahead: how long an outage of the source may last; null: as hilo.buffer says. Errors: '
+    '42710 if the sequence exists (with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict '
+    'each other, 0A000 for a gapless sequence that cycles or that several nodes share, or for a source with cycle, '
+    'ordered or gapless or while several nodes share the sequence, 42P01 or 42703 if the column does not exist, 42809 '
+    'if it cannot own a sequence, 55000 if its table has another owner, or several nodes share sequences and '
+    'hilo.on_every_node is off.';
 
 DROP FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text);
 CREATE FUNCTION hilo_alter(
@@ -421,10 +425,10 @@ COMMENT ON COLUMN hilo_gaps.count IS
     'first to last, others lie between them. A sequence has about 1,000 rows at most; then the '
     'nearest of one reason become one';
 COMMENT ON COLUMN hilo_gaps.reason IS
-    'crash: the server died with the values in memory. discarded: the values could not be kept, '
-    'or were skipped after a promotion or a restore, or leased by a transaction that was rolled '
-    'back, or a source brought them in an answer that was refused. altered: hilo_alter or hilo_setval made the values invalid, or the sequence was '
-    'moved beyond them. expired: their lease expired. revoked: their lease was revoked';
+    'crash: the server died with the values in memory. discarded: they could not be kept, were skipped after a '
+    'promotion or a restore, or came in a refused answer of a source; or their lease was rolled back. altered: '
+    'hilo_alter or hilo_setval made the values invalid, or the sequence was moved beyond them. expired: their lease '
+    'expired. revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';
 
 COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
@@ -841,13 +845,12 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
     'Makes a sequence a branch of one on another server, its centre, and returns its name. remote_name is the name '
-    'there; null: the same name. If the sequence does not exist here, it is created with the type, increment, bounds, '
-    'start value, block size and key format of the one there. From then on its values come from there, by '
-    'hilo_transfer, through dblink, the foreign server and the user mapping of the owner of the sequence. After a '
-    'renumbering there it serves the values that it holds and gets no more, until it is attached again. Those that it '
-    'holds then become a gap. Requires ownership of the sequence, and USAGE on the foreign server. Errors: as for '
-    'hilo_create and hilo_alter, 55000 without dblink, or if the sequence there does not exist, cycles, is ordered or '
-    'gapless; those of dblink.';
+    'there; null: the same name. If it does not exist here, it is created with the type, increment, bounds, start '
+    'value, block size and key format of the one there. From then on its values come from there, by hilo_transfer, '
+    'through dblink, the foreign server and the user mapping of the owner of the sequence. After a renumbering there '
+    'it serves the values that it holds and gets no more, until it is attached again. Then these values become a gap. '
+    'Requires ownership of the sequence, and USAGE on the foreign server. Errors: as for hilo_create and hilo_alter, '
+    '55000 without dblink, or if the sequence there does not exist, cycles, is ordered or gapless; those of dblink.';
 
 -- Each step is committed elsewhere, so each node has what the next step reads. source: that of a branch, with
 -- '{name}' and '{numbering}'. The body runs as the caller, who has no USAGE of schema hilo.
@@ -2346,18 +2349,16 @@ CREATE FUNCTION hilo_lease(
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_wrapper';
 COMMENT ON FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) IS
-    'Leases out up to n values: first, first + increment, ... last, which nobody else gets from '
-    'the commit of the transaction on; count says how many. There are fewer than n at a bound '
-    'of the sequence or the end of a stripe, and if the rest of another lease is taken. holder: '
-    'who takes it, for hilo_leases and hilo_lease_revoke. ttl: after this time the values '
-    'become a gap; null: never. suggested: how many to ask for the next time, by the rate that '
-    'the server sees. If the transaction is rolled back, the values become a gap. Requires '
-    'UPDATE. Errors: as for hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and '
-    'unless ttl is positive, 0A000 if the sequence cycles, is ordered or gapless, or the '
-    'transaction is prepared, 40001 at the commit if the sequence was renumbered or dropped '
-    'meanwhile, 54000 for too many leases in open transactions. lease: its name, a random uuid; '
-    'null: the server chooses one. The same call again, by the same role, returns the same '
-    'lease as long as it is open. 42710: it has ended, or is another one.';
+    'Leases out up to n values: first, first + increment, ... last, which nobody else gets from the commit of the '
+    'transaction on; count says how many. There are fewer than n at a bound of the sequence, at the end of a stripe, '
+    'and where it leases a returned rest. holder: who takes it, for hilo_leases and hilo_lease_revoke. ttl: after '
+    'this time the values become a gap; null: never. suggested: how many to ask for the next time, by the rate that '
+    'the server sees. If the transaction is rolled back, the values become a gap. Requires UPDATE. Errors: as for '
+    'hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and unless ttl is positive, 0A000 if the '
+    'sequence cycles, is ordered or gapless, or the transaction is prepared, 40001 at the commit if the sequence was '
+    'renumbered or dropped meanwhile, 54000 for too many leases in open transactions. lease: its name, a random uuid; '
+    'null: the server chooses one. The same call again, by the same role, returns the same lease as long as it is '
+    'open. 42710: it has ended, or is another one.';
 ALTER FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) SUPPORT hilo.planner_support;
 
 -- The search_path is that of this script: the extension's schema, after pg_catalog. Others may create objects there, so what
@@ -2584,8 +2585,8 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION hilo.mentions(oid) IS
     'Returns the objects that draw from a sequence of Postgres, besides column defaults. They depend on it, or have '
-    'its name in their text, or are functions that call lastval or pg_get_serial_sequence and name a table that it '
-    'feeds';
+    'its name in their text. Others are functions that call lastval or pg_get_serial_sequence and name a table that '
+    'it feeds';
 
 CREATE FUNCTION hilo.adopt_sequence(sequence regclass, name hilo_sequence, mentions text) RETURNS hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_adopt_columns_wrapper';

@@ -7,18 +7,16 @@ CREATE FUNCTION hilo_lease(
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_wrapper';
 COMMENT ON FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) IS
-    'Leases out up to n values: first, first + increment, ... last, which nobody else gets from '
-    'the commit of the transaction on; count says how many. There are fewer than n at a bound '
-    'of the sequence or the end of a stripe, and if the rest of another lease is taken. holder: '
-    'who takes it, for hilo_leases and hilo_lease_revoke. ttl: after this time the values '
-    'become a gap; null: never. suggested: how many to ask for the next time, by the rate that '
-    'the server sees. If the transaction is rolled back, the values become a gap. Requires '
-    'UPDATE. Errors: as for hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and '
-    'unless ttl is positive, 0A000 if the sequence cycles, is ordered or gapless, or the '
-    'transaction is prepared, 40001 at the commit if the sequence was renumbered or dropped '
-    'meanwhile, 54000 for too many leases in open transactions. lease: its name, a random uuid; '
-    'null: the server chooses one. The same call again, by the same role, returns the same '
-    'lease as long as it is open. 42710: it has ended, or is another one.';
+    'Leases out up to n values: first, first + increment, ... last, which nobody else gets from the commit of the '
+    'transaction on; count says how many. There are fewer than n at a bound of the sequence, at the end of a stripe, '
+    'and where it leases a returned rest. holder: who takes it, for hilo_leases and hilo_lease_revoke. ttl: after '
+    'this time the values become a gap; null: never. suggested: how many to ask for the next time, by the rate that '
+    'the server sees. If the transaction is rolled back, the values become a gap. Requires UPDATE. Errors: as for '
+    'hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and unless ttl is positive, 0A000 if the '
+    'sequence cycles, is ordered or gapless, or the transaction is prepared, 40001 at the commit if the sequence was '
+    'renumbered or dropped meanwhile, 54000 for too many leases in open transactions. lease: its name, a random uuid; '
+    'null: the server chooses one. The same call again, by the same role, returns the same lease as long as it is '
+    'open. 42710: it has ended, or is another one.';
 
 CREATE FUNCTION hilo_lease_return(lease uuid, next bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_return_wrapper';

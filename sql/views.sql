@@ -300,10 +300,10 @@ COMMENT ON COLUMN hilo_gaps.count IS
     'first to last, others lie between them. A sequence has about 1,000 rows at most; then the '
     'nearest of one reason become one';
 COMMENT ON COLUMN hilo_gaps.reason IS
-    'crash: the server died with the values in memory. discarded: the values could not be kept, '
-    'or were skipped after a promotion or a restore, or leased by a transaction that was rolled '
-    'back, or a source brought them in an answer that was refused. altered: hilo_alter or hilo_setval made the values invalid, or the sequence was '
-    'moved beyond them. expired: their lease expired. revoked: their lease was revoked';
+    'crash: the server died with the values in memory. discarded: they could not be kept, were skipped after a '
+    'promotion or a restore, or came in a refused answer of a source; or their lease was rolled back. altered: '
+    'hilo_alter or hilo_setval made the values invalid, or the sequence was moved beyond them. expired: their lease '
+    'expired. revoked: their lease was revoked';
 COMMENT ON COLUMN hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';
 
