@@ -1317,7 +1317,7 @@ BEGIN
             HINT = 'docs/mappers.md has the names of the mappers.';
     ELSIF counter.relpersistence <> 'p' OR counter.cycle OR counter.cache > 1 THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('%s gives out no numbers for good', relation),
+            MESSAGE = format('%s cannot be shared with hilo', relation),
             DETAIL = 'It is temporary or unlogged, it cycles, or its CACHE is above 1.',
             HINT = 'ALTER SEQUENCE ... NO CYCLE CACHE 1 changes a sequence; sessions that have '
                    'numbers of it in their cache must end.';
@@ -1325,7 +1325,7 @@ BEGIN
         size := counter.increment;
         IF size < 1 AND client <> 'core' THEN
             RAISE invalid_parameter_value USING
-                MESSAGE = format('%s falls, and a mapper''s blocks rise', relation);
+                MESSAGE = format('%s counts down, and a mapper''s blocks rise', relation);
         END IF;
     ELSIF counter.increment <> 1 OR size IS NULL THEN
         RAISE object_not_in_prerequisite_state USING
