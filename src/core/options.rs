@@ -182,7 +182,7 @@ error_table! {
             => detail { OTHERS_DECIDE }
             => hint "Choose either gapless or a source.";
         SourceIncrement = "the increment of a sequence with a source cannot change"
-            => detail "What the source has brought lies on the grid of this increment."
+            => detail "The values that the source has brought lie on the grid of this increment."
             => hint "Take the source away first, with hilo_detach.";
         AheadWithoutSource = "reserve_ahead requires a source"
             => detail "A sequence that numbers itself needs nobody else for its next block."
