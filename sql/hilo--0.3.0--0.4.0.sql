@@ -580,6 +580,8 @@ COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS
 COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS
     'Time until the last value is served, at the current rate, in whole days, hours, minutes or seconds; null without '
     'traffic, for a sequence that cycles, and beyond a thousand years';
+COMMENT ON VIEW hilo_stat_rates IS
+    'Rate history of each active sequence: about eight intervals for each hilo.window, one in each row';
 
 -- Branches: sequences that get their values from the hilo of another server, through dblink, or through Citus from its
 -- coordinator.

@@ -237,7 +237,7 @@ CREATE VIEW hilo_stat_rates WITH (security_barrier) AS
       JOIN hilo.readable s ON s.id = st.sequence
      CROSS JOIN LATERAL unnest(st.since, st.until, st.rate) AS i (since, until, rate);
 COMMENT ON VIEW hilo_stat_rates IS
-    'How the rate of each active sequence has changed: an eighth or so of hilo.window in each row';
+    'Rate history of each active sequence: about eight intervals for each hilo.window, one in each row';
 COMMENT ON COLUMN hilo_stat_rates.name IS 'Name of the sequence';
 COMMENT ON COLUMN hilo_stat_rates.since IS 'When the rate was sampled first';
 COMMENT ON COLUMN hilo_stat_rates.until IS 'When it was sampled next; of the last row, now';

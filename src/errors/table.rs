@@ -432,7 +432,7 @@ errors! {
     LeaseVoid(name: String) = T_R_SERIALIZATION_FAILURE,
         "could not lease values of hilo sequence \"{name}\" because it was renumbered or dropped \
          at the same time"
-        => detail "The lease would be one of values that the sequence no longer has."
+        => detail "The sequence no longer has the values that were leased."
         => hint "Take the lease again.";
     LeaseNotOpen { lease: String, since: Closed } = UNDEFINED_OBJECT,
         "lease \"{lease}\" is not open"

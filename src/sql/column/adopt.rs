@@ -304,7 +304,7 @@ fn hilo_default(name: &Name, identity: Option<Identity>) -> Vec<u8> {
     [&schema, function, literal.to_bytes(), b"::", &schema, b".hilo_sequence)"].concat()
 }
 
-/// Grants on the new sequence what those had on the old one who used it. Returns their names.
+/// Grants the users of the old sequence the same on the new one. Returns their names.
 /// Whoever may insert draws from an identity column's sequence without a privilege, as before.
 fn grant(sequence: &Sequence, old: &CoreSequence) -> Vec<String> {
     let (id, owner) = (old.oid.to_u32(), sequence.owner.to_u32());
