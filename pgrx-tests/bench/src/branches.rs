@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::Bench;
 use super::calls::nanoseconds;
 use super::contenders::rotate;
-use hilo_tests::{ClientExt, Cluster, Link, Mode};
+use hilo_tests::{ClientExt, Cluster, LONG, Link, Mode, wait_until};
 
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 
@@ -123,13 +123,15 @@ fn waits(branches: &[Branch]) -> f64 {
     branches.iter().map(|branch| branch.cluster.connect("postgres").one::<f64>(sum)).sum()
 }
 
-/// Transactions that have committed, and requests that were answered.
-fn commits(centre: &Cluster, branches: &[Branch]) -> (f64, f64) {
-    let sql = "SELECT xact_commit::float8 FROM pg_stat_database WHERE datname = 'postgres'";
+/// Transactions that have committed, those that have written, and values that were received.
+fn commits(centre: &Cluster, branches: &[Branch]) -> [f64; 3] {
+    let mut client = centre.connect("postgres");
+    let all = "SELECT xact_commit::float8 FROM pg_stat_database WHERE datname = 'postgres'";
+    let written = "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::float8";
     let received = "SELECT COALESCE(sum(received), 0)::float8 FROM hilo_stat_sources";
     let received =
         branches.iter().map(|branch| branch.cluster.connect("postgres").one::<f64>(received));
-    (centre.connect("postgres").one(sql), received.sum())
+    [client.one(all), client.one(written), received.sum()]
 }
 
 /// `branches/steady/…`.
@@ -185,17 +187,18 @@ fn under_load(bench: &mut Bench, measure: impl FnOnce(&mut Bench, &mut Cluster, 
 
 fn steady(bench: &mut Bench, load: &Fleet, centre: &Cluster, branches: &[Branch], seen: &Seen) {
     read(bench, "", seen, 0.0);
-    let (waited, (before, received)) = (waits(branches), commits(centre, branches));
+    let (waited, before) = (waits(branches), commits(centre, branches));
     let began = Instant::now();
     thread::sleep(load.time);
     let seconds = began.elapsed().as_secs_f64();
-    let (after, now) = commits(centre, branches);
+    let after = commits(centre, branches);
+    let [all, written, received] = [0, 1, 2].map(|at| (after[at] - before[at]) / seconds);
     let numbers = seen.numbers.load(SeqCst) as f64;
     bench.results.push("branches/steady/rate", numbers / seconds);
-    bench.results.push("branches/steady/received", (now - received) / seconds);
-    bench.results.push("branches/steady/commits", (after - before) / seconds);
-    let for_50k = 50_000.0 * (after - before) / (now - received).max(1.0);
-    bench.results.push("branches/steady/commits for 50k", for_50k);
+    bench.results.push("branches/steady/received", received);
+    bench.results.push("branches/steady/commits", all);
+    bench.results.push("branches/steady/writes", written);
+    bench.results.push("branches/steady/writes for 50k", 50_000.0 * written / received.max(1.0));
     read(bench, "steady", seen, waits(branches) - waited);
 }
 
@@ -239,44 +242,53 @@ fn trouble(fault: &str, load: &Fleet, centre: &mut Cluster, branches: &[Branch])
 }
 
 /// `branches/call/WAY`: nanoseconds for a call of a sequence with a source, and of one without. The
-/// latter is measured again while another's source is dead and somebody waits for it.
+/// latter is measured a second time while another's source is dead and somebody waits for it.
 pub fn calls(bench: &mut Bench) {
     let centre = Cluster::builder().start_with_hilo();
-    centre
-        .connect("postgres")
-        .run("SELECT hilo_create(name) FROM unnest('{far,dead}'::text[]) name");
-    let names = "unnest('{far,dead}'::text[])";
-    let Branch { cluster: branch, link } = branch_of(&centre, names, 10);
+    centre.connect("postgres").run("SELECT hilo_create('far')");
+    let Branch { cluster: branch, .. } = branch_of(&centre, "unnest('{far}'::text[])", 10);
     let mut client = branch.connect("postgres");
-    client.run("SELECT hilo_create('own')");
-    let count = bench.plan.calls / 5;
+    client.run(
+        "SELECT hilo_create('own');
+         SELECT hilo_create('dead',
+             source => 'SELECT 1::bigint, 1::bigint FROM pg_catalog.pg_sleep(3600)')",
+    );
+    let count = bench.plan.calls;
     let sql =
         |name| format!("SELECT count(hilo_nextval('{name}')) FROM generate_series(1, {count})");
     for round in 0..bench.plan.rounds + 3 {
-        for name in rotate(&["own", "far"], round) {
-            let cost = nanoseconds(&mut client, &sql(name), count);
+        for name in rotate(&["own", "far", "beside"], round) {
+            let cost = match name {
+                "beside" => {
+                    while_one_waits(&branch, || nanoseconds(&mut client, &sql("own"), count))
+                }
+                name => nanoseconds(&mut client, &sql(name), count),
+            };
             if round >= 3 {
                 bench.results.push(format!("branches/call/{name}"), cost);
             }
         }
     }
-    link.freeze(true);
+}
+
+/// Measures while a session waits for a source that does not answer.
+fn while_one_waits(branch: &Cluster, measure: impl FnOnce() -> f64) -> f64 {
+    let mut waiting = branch.connect("postgres");
+    waiting.run("SET hilo.reserve_timeout = '1h'");
+    let token = waiting.cancel_token();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            let mut waiting = branch.connect("postgres");
-            waiting.run("SET hilo.reserve_timeout = '1s'");
             while !over.load(SeqCst) {
-                // It fails when nothing is left.
                 let _ = waiting.simple_query("SELECT hilo_nextval('dead')");
-                thread::sleep(Duration::from_millis(1));
             }
         });
-        for _ in 0..bench.plan.rounds {
-            let cost = nanoseconds(&mut client, &sql("own"), count);
-            bench.results.push("branches/call/beside", cost);
-        }
+        let mut witness = branch.connect("postgres");
+        let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'HiloBlock')";
+        wait_until("a session waits for the dead source", LONG, || witness.one(waits));
+        let cost = measure();
         over.store(true, SeqCst);
-    });
-    link.freeze(false);
+        token.cancel_query(postgres::NoTls).expect("the session is told");
+        cost
+    })
 }

@@ -96,7 +96,8 @@ pub fn branches(results: &Results) -> Section {
         ("rate", "numbers a second that all branches drew"),
         ("received", "numbers a second that they received"),
         ("commits", "commits a second at the centre, its own reservations included"),
-        ("commits for 50k", "such commits for 50,000 numbers that branches received"),
+        ("writes", "of these, such that have written anything"),
+        ("writes for 50k", "such commits for 50,000 numbers that branches received"),
         ("waits", "calls that waited"),
     ] {
         steady.row(label, [sum("steady", what)]);
@@ -127,12 +128,17 @@ pub fn branches(results: &Results) -> Section {
          100 ms a round trip, with a reserve_ahead of {} s. Then the centre is stopped for {} s, killed, frozen \
          (SIGSTOP) as long, and its standby is promoted. The longest is that of a statement with a number of each \
          sequence. All servers share this machine, and none waits for its disk (`fsync = off`): the processors make \
-         most of it. Branches that receive less than they draw use what they hold from the start. Calls are measured \
-         on one server. `make bench ONLY=branch` measures this alone.",
+         most of it. A branch asks for a sequence every 400 s or so, and the steady state is shorter: meanwhile branches \
+         use what they hold from the start. Calls are measured on one server, interleaved. `make bench ONLY=branch` \
+         measures this alone.{}",
         results.words("branches"),
         results.words("sequences of each"),
         results.words("reserve_ahead"),
         results.words("outage of the centre"),
+        match results.words("branches were measured") {
+            "?" => String::new(),
+            later => format!(" It was measured {later}."),
+        },
     );
     let tables = vec![steady, faults, calls];
     Section { title: "Branches", text, tables, picture: None }
