@@ -142,8 +142,8 @@ COMMENT ON FUNCTION hilo_release(regclass, name, text) IS
 CREATE FUNCTION hilo_sync(name hilo_sequence, relation regclass, column_name name) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_sync_wrapper';
 COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
-    'Moves a sequence past the largest value of a column, if it would serve a value of the column otherwise. Never '
-    'moves it back. Returns the next value; null: there is none left. Locks no table. If it moves the sequence, its '
+    'Moves a sequence past the largest value of a column, if it would serve a value of the column otherwise. The '
+    'values of a text column are the numbers in its keys. Never moves it back. Returns the next value; null: there is none left. Locks no table. If it moves the sequence, its '
     'transaction draws from it as after hilo_advance. Values beyond the last bound of the sequence do not count: call '
     'it again after that bound is widened. Requires UPDATE on the sequence and SELECT on the column. Errors: 42704 if '
     'the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if several nodes '
@@ -228,20 +228,6 @@ COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
     'numbering: how this node numbers a sequence, or will when it first serves it; without one '
     'it refuses to serve it. A sequence that does not exist is left out. For hilo_compare and '
     'hilo_apply on another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
-
-CREATE FUNCTION hilo_create_missing()
-    RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_create_missing_wrapper';
-COMMENT ON FUNCTION hilo_create_missing() IS
-    'Creates the sequences that column defaults name and that do not exist. Each has the data '
-    'type of its column, and begins behind the largest value or key that its columns hold. '
-    'Returns a row for each such column with the next value; null: none is left. The owner of '
-    'the tables owns the sequence. Keeps other sessions from writing to the tables until the '
-    'transaction ends. Leaves out sequences of tables that the caller does not own, or that '
-    'several roles own. Leaves out those of views and other relations whose rows are not stored '
-    'in this database, too. A WARNING says so if a table of the caller names the sequence, else '
-    'a NOTICE. Errors: 42501 without CREATE on the schema of the extension, 55P03 after '
-    'lock_timeout.';
 
 -- Values. A rollback does not return them. Volatile, as nextval is. Restricted to the leader of a parallel query,
 -- because values rise within a session, and currval and lastval are the session's.

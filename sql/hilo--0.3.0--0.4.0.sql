@@ -298,23 +298,12 @@ COMMENT ON FUNCTION hilo_adopt(regclass, name, hilo_sequence) IS
     'with another column, 42710 if the name is taken, 42501, 55P03 after lock_timeout.';
 
 COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
-    'Moves a sequence past the largest value of a column, if it would serve a value of the column otherwise. Never '
-    'moves it back. Returns the next value; null: there is none left. Locks no table. If it moves the sequence, its '
+    'Moves a sequence past the largest value of a column, if it would serve a value of the column otherwise. The '
+    'values of a text column are the numbers in its keys. Never moves it back. Returns the next value; null: there is none left. Locks no table. If it moves the sequence, its '
     'transaction draws from it as after hilo_advance. Values beyond the last bound of the sequence do not count: call '
     'it again after that bound is widened. Requires UPDATE on the sequence and SELECT on the column. Errors: 42704 if '
     'the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if several nodes '
     'share the sequence and hilo.on_every_node is off, 42501.';
-
-COMMENT ON FUNCTION hilo_create_missing() IS
-    'Creates the sequences that column defaults name and that do not exist. Each has the data '
-    'type of its column, and begins behind the largest value or key that its columns hold. '
-    'Returns a row for each such column with the next value; null: none is left. The owner of '
-    'the tables owns the sequence. Keeps other sessions from writing to the tables until the '
-    'transaction ends. Leaves out sequences of tables that the caller does not own, or that '
-    'several roles own. Leaves out those of views and other relations whose rows are not stored '
-    'in this database, too. A WARNING says so if a table of the caller names the sequence, else '
-    'a NOTICE. Errors: 42501 without CREATE on the schema of the extension, 55P03 after '
-    'lock_timeout.';
 
 COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
     'Sets the value after which the next call continues; with is_called = false the next call returns it. '
@@ -2800,3 +2789,144 @@ COMMENT ON FUNCTION hilo_transfer(hilo_sequence, bigint, text, uuid) IS
     'Requires UPDATE. Errors: as for hilo_lease, 42710 for a request that another receiver or role has made, or that '
     'has ended: the receiver needs a new uuid then; 22023 for NULL, 0A000 unless the transaction is READ COMMITTED, '
     '42704 at the commit if the receiver makes two requests at once.';
+
+-- The sequences that column defaults name and that do not exist. No query reads the columns, and no code of their
+-- owners runs: hilo_sync reads what their tables store.
+
+CREATE FUNCTION hilo.missing_defaults() RETURNS TABLE (relation oid, number smallint, name text)
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_missing_defaults_wrapper';
+COMMENT ON FUNCTION hilo.missing_defaults() IS
+    'Returns the columns whose default names a sequence that does not exist, and the name';
+
+CREATE FUNCTION hilo.stored_type(relation oid, number smallint) RETURNS oid
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_stored_type_wrapper';
+COMMENT ON FUNCTION hilo.stored_type(oid, smallint) IS
+    'Returns the type of a column, below all domains; null unless its table is the caller''s, and stored in this database';
+
+CREATE FUNCTION hilo.lock_against_writers(relation oid) RETURNS oid
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lock_against_writers_wrapper';
+COMMENT ON FUNCTION hilo.lock_against_writers(oid) IS
+    'Lets nobody else write to a table of the caller, who may create sequences. Returns the table';
+
+CREATE FUNCTION hilo.missing() RETURNS TABLE (
+    name text, relation oid, column_name name, type oid, owner oid, inherits boolean, lacked boolean, obstacle text
+)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
+BEGIN ATOMIC
+    WITH RECURSIVE named AS MATERIALIZED (
+        SELECT DISTINCT d.name, d.relation, d.number, a.attname, c.relowner,
+               pg_catalog.pg_has_role(c.relowner, 'USAGE') AS own,
+               pg_catalog.format('Column %I.%I.%I uses it', n.nspname, c.relname, a.attname) AS uses
+          FROM hilo.missing_defaults() d
+          JOIN pg_catalog.pg_class c ON c.oid = d.relation
+          JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+          JOIN pg_catalog.pg_attribute a ON a.attrelid = d.relation AND a.attnum = d.number
+         WHERE NOT pg_catalog.pg_is_other_temp_schema(n.oid)
+    ), above AS (
+        SELECT q.relation, q.relation AS parent FROM named q
+         UNION
+        SELECT a.relation, i.inhparent FROM above a JOIN pg_catalog.pg_inherits i ON i.inhrelid = a.parent
+    ), judged AS MATERIALIZED (
+        SELECT q.*, pg_catalog.bool_or(q.own) OVER one AS lacked,
+               pg_catalog.min(q.relowner) OVER one <> pg_catalog.max(q.relowner) OVER one AS several,
+               CASE WHEN pg_catalog.bool_and(q.own) OVER one THEN hilo.stored_type(q.relation, q.number) END AS type
+          FROM named q WINDOW one AS (PARTITION BY q.name)
+    ), explained AS (
+        SELECT j.*, j.uses || CASE
+                   WHEN NOT j.own THEN ', whose table belongs to another role.'
+                   WHEN j.several THEN ', and so do columns of other roles'' tables.'
+                   WHEN j.type IS NULL
+                   THEN ', whose rows are not read: only a table that is stored in this database has any.' END AS why
+          FROM judged j
+    )
+    SELECT e.name, e.relation, e.attname, e.type, e.relowner,
+           EXISTS (SELECT FROM above a JOIN named p ON p.relation = a.parent
+                    WHERE a.relation = e.relation AND a.parent <> e.relation AND p.name = e.name
+                      AND p.attname = e.attname),
+           e.lacked,
+           pg_catalog.first_value(e.why) OVER (
+               PARTITION BY e.name ORDER BY e.why IS NULL, e.own, e.relation, e.number)
+      FROM explained e;
+END;
+COMMENT ON FUNCTION hilo.missing() IS
+    'Returns the columns whose default names a sequence that does not exist. inherits: a column of a table above stands for '
+    'both. obstacle: why the caller cannot create the sequence. lacked: a table of the caller lacks it';
+
+CREATE FUNCTION hilo.say_missing(name text, lacked boolean, obstacle text) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $say$
+DECLARE
+    what CONSTANT text := format('hilo sequence "%s" does not exist and is not created, skipping', name);
+BEGIN
+    IF lacked THEN
+        RAISE WARNING USING ERRCODE = 'insufficient_privilege', MESSAGE = what, DETAIL = obstacle,
+            HINT = 'Create it with hilo_create, with a start_value beyond what these columns hold.';
+    ELSE
+        RAISE NOTICE USING ERRCODE = 'insufficient_privilege', MESSAGE = what, DETAIL = obstacle;
+    END IF;
+END;
+$say$;
+COMMENT ON FUNCTION hilo.say_missing(text, boolean, text) IS
+    'Says which sequence hilo_create_missing leaves out, and why';
+
+CREATE FUNCTION hilo.create_beyond(name text, owner oid, relations oid[], columns name[], types oid[]) RETURNS bigint
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+    -- The narrowest type, so that the sequence ends with an error of its own.
+    SELECT hilo_create(name::hilo_sequence, data_type => COALESCE((
+               SELECT pg_catalog.min(u.type) FROM pg_catalog.unnest(types) AS u (type) WHERE u.type IN (21::oid, 23::oid)
+           ), 20::oid)::regtype);
+    SELECT hilo_set_owner(name::hilo_sequence, pg_catalog.pg_get_userbyid(owner)::text);
+    SELECT hilo_sync(name::hilo_sequence, u.relation::regclass, u.column_name)
+      FROM ROWS FROM (pg_catalog.unnest(relations), pg_catalog.unnest(columns), pg_catalog.unnest(types)) AS u (relation, column_name, type)
+     WHERE u.type IN (20::oid, 21::oid, 23::oid, 25::oid, 1042::oid, 1043::oid, 1700::oid);
+    SELECT hilo_advance(name::hilo_sequence, 0);
+END;
+COMMENT ON FUNCTION hilo.create_beyond(text, oid, oid[], name[], oid[]) IS
+    'Creates a sequence that begins beyond what columns hold, and returns its next value';
+
+CREATE FUNCTION hilo.create_missing(locked oid[])
+    RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
+BEGIN ATOMIC
+    SELECT hilo.say_missing(o.name, o.lacked, o.obstacle)
+      FROM (SELECT DISTINCT m.name, m.lacked, m.obstacle FROM hilo.missing() m
+             WHERE m.obstacle IS NOT NULL ORDER BY m.name) o;
+    -- A wait for a lock may have brought more. They are left for the next call.
+    WITH found AS MATERIALIZED (
+        SELECT m.* FROM hilo.missing() m WHERE m.obstacle IS NULL AND NOT m.inherits
+    ), made AS MATERIALIZED (
+        SELECT w.name, hilo.create_beyond(w.name, w.owner, w.relations, w.columns, w.types) AS next_value
+          FROM (SELECT f.name, pg_catalog.min(f.owner) AS owner,
+                       pg_catalog.array_agg(f.relation ORDER BY f.relation, f.column_name) AS relations,
+                       pg_catalog.array_agg(f.column_name ORDER BY f.relation, f.column_name) AS columns,
+                       pg_catalog.array_agg(f.type ORDER BY f.relation, f.column_name) AS types
+                  FROM found f GROUP BY f.name HAVING pg_catalog.bool_and(f.relation = ANY (locked))
+                 ORDER BY f.name) w
+    )
+    SELECT f.name, f.relation::regclass, f.column_name, m.next_value
+      FROM made m JOIN found f ON f.name = m.name
+     ORDER BY f.name, f.relation, f.column_name;
+END;
+COMMENT ON FUNCTION hilo.create_missing(oid[]) IS 'Does what hilo_create_missing does, for tables that are locked';
+
+CREATE OR REPLACE FUNCTION hilo_create_missing()
+    RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
+BEGIN ATOMIC
+    SELECT c.name, c.relation, c.column_name, c.next_value
+      FROM hilo.create_missing(ARRAY(
+               SELECT hilo.lock_against_writers(t.relation)
+                 FROM (SELECT DISTINCT m.relation FROM hilo.missing() m
+                        WHERE m.obstacle IS NULL AND NOT m.inherits ORDER BY m.relation) t)) c;
+END;
+COMMENT ON FUNCTION hilo_create_missing() IS
+    'Creates the sequences that column defaults name and that do not exist. Each has the data '
+    'type of its narrowest column, and is moved past what its columns hold, as by hilo_sync. '
+    'Returns a row for each such column with the next value; null: none is left. The owner of '
+    'the tables owns the sequence. Keeps other sessions from writing to the tables until the '
+    'transaction ends. Leaves out sequences of tables that the caller does not own, or that '
+    'several roles own. Leaves out those of views and other relations whose rows are not stored '
+    'in this database, too. A WARNING says so if a table of the caller names the sequence, else '
+    'a NOTICE. Errors: 42501 without CREATE on the schema of the extension, 55P03 after '
+    'lock_timeout.';

@@ -7,11 +7,13 @@ use pgrx::memcxt::PgMemoryContexts;
 use pgrx::prelude::*;
 
 use hilo_core::direction::Direction;
+use hilo_core::key_format::Frame;
 
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::column_values::{IntegerType, Open, Scan, Verdict};
 use crate::catalog::name::escape_for_message;
 use crate::catalog::relations;
+use crate::catalog::table::bytes_of;
 use crate::errors::HiloError;
 use crate::process::memory::{self, TryGrow};
 
@@ -31,28 +33,51 @@ pub fn base_type(column: ColumnRef) -> pg_sys::Oid {
     unsafe { pg_sys::getBaseType(pg_sys::get_atttype(column.relid, column.attnum)) }
 }
 
-/// How the values of a column of an integer type, or of numeric, are read.
-#[derive(Clone, Copy)]
+/// How the values of a column are read as numbers.
 pub struct Numbers {
-    integers: Option<IntegerType>,
+    form: Form,
     fraction: Fraction,
 }
 
+enum Form {
+    Integer(IntegerType),
+    Numeric,
+    /// The number in a key of this form. Other texts are no numbers.
+    Key(Frame),
+}
+
 impl Numbers {
-    pub fn of(column: ColumnRef, fraction: Fraction) -> Numbers {
-        Numbers { integers: IntegerType::of(base_type(column)), fraction }
+    /// How a column is read, which holds numbers unless it has `keys`.
+    pub fn of(column: ColumnRef, keys: Option<&Frame>, fraction: Fraction) -> Numbers {
+        let form = match (keys, IntegerType::of(base_type(column))) {
+            (Some(frame), _) => Form::Key(frame.clone()),
+            (None, Some(kind)) => Form::Integer(kind),
+            (None, None) => Form::Numeric,
+        };
+        Numbers { form, fraction }
     }
 
-    /// Whether a column is of such a type.
+    /// Whether a column is of an integer type, or of numeric.
     pub fn are_in(column: ColumnRef) -> bool {
         let base = base_type(column);
         base == pg_sys::NUMERICOID || IntegerType::of(base).is_some()
     }
 
+    /// Whether a column may hold keys.
+    pub fn may_be_keys_in(column: ColumnRef) -> bool {
+        [pg_sys::TEXTOID, pg_sys::VARCHAROID, pg_sys::BPCHAROID].contains(&base_type(column))
+    }
+
     /// A value as a number; `None` if there is no bigint for it.
     pub fn read(&self, value: pg_sys::Datum) -> Option<i64> {
-        if let Some(kind) = self.integers {
-            return Some(kind.value(value));
+        match &self.form {
+            Form::Integer(kind) => return Some(kind.value(value)),
+            // SAFETY: the column is of a type with the layout of text; one of type character fills
+            // up with blanks.
+            Form::Key(frame) => {
+                return frame.read(unsafe { bytes_of(value) }.trim_ascii_end()).ok();
+            }
+            Form::Numeric => {}
         }
         // SAFETY: the column is of type numeric. Core's function prints it, without an exponent,
         // and the text is read while its memory context lives.
@@ -105,7 +130,7 @@ impl Stored {
         &self,
         direction: Direction,
         bound: i64,
-        numbers: Numbers,
+        numbers: &Numbers,
     ) -> Result<Option<i64>, HiloError> {
         let mut furthest: Option<i64> = None;
         let mut add = |value: i64| {
@@ -130,7 +155,7 @@ impl Stored {
     pub fn within(
         &self,
         mut spans: Vec<(i64, i64)>,
-        numbers: Numbers,
+        numbers: &Numbers,
     ) -> Result<Vec<i64>, HiloError> {
         spans.sort_unstable();
         // Without those that lie within others, the highest numbers rise like the lowest.
@@ -167,7 +192,7 @@ impl Stored {
         &self,
         (low, high): (i64, i64),
         direction: Direction,
-        numbers: Numbers,
+        numbers: &Numbers,
         mut visit: impl FnMut(i64),
     ) -> Result<(), HiloError> {
         let (first, last) = match direction {

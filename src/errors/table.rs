@@ -64,15 +64,10 @@ errors! {
         = INSUFFICIENT_PRIVILEGE, "permission denied for hilo sequence \"{name}\""
         => detail "The operation requires {required}. Role \"{user}\" has {held} on the sequence."
         => hint "The owner of the sequence grants it with: {grant}";
-    NotCreated { name: String, detail: String, lacked: bool } = INSUFFICIENT_PRIVILEGE,
-        "hilo sequence \"{name}\" does not exist and is not created, skipping"
-        => detail { detail.clone() }
-        => hint { lacked.then_some(CREATE_BEYOND) };
     NoKeys { column: String, others: i64, name: String } = WARNING,
-        "column {column} holds {others} values that are no keys of hilo sequence \"{name}\" in \
-         the default format"
-        => hint "If the sequence made them, give it their key_format with hilo_alter, and move it \
-                 behind them with hilo_setval.";
+        "column {column} holds {others} values that are no keys of hilo sequence \"{name}\""
+        => hint "If the sequence made them, give it their key_format with hilo_alter, and call \
+                 hilo_sync.";
     GeneratedAlways { column: String, message: String } = GENERATED_ALWAYS, { message }
         => detail "Column \"{column}\" takes its values from a hilo sequence only, by \
                    hilo_nextval_always."

@@ -12,8 +12,6 @@ pub const NOT_ARRIVED: &str = "Replicate _hilo.position together with _hilo.sequ
     hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
 pub const RESTART_WITH_IT: &str = "Restart the server with the library of the extension's version \
     installed. A server keeps the library that it loaded when it started.";
-pub const CREATE_BEYOND: &str =
-    "Create it with hilo_create, with a start_value beyond what these columns hold.";
 const SEE_SOURCE: &str = "hilo_stat_sources has the whole error of the source.";
 pub const SEE_LOG: &str = "See last_error in hilo_stat_sequences, and the server log.";
 

@@ -289,7 +289,7 @@ fn what_is_refused() {
         ("hilo_release('t', 'plain')", "55000"),
         ("hilo_sync('nothing', 't', 'id')", "42704"),
         ("hilo_sync('h', 't', 'nothing')", "42703"),
-        ("hilo_sync('h', 't', 'word')", "42804"),
+        ("hilo_sync('h', 'pg_class', 'relname')", "42804"),
         ("hilo_sync('h', NULL, 'id')", "22023"),
         ("hilo_sync(NULL, 't', 'id')", "22023"),
     ] {

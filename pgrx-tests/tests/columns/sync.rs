@@ -69,3 +69,25 @@ fn sync_beside_cycles_and_drops() {
     });
     cluster.finish();
 }
+
+/// Keys count as the numbers in them. Other texts do not, and it says how many there are.
+#[test]
+fn keys_count_as_their_numbers() {
+    let (cluster, mut client) = cluster();
+    client.run(
+        "SELECT hilo_create('s', key_format => 'S-{value:03}'); CREATE TABLE t (id varchar(9));
+         INSERT INTO t VALUES ('S-007'), ('S-12'), ('S-011'), ('s-900'), (NULL);
+         CREATE TABLE c (id character(8)); INSERT INTO c VALUES ('S-1234')",
+    );
+    let (mut listening, heard) = cluster.connect_listening("postgres", "postgres");
+    assert_eq!(listening.one::<i64>("SELECT hilo_sync('s', 't', 'id')"), 12);
+    let heard: Vec<_> = heard.take();
+    assert_eq!(heard.len(), 1, "{heard:?}");
+    assert!(
+        heard[0].message().contains("public.t.id holds 2 values that are no keys"),
+        "{heard:?}"
+    );
+    assert_eq!(client.one::<String>("SELECT hilo_nextkey('s')"), "S-012");
+    assert_eq!(client.one::<i64>("SELECT hilo_sync('s', 'c', 'id')"), 1235);
+    cluster.finish();
+}

@@ -9,6 +9,7 @@
 use pgrx::pg_sys;
 
 use hilo_core::direction::Direction;
+use hilo_core::key_format::Frame;
 
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::quote;
@@ -27,15 +28,18 @@ enum Source {
 /// The numbers of a column.
 pub struct Values {
     column: ColumnRef,
+    /// The form of the keys that it holds instead of numbers.
+    keys: Option<Frame>,
     source: Source,
 }
 
 impl Values {
-    /// All of them, whatever row security there is; the caller may read the column.
+    /// All of them, whatever row security there is; the caller may read the column. With `keys`,
+    /// the numbers in keys of that form.
     ///
     /// # Errors
     /// `NotStored`, `RowSecurity`.
-    pub fn all(column: ColumnRef) -> Result<Values, HiloError> {
+    pub fn all(column: ColumnRef, keys: Option<Frame>) -> Result<Values, HiloError> {
         let user = ffi::current_user();
         if !privileges::acts_as(user, relations::owner(column.relid)) && has_policies(column.relid)
         {
@@ -43,13 +47,15 @@ impl Values {
         }
         let source = match open_stored(column) {
             Err(HiloError::NotStored { .. })
-                if is_of_callers(column.relid)? && !has_policies(column.relid) =>
+                if keys.is_none()
+                    && is_of_callers(column.relid)?
+                    && !has_policies(column.relid) =>
             {
                 Source::Queried(Query::of(column))
             }
             stored => Source::Stored(stored?),
         };
-        Ok(Values { column, source })
+        Ok(Values { column, keys, source })
     }
 
     /// The numbers that SELECT shows the caller, who may read the column.
@@ -69,11 +75,11 @@ impl Values {
             Ok(_) | Err(HiloError::NotStored { .. }) => Source::Queried(Query::of(column)),
             Err(error) => return Err(error),
         };
-        Ok(Values { column, source })
+        Ok(Values { column, keys: None, source })
     }
 
     fn numbers(&self, fraction: Fraction) -> Numbers {
-        Numbers::of(self.column, fraction)
+        Numbers::of(self.column, self.keys.as_ref(), fraction)
     }
 
     /// The furthest up to `bound`.
@@ -83,7 +89,7 @@ impl Values {
             Direction::Falling => Fraction::Upper,
         });
         match &self.source {
-            Source::Stored(stored) => stored.furthest(direction, bound, numbers),
+            Source::Stored(stored) => stored.furthest(direction, bound, &numbers),
             Source::Queried(query) => {
                 let (low, high) = match direction {
                     Direction::Rising => (i64::MIN, bound),
@@ -96,11 +102,13 @@ impl Values {
         }
     }
 
-    /// The numbers within spans, each from its lowest to its highest number.
+    /// The numbers within spans, each from its lowest to its highest number; sorted. However many
+    /// the spans are, what is stored is read once at most.
     pub fn within(&self, spans: Vec<(i64, i64)>) -> Result<Vec<i64>, HiloError> {
         let numbers = self.numbers(Fraction::Nothing);
-        match &self.source {
-            Source::Stored(stored) => stored.within(spans, numbers),
+        let mut found = match &self.source {
+            _ if spans.is_empty() => Vec::new(),
+            Source::Stored(stored) => stored.within(spans, &numbers)?,
             Source::Queried(query) => {
                 let mut found = Vec::new();
                 for (low, high) in spans {
@@ -108,9 +116,20 @@ impl Values {
                     let read = |row: spi::Row| row.datum(1).and_then(|value| numbers.read(value));
                     found.extend(spi::latest(&sql, read).into_iter().flatten());
                 }
-                Ok(found)
+                found
             }
+        };
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// How many values are no keys of the form that they should have.
+    pub fn other_keys(&self) -> Result<i64, HiloError> {
+        let (numbers, mut others) = (self.numbers(Fraction::Nothing), 0);
+        if let (Some(_), Source::Stored(stored)) = (&self.keys, &self.source) {
+            stored.each(|value| others += i64::from(numbers.read(value).is_none()))?;
         }
+        Ok(others)
     }
 
     /// Visits those from `low` to `high` in the direction of the numbers, as often as the column
@@ -123,7 +142,7 @@ impl Values {
     ) -> Result<(), HiloError> {
         let numbers = self.numbers(Fraction::Nothing);
         match &self.source {
-            Source::Stored(stored) => stored.in_order((low, high), direction, numbers, visit),
+            Source::Stored(stored) => stored.in_order((low, high), direction, &numbers, visit),
             Source::Queried(query) => {
                 spi::for_each(&query.sql(low, high, direction), |row| {
                     let number = row.datum(1).and_then(|value| numbers.read(value));

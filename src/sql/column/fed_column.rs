@@ -15,7 +15,7 @@ use crate::catalog::definitions::data_type_from;
 use crate::catalog::name::{Name, escape_for_message, quote};
 use crate::catalog::privileges;
 use crate::catalog::relations;
-use crate::catalog::stored::base_type;
+use crate::catalog::stored::{Numbers, base_type};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::sql::call::spi;
@@ -32,7 +32,7 @@ pub struct FedColumn {
     /// `schema.table`, quoted, and the column's name, quoted, in the database's encoding.
     pub table_sql: Vec<u8>,
     pub column_sql: Vec<u8>,
-    /// `None`: the column is of type numeric.
+    /// `None`: the column is of type numeric, or of a type that holds keys.
     pub data_type: Option<DataType>,
 }
 
@@ -79,9 +79,8 @@ impl FedColumn {
         let Some(place) = ColumnRef::by_name(relid, column) else {
             return Err(HiloError::NoSuchColumn { column: name(), relation });
         };
-        let type_oid = base_type(place);
-        let data_type = data_type_from(type_oid);
-        if data_type.is_none() && type_oid != pg_sys::NUMERICOID {
+        let has_keys = purpose == Use::Read && Numbers::may_be_keys_in(place);
+        if !Numbers::are_in(place) && !has_keys {
             return Err(HiloError::NotANumber { column: name(), relation });
         }
         if purpose == Use::Read && !values::may_select(place) {
@@ -94,7 +93,7 @@ impl FedColumn {
             name: column.to_bytes().to_vec(),
             table_sql,
             column_sql: quote(column).into_bytes(),
-            data_type,
+            data_type: data_type_from(base_type(place)),
         })
     }
 
@@ -179,25 +178,8 @@ impl FedColumn {
     /// The furthest value that the tables hold up to `bound`, in the direction of the sequence: it
     /// serves nothing beyond. Every committed row counts, and no row is hidden from this.
     pub fn furthest(&self, direction: Direction, bound: i64) -> Option<i64> {
-        self.values().furthest(direction, bound).or_raise()
-    }
-
-    /// The values of the column that lie within spans, each from its lowest to its highest value;
-    /// sorted. However many spans there are, this reads each row once at most.
-    ///
-    /// # Errors
-    /// `OutOfMemory`, `NotStored`, `RowSecurity`.
-    pub fn values_within(&self, spans: Vec<(i64, i64)>) -> Result<Vec<i64>, HiloError> {
-        if spans.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut found = self.values().within(spans)?;
-        found.sort_unstable();
-        Ok(found)
-    }
-
-    fn values(&self) -> Values {
-        Values::all(self.reference()).or_raise()
+        let all = Values::all(self.reference(), None).or_raise();
+        all.furthest(direction, bound).or_raise()
     }
 
     /// Executes ALTER TABLE … ALTER COLUMN … with these actions on the column, in all tables

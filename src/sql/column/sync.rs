@@ -1,4 +1,4 @@
-//! `hilo_sync`: moves a sequence beyond the values that a column holds.
+//! `hilo_sync`: moves a sequence beyond the values that a column holds, or beyond its keys.
 //!
 //! The aim is that no value of the column is served again. Most values that are yet to be served
 //! lie beyond all that the column holds, or do so after the move. Others are held by sessions, or
@@ -15,11 +15,14 @@ use crate::catalog::lease_id::LeaseId;
 use crate::catalog::leases::Lease;
 use crate::catalog::missing;
 use crate::catalog::privileges::Privileges;
+use crate::catalog::stored::Numbers;
 use crate::catalog::{node, numbering};
 use crate::errors::{HiloError, OrRaise};
+use crate::gucs;
 use crate::process::memory;
 use crate::session::slice_table;
 use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::values::Values;
 use crate::sql::column::adopt::column_name;
 use crate::sql::column::fed_column::{FedColumn, Use};
 use crate::sql::define::ddl_checks::{self, By};
@@ -53,8 +56,16 @@ fn hilo_sync(args: Args) -> Option<i64> {
 
 /// Returns the next value; `None`: there is none left.
 fn sync(sequence: &Sequence, column: &FedColumn) -> Result<Option<i64>, HiloError> {
-    let definition = &sequence.definition;
-    let furthest = column.furthest(definition.direction(), definition.last_bound());
+    let (definition, place) = (&sequence.definition, column.reference());
+    let frame =
+        || definition.parsed_key_format().frame(&sequence.name, gucs::server_prefix_bytes());
+    let column = &Values::all(place, Numbers::may_be_keys_in(place).then(frame))?;
+    let others = column.other_keys()?;
+    if others > 0 {
+        let name = sequence.name.to_string();
+        HiloError::NoKeys { column: place.describe(), others, name }.warn();
+    }
+    let furthest = column.furthest(definition.direction(), definition.last_bound())?;
     // Rows that Citus has distributed are not seen here.
     numbering::check_moves(sequence, give_back_and_look(sequence).position.nodes, furthest)?;
     let passed = pass_leases(sequence, column, &[])?;
@@ -81,12 +92,12 @@ fn give_back_and_look(sequence: &Sequence) -> Unserved {
 /// Returns the leases that it has looked at, sorted.
 fn pass_leases(
     sequence: &Sequence,
-    column: &FedColumn,
+    column: &Values,
     known: &[LeaseId],
 ) -> Result<Vec<LeaseId>, HiloError> {
     let mut open = open_leases::of(sequence)?;
     open.retain(|lease| known.binary_search(&lease.id).is_err());
-    let suspects = column.values_within(memory::try_collect(open.iter().map(Lease::span))?)?;
+    let suspects = column.within(memory::try_collect(open.iter().map(Lease::span))?)?;
     let holds_any = |lease: &Lease| {
         let (low, high) = lease.span();
         let first = suspects.partition_point(|value| *value < low);
@@ -101,13 +112,13 @@ fn pass_leases(
 
 /// Whether the sequence is yet to serve a value that the column holds, of which `taken` is the
 /// furthest.
-fn serves_again(sequence: &Sequence, column: &FedColumn, taken: i64) -> Result<bool, HiloError> {
+fn serves_again(sequence: &Sequence, column: &Values, taken: i64) -> Result<bool, HiloError> {
     let before = give_back_and_look(sequence);
     if !before.continues_beyond(taken) {
         return Ok(true);
     }
     let Some(held) = before.held_ranges() else { return Ok(true) };
-    let suspects = column.values_within(spans(&before, &held)?)?;
+    let suspects = column.within(spans(&before, &held)?)?;
     if suspects.is_empty() {
         return Ok(false);
     }

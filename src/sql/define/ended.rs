@@ -96,8 +96,12 @@ impl<'a> Ended<'a> {
     }
 
     /// Records that the next numbering begins at `index` of this one, and not where this one ended.
+    /// A sequence that this transaction has just made leaves nothing out.
     fn jump_to(&self, index: Index) {
         let position = &self.position;
+        if self.locked.is_own() && position.is_first() && position.next_index == Index::ZERO {
+            return;
+        }
         let jumped = Range::new(position.next_index, index);
         gaps::record(position, &self.mapping(), &[jumped], Reason::Altered).or_raise();
     }
@@ -154,12 +158,6 @@ impl<'a> Restart<'a> {
             let next = mapping.value(next_index);
             ended.jump_to(next.map_or(old.limit(), |next| old.first_index_from(next)));
         }
-        self.begin(numbering, next_index);
-    }
-
-    /// The same for a sequence that has just been made: what lies before that was none of its
-    /// values.
-    pub fn begin(self, numbering: Numbering, next_index: Index) {
         let epoch = self.0.position.epoch.restart();
         self.0.open(epoch, numbering, next_index, Origin::New);
     }

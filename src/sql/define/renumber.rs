@@ -161,7 +161,7 @@ pub fn begin_with(sequence: &Sequence, next: Option<i64>) {
         None => after(sequence, ended.position(), last),
     };
     let (numbering, next_index) = begun.or_raise();
-    ended.begin(numbering, next_index);
+    ended.open(definition, numbering, next_index);
 }
 
 /// Ends the numbering of a sequence that is about to be dropped, and returns the value that it
