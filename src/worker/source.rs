@@ -20,7 +20,7 @@ use hilo_core::numbers::SequenceId;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::lock_for_reservation;
 use crate::catalog::owned::{self, Owned};
-use crate::catalog::positions;
+use crate::catalog::positions::{self, LockedPosition};
 use crate::catalog::sources::{self, Request, Supply};
 use crate::catalog::table::{LockWait, RowLock};
 use crate::catalog::{catalog_oids, node, source_query};
@@ -273,6 +273,25 @@ fn receive(
     .ok_or(HiloError::SourceChanged)
 }
 
+/// Locks the position after the query. `None`: it is gone, or another transaction keeps it.
+///
+/// That transaction may wait for a lock of the query, if it has dropped the sequence and then drops
+/// a counter. So this looks again and again, and waits in no deadlock.
+fn lock_position(id: SequenceId, node: i32) -> Result<Option<LockedPosition>, HiloError> {
+    const PAUSE: i64 = 10;
+    let began = Instant::now();
+    loop {
+        match positions::lock(id, node, LockWait::Skip)? {
+            RowLock::Locked(locked) => return Ok(Some(locked)),
+            RowLock::Skipped if began.elapsed() < PATIENCE => {
+                ffi::sleep(PAUSE, wait_event::code(c"HiloSourceMain"));
+                check_for_interrupts!();
+            }
+            RowLock::Skipped | RowLock::Missing => return Ok(None),
+        }
+    }
+}
+
 /// Writes down that a request has failed, unless it is no longer open.
 fn note(
     shared: &'static Shared,
@@ -295,9 +314,7 @@ fn with_request<T>(
     request: &Request,
     work: impl FnOnce(&mut Owned, &mut Supply) -> Result<T, HiloError>,
 ) -> Result<Option<(Key, T)>, HiloError> {
-    let RowLock::Locked(locked) = positions::lock(asked.id, node, LockWait::Block)? else {
-        return Ok(None);
-    };
+    let Some(locked) = lock_position(asked.id, node)? else { return Ok(None) };
     let same = |now: &Sequence| {
         (now.owner, &now.definition.source) == (asked.owner, &asked.definition.source)
             && locked.position.is_ours()

@@ -389,3 +389,36 @@ fn a_restored_sequence_serves_nothing_of_the_dumped_server() {
     assert!(restored.one::<bool>(kept));
     assert_eq!(restored.one::<i64>("SELECT reserve_ahead FROM _hilo.sequence"), 60);
 }
+
+/// A transaction drops a sequence, and then the counter that its source has drawn from. It does not
+/// meet the source in a deadlock.
+#[test]
+fn dropping_a_counter_beside_its_source_is_no_deadlock() {
+    let cluster = Cluster::builder().config("max_worker_processes", "20").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE SEQUENCE counter;
+         CREATE FUNCTION give() RETURNS TABLE (first bigint, last bigint) LANGUAGE plpgsql AS $$
+         BEGIN
+             first := nextval('public.counter');
+             last := first;
+             PERFORM pg_advisory_xact_lock_shared(7);
+             RETURN NEXT;
+         END $$;
+         SELECT hilo_create('s', source => 'SELECT * FROM public.give()')",
+    );
+    let (mut holder, mut caller) = (cluster.connect("postgres"), cluster.connect("postgres"));
+    holder.run("SELECT pg_advisory_lock(7)");
+    thread::scope(|scope| {
+        scope.spawn(move || caller.batch_execute("SELECT hilo_nextval('s')"));
+        let asked = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 7 AND NOT granted";
+        wait_until("the source has drawn", LONG, || holder.one::<i64>(asked) == 1);
+        client.run("BEGIN; SELECT hilo_drop('s')");
+        let pid = client.backend_pid();
+        let dropping = scope.spawn(move || client.run("DROP SEQUENCE counter; COMMIT"));
+        wait_until("the counter is in use", LONG, || holder.sees_waiting(pid));
+        holder.run("SELECT pg_advisory_unlock(7)");
+        dropping.join().expect("it is dropped");
+    });
+    cluster.finish();
+}
