@@ -96,12 +96,6 @@ unsafe extern "C-unwind" fn process_utility(
             pg_sys::NodeTag::T_CopyStmt => restore_triggers::follow_tables(statement),
             _ => statement,
         };
-        let belongings = match (*node).type_ {
-            pg_sys::NodeTag::T_DropOwnedStmt | pg_sys::NodeTag::T_ReassignOwnedStmt => {
-                owners::before(node)
-            }
-            _ => std::ptr::null_mut(),
-        };
         let discards = (*node).type_ == pg_sys::NodeTag::T_DiscardStmt
             && matches!(
                 (*(node as *mut pg_sys::DiscardStmt)).target,
@@ -122,13 +116,10 @@ unsafe extern "C-unwind" fn process_utility(
         );
         owned::after_drop(mark, dependents);
         if !copied.is_null() {
-            owned::after(copied);
+            owned::after(copied, dependents);
         }
         if discards {
             forget();
-        }
-        if !belongings.is_null() {
-            owners::after(belongings);
         }
     }
 }

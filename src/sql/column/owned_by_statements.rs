@@ -191,7 +191,7 @@ unsafe fn commands(
     unsafe { ffi::cells((*statement).cmds) }
 }
 
-/// Copies a statement after which owned sequences have something to do; null for all others. Core
+/// Copies a statement after which there is something to do to sequences; null for all others. Core
 /// may free the statement when it executes it.
 ///
 /// # Safety
@@ -204,6 +204,9 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut pg_sys::
             pg_sys::NodeTag::T_TruncateStmt => (*node.cast::<pg_sys::TruncateStmt>()).restart_seqs,
             pg_sys::NodeTag::T_AlterTableStmt => commands(node.cast())
                 .any(|command| (*command).subtype == pg_sys::AlterTableType::AT_ChangeOwner),
+            pg_sys::NodeTag::T_DropOwnedStmt | pg_sys::NodeTag::T_ReassignOwnedStmt => {
+                owners::before(node)
+            }
             _ => false,
         };
         if concerns { pg_sys::copyObjectImpl(node.cast()).cast() } else { std::ptr::null_mut() }
@@ -215,13 +218,14 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut pg_sys::
 /// # Safety
 /// `node` must come from [`before`], in the same statement.
 #[pg_guard]
-pub unsafe extern "C-unwind" fn after(node: *mut pg_sys::Node) {
+pub unsafe extern "C-unwind" fn after(node: *mut pg_sys::Node, dependents: Dependents) {
     next_command();
     // SAFETY: the tag of a node tells its type.
     unsafe {
         match (*node).type_ {
             pg_sys::NodeTag::T_TruncateStmt => restart(node.cast()),
-            _ => follow_owner(node.cast()),
+            pg_sys::NodeTag::T_AlterTableStmt => follow_owner(node.cast()),
+            _ => owners::after(node, dependents),
         }
     }
 }

@@ -7,8 +7,7 @@ use pgrx::prelude::*;
 use crate::catalog::column_defaults;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::table::next_command;
-use crate::catalog::{catalog_oids, default_privileges, role_references, roles};
+use crate::catalog::{catalog_oids, default_privileges, relations, role_references, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
@@ -91,102 +90,69 @@ pub enum Dependents {
     Drop,
 }
 
-/// The work that DROP OWNED or REASSIGN OWNED is about to do, in the memory context of its
-/// statement.
-pub struct Belongings {
-    roles: *mut pg_sys::List,
-    /// The role after TO in REASSIGN OWNED.
-    heir: Option<pg_sys::Oid>,
-    dependents: Dependents,
-}
-
-/// Runs before core executes such a statement, because core may free the statement. Returns null if
-/// nothing is left to do afterwards.
+/// The roles whose belongings a statement drops or reassigns.
 ///
 /// # Safety
 /// `node` must be a DropOwnedStmt or a ReassignOwnedStmt.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut Belongings {
-    // SAFETY: the caller guarantees that the node is one of the two, and its tag tells which. A
-    // role that does not exist is an error, as in core.
-    let belongings = unsafe {
-        if (*node).type_ == pg_sys::NodeTag::T_DropOwnedStmt {
-            let statement: *mut pg_sys::DropOwnedStmt = node.cast();
-            Belongings {
-                roles: pg_sys::roleSpecsToIds((*statement).roles),
-                heir: None,
-                dependents: match (*statement).behavior {
-                    pg_sys::DropBehavior::DROP_CASCADE => Dependents::Drop,
-                    _ => Dependents::Keep,
-                },
-            }
-        } else {
-            let statement: *mut pg_sys::ReassignOwnedStmt = node.cast();
-            Belongings {
-                roles: pg_sys::roleSpecsToIds((*statement).roles),
-                heir: Some(pg_sys::get_rolespec_oid((*statement).newrole, false)),
-                dependents: Dependents::Keep,
-            }
-        }
-    };
+unsafe fn old_owners(node: *mut pg_sys::Node) -> Vec<pg_sys::Oid> {
+    // SAFETY: the tag of the node tells which of the two it is. A role that does not exist is an
+    // error, as in core. The list is made for this call.
+    unsafe {
+        let roles = match (*node).type_ {
+            pg_sys::NodeTag::T_DropOwnedStmt => (*node.cast::<pg_sys::DropOwnedStmt>()).roles,
+            _ => (*node.cast::<pg_sys::ReassignOwnedStmt>()).roles,
+        };
+        relations::oids(pg_sys::roleSpecsToIds(roles)).or_raise()
+    }
+}
+
+/// Runs before core executes such a statement. Returns whether there is something to do
+/// afterwards.
+///
+/// # Safety
+/// As for [`old_owners`].
+pub unsafe fn before(node: *mut pg_sys::Node) -> bool {
     if !is_installed() {
-        return std::ptr::null_mut();
+        return false;
     }
-    let roles = belongings.roles();
     // A user who may not do this must not get as far as a lock, nor may a standby or a read-only
-    // transaction. Core will refuse the statement. SAFETY: reads a static of xact.c, which is true
-    // in recovery too.
-    let read_only = unsafe { pg_sys::XactReadOnly };
-    let allowed = roles.iter().all(|role| privileges::acts_as(ffi::current_user(), *role));
-    if read_only || !allowed {
-        return std::ptr::null_mut();
+    // transaction. Core will refuse the statement. SAFETY: the caller guarantees the first; the
+    // second is a static of xact.c, which is true in recovery too; a node has a tag.
+    let (roles, read_only, drops) = unsafe {
+        let drops = (*node).type_ == pg_sys::NodeTag::T_DropOwnedStmt;
+        (old_owners(node), pg_sys::XactReadOnly, drops)
+    };
+    if read_only || !roles.iter().all(|role| privileges::acts_as(ffi::current_user(), *role)) {
+        return false;
     }
-    if belongings.heir.is_none() {
+    if drops {
         // Otherwise core would look for privileges on the type hilo.role, in order to revoke them.
         roles.iter().try_for_each(|role| roles::forget_dependency(*role)).or_raise();
     }
-    // SAFETY: the memory is in the statement's context and large enough, and is written before it
-    // is read.
-    unsafe {
-        let kept = pg_sys::palloc(size_of::<Belongings>()) as *mut Belongings;
-        kept.write(belongings);
-        kept
-    }
+    true
 }
 
 /// Runs after core has executed the statement.
 ///
 /// # Safety
-/// `belongings` must come from [`before`], in the same statement.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn after(belongings: *mut Belongings) {
-    // SAFETY: the caller guarantees that `before` made it in this statement, whose memory context
-    // still exists.
-    let belongings = unsafe { &*belongings };
-    next_command();
+/// As for [`old_owners`].
+pub unsafe fn after(node: *mut pg_sys::Node, dependents: Dependents) {
     // DROP OWNED by the extension's owner has dropped the extension.
     if !is_installed() {
         return;
     }
-    match belongings.heir {
-        Some(heir) => reassign(&belongings.roles(), heir).or_raise(),
-        None => drop_owned(&belongings.roles(), belongings.dependents).or_raise(),
-    }
-}
-
-impl Belongings {
-    fn roles(&self) -> Vec<pg_sys::Oid> {
-        // SAFETY: the list is null, which is checked, or a list of OIDs that has as many elements
-        // as it says.
-        unsafe {
-            match self.roles.as_ref() {
-                None => Vec::new(),
-                Some(list) => {
-                    (0..list.length as usize).map(|at| (*list.elements.add(at)).oid_value).collect()
-                }
+    // SAFETY: as the caller guarantees; the tag tells which of the two it is.
+    unsafe {
+        let roles = old_owners(node);
+        match (*node).type_ {
+            pg_sys::NodeTag::T_DropOwnedStmt => drop_owned(&roles, dependents),
+            _ => {
+                let heir = (*node.cast::<pg_sys::ReassignOwnedStmt>()).newrole;
+                reassign(&roles, pg_sys::get_rolespec_oid(heir, false))
             }
         }
     }
+    .or_raise();
 }
 
 /// Whether the extension exists in this database, in the library's version. Otherwise the rows
