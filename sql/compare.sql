@@ -1,126 +1,101 @@
--- hilo_compare: what differs between this server and another one, as the summaries of both say. As in views.sql, operands have exactly the types of core's own operators.
+-- hilo_compare: what differs between this server and another one, as the summaries of both say. As in check.sql, a name
+-- without a schema is one of core's.
+SET LOCAL search_path = pg_catalog, pg_temp;
 
 CREATE FUNCTION hilo.server_state() RETURNS jsonb
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_server_state_wrapper';
 COMMENT ON FUNCTION hilo.server_state() IS
-    'Returns what settings, sessions and shared memory say of this server, and advice that depends on them';
-
-CREATE FUNCTION hilo.node_answers(command text) RETURNS TABLE (object text, node integer, answer text, failure text)
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_answers_wrapper';
-COMMENT ON FUNCTION hilo.node_answers(text) IS
-    'Returns what a command that returns one value says on each node of Citus, or why it says nothing';
+    'Returns what sessions and shared memory say of this server, and advice that depends on settings';
 
 CREATE FUNCTION hilo.read_summary(summary jsonb) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_read_summary_wrapper';
 COMMENT ON FUNCTION hilo.read_summary(jsonb) IS
     'Checks a summary, and returns it with all options of each sequence and whether several nodes share it';
 
--- Compares a node, whose summary is given, with this one. other: how the findings call it.
-CREATE FUNCTION hilo.differences(other text, summary jsonb)
+CREATE FUNCTION hilo.differences(mine jsonb, theirs jsonb)
     RETURNS TABLE (object text, severity text, what text, what_to_do text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
     WITH doc AS MATERIALIZED (
-        SELECT hilo.read_summary(summary) AS there,
-               hilo.read_summary(hilo_node_summary(NULL::hilo_sequence)) AS here
+        SELECT hilo.read_summary(mine) AS here, hilo.read_summary(theirs) AS there
     ), node AS MATERIALIZED (
-        SELECT m.id, m.count, t.id AS their_id, t.count AS their_count,
-               a.restart, a.complete, d.here, d.there
+        SELECT d.*, m.id, m.count, t.id AS their_id, t.count AS their_count, format('node %s', coalesce(t.id::text, 'unknown')) AS other,
+               hilo.server_state() ->> 'restart' AS restart
           FROM doc d
-         CROSS JOIN LATERAL pg_catalog.jsonb_to_record(pg_catalog.jsonb_extract_path(d.here, 'node'))
-                            AS m (id integer, count integer, server text)
-         CROSS JOIN LATERAL pg_catalog.jsonb_to_record(pg_catalog.jsonb_extract_path(d.there, 'node'))
-                            AS t (id integer, count integer, server text)
-         CROSS JOIN LATERAL pg_catalog.jsonb_to_record(hilo.server_state())
-                            AS a (restart text, complete text)
+         CROSS JOIN LATERAL jsonb_to_record(d.here -> 'node') AS m (id integer, count integer, server text)
+         CROSS JOIN LATERAL jsonb_to_record(d.there -> 'node') AS t (id integer, count integer, server text)
          WHERE t.server <> m.server
-    ), mine AS (
-        SELECT s.*
+    ), sequence AS (
+        SELECT v.is_mine, s.*, (s.options ->> 'min_value')::bigint AS low, (s.options ->> 'max_value')::bigint AS high
           FROM node n
-         CROSS JOIN LATERAL pg_catalog.jsonb_to_recordset(pg_catalog.jsonb_extract_path(n.here, 'sequences'))
-                            AS s (name text, shared boolean, owner text, privileges jsonb, options jsonb,
-                                  low bigint, high bigint, numbering text)
-    ), theirs AS (
-        SELECT s.*
-          FROM node n
-         CROSS JOIN LATERAL pg_catalog.jsonb_to_recordset(pg_catalog.jsonb_extract_path(n.there, 'sequences'))
-                            AS s (name text, shared boolean, owner text, privileges jsonb, options jsonb,
-                                  low bigint, high bigint, numbering text)
+         CROSS JOIN LATERAL (VALUES (true, n.here), (false, n.there)) AS v (is_mine, summary)
+         CROSS JOIN LATERAL jsonb_to_recordset(v.summary -> 'sequences')
+                            AS s (name text, shared boolean, owner text, privileges jsonb, options jsonb, numbering text)
     ), pair AS MATERIALIZED (
-        SELECT COALESCE(m.name, t.name) AS name,
-               CASE WHEN t.name IS NULL THEN 'lacks' WHEN m.name IS NULL THEN 'has' END AS alone,
-               COALESCE(m.shared, t.shared) AS shared,
-               m.privileges IS DISTINCT FROM t.privileges OR m.owner IS DISTINCT FROM t.owner AS roles_differ,
-               -- Null: one of the two has options that no sequence can have.
-               m.low <= t.high AND t.low <= m.high AS alike,
+        SELECT name, format('sequence "%s"', name) AS object, coalesce(m.shared, t.shared) AS shared,
+               m.owner IS DISTINCT FROM t.owner OR m.privileges IS DISTINCT FROM t.privileges AS roles_differ,
+               -- Null: one of the two lacks it, or has options that no sequence can have.
+               m.low <= t.high AND t.low <= m.high AS alike, m.is_mine, t.is_mine AS is_theirs,
                m.options AS here, t.options AS there, m.numbering, t.numbering AS their_numbering
-          FROM mine m FULL JOIN theirs t ON t.name = m.name
-    ), list (what, after, count, first, what_to_do) AS (
-        SELECT p.alone, CASE p.alone WHEN 'lacks' THEN ' that several nodes serve' ELSE ' that this server lacks' END,
-               pg_catalog.count(*), pg_catalog.min(p.name COLLATE "C"),
-               n.complete
-          FROM pair p CROSS JOIN node n
-         WHERE p.alone IS NOT NULL AND p.shared
-         GROUP BY p.alone, n.complete
-         UNION ALL
-        SELECT 'refuses to serve', ': it does not know how the others number them',
-               pg_catalog.count(*), pg_catalog.min(p.name COLLATE "C"), n.complete
-          FROM pair p CROSS JOIN node n
-         WHERE p.alike AND p.shared AND p.their_numbering IS NULL
-         GROUP BY n.complete
+          FROM (SELECT * FROM sequence WHERE is_mine) m FULL JOIN (SELECT * FROM sequence WHERE NOT is_mine) t USING (name)
     )
-    SELECT other, 'warning',
-           pg_catalog.format('its hilo.node_count is %s, and here it is %s', n.their_count, n.count),
+    SELECT other, 'warning', format('its hilo.node_count is %s, and here it is %s', their_count, count),
            'Set hilo.node_count to the same number on every node, more than there will ever be nodes, and reload.'
-      FROM node n WHERE n.their_count <> n.count
+      FROM node WHERE their_count <> count
      UNION ALL
-    SELECT other, CASE WHEN p.count > 0 THEN 'error' ELSE 'warning' END,
-           pg_catalog.format('its node id is %s, as that of this server', n.id)
-           OPERATOR(pg_catalog.||) CASE WHEN p.count > 0
-                THEN pg_catalog.format(': both serve the same values of %s sequences, such as "%s"', p.count, p.first)
-                ELSE '' END,
-           pg_catalog.format('Give each server its own hilo.node_id, and renumber the sequences that both have '
-                             'served. %s', n.restart)
+    SELECT n.other, CASE WHEN p.count > 0 THEN 'error' ELSE 'warning' END,
+           concat('its node id is ', n.id, ', as that of this server', ': both serve the same values of ' || p.what),
+           'Give each server its own hilo.node_id, and renumber the sequences that both have served. ' || n.restart
       FROM node n
-     CROSS JOIN (SELECT pg_catalog.count(*) AS count, pg_catalog.min(a.name COLLATE "C") AS first
-                   FROM pair a WHERE a.alike) p
+     CROSS JOIN (SELECT count(*), CASE WHEN count(*) > 0 THEN
+                            format('%s sequences, such as "%s"', count(*), min(name COLLATE "C")) END AS what
+                   FROM pair WHERE alike) p
      -- A server that shares no sequence needs no id.
      WHERE n.their_id = n.id AND (p.count > 0 OR n.count > 1)
      UNION ALL
-    SELECT pg_catalog.format('sequence "%s"', p.name), 'warning',
-           pg_catalog.format('owner or privileges differ on %s', other),
+    SELECT p.object, 'warning', format('owner or privileges differ on %s', n.other),
            'Repeat hilo_grant, hilo_revoke or hilo_set_owner on the node where it was left out.'
-      FROM pair p WHERE p.alike IS NOT NULL AND p.roles_differ AND p.shared
+      FROM pair p CROSS JOIN node n WHERE p.alike IS NOT NULL AND p.roles_differ AND p.shared
      UNION ALL
-    SELECT pg_catalog.format('sequence "%s"', p.name), 'error',
-           pg_catalog.format('numbered %s here, and %s by %s: both may serve the same values',
-                             p.numbering, p.their_numbering, other),
+    SELECT p.object, 'error',
+           format('numbered %s here, and %s by %s: both may serve the same values', p.numbering, p.their_numbering, n.other),
            n.restart
       FROM pair p CROSS JOIN node n WHERE p.alike AND p.numbering <> p.their_numbering
      UNION ALL
     -- Some options decide which values there are.
-    SELECT pg_catalog.format('sequence "%s"', p.name),
-           CASE WHEN pg_catalog.bool_or(h.key IN ('increment', 'cycle')) THEN 'error' ELSE 'warning' END,
-           pg_catalog.format('%s differs on %s', pg_catalog.string_agg(h.key, ', ' ORDER BY h.key COLLATE "C"), other),
+    SELECT p.object, CASE WHEN bool_or(h.key IN ('increment', 'cycle')) THEN 'error' ELSE 'warning' END,
+           format('%s differs on %s', string_agg(h.key, ', ' ORDER BY h.key COLLATE "C"), n.other),
            'Alter the sequence on one of the two nodes with hilo_alter.'
       FROM pair p
-     CROSS JOIN LATERAL pg_catalog.jsonb_each(p.here) h
-      JOIN LATERAL pg_catalog.jsonb_each(p.there) t ON t.key = h.key AND t.value <> h.value
-     WHERE p.alike AND p.here <> p.there
-     GROUP BY p.name
+     CROSS JOIN node n
+     CROSS JOIN LATERAL jsonb_each(p.here) h
+      JOIN LATERAL jsonb_each(p.there) t ON t.key = h.key AND t.value <> h.value
+     WHERE p.alike
+     GROUP BY p.object, n.other
      UNION ALL
-    SELECT other, 'warning', pg_catalog.format('%s %s sequences, such as "%s"%s', s.what, s.count, s.first, s.after),
-           s.what_to_do
-      FROM list s;
+    SELECT n.other, 'warning',
+           format(w.what, count(*), min(p.name COLLATE "C")),
+           'Pass what hilo_node_summary() returns on the server that has them to hilo_apply() on the other.'
+      FROM pair p
+     CROSS JOIN node n
+     CROSS JOIN LATERAL (VALUES
+         (p.is_theirs IS NULL, 'lacks %s sequences, such as "%s" that several nodes serve'),
+         (p.is_mine IS NULL, 'has %s sequences, such as "%s" that this server lacks'),
+         (p.alike AND p.their_numbering IS NULL,
+          'refuses to serve %s sequences, such as "%s": it does not know how the others number them')) AS w (is_so, what)
+     WHERE p.shared AND w.is_so
+     GROUP BY n.other, w.what;
 END;
-COMMENT ON FUNCTION hilo.differences(text, jsonb) IS 'Returns what is wrong between this server and another one';
+COMMENT ON FUNCTION hilo.differences(jsonb, jsonb) IS 'Returns what is wrong between this server and another one';
+
+SELECT set_config('search_path', format('%s, pg_temp', e.extnamespace::regnamespace), true)
+  FROM pg_extension e WHERE e.extname = 'hilo';
 
 CREATE FUNCTION hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
     SELECT d.object, d.severity, d.what, d.what_to_do
-      FROM hilo.differences(pg_catalog.format('node %s', COALESCE(
-               pg_catalog.jsonb_extract_path_text(summary, 'node', 'id'), 'unknown')), summary) d;
+      FROM hilo.differences(hilo_node_summary(NULL::hilo_sequence), summary) d;
 END;
 COMMENT ON FUNCTION hilo_compare(jsonb) IS
     'Compares this server with the one whose hilo_node_summary() is given. It compares node ids, node counts, and the '

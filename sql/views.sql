@@ -39,7 +39,8 @@ CREATE VIEW hilo.reserved AS
            CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served,
            p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled, p.lost, p.errors,
            -- The restarts (Epoch::restarted); a change of the increment is no restart.
-           pg_catalog.concat_ws('.', s.id, COALESCE(p.epoch, 0::bigint) >> 24, s.increment) AS numbering
+           pg_catalog.concat_ws('.', s.id, COALESCE(p.epoch, 0::bigint) >> 24, s.increment) AS numbering,
+           s.source
       FROM hilo.readable s
      CROSS JOIN (SELECT hilo.node_id() AS node_id) n
       LEFT JOIN _hilo.position p ON p.sequence = s.id AND p.node = n.node_id

@@ -9,10 +9,6 @@ pub const RESTART: &str = "On every node, SET hilo.on_every_node = on and run hi
     restart_with => ...) with the same value. It must be beyond all that any node reserves until \
     the last one has done it.";
 
-/// How a node gets what others have.
-pub const COMPLETE: &str = "Pass what hilo_node_summary() returns on the server that has them to \
-    hilo_apply() on the other.";
-
 /// How to create a sequence.
 pub fn create() -> &'static str {
     match (citus::is_here(), gucs::node_count()) {

@@ -234,7 +234,7 @@ fn reading_ahead_is_no_use() {
         client.run(&format!("SELECT hilo_nextval('many-{used:03}')"));
     }
     let note: String = client.one("SELECT what FROM hilo_check() WHERE object = 'sequences'");
-    assert!(note.starts_with(&format!("no column uses these {used} sequences: ")), "{note}");
+    assert!(note.starts_with(&format!("no column uses {used} of them: ")), "{note}");
     cluster.finish();
 }
 

@@ -30,7 +30,7 @@ fn a_copied_table_shares_the_sequence() {
     assert_eq!(client.one::<String>(insert), "2 2 1");
     assert_eq!(
         notes(&mut client),
-        ["sequence \"orders\": it feeds the columns public.copy.id and public.orders.id"]
+        ["sequence \"orders\": it feeds 2 columns: public.copy.id, public.orders.id"]
     );
     let advice: String = client.one("SELECT what_to_do FROM hilo_check() WHERE severity = 'note'");
     assert!(advice.contains("hilo_create") && advice.contains("SET DEFAULT"), "{advice}");
@@ -86,27 +86,27 @@ fn a_hierarchy_is_one_column() {
         ),
         (
             format!("CREATE TABLE a (id {default}); CREATE TABLE b (id {default}); CREATE TABLE c () INHERITS (b, a)"),
-            "public.a.id and public.b.id",
+            "public.a.id, public.b.id",
         ),
         (
             format!(
                 "CREATE TABLE a (id {default}, n integer) PARTITION BY LIST (n); CREATE TABLE b PARTITION OF a FOR VALUES IN (1);
                  ALTER TABLE a DETACH PARTITION b"
             ),
-            "public.a.id and public.b.id",
+            "public.a.id, public.b.id",
         ),
         // A child's own column is none that it inherits.
         (
             format!("CREATE TABLE a (id {default}); CREATE TABLE b (own {default}) INHERITS (a)"),
-            "public.a.id and public.b.own",
+            "public.a.id, public.b.own",
         ),
-        (format!("CREATE TABLE a (id {default}, \"No\" {default})"), "public.a.\"No\" and public.a.id"),
+        (format!("CREATE TABLE a (id {default}, \"No\" {default})"), "public.a.\"No\", public.a.id"),
     ] {
         let tables: String = tables;
         client.run(&tables);
         let feeds = |columns: &str| match columns {
             "" => none(),
-            _ => vec![format!("sequence \"s\": it feeds the columns {columns}")],
+            _ => vec![format!("sequence \"s\": it feeds 2 columns: {columns}")],
         };
         assert_eq!(notes(&mut client), feeds(expected), "{tables}");
         client.run("DROP VIEW IF EXISTS v; DROP TABLE IF EXISTS a, b, c, y, z CASCADE");
@@ -116,7 +116,7 @@ fn a_hierarchy_is_one_column() {
         client.run(&format!("CREATE TABLE t{n} (id {default})"));
     }
     let all: Vec<String> = (10..20).map(|n| format!("public.t{n}.id")).collect();
-    let expected = format!("sequence \"s\": it feeds the columns {} and 2 more", all.join(", "));
+    let expected = format!("sequence \"s\": it feeds 12 columns: {}", all.join(", "));
     assert_eq!(notes(&mut client), [expected]);
     cluster.finish();
 }
@@ -136,22 +136,19 @@ fn sequences_that_no_column_uses() {
     client.run("SELECT hilo_nextval('default'), hilo_nextval('owned')");
     assert_eq!(notes(&mut client), none(), "used by columns");
     client.run("SELECT hilo_nextval('used')");
-    assert_eq!(notes(&mut client), ["sequences: no column uses this sequence: \"used\""]);
+    assert_eq!(notes(&mut client), ["sequences: no column uses 1 of them: \"used\""]);
     client.run("SELECT hilo_setval('it''s \"odd\"', 1, false)");
-    let both = "sequences: no column uses these 2 sequences: \"it's \"odd\"\" and \"used\"";
+    let both = "sequences: no column uses 2 of them: \"it's \"odd\"\", \"used\"";
     assert_eq!(notes(&mut client), [both]);
     client.run("ALTER TABLE t ALTER other SET DEFAULT hilo_nextval('used'); SELECT hilo_drop('it''s \"odd\"')");
     assert_eq!(notes(&mut client), none(), "a default");
     client.run("ALTER TABLE t ALTER id DROP DEFAULT, ALTER other DROP DEFAULT");
-    assert_eq!(
-        notes(&mut client),
-        ["sequences: no column uses these 2 sequences: \"default\" and \"used\""]
-    );
+    assert_eq!(notes(&mut client), ["sequences: no column uses 2 of them: \"default\", \"used\""]);
     client.run("SELECT hilo_alter('used', owned_by => 't.other'), hilo_drop('default')");
     assert_eq!(notes(&mut client), none(), "an owner");
     // As a restore leaves it that finds no such column.
     client.run("SELECT hilo_create('lost', owned_by => 't.id'); UPDATE _hilo.sequence SET owned_by = '-' WHERE name = 'lost'");
-    assert_eq!(notes(&mut client), ["sequences: no column uses this sequence: \"lost\""]);
+    assert_eq!(notes(&mut client), ["sequences: no column uses 1 of them: \"lost\""]);
     client.run("ALTER TABLE t ALTER id SET DEFAULT hilo_nextval('lost')");
     assert_eq!(notes(&mut client), none(), "a column uses it all the same");
 
@@ -159,7 +156,7 @@ fn sequences_that_no_column_uses() {
     let ten: Vec<String> = (10..20).map(|n| format!("\"n{n}\"")).collect();
     assert_eq!(
         notes(&mut client),
-        [format!("sequences: no column uses these 12 sequences: {} and 2 more", ten.join(", "))]
+        [format!("sequences: no column uses 12 of them: {}", ten.join(", "))]
     );
     cluster.finish();
 }
@@ -180,9 +177,9 @@ fn each_role_sees_its_own() {
     let mut clerk = cluster.connect_as("clerk", "postgres");
     let mut watcher = cluster.connect_as("watcher", "postgres");
     let mut nobody = cluster.connect_as("nobody", "postgres");
-    let shared = "sequence \"s\": it feeds the columns public.a.id and public.b.id";
-    let mine = "sequences: no column uses this sequence: \"mine\"";
-    let both = "sequences: no column uses these 2 sequences: \"mine\" and \"theirs\"";
+    let shared = "sequence \"s\": it feeds 2 columns: public.a.id, public.b.id";
+    let mine = "sequences: no column uses 1 of them: \"mine\"";
+    let both = "sequences: no column uses 2 of them: \"mine\", \"theirs\"";
     assert_eq!(notes(&mut admin), [shared, both]);
     assert_eq!(notes(&mut watcher), [both]);
     assert_eq!(notes(&mut clerk), [mine]);

@@ -14,21 +14,17 @@ mod summary;
 use std::sync::atomic::Ordering::Relaxed;
 
 use pgrx::pg_sys;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use hilo_core::numbers::{Micros, Monotonic, Timestamp};
 
 use crate::advice;
-use crate::catalog::node;
-use crate::catalog::own::Own;
 use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, column_defaults, positions};
-use crate::errors::{OrRaise, load_in_sessions, preload_excluded_by};
-use crate::gucs;
+use crate::errors::{HiloError, OrRaise, load_in_sessions, preload_excluded_by};
 use crate::process::ffi;
-use crate::shared;
+use crate::shared::{self, Shared};
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::call::spi;
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::define::loads_hilo::{LoadedBy, loader};
 use crate::sql::node::json;
@@ -70,69 +66,48 @@ fn hilo_column_defaults(args: Args) {
 
 /// `hilo.server_state()`: what only this server knows, as an object.
 fn hilo_server_state(_: Args) -> pg_sys::Datum {
-    let mut state = Map::new();
-    state.extend(node_state());
-    state.extend(memory_state());
     let (system_id, timeline) = positions::server();
-    state.extend(object(json!({
+    let (memory, no_memory) = match shared::get() {
+        Ok(shared) => (memory_state(shared), None),
+        Err(error) => (json!({}), Some(error.to_string())),
+    };
+    json::write(&json!({
         "system_id": system_id,
         "timeline": timeline,
-        "sampled_once": gucs::sample_interval() > gucs::window(),
-        "background_workers": background_workers(),
+        "memory": memory,
+        "no_memory": no_memory,
         "create_for_column": advice::create_for_column(),
+        "set_node_id": HiloError::NodeUnset(0).hint(),
         "alone": advice::is_alone(),
         "restart": advice::RESTART,
-        "complete": advice::COMPLETE,
-    })));
-    json::write(&state).or_raise()
-}
-
-fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(fields) => fields,
-        _ => Map::new(),
-    }
-}
-
-/// Who this server is among several, and why it may not be told.
-fn node_state() -> Map<String, Value> {
-    let nodes = gucs::node_count();
-    let unset = node::check_set(nodes).err();
-    object(json!({
-        "node": node::id(),
-        "node_count": nodes,
-        "unset": unset.as_ref().map(|error| error.to_string()),
-        "unset_hint": unset.map(|error| error.hint()),
     }))
+    .or_raise()
 }
 
 /// The knowledge of shared memory, and which sessions load hilo.
-fn memory_state() -> Map<String, Value> {
-    let shared = match shared::get() {
-        Err(error) => return object(json!({ "no_memory": error.to_string() })),
-        Ok(shared) => shared,
-    };
+fn memory_state(shared: &Shared) -> Value {
     let (slots, free) = (shared.slots.len(), shared.free_slots());
     let wanted_at = shared.control.workers_wanted_at.load(Relaxed);
     let wanted = Some(ffi::monotonic().since(Monotonic(wanted_at))).filter(|_| wanted_at != 0);
     let twin = ffi::now().since(Timestamp(shared.control.twin_seen_at.load(Relaxed)));
-    let (sessions, whose) = match loader() {
+    let loader = loader();
+    let (sessions, whose) = match &loader {
         LoadedBy::All => (None, None),
-        LoadedBy::AllBut(whose) => (Some(preload_excluded_by(&whose)), Some(whose)),
+        LoadedBy::AllBut(whose) => (Some(preload_excluded_by(whose)), Some(whose.as_str())),
         LoadedBy::Unknown => (Some(UNKNOWN.to_owned()), None),
         LoadedBy::Callers => (Some("only sessions that call hilo load it".to_owned()), None),
     };
-    object(json!({
+    json!({
         "slots": slots,
         "slots_taken": slots - free,
         "slots_scarce": shared.is_nearly_full(),
         "failing": stat::failing(),
         "no_worker_for": wanted.and_then(recent),
         "twin_seen_for": recent(twin),
-        "sessions_unknown": sessions.as_deref() == Some(UNKNOWN),
         "sessions": sessions,
-        "sessions_hint": load_in_sessions(whose.as_deref()),
-    }))
+        "sessions_unknown": matches!(loader, LoadedBy::Unknown),
+        "sessions_hint": load_in_sessions(whose),
+    })
 }
 
 const UNKNOWN: &str = "a setting of its own hides from this session whether all others load hilo";
@@ -140,22 +115,4 @@ const UNKNOWN: &str = "a setting of its own hides from this session whether all 
 /// The seconds since something that happened within the last hour.
 fn recent(ago: Micros) -> Option<i64> {
     (ago < HOUR).then_some(ago.0 / SECOND)
-}
-
-/// How many background workers there are, of all kinds: they share one limit. Only who owns the
-/// catalog, and those who watch the server, see them all.
-fn background_workers() -> Option<i64> {
-    let relation = Own::Sequence.oid().or_raise().to_u32();
-    let owner = format!(
-        "SELECT relowner FROM pg_catalog.pg_class
-          WHERE oid OPERATOR(pg_catalog.=) {relation}::pg_catalog.oid"
-    );
-    let owner = spi::look_up(&owner, |row| row.oid(1)).first().copied()?;
-    let count = "SELECT count(*) FROM pg_stat_activity
-                  WHERE backend_type NOT IN ('client backend', 'autovacuum launcher',
-                        'autovacuum worker', 'background writer', 'checkpointer', 'startup',
-                        'walreceiver', 'walsender', 'walwriter', 'archiver',
-                        'standalone backend', 'slotsync worker', 'walsummarizer', 'io worker', \
-                        'logger')";
-    spi::with_rights_of(owner, || spi::rows(count, |row| row.int8(1))).first().copied()?
 }

@@ -28,18 +28,16 @@ fn hilo_read_summary(args: Args) -> pg_sys::Datum {
     }
     let sequences = summary.sequences.iter().map(|sequence| {
         // `None`: no sequence can have such options.
-        let definition = Definition::create(&sequence.options()).ok();
+        let options = Definition::create(&sequence.options()).ok().map(|definition| {
+            let mut options = all_options(&definition);
+            options.insert("owned_by".into(), json!(sequence.owned_by));
+            options
+        });
         json!({
             "name": sequence.name,
             "owner": sequence.owner,
             "privileges": sequence.privileges,
-            "options": definition.as_ref().map(|of| {
-                let mut options = all_options(of);
-                options.insert("owned_by".into(), json!(sequence.owned_by));
-                options
-            }),
-            "low": definition.as_ref().map(|of| of.min_value),
-            "high": definition.as_ref().map(|of| of.max_value),
+            "options": options,
             "numbering": sequence.numbering.map(|numbering| numbering.to_string()),
             "shared": sequence.numbering.is_some_and(|numbering| numbering.nodes > 1),
         })
