@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
-use pgrx::datum::TimestampWithTimeZone;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -31,7 +30,7 @@ use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::observe::visibility::Visible;
 
-sql_functions!(hilo_stat_reset, stat_slices, stat_ranges);
+sql_functions!(hilo_stat_reset, stat_slots, stat_slices, stat_ranges);
 
 /// Visits the slots of this database's sequences, each under its lock. `visit` must not allocate
 /// memory, because an allocation could fail under the lock.
@@ -105,68 +104,44 @@ fn in_slices(shared: &'static Shared, now: &[IndexSpace]) -> HashMap<SequenceId,
 }
 
 /// `hilo.stat_slots()`: one row for each sequence that has a slot. Times are in milliseconds.
-#[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
-fn stat_slots() -> TableIterator<
-    'static,
-    (
-        name!(sequence, i64),
-        name!(epoch, i64),
-        name!(served, i64),
-        name!(slices, i64),
-        name!(blocks_reserved, i64),
-        name!(blocks_prefetched, i64),
-        name!(refill_wanted, bool),
-        name!(waits, i64),
-        name!(wait_time_total, f64),
-        name!(wait_time_max, f64),
-        name!(rate, f64),
-        name!(in_slices, i64),
-        name!(in_current, i64),
-        name!(in_standby, i64),
-        name!(in_returned, i64),
-        name!(recycled, i64),
-        name!(lost, i64),
-        name!(errors, i64),
-        name!(last_error, Option<String>),
-        name!(last_error_at, Option<TimestampWithTimeZone>),
-    ),
-> {
+fn stat_slots(args: Args) {
     let shared = shared::get().or_raise();
     let slots = each_slot(stat);
     let now = memory::try_collect(slots.iter().map(|stat| stat.index_space)).or_raise();
     let held = in_slices(shared, &now);
-    let mut visible = Visible::of_caller();
-    let shown =
-        slots.into_iter().filter(move |stat| visible.contains(stat.index_space.key.sequence));
-    TableIterator::new(shown.map(move |stat| {
+    let (mut visible, mut rows) = (Visible::of_caller(), StoredRows::begin(args));
+    for stat in slots.iter().filter(|stat| visible.contains(stat.index_space.key.sequence)) {
         let slot = &shared.slots[stat.number];
         let in_slices = held.get(&stat.index_space.key.sequence).copied().unwrap_or_default();
-        let faulty = stat.fault.at.0 != 0;
+        let fault = Some(stat.fault).filter(|fault| fault.at.0 != 0);
         let totals = stat.totals;
-        (
-            stat.index_space.key.sequence.0,
-            stat.index_space.epoch.0,
-            (totals.served - in_slices.good - in_slices.void).max(0),
-            totals.slices,
-            totals.blocks_reserved,
-            totals.blocks_prefetched,
-            shared.wanted.is_set(stat.number) || slot.waiting.load(Relaxed) != 0,
-            totals.waits,
-            totals.wait_time as f64 / 1000.0,
-            slot.wait_max.load(Relaxed) as f64 / 1000.0,
-            stat.rate,
-            in_slices.good,
-            stat.current,
-            stat.standby,
-            stat.returned,
-            totals.recycled,
-            totals.lost,
-            totals.errors,
-            faulty.then(|| stat.fault.message().to_string()),
-            faulty.then(|| TimestampWithTimeZone::try_from(stat.fault.at.0).ok()).flatten(),
-        )
-    }))
+        let wanted = shared.wanted.is_set(stat.number) || slot.waiting.load(Relaxed) != 0;
+        let milliseconds = |micros: i64| (micros as f64 / 1000.0).into_datum();
+        let row = [
+            stat.index_space.key.sequence.0.into_datum(),
+            stat.index_space.epoch.0.into_datum(),
+            (totals.served - in_slices.good - in_slices.void).max(0).into_datum(),
+            totals.slices.into_datum(),
+            totals.blocks_reserved.into_datum(),
+            totals.blocks_prefetched.into_datum(),
+            wanted.into_datum(),
+            totals.waits.into_datum(),
+            milliseconds(totals.wait_time),
+            milliseconds(slot.wait_max.load(Relaxed) as i64),
+            stat.rate.into_datum(),
+            in_slices.good.into_datum(),
+            stat.current.into_datum(),
+            stat.standby.into_datum(),
+            stat.returned.into_datum(),
+            totals.recycled.into_datum(),
+            totals.lost.into_datum(),
+            totals.errors.into_datum(),
+            fault.map(|fault| text_datum(fault.message().as_bytes())),
+            fault.map(|fault| fault.at.0.into()),
+        ];
+        // SAFETY: the function is declared to return columns of these types.
+        unsafe { rows.add_some(row) };
+    }
 }
 
 /// How indexes map to values: for sequences that have a slot, as the slot says; for the others, as

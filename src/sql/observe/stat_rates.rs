@@ -1,6 +1,6 @@
 //! How the rate of each active sequence has changed over the window, as far as its slot knows.
 
-use hilo_core::numbers::{SequenceId, Timestamp};
+use hilo_core::numbers::Timestamp;
 use hilo_core::rate::Rate;
 use pgrx::datum::TimestampWithTimeZone;
 use pgrx::prelude::*;
@@ -9,42 +9,36 @@ use crate::errors::OrRaise;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
 use crate::shared;
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::observe::stat::each_slot;
 use crate::sql::observe::visibility::Visible;
+
+sql_functions!(stat_rates);
 
 const SECOND: f64 = 1_000_000.0;
 
 /// `hilo.stat_rates()`: one row for each sequence that has a slot, with the intervals between its
 /// samples, oldest first. Each has the begin, the end, and the values per second.
-#[pg_extern(sql = false)]
-#[allow(clippy::type_complexity)]
-fn stat_rates() -> TableIterator<
-    'static,
-    (
-        name!(sequence, i64),
-        name!(since, Vec<TimestampWithTimeZone>),
-        name!(until, Vec<TimestampWithTimeZone>),
-        name!(rate, Vec<f64>),
-    ),
-> {
+fn stat_rates(args: Args) {
     shared::get().or_raise();
     let sampled = each_slot(|_, locked| {
         Some((locked.key.sequence, locked.rate, ffi::now(), locked.taken_count()))
     });
-    let mut visible = Visible::of_caller();
-    TableIterator::new(sampled.into_iter().filter(move |(id, ..)| visible.contains(*id)).map(
-        |(SequenceId(id), rate, now, taken)| {
-            let history = rate_history(&rate, now, taken);
-            let times = |at: usize| {
-                memory::try_collect(history.iter().filter_map(|interval| {
-                    TimestampWithTimeZone::try_from([interval.0, interval.1][at].0).ok()
-                }))
-                .or_raise()
-            };
-            let rates = memory::try_collect(history.iter().map(|interval| interval.2)).or_raise();
-            (id, times(0), times(1), rates)
-        },
-    ))
+    let (mut visible, mut rows) = (Visible::of_caller(), StoredRows::begin(args));
+    for (id, rate, now, taken) in sampled.into_iter().filter(|(id, ..)| visible.contains(*id)) {
+        let history = rate_history(&rate, now, taken);
+        let times = |at: usize| {
+            let times = history.iter().filter_map(|interval| {
+                TimestampWithTimeZone::try_from([interval.0, interval.1][at].0).ok()
+            });
+            memory::try_collect(times).or_raise().into_datum()
+        };
+        let rates = memory::try_collect(history.iter().map(|interval| interval.2)).or_raise();
+        let row = [Some(id.0.into()), times(0), times(1), rates.into_datum()];
+        // SAFETY: the function is declared to return a bigint and three arrays of these types.
+        unsafe { rows.add_some(row) };
+    }
 }
 
 /// The intervals between samples: when each begins and ends, and the values per second in it.
