@@ -71,23 +71,33 @@ pub fn free_of(position: &Position) -> Result<Vec<Range>, HiloError> {
     Own::FreeRange.read()?.collect(own::FREE_RANGE_PKEY, &keys, |row| Some(range(row)))
 }
 
+/// The rows of the free ranges that contain an index of at least `from`, lowest first. `wants` gets
+/// each range, and how many there are before it, and ends the list.
+fn free_from(
+    table: &Table,
+    position: &Position,
+    from: Index,
+    wants: impl Fn(Range, usize) -> bool,
+) -> Vec<Row> {
+    let [a, b, c, d] = free_keys(position);
+    let before = table.last(own::FREE_RANGE_PKEY, &[a, b, c, d, starting_before(from)]);
+    let mut rows: Vec<Row> = before.into_iter().filter(|row| range(row).end > from).collect();
+    let after = [a, b, c, d, starting_from(from)];
+    table.scan(own::FREE_RANGE_PKEY, &after, |row| {
+        let wanted = wants(range(&row), rows.len());
+        if wanted {
+            rows.try_push(row).or_raise();
+        }
+        wanted
+    });
+    rows
+}
+
 /// The free ranges that overlap `hull`.
 fn free_within(position: &Position, hull: Range) -> Result<Vec<Range>, HiloError> {
     let table = Own::FreeRange.read()?;
-    let [a, b, c, d] = free_keys(position);
-    let before = [a, b, c, d, starting_before(hull.start)];
-    let mut free: Vec<Range> =
-        table.last(own::FREE_RANGE_PKEY, &before).iter().map(range).collect();
-    let from = [a, b, c, d, starting_from(hull.start)];
-    table.scan(own::FREE_RANGE_PKEY, &from, |row| {
-        let found = range(&row);
-        let inside = found.start < hull.end;
-        if inside {
-            free.try_push(found).or_raise();
-        }
-        inside
-    });
-    Ok(free)
+    let rows = free_from(&table, position, hull.start, |found, _| found.start < hull.end);
+    memory::try_collect(rows.iter().map(range))
 }
 
 /// The end of the highest free range; zero if there is none.
@@ -134,17 +144,7 @@ pub(super) fn lend(
         return Ok(Vec::new());
     }
     let table = Own::FreeRange.write()?;
-    let [a, b, c, d] = free_keys(position);
-    let before = table.last(own::FREE_RANGE_PKEY, &[a, b, c, d, starting_before(from)]);
-    let mut rows: Vec<Row> = before.into_iter().filter(|row| range(row).end > from).collect();
-    let after = [a, b, c, d, starting_from(from)];
-    table.scan(own::FREE_RANGE_PKEY, &after, |row| {
-        let wanted = rows.len() < limit;
-        if wanted {
-            rows.push(row);
-        }
-        wanted
-    });
+    let rows = free_from(&table, position, from, |_, before| before < limit);
     Ok(rows
         .iter()
         .map(|row| {

@@ -63,36 +63,28 @@ pub enum Match<'a> {
 }
 
 impl Match<'_> {
-    /// The function that compares a column with the value, and the value.
-    fn parts(&self) -> (u32, pg_sys::Datum) {
+    /// The strategy and the function that compare a column with the value, and the value.
+    fn parts(&self) -> (u32, u32, pg_sys::Datum) {
+        use pg_sys::{BTEqualStrategyNumber as EQ, BTGreaterStrategyNumber as GT};
+        use pg_sys::{BTLessStrategyNumber as LT, *};
         match *self {
-            Match::Int8(value) => (pg_sys::F_INT8EQ, value.into()),
-            Match::Int4(value) => (pg_sys::F_INT4EQ, value.into()),
-            Match::Oid(value) => (pg_sys::F_OIDEQ, value.into()),
-            Match::Text(bytes) => (pg_sys::F_TEXTEQ, text_datum(bytes)),
-            Match::TextGreater(bytes) => (pg_sys::F_TEXT_GT, text_datum(bytes)),
-            Match::OidGreater(value) => (pg_sys::F_OIDGT, value.into()),
-            Match::Int8Greater(value) => (pg_sys::F_INT8GT, value.into()),
-            Match::Int8Less(value) => (pg_sys::F_INT8LT, value.into()),
-            Match::Int4Greater(value) => (pg_sys::F_INT4GT, value.into()),
-            Match::Int4Less(value) => (pg_sys::F_INT4LT, value.into()),
-            Match::Uuid(bytes) => (pg_sys::F_UUID_EQ, bytes.as_ptr().into()),
-            Match::TimestampLess(value) => (pg_sys::F_TIMESTAMPTZ_LT, value.into()),
+            Match::Int8(value) => (EQ, F_INT8EQ, value.into()),
+            Match::Int4(value) => (EQ, F_INT4EQ, value.into()),
+            Match::Oid(value) => (EQ, F_OIDEQ, value.into()),
+            Match::Text(bytes) => (EQ, F_TEXTEQ, text_datum(bytes)),
+            Match::Uuid(bytes) => (EQ, F_UUID_EQ, bytes.as_ptr().into()),
+            Match::TextGreater(bytes) => (GT, F_TEXT_GT, text_datum(bytes)),
+            Match::OidGreater(value) => (GT, F_OIDGT, value.into()),
+            Match::Int8Greater(value) => (GT, F_INT8GT, value.into()),
+            Match::Int4Greater(value) => (GT, F_INT4GT, value.into()),
+            Match::Int8Less(value) => (LT, F_INT8LT, value.into()),
+            Match::Int4Less(value) => (LT, F_INT4LT, value.into()),
+            Match::TimestampLess(value) => (LT, F_TIMESTAMPTZ_LT, value.into()),
         }
     }
 
     fn key(&self, column: i16) -> pg_sys::ScanKeyData {
-        let (function, datum) = self.parts();
-        let strategy = match self {
-            Match::OidGreater(_)
-            | Match::Int8Greater(_)
-            | Match::Int4Greater(_)
-            | Match::TextGreater(_) => pg_sys::BTGreaterStrategyNumber,
-            Match::Int8Less(_) | Match::Int4Less(_) | Match::TimestampLess(_) => {
-                pg_sys::BTLessStrategyNumber
-            }
-            _ => pg_sys::BTEqualStrategyNumber,
-        };
+        let (strategy, function, datum) = self.parts();
         let mut key = pg_sys::ScanKeyData::default();
         let function = pg_sys::Oid::from_u32(function);
         // SAFETY: `key` is a valid place for the result. The datum is passed by value or is text in
@@ -269,7 +261,7 @@ impl Table {
     /// one that has them.
     pub fn ensure(&self, index: Index, keys: &[(i16, Match)], rest: &[Option<pg_sys::Datum>]) {
         if self.find(index, keys).is_none() {
-            let keys = keys.iter().map(|(_, key)| Some(key.parts().1));
+            let keys = keys.iter().map(|(_, key)| Some(key.parts().2));
             self.insert(&mut keys.chain(rest.iter().copied()).collect::<Vec<_>>());
         }
     }

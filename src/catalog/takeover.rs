@@ -2,9 +2,6 @@
 
 use std::cell::Cell;
 
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
-
 use hilo_core::numbers::Index;
 use hilo_core::options::Definition;
 use hilo_core::policy;
@@ -93,19 +90,6 @@ fn warn(sequence: &Sequence, position: &Position, skipped: i64) {
         true => "was reserved by another server, of which this server is a replica",
         false => "was reserved before this server was promoted, restored or copied",
     };
-    let message = format!(
-        "skipping the next {skipped} values of hilo sequence \"{}\", which {from}",
-        sequence.name
-    );
-    ErrorReport::new(PgSqlErrorCode::ERRCODE_WARNING, message, "hilo")
-        .set_detail(format!(
-            "Values may have been served whose reservation has not arrived here. The same applies \
-             to all sequences of node {} that this server has not used since.",
-            position.node
-        ))
-        .set_hint(
-            "If the other server is still running, stop it, or give this server its own \
-             hilo.node_id.",
-        )
-        .report(PgLogLevel::WARNING);
+    let (name, node) = (sequence.name.to_string(), position.node);
+    HiloError::Skipping { name, node, skipped, from }.warn();
 }

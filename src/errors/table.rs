@@ -92,6 +92,16 @@ errors! {
         }
         => hint "Use hilo_alter to give the sequence a wider data type or wider bounds, which \
                  take effect at commit, or to let it cycle.";
+    NearEnd { name: String, level: u8, bound: i64 } = SEQUENCE_GENERATOR_LIMIT_EXCEEDED,
+        "hilo sequence \"{name}\" has used {level} % of its values, which end at {bound}"
+        => hint "Use hilo_alter to give the sequence a wider data type or wider bounds, and give \
+                 the columns that it fills a wider type.";
+    Skipping { name: String, node: i32, skipped: i64, from: &'static str } = WARNING,
+        "skipping the next {skipped} values of hilo sequence \"{name}\", which {from}"
+        => detail "Values may have been served whose reservation has not arrived here. The same \
+                   applies to all sequences of node {node} that this server has not used since."
+        => hint "If the other server is still running, stop it, or give this server its own \
+                 hilo.node_id.";
     SingleUser = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "cannot serve hilo sequences in single-user mode"
         => detail "A background worker reserves the numbers, and this mode has none."

@@ -56,7 +56,8 @@ fn end_with<T>(work: impl FnOnce() -> T, end: impl FnOnce()) -> Result<T, Box<Ca
     }
 }
 
-fn report(error: &CaughtError) -> &ErrorReportWithLevel {
+/// The report of an error that was caught.
+pub fn report(error: &CaughtError) -> &ErrorReportWithLevel {
     match error {
         CaughtError::PostgresError(report)
         | CaughtError::ErrorReport(report)

@@ -1,8 +1,5 @@
 //! Warns in the server's log when a sequence comes near its end.
 
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
-
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
@@ -41,17 +38,4 @@ pub fn new_level(locked: &mut Locked, mapping: &Mapping, block: Range) -> Option
     }
     locked.warned = now;
     Some(now)
-}
-
-/// Must be called under no lock.
-pub fn warn(name: &str, level: u8, mapping: &Mapping) {
-    let bound = if mapping.increment > 0 { mapping.max_value } else { mapping.min_value };
-    let message =
-        format!("hilo sequence \"{name}\" has used {level} % of its values, which end at {bound}");
-    ErrorReport::new(PgSqlErrorCode::ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED, message, "hilo")
-        .set_hint(
-            "Use hilo_alter to give the sequence a wider data type or wider bounds, and give \
-                   the columns that it fills a wider type.",
-        )
-        .report(PgLogLevel::WARNING);
 }

@@ -15,7 +15,7 @@ use hilo_core::pool::RETURNED;
 use crate::catalog;
 use crate::catalog::node::{self, Here};
 use crate::catalog::own::Own;
-use crate::errors::FaultKind;
+use crate::errors::{FaultKind, HiloError};
 use crate::gucs;
 use crate::process::ffi;
 use crate::process::memory;
@@ -340,7 +340,8 @@ impl Worker {
                         self.first_uses.note(plan.index_space.key.sequence);
                     }
                     if let Some(level) = reserved.passed {
-                        exhaustion_warning::warn(&reserved.name, level, &reserved.terms.mapping);
+                        let (name, bound) = (reserved.name, reserved.terms.mapping.bound());
+                        HiloError::NearEnd { name, level, bound }.warn();
                     }
                 }
                 Outcome::Locked => self.fail(

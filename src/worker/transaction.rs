@@ -11,7 +11,7 @@ use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
 
 use crate::errors::{FaultKind, HiloError, in_full};
-use crate::process::{connections, ffi};
+use crate::process::{connections, ffi, subtransaction};
 
 /// This process has been told to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -213,15 +213,12 @@ fn failure(error: CaughtError) -> Failure {
     // SAFETY: pgrx copied the error and flushed the error state when it caught it, so the
     // transaction can be aborted.
     unsafe { pg_sys::AbortCurrentTransaction() };
-    match error {
-        CaughtError::PostgresError(report)
-        | CaughtError::ErrorReport(report)
-        | CaughtError::RustPanic { ereport: report, .. } => Failure {
-            sqlstate: report.sql_error_code() as i32,
-            kind: FaultKind::Other,
-            message: report.message().to_string(),
-            advice: [report.detail(), report.hint()]
-                .map(|text| text.filter(|text| !text.is_empty()).map(str::to_owned)),
-        },
+    let report = subtransaction::report(&error);
+    Failure {
+        sqlstate: report.sql_error_code() as i32,
+        kind: FaultKind::Other,
+        message: report.message().to_string(),
+        advice: [report.detail(), report.hint()]
+            .map(|text| text.filter(|text| !text.is_empty()).map(str::to_owned)),
     }
 }
