@@ -164,14 +164,6 @@ fn is_same_position(one: &Lease, other: &Lease) -> bool {
     (one.sequence, one.node) == (other.sequence, other.node)
 }
 
-/// The result of a look at the leases.
-enum Look {
-    /// When the next one is due that is not deferred.
-    Next(Option<Timestamp>),
-    /// Somebody has locked a table, so that nothing can be written now.
-    TablesLocked,
-}
-
 impl Worker {
     /// Files some of the leases that are due. The others are filed by the next calls.
     pub(super) fn file_leases(&mut self) {
@@ -201,10 +193,10 @@ impl Worker {
         let mut batch = Vec::new();
         let done = transaction::run_within(BRIEFLY, c"hilo: filing leases", || {
             if !catalog::is_installed()? {
-                return Ok(Look::Next(None));
+                return Ok(None);
             }
             if !catalog::lock_for_reservation()? {
-                return Ok(Look::TablesLocked);
+                return Err(HiloError::InUse("_hilo.lease".into()));
             }
             let (mut found, next) = leases::due(BATCH, |lease| deferred.has(lease))?;
             found.sort_unstable_by_key(|lease| (lease.sequence, lease.node, lease.range.start));
@@ -212,17 +204,14 @@ impl Worker {
             for same in batch.chunk_by(is_same_position) {
                 file(shared, same, deferred)?;
             }
-            Ok(Look::Next(next))
+            Ok(next)
         });
         match done {
-            Ok(Look::Next(next)) => {
+            Ok(next) => {
                 self.leases.at = next;
                 None
             }
-            Ok(Look::TablesLocked) => {
-                self.leases.at = None;
-                Some(crate::worker::AGAIN / 5)
-            }
+            // Somebody has locked a table, so that nothing can be written now.
             Err(failure) if failure.sqlstate == LOCKED || batch.is_empty() => {
                 self.leases.at = None;
                 Some(crate::worker::AGAIN / 5)

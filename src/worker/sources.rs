@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::AcqRel;
 use std::time::{Duration, Instant};
 
+use pgrx::memcxt::PgMemoryContexts;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
@@ -88,11 +89,8 @@ fn register(
     // SAFETY: `worker` is filled in; the handle is made in a memory context that lives as long as
     // the process.
     let registered = unsafe {
-        let before = pg_sys::CurrentMemoryContext;
-        pg_sys::CurrentMemoryContext = pg_sys::TopMemoryContext;
-        let registered = pg_sys::RegisterDynamicBackgroundWorker(&mut worker, &mut handle);
-        pg_sys::CurrentMemoryContext = before;
-        registered
+        PgMemoryContexts::TopMemoryContext
+            .switch_to(|_| pg_sys::RegisterDynamicBackgroundWorker(&mut worker, &mut handle))
     };
     registered.then_some(handle)
 }
