@@ -30,7 +30,7 @@ use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::observe::visibility::Visible;
 
-sql_functions!(hilo_stat_reset, stat_slots, stat_slices, stat_ranges);
+sql_functions!(hilo_stat_reset, node_id, stat_slots, stat_slices, stat_ranges);
 
 /// Visits the slots of this database's sequences, each under its lock. `visit` must not allocate
 /// memory, because an allocation could fail under the lock.
@@ -322,9 +322,8 @@ pub fn failing() -> Vec<i64> {
 }
 
 /// `hilo.node_id()`: this server's node.
-#[pg_extern(sql = false)]
-fn node_id() -> i32 {
-    node::id()
+fn node_id(_args: Args) -> pg_sys::Datum {
+    node::id().into()
 }
 
 /// `hilo_stat_reset(name)`: sets the counters of a sequence to zero; with NULL, those of every

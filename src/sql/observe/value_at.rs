@@ -2,23 +2,24 @@
 
 use hilo_core::mapping::{Mapping, Stripes};
 use hilo_core::numbers::Index;
-use pgrx::prelude::*;
+
+use crate::sql::call::args::{Args, sql_functions};
+
+sql_functions!(hilo_value_at);
 
 /// Computes a value from the columns of a definition and a position, so that a view over a million
 /// of them looks nothing up.
-#[allow(clippy::too_many_arguments)]
-#[pg_extern(sql = false)]
-fn hilo_value_at(
-    index: i64,
-    base: i64,
-    increment: i64,
-    min_value: i64,
-    max_value: i64,
-    cycle: bool,
-    node: i32,
-    nodes: i32,
-    stripe: i64,
-) -> Option<i64> {
-    let stripes = Stripes { node: node.max(0) as u32, nodes: nodes.max(1) as u32, size: stripe };
-    Mapping { base, increment, min_value, max_value, cycle, stripes }.value(Index(index))
+fn hilo_value_at(args: Args) -> Option<i64> {
+    let int8 = |at| args.int8(at).unwrap_or(0);
+    let int4 = |at, least: i32| (int8(at) as i32).max(least) as u32;
+    let stripes = Stripes { node: int4(6, 0), nodes: int4(7, 1), size: int8(8) };
+    let mapping = Mapping {
+        base: int8(1),
+        increment: int8(2),
+        min_value: int8(3),
+        max_value: int8(4),
+        cycle: args.bool(5).unwrap_or(false),
+        stripes,
+    };
+    mapping.value(Index(int8(0)))
 }
