@@ -130,15 +130,11 @@ pub fn branches(results: &Results) -> Section {
          sequence. All servers share this machine, and none waits for its disk (`fsync = off`): the processors make \
          most of it. A branch asks for a sequence every 400 s or so, and the steady state is shorter: meanwhile branches \
          use what they hold from the start. Calls are measured on one server, interleaved. `make bench ONLY=branch` \
-         measures this alone.{}",
+         measures this alone.",
         results.words("branches"),
         results.words("sequences of each"),
         results.words("reserve_ahead"),
         results.words("outage of the centre"),
-        match results.words("branches were measured") {
-            "?" => String::new(),
-            later => format!(" It was measured {later}."),
-        },
     );
     let tables = vec![steady, faults, calls];
     Section { title: "Branches", text, tables, picture: None }
