@@ -1,11 +1,13 @@
 //! First calls: of a session, and of a server; and first uses of sequences.
 
+use std::fs;
 use std::time::Instant;
 
 use postgres::Client;
 
 use super::Bench;
 use super::contenders::*;
+use super::many;
 use super::throughput::pgbench;
 use hilo_tests::ClientExt;
 
@@ -18,7 +20,15 @@ fn microseconds(client: &mut Client, contender: &Contender) -> f64 {
     began.elapsed().as_secs_f64() * 1e6
 }
 
-/// `first/connect/ID`: microseconds from sending the first call of a session, after a `SELECT 1`,
+/// How often a process has touched a page that was not mapped yet.
+fn page_faults(pid: i32) -> f64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it runs");
+    // The name of the program, in parentheses, may have spaces.
+    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.clone().nth(7).and_then(|field| field.parse().ok()).expect("a number")
+}
+
+/// `first/faults/ID`: the page faults of the first call of a session. `first/connect/ID`: microseconds from sending the first call of a session, after a `SELECT 1`,
 /// to having its answer. `first/second/ID`: the same for the next call. `first/start/ID`: for the
 /// first call of a server. `first/rate/ID`: connections per second of one client of pgbench that
 /// connects for each call.
@@ -29,8 +39,12 @@ pub fn measure(bench: &mut Bench) {
     for round in 0..20 * bench.plan.restarts {
         for contender in rotate(&FIRST, round) {
             let mut client = bench.connect();
+            let pid = client.backend_pid();
             client.run("SELECT 1");
+            let before = page_faults(pid);
             let first = microseconds(&mut client, contender);
+            let faults = page_faults(pid) - before;
+            bench.results.push(format!("first/faults/{}", contender.id), faults);
             let second = microseconds(&mut client, contender);
             bench.results.push(format!("first/connect/{}", contender.id), first);
             bench.results.push(format!("first/second/{}", contender.id), second);
@@ -60,6 +74,7 @@ const USES: [(&str, &str); 2] =
 /// since the server's start. `first/waits/WAY`: in how many of these calls the session waited.
 /// `first/created`: microseconds for the first number of a sequence that hilo.auto_create creates.
 pub fn uses(bench: &mut Bench) {
+    many::create(bench);
     let count = bench.plan.sequences * 9 / 10;
     bench.results.say("first uses", count.to_string());
     for round in bench.rounds(bench.plan.restarts) {

@@ -10,6 +10,7 @@ use postgres::Client;
 use super::Bench;
 use super::calls::select;
 use super::contenders::*;
+use super::many;
 use hilo_tests::{ClientExt, Cluster};
 use hilo_tests::{SERVER, run};
 
@@ -129,6 +130,7 @@ pub fn gaps_per_connection(bench: &mut Bench) {
 pub fn memory(bench: &mut Bench) {
     const SHARED: &str = "SELECT coalesce(sum(allocated_size), 0)::bigint FROM pg_shmem_allocations
                           WHERE name LIKE 'hilo%'";
+    many::create(bench);
     let mut client = bench.connect();
     let shared: i64 = client.one(SHARED);
     let large = Cluster::builder().config("hilo.max_sequences", "100000").start_with_hilo();

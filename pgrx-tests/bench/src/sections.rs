@@ -376,6 +376,7 @@ fn first_calls(results: &Results) -> Section {
         "",
         "after connecting, ms",
         "over CACHE 1, ms",
+        "page faults",
         "the call after that, ms",
         "connections/s, a call each",
         "after the server's start, ms",
@@ -389,14 +390,22 @@ fn first_calls(results: &Results) -> Section {
         let over = spread(over.map(|s| s.times(1e-3)));
         table.row(
             contender.label,
-            [time("connect"), over, time("second"), spread(stat("rate")), time("start")],
+            [
+                time("connect"),
+                over,
+                cell(results.median(&format!("first/faults/{}", contender.id))),
+                time("second"),
+                spread(stat("rate")),
+                time("start"),
+            ],
         );
     }
     Section {
         title: "First calls",
         text: "The time from sending a session's first call to receiving its answer, after a `SELECT 1`: catalog \
                caches are empty, and the server has already loaded hilo's library. Another session has used the \
-               sequence before. *Over CACHE 1* is the median of the differences within each round. The connections are \
+               sequence before. *Over CACHE 1* is the median of the differences within each round. *Page faults* are the pages that \
+               the call has mapped into the session. The connections are \
                those of one client of `pgbench -C`, which connects anew for each call. After the server's start the first call \
                also waits for a worker to start, connect, and reserve a block."
             .to_owned(),
