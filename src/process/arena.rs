@@ -9,14 +9,9 @@ use crate::errors::HiloError;
 /// In bytes.
 const CHUNK: usize = 16 << 10;
 const PAGE: usize = 4096;
-/// A session that keeps so much gets pages of this size, if the system has any. Else the processor
-/// would have to find thousands of pages.
-const HUGE: usize = 2 << 20;
 
 /// Where the current piece is free, and where it ends.
 static FREE: Global<Cell<(usize, usize)>> = Global::new(Cell::new((0, 0)));
-/// The size of all pieces.
-static KEPT: Global<Cell<usize>> = Global::new(Cell::new(0));
 
 /// Room in the current piece, or in a new one. If memory runs out, it returns an error; the
 /// standard library would end the process, and so the server.
@@ -24,19 +19,12 @@ fn allocate<T>(layout: Layout) -> Result<*mut T, HiloError> {
     let (mut free, mut end) = FREE.get();
     free = free.next_multiple_of(layout.align());
     if free + layout.size() > end {
-        let (size, align) = if KEPT.get() < HUGE { (CHUNK, PAGE) } else { (HUGE, HUGE) };
-        let piece = Layout::from_size_align(size.max(layout.size()), align.max(layout.align()));
+        let piece = Layout::from_size_align(CHUNK.max(layout.size()), PAGE.max(layout.align()));
         let piece = piece.map_err(|_| HiloError::OutOfMemory)?;
-        KEPT.set(KEPT.get() + piece.size());
         // SAFETY: the size is not 0.
         let start = unsafe { std::alloc::alloc(piece) };
         if start.is_null() {
             return Err(HiloError::OutOfMemory);
-        }
-        #[cfg(target_os = "linux")]
-        if size == HUGE {
-            // SAFETY: the memory is this process's own, and an advice changes nothing in it.
-            unsafe { libc::madvise(start.cast(), HUGE, libc::MADV_HUGEPAGE) };
         }
         free = start.expose_provenance();
         end = free + piece.size();
