@@ -327,6 +327,31 @@ fn no_source_brings_what_was_served_before() {
     assert!(client.all::<bool>(refused).contains(&true));
 }
 
+/// hilo_find_gaps does not say of a value that no source has brought that it was served.
+#[test]
+fn values_that_were_not_received_are_no_lost_ones() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE SEQUENCE turns;
+         SELECT hilo_create('s', source => 'SELECT 1001 + 100 * n, 1020 + 100 * n FROM (SELECT nextval(''public.turns'') AS n) AS turn');
+         CREATE TABLE t (id bigint PRIMARY KEY DEFAULT hilo_nextval('s'));
+         INSERT INTO t SELECT FROM generate_series(1, 45);
+         DELETE FROM t WHERE id = 1205",
+    );
+    let gaps = "SELECT concat_ws(' ', first, last, reason) FROM hilo_find_gaps('s', 't', 'id') WHERE last < 1305";
+    assert_eq!(
+        client.all::<String>(gaps),
+        [
+            "1 1100 not received",
+            "1121 1200 not received, rolled back, deleted or unknown",
+            "1205 1205 not received, rolled back, deleted or unknown",
+            "1221 1300 not received, rolled back, deleted or unknown",
+        ]
+    );
+    cluster.finish();
+}
+
 /// Options that a source cannot go together with are refused, both ways.
 #[test]
 fn a_source_excludes_what_others_decide() {

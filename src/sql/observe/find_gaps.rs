@@ -26,7 +26,7 @@ use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::call::values::{self, Values};
 use crate::sql::column::adopt::column_name;
-use crate::sql::observe::gap_reason::{Known, Reason, gap_rows, indexes};
+use crate::sql::observe::gap_reason::{Known, Reason, gap_rows, indexes, unknown};
 use crate::sql::observe::grid::{Gaps, Grid};
 
 sql_functions!(hilo_find_gaps);
@@ -101,10 +101,14 @@ fn lay_out(
     let (mapping, base) = back_to(bounded.without_bounds(), next, earlier);
     let place = |index: Index| index.min(next).saturating_add(base.0);
     let first = mapping.index_of(start).map_or(base, |start| start.min(base));
-    let mut known = vec![(Reason::Unknown, Range::new(first, place(next)))];
-    let indexes = indexes
-        .into_iter()
-        .map(|(reason, range)| (reason, Range::new(place(range.start), place(range.end))));
+    let mut known = vec![];
+    if first < base {
+        known.try_push((Reason::Unknown, Range::new(first, base)))?;
+    }
+    let all = Range::new(Index::ZERO, next);
+    let indexes = indexes.into_iter().chain(unknown(sequence, &position, all)?);
+    let indexes =
+        indexes.map(|(reason, range)| (reason, Range::new(place(range.start), place(range.end))));
     known.try_extend(indexes)?;
     let mut others = Vec::new();
     for gap in gaps {

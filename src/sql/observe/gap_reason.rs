@@ -1,13 +1,15 @@
 //! Why a column may lack a value of a sequence: what memory and the catalog say.
 
+use hilo_core::direction::Direction;
+use hilo_core::mapping::Mapping;
 use hilo_core::range::Range;
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps::{self, GapRow};
 use crate::catalog::leases;
 use crate::catalog::positions::{self, Position};
-use crate::catalog::ranges;
 use crate::catalog::takeover;
+use crate::catalog::{ranges, sources};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
@@ -29,7 +31,11 @@ hilo_core::named! {
         Altered = "altered",
         Expired = "expired",
         Revoked = "revoked",
+        /// A source has brought values before and after it, at most.
+        PerhapsUnreceived = "not received, rolled back, deleted or unknown",
         Unknown = "rolled back, deleted or unknown",
+        /// The source has brought no value this far.
+        Unreceived = "not received",
     }
 }
 
@@ -55,6 +61,31 @@ pub fn indexes(sequence: &Sequence, position: &Position) -> Result<Vec<Known>, H
     known.try_extend(lost_ranges(sequence, position)?)?;
     known.try_extend(tiers()?)?;
     Ok(known)
+}
+
+/// The reasons for the indexes `all` of which nothing else is known. It is not written down which
+/// values a source has brought, only between which ones they lie, and how many they are.
+pub fn unknown(
+    sequence: &Sequence,
+    position: &Position,
+    all: Range,
+) -> Result<Vec<Known>, HiloError> {
+    if sequence.definition.source.is_none() {
+        return Ok(vec![(Reason::Unknown, all)]);
+    }
+    let (supply, mapping) = (sources::of(position)?, position.mapping(&sequence.definition));
+    let within = |ends: Option<(i64, i64)>| {
+        ends.map_or(Range::EMPTY, |ends| span(&mapping, ends).intersection(&all))
+    };
+    let brought = (Reason::PerhapsUnreceived, within(supply.brought));
+    Ok(vec![brought, (Reason::Unknown, within(supply.own)), (Reason::Unreceived, all)])
+}
+
+/// The places of a numbering whose values lie between two.
+pub fn span(mapping: &Mapping, (first, last): (i64, i64)) -> Range {
+    let turned = Direction::of(mapping.increment).is_beyond(first, last);
+    let (near, far) = if turned { (last, first) } else { (first, last) };
+    Range::new(mapping.first_index_from(near), mapping.first_index_beyond(far))
 }
 
 /// The ranges that were in memory when the server last went down and are not written off yet.

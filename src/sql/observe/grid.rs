@@ -14,7 +14,7 @@ use crate::process::memory::{self, TryGrow};
 use crate::sql::call::args::Args;
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::call::values::Values;
-use crate::sql::observe::gap_reason::{Known, Reason};
+use crate::sql::observe::gap_reason::{Known, Reason, span};
 
 /// The result: values, in the order of serving.
 pub struct Gaps {
@@ -106,10 +106,7 @@ impl Grid {
 
     /// The places of another numbering whose values lie between the ends of this one.
     pub fn span_on(&self, other: &Mapping) -> Range {
-        let Some((first, last)) = self.ends() else { return Range::EMPTY };
-        let turned = Direction::of(other.increment).is_beyond(first, last);
-        let (near, far) = if turned { (last, first) } else { (first, last) };
-        Range::new(other.first_index_from(near), other.first_index_beyond(far))
+        self.ends().map_or(Range::EMPTY, |ends| span(other, ends))
     }
 
     /// Whether this one examines every value that another numbering has between the ends.
