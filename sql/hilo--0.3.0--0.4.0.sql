@@ -977,6 +977,72 @@ COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
     'branch; 0A000 without Citus, or for one that cycles, is ordered or gapless; 25001 in a transaction block, 22023 '
     'for other options.';
 
+CREATE FUNCTION hilo_adopt_on_all_nodes(relation regclass, column_name name, name hilo_sequence DEFAULT NULL) RETURNS hilo_sequence
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path FROM CURRENT
+    -- Else Citus reads the shards over several connections, and then cannot alter the table.
+    SET citus.multi_shard_modify_mode = 'sequential'
+AS $adopt$
+#variable_conflict use_column
+DECLARE
+    old record;
+    largest bigint;
+    reached bigint;
+    new text;
+BEGIN
+    IF relation IS NULL OR column_name IS NULL THEN
+        RAISE invalid_parameter_value USING MESSAGE = 'relation and column name must not be null',
+            HINT = 'Specify a serial column.';
+    ELSIF pg_catalog.current_setting('transaction_read_only')::boolean THEN
+        RAISE read_only_sql_transaction USING
+            MESSAGE = 'cannot execute hilo_adopt_on_all_nodes() in a read-only transaction';
+    END IF;
+    SELECT s.seqrelid::regclass AS sequence, s.seqincrement, s.seqmin, s.seqmax, s.seqstart, c.relname, a.attidentity,
+           pg_catalog.format_type(a.atttypid, NULL) AS data_type, pg_catalog.pg_get_userbyid(t.relowner) AS owner,
+           pg_catalog.format('%I.%I', n.nspname, t.relname) AS "table"
+      INTO old
+      FROM pg_catalog.pg_attribute a
+      JOIN pg_catalog.pg_class t ON t.oid = a.attrelid
+      JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace
+      JOIN pg_catalog.pg_sequence s ON s.seqrelid = pg_catalog.pg_get_serial_sequence($1::text, $2::text)::regclass
+      JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid
+     WHERE a.attrelid = $1 AND a.attname = $2;
+    IF NOT FOUND OR old.attidentity <> '' OR old.seqincrement < 0 OR old.data_type NOT IN ('smallint', 'integer', 'bigint') THEN
+        RAISE feature_not_supported USING
+            MESSAGE = pg_catalog.format('column %s.%I is no serial column that rises', relation, column_name),
+            HINT = 'For another column, create a sequence with hilo_create_on_all_nodes, and change the default.';
+    END IF;
+    new := coalesce($3::text, old.relname);
+    IF EXISTS (SELECT FROM hilo_sequences q WHERE q.name = new) THEN
+        RAISE duplicate_object USING MESSAGE = pg_catalog.format('hilo sequence "%s" already exists', new),
+            HINT = 'Choose another name, or drop it on all nodes.';
+    END IF;
+    EXECUTE pg_catalog.format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', old."table");
+    -- Citus lets a worker give a bigint column ids above 2^48, which are never reached.
+    EXECUTE pg_catalog.format('SELECT pg_catalog.max(%1$I) FROM %2$s WHERE %1$I <= %3$s', column_name, old."table",
+                              CASE old.data_type WHEN 'bigint' THEN 1::bigint << 48 ELSE old.seqmax END)
+       INTO largest;
+    EXECUTE pg_catalog.format('SELECT CASE WHEN is_called THEN last_value ELSE last_value - %s END FROM %s',
+                              old.seqincrement, old.sequence)
+       INTO reached;
+    PERFORM hilo_create_on_all_nodes(new::hilo_sequence, pg_catalog.jsonb_build_object(
+        'data_type', old.data_type, 'increment', old.seqincrement, 'min_value', old.seqmin, 'max_value', old.seqmax,
+        'start_value', greatest(largest, reached) + old.seqincrement, 'owner', old.owner));
+    EXECUTE (SELECT pg_catalog.format('ALTER TABLE %s ALTER %I SET DEFAULT %I.hilo_nextval(%L)', old."table", column_name,
+                                      n.nspname, new)
+               FROM pg_catalog.pg_extension e
+               JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo');
+    EXECUTE pg_catalog.format('DROP SEQUENCE %s', old.sequence);
+    RETURN new::hilo_sequence;
+END;
+$adopt$;
+COMMENT ON FUNCTION hilo_adopt_on_all_nodes(regclass, name, hilo_sequence) IS
+    'Makes a serial column of a distributed table draw from a new hilo sequence on all nodes of Citus, and returns '
+    'its name; null: that of the old sequence, which is dropped. The new one continues beyond the old one, and beyond '
+    'the values of the column that are not above 2^48. The owner of the table owns it. Keeps others from writing to the '
+    'table meanwhile. If it fails, call it again with another name, or drop the new sequence on all nodes. Errors: '
+    '0A000 for another column, 42710 if the name is taken, and those of hilo_create_on_all_nodes.';
+
 -- Hi/Lo mappers: what each calls, over hilo's sequences. A block of size B holds first ... first +
 -- B - 1. The mapper reads one number for it, and computes the rest.
 

@@ -1,6 +1,7 @@
 //! Citus, if the database has it: it runs `hilo_nextval` on any node that it chooses.
 
 use std::cell::Cell;
+use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
@@ -20,18 +21,28 @@ pub fn is_local_group(relation: pg_sys::Oid) -> bool {
     relation != pg_sys::InvalidOid && relation == LOCAL_GROUP.get()
 }
 
-/// `pg_dist_local_group`, whose only row has the group of this node. No user can create a table in
-/// `pg_catalog`.
+/// `pg_dist_local_group`, whose only row has the group of this node.
 pub fn local_group() -> Option<pg_sys::Oid> {
+    let found = table(c"pg_dist_local_group");
+    LOCAL_GROUP.set(found.unwrap_or(pg_sys::InvalidOid));
+    found
+}
+
+/// `pg_dist_node`: a row for each server of the cluster, as this node knows it.
+pub fn nodes() -> Option<pg_sys::Oid> {
+    table(c"pg_dist_node")
+}
+
+/// A table of Citus. No user can create one in `pg_catalog`.
+fn table(name: &CStr) -> Option<pg_sys::Oid> {
     const PG_CATALOG: pg_sys::Oid = pg_sys::Oid::from_u32(pg_sys::PG_CATALOG_NAMESPACE);
     // SAFETY: a look-up in a system cache, only inside a transaction, as the first condition
     // checks.
     let found = unsafe {
         match pg_sys::IsTransactionState() {
-            true => pg_sys::get_relname_relid(c"pg_dist_local_group".as_ptr(), PG_CATALOG),
+            true => pg_sys::get_relname_relid(name.as_ptr(), PG_CATALOG),
             false => pg_sys::InvalidOid,
         }
     };
-    LOCAL_GROUP.set(found);
     (found != pg_sys::InvalidOid).then_some(found)
 }

@@ -1,11 +1,13 @@
 //! Who this server is among those that share sequences: the setting `hilo.node_id` says it. And
 //! whether it may number them: a worker of Citus gets its values from the coordinator.
 
+use pgrx::pg_sys;
+
 use hilo_core::options::Definition;
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::scan::Index;
-use crate::catalog::table::Table;
+use crate::catalog::table::{Row, Table};
 use crate::errors::HiloError;
 use crate::{citus, gucs};
 
@@ -63,6 +65,33 @@ fn worker() -> Result<Option<i32>, HiloError> {
     let Some(table) = citus::local_group() else { return Ok(None) };
     let groups = Table::read(table)?.collect(Index::None, &[], |row| Some(row.int4(GROUP)))?;
     Ok(groups.into_iter().find(|group| *group != 0))
+}
+
+/// Refuses to number on from a copy of the coordinator's rows while Citus lists a clone of it. This
+/// server may be the clone. It is no worker until Citus has promoted it, and the coordinator runs.
+///
+/// # Errors
+/// `HasClone`
+pub fn check_no_clone() -> Result<(), HiloError> {
+    let Some(nodes) = citus::nodes() else { return Ok(()) };
+    // SAFETY: look-ups in a system cache, inside a transaction; the names are C strings.
+    let [id, group, is_clone, original] =
+        [c"nodeid", c"groupid", c"nodeisclone", c"nodeprimarynodeid"]
+            .map(|name| unsafe { pg_sys::get_attnum(nodes, name.as_ptr()) });
+    // Citus has clones since 13.2.
+    if is_clone <= 0 || original <= 0 {
+        return Ok(());
+    }
+    let node = |row: &Row| {
+        let original = row.bool(is_clone).then(|| row.int4(original));
+        Some((row.int4(id), row.int4(group), original))
+    };
+    let nodes = Table::read(nodes)?.collect(Index::None, &[], node)?;
+    let is_coordinator = |of: i32| nodes.iter().any(|(id, group, _)| *id == of && *group == 0);
+    match nodes.iter().filter_map(|(.., original)| *original).any(is_coordinator) {
+        true => Err(HiloError::HasClone),
+        false => Ok(()),
+    }
 }
 
 /// Who this server is, if it may serve a sequence.

@@ -86,6 +86,9 @@ impl Owned<'_> {
     fn take_over(&mut self, life: i64) -> Result<(), HiloError> {
         let Owned { sequence, ref mut position, .. } = *self;
         let (system_id, timeline) = positions::server();
+        if position.may_lack() && sequence.definition.source.is_none() {
+            node::check_no_clone()?;
+        }
         if !position.is_ours() {
             node::check_set(position.nodes)?;
         }

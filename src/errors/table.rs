@@ -229,6 +229,11 @@ errors! {
     NodeUnset(nodes: i32) = CONFIG_FILE_ERROR, "hilo.node_id is not set"
         => detail "Each of the {nodes} nodes that share a sequence needs an id of its own."
         => hint { set_node_id() };
+    HasClone = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "this server may be a clone of the coordinator of Citus, which still runs"
+        => detail "Both would serve the same values."
+        => hint "On a clone, wait until Citus has promoted it. On a standby that replaces the \
+                 coordinator, first remove the clone with citus_remove_clone_node.";
     OnWorker(group: i32) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "a worker of Citus cannot number a hilo sequence by itself"
         => detail "This server is node {group}, and the other nodes would serve the same values."
@@ -329,8 +334,7 @@ errors! {
         => hint "Give the sequence to that role with hilo_set_owner.";
     Distributed(table: String) = FEATURE_NOT_SUPPORTED, "table {table} is distributed by Citus"
         => detail "The other nodes would keep the old default."
-        => hint "Create the sequence with hilo_create_on_all_nodes and set the default with ALTER \
-                 TABLE: docs/citus.md says how.";
+        => hint "Use hilo_adopt_on_all_nodes for a serial column: docs/citus.md says more.";
     NoIdentityBelow(column: String) = FEATURE_NOT_SUPPORTED,
         "column {column} cannot become an identity column of its partitions or children"
         => detail "A row that is inserted directly into one of them would get no number. Tables \

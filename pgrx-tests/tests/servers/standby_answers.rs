@@ -22,7 +22,7 @@ const READ_ONLY: Answer = Refused("25006");
 /// The session has drawn nothing.
 const UNDRAWN: Answer = Refused("55000");
 
-const FUNCTIONS: [(&str, &str, Answer); 53] = [
+const FUNCTIONS: [(&str, &str, Answer); 54] = [
     ("hilo_nextval", "'orders'", READ_ONLY),
     ("hilo_nextval_always", "'orders'", READ_ONLY),
     ("hilo_nextvals", "'orders', 2", READ_ONLY),
@@ -67,6 +67,7 @@ const FUNCTIONS: [(&str, &str, Answer); 53] = [
     ("hilo_apply", "'{\"hilo\": 1, \"sequences\": [{\"name\": \"new\"}]}'", READ_ONLY),
     ("hilo_create_missing", "", READ_ONLY),
     ("hilo_create_on_all_nodes", "'new'", READ_ONLY),
+    ("hilo_adopt_on_all_nodes", "'serials', 'id'", READ_ONLY),
     ("hilo_currval", "'orders'", UNDRAWN),
     ("hilo_lastval", "", UNDRAWN),
     ("hilo_key", "'orders', 7", Same),

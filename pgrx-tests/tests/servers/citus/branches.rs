@@ -194,3 +194,60 @@ fn bad_calls() {
     client.refusal(call).is("0A000").hints("hilo_node_summary");
     cluster.finish();
 }
+
+/// A serial column of a table that Citus distributes draws from a sequence on all nodes, beyond all that it holds.
+#[test]
+fn a_distributed_table_is_adopted() {
+    let mut nodes = three();
+    let client = &mut nodes[0].1;
+    client.run(
+        "CREATE TABLE t (id bigserial, tenant int, name text DEFAULT 'none'); INSERT INTO t SELECT FROM generate_series(1, 9);
+         INSERT INTO t VALUES (700), (281474976710657); INSERT INTO pg_catalog.pg_dist_partition VALUES ('t')",
+    );
+    client.refusal("SELECT hilo_adopt('t', 'id')").is("0A000").hints("hilo_adopt_on_all_nodes");
+    client.refusal("SELECT hilo_adopt_on_all_nodes('t', 'zzzz')").is("42703");
+    for column in ["tenant", "name"] {
+        let call = format!("SELECT hilo_adopt_on_all_nodes('t', '{column}')");
+        client.refusal(&call).is("0A000").helps();
+    }
+    client.run("BEGIN");
+    client.refusal("SELECT hilo_adopt_on_all_nodes('t', 'id')").is("25001");
+    client.run("ROLLBACK");
+    assert_eq!(client.one::<String>("SELECT hilo_adopt_on_all_nodes('t', 'id')::text"), "t_id_seq");
+    assert_eq!(client.one::<i64>("INSERT INTO t DEFAULT VALUES RETURNING id"), 701);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM pg_class WHERE relname = 't_id_seq'"), 0);
+    nodes[1].1.run("CREATE TABLE t (id bigserial)");
+    nodes[1].1.refusal("SELECT hilo_adopt_on_all_nodes('t', 'id')").is("42710").helps();
+    let seen: Vec<i64> =
+        nodes.iter_mut().flat_map(|(_, client)| client.draw("t_id_seq", 2_000)).collect();
+    assert!(seen.iter().all(|value| (702..1_000_000).contains(value)));
+    assert_unique("t_id_seq", &seen);
+    finish(nodes);
+}
+
+/// Promise 1: a clone of the coordinator is no worker until Citus has promoted it, and the coordinator runs on.
+#[test]
+fn a_clone_of_the_coordinator_serves_nothing() {
+    let mut nodes = three();
+    create(&mut nodes[0].1, "'s'");
+    let mut seen = draw(&nodes, 100);
+    let clone = nodes[0].0.clone_by_base_backup();
+    nodes[0].1.run(
+        "INSERT INTO pg_catalog.pg_dist_node (nodeid, groupid, nodename, nodeisclone, nodeprimarynodeid)
+         SELECT 900, 900, 'clone', true, nodeid FROM pg_catalog.pg_dist_node WHERE groupid = 0",
+    );
+    nodes[0].0.wait_for_replay(&clone);
+    clone.promote();
+    let mut client = clone.connect("postgres");
+    let refusal = client.refusal("SELECT hilo_nextval('s')").is("55000");
+    refusal.says("this server may be a clone of the coordinator").hints("citus_remove_clone_node");
+    seen.extend(nodes[0].1.draw("s", 100));
+    // Whoever replaces the coordinator after all removes the clone.
+    nodes[0].0.kill9_postmaster();
+    client.run("DELETE FROM pg_catalog.pg_dist_node WHERE nodeisclone");
+    seen.extend(client.draw("s", 100));
+    assert_unique("s", &seen);
+    nodes.remove(0);
+    clone.finish();
+    finish(nodes);
+}

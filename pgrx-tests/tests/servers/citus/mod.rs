@@ -17,7 +17,8 @@ type Nodes = Vec<(Cluster, Client)>;
 const STAND_IN: &str = r#"
     SET LOCAL allow_system_table_mods = on;
     CREATE TABLE pg_catalog.pg_dist_local_group (groupid integer);
-    CREATE TABLE pg_catalog.pg_dist_node (nodeid integer, groupid integer, nodename text, nodeport integer DEFAULT 5432);
+    CREATE TABLE pg_catalog.pg_dist_node (nodeid integer, groupid integer, nodename text, nodeport integer DEFAULT 5432,
+        nodeisclone boolean NOT NULL DEFAULT false, nodeprimarynodeid integer DEFAULT 0);
     CREATE TABLE pg_catalog.pg_dist_partition (logicalrelid regclass);
     CREATE FUNCTION pg_catalog.citus_forget() RETURNS trigger LANGUAGE plpgsql AS
         'BEGIN GRANT SELECT ON pg_catalog.pg_dist_local_group TO PUBLIC; RETURN NULL; END';

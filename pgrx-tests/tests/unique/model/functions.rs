@@ -105,7 +105,6 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "remote",
             "remote_sequence",
             "branch_on_workers",
-            "create_on_all_nodes",
             "is_outside_block",
             "server_source",
             "remote_request",
@@ -113,7 +112,10 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "refuse",
         ],
     ),
-    ("needs Citus: calls hilo_apply on each node", &["hilo_create_on_all_nodes"]),
+    (
+        "needs Citus: calls hilo_apply on each node",
+        &["hilo_create_on_all_nodes", "hilo_adopt_on_all_nodes"],
+    ),
     (
         "a trigger that only a subscriber or a restore runs, or that keeps rows out of it",
         &[
