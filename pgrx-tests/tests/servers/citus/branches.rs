@@ -240,7 +240,7 @@ fn a_clone_of_the_coordinator_serves_nothing() {
     clone.promote();
     let mut client = clone.connect("postgres");
     let refusal = client.refusal("SELECT hilo_nextval('s')").is("55000");
-    refusal.says("this server may be a clone of the coordinator").hints("citus_remove_clone_node");
+    refusal.says("this server may be a clone of the coordinator").helps();
     seen.extend(nodes[0].1.draw("s", 100));
     // Whoever replaces the coordinator after all removes the clone.
     nodes[0].0.kill9_postmaster();
