@@ -152,7 +152,7 @@ fn adopt(find: impl Fn() -> Moved, name: Option<Name>) -> (Name, Vec<Report>) {
         });
         // Whatever was seen before the locks may have changed.
         moved = find();
-        if moved.columns.iter().all(|column| tables.contains(&column.relid)) {
+        if moved.columns.iter().all(|column| tables.contains(&column.place.relid)) {
             break;
         }
     }
@@ -253,13 +253,13 @@ fn create(moved: &Moved, old: &CoreSequence, olds: &[CoreSequence], name: Name) 
     let next = next.filter(|next| (definition.min_value..=definition.max_value).contains(next));
     let owner = moved.owner(old);
     let owns = |column: &&FedColumn| column.table_owner == owner && column.owns(old.oid);
-    let owned_by = moved.columns.iter().find(owns).map(FedColumn::reference);
+    let owned_by = moved.columns.iter().find(owns).map(|column| column.place);
     let sequence = Sequence { owned_by, ..Sequence::new(name.clone(), owner, definition) };
     let sequence = ddl::begin(sequence, None, Duplicate::Refuse)
         .ok_or_else(|| HiloError::Duplicate(name.to_string()))
         .or_raise();
     for column in &moved.columns {
-        gaps::adopt(column.reference(), sequence.id).or_raise();
+        gaps::adopt(column.place, sequence.id).or_raise();
     }
     if next != Some(sequence.definition.start_value) {
         renumber::begin_with(&sequence, next);

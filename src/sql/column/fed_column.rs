@@ -25,13 +25,9 @@ use crate::sql::column::generated_always;
 
 /// A column of a table that the current user owns.
 pub struct FedColumn {
-    pub relid: pg_sys::Oid,
-    pub attnum: i16,
+    pub place: ColumnRef,
+    pub name: CString,
     pub table_owner: pg_sys::Oid,
-    pub name: Vec<u8>,
-    /// `schema.table`, quoted, and the column's name, quoted, in the database's encoding.
-    pub table_sql: Vec<u8>,
-    pub column_sql: Vec<u8>,
     /// `None`: the column is of type numeric, or of a type that holds keys.
     pub data_type: Option<DataType>,
 }
@@ -86,34 +82,23 @@ impl FedColumn {
         if purpose == Use::Read && !values::may_select(place) {
             return Err(HiloError::NoSelect { column: name(), relation });
         }
-        Ok(FedColumn {
-            relid,
-            attnum: place.attnum,
-            table_owner,
-            name: column.to_bytes().to_vec(),
-            table_sql,
-            column_sql: quote(column).into_bytes(),
-            data_type: data_type_from(base_type(place)),
-        })
+        let data_type = data_type_from(base_type(place));
+        Ok(FedColumn { place, name: column.to_owned(), table_owner, data_type })
     }
 
     /// `schema.table` for messages.
     pub fn table(&self) -> String {
-        escape_for_message(&self.table_sql)
+        escape_for_message(&relations::identifier(self.place.relid).unwrap_or_default())
     }
 
     /// `schema.table.column` for messages.
     pub fn describe(&self) -> String {
-        escape_for_message(&[self.table_sql.as_slice(), b".", &self.column_sql].concat())
-    }
-
-    pub fn reference(&self) -> ColumnRef {
-        ColumnRef { relid: self.relid, attnum: self.attnum }
+        self.place.describe()
     }
 
     /// The table, and all tables that inherit from it.
     pub fn tables(&self) -> Vec<pg_sys::Oid> {
-        relations::with_children(self.relid).or_raise()
+        relations::with_children(self.place.relid).or_raise()
     }
 
     /// The sequences of core's that feed this column of any of the tables.
@@ -127,11 +112,11 @@ impl FedColumn {
 
     /// Whether the column is this one, or inherits from it.
     pub fn covers(&self, fed: &Feed) -> bool {
-        self.name == fed.column.to_bytes() && self.tables().contains(&fed.relid)
+        self.name == fed.column && self.tables().contains(&fed.relid)
     }
 
     pub fn identity(&self) -> Option<Identity> {
-        match self.source(self.relid) {
+        match self.source(self.place.relid) {
             Source::Core { identity, .. } => identity,
             _ => None,
         }
@@ -140,7 +125,7 @@ impl FedColumn {
     /// The source that feeds this column of a table: the column's own, or one that inherits from
     /// it.
     pub fn source(&self, table: pg_sys::Oid) -> Source {
-        let (id, name) = (table.to_u32(), spi::literal(&self.name));
+        let (id, name) = (table.to_u32(), spi::literal(self.name.to_bytes()));
         let sql = format!(
             "SELECT a.attidentity::text, d.adbin::text, pg_get_expr(d.adbin, d.adrelid),
                     (SELECT s.objid FROM pg_depend s
@@ -178,17 +163,18 @@ impl FedColumn {
     /// The furthest value that the tables hold up to `bound`, in the direction of the sequence: it
     /// serves nothing beyond. Every committed row counts, and no row is hidden from this.
     pub fn furthest(&self, direction: Direction, bound: i64) -> Option<i64> {
-        let all = Values::all(self.reference(), None).or_raise();
+        let all = Values::all(self.place, None).or_raise();
         all.furthest(direction, bound).or_raise()
     }
 
     /// Executes ALTER TABLE … ALTER COLUMN … with these actions on the column, in all tables
     /// that inherit too.
     pub fn alter(&self, actions: &[Vec<u8>]) {
-        let mut sql = [b"ALTER TABLE ".as_slice(), &self.table_sql].concat();
+        let table = relations::identifier(self.place.relid).unwrap_or_default();
+        let (mut sql, column) = ([b"ALTER TABLE ".as_slice(), &table].concat(), quote(&self.name));
         for (at, action) in actions.iter().enumerate() {
             sql.extend_from_slice(if at == 0 { b" ALTER COLUMN " } else { b", ALTER COLUMN " });
-            sql.extend_from_slice(&self.column_sql);
+            sql.extend_from_slice(column.to_bytes());
             sql.push(b' ');
             sql.extend_from_slice(action);
         }
@@ -197,10 +183,10 @@ impl FedColumn {
 
     /// Columns of other tables whose defaults use the sequence of hilo's too, for messages.
     pub fn other_columns_of(&self, name: &Name) -> Vec<String> {
-        let (column, tables) = (CString::new(self.name.clone()).unwrap_or_default(), self.tables());
+        let tables = self.tables();
         let own = |relid, attnum| {
             tables.contains(&relid)
-                && ColumnRef::by_name(relid, &column).is_some_and(|c| c.attnum == attnum)
+                && ColumnRef::by_name(relid, &self.name).is_some_and(|c| c.attnum == attnum)
         };
         let mut found = column_defaults::using(name);
         found.retain(|default| !own(default.relid, default.attnum));
@@ -214,7 +200,7 @@ impl FedColumn {
             // SAFETY: reads core's record of dependencies into two variables.
             let owned =
                 unsafe { pg_sys::sequenceIsOwned(sequence, kind as _, &mut relid, &mut attnum) };
-            owned && (relid, attnum) == (self.relid, i32::from(self.attnum))
+            owned && (relid, attnum) == (self.place.relid, i32::from(self.place.attnum))
         };
         owned_as(DependencyType::DEPENDENCY_AUTO) || owned_as(DependencyType::DEPENDENCY_INTERNAL)
     }

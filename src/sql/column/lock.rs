@@ -40,7 +40,7 @@ pub fn for_move(columns: &[FedColumn], more: impl Fn()) -> Vec<pg_sys::Oid> {
     let names = || columns.iter().map(FedColumn::table).collect::<BTreeSet<_>>();
     let names = || names().into_iter().collect::<Vec<_>>().join(", ");
     let attempt = || {
-        let tables = columns.iter().flat_map(|column| tables(column.relid, MOVE)).collect();
+        let tables = columns.iter().flat_map(|column| tables(column.place.relid, MOVE)).collect();
         more();
         tables
     };

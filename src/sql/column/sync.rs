@@ -10,7 +10,7 @@ use pgrx::pg_sys;
 
 use hilo_core::range::Range;
 
-use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::definitions::Sequence;
 use crate::catalog::lease_id::LeaseId;
 use crate::catalog::leases::Lease;
 use crate::catalog::missing;
@@ -25,7 +25,7 @@ use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::values::Values;
 use crate::sql::column::adopt::column_name;
 use crate::sql::column::fed_column::{FedColumn, Use};
-use crate::sql::define::ddl_checks::{self, By};
+use crate::sql::define::ddl_checks;
 use crate::sql::define::unserved::{self, Unserved};
 use crate::sql::define::{open_leases, renumber};
 use crate::sql::draw::nextval;
@@ -39,24 +39,21 @@ fn hilo_sync(args: Args) -> Option<i64> {
     ddl_checks::require(args, 1, "relation");
     let relid = args.oid(1).unwrap_or(pg_sys::InvalidOid);
     let column_name = column_name(args, 2);
-    let missing = || missing::to_use(name);
-    let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
-    nextval::allow(&found, Privileges::UPDATE).or_raise();
+    let allow = |found: &Sequence| nextval::allow(found, Privileges::UPDATE);
+    allow(&missing::require(name).or_raise()).or_raise();
     FedColumn::find(relid, column_name, Use::Read).or_raise();
     // Tables are locked before sequences, and what is read is what was checked.
     // SAFETY: any OID can be locked; the end of the transaction releases the lock.
     unsafe { pg_sys::LockRelationOid(relid, pg_sys::AccessShareLock as _) };
     let column = FedColumn::find(relid, column_name, Use::Read).or_raise();
-    let locked =
-        ddl_checks::lock_by_name(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
-    let sequence = &locked.sequence;
-    nextval::allow(sequence, Privileges::UPDATE).or_raise();
-    sync(sequence, &column).or_raise()
+    let locked = ddl_checks::lock_by_name(name, allow).or_raise();
+    let locked = locked.ok_or_else(|| missing::to_use(name)).or_raise();
+    sync(&locked.sequence, &column).or_raise()
 }
 
 /// Returns the next value; `None`: there is none left.
 fn sync(sequence: &Sequence, column: &FedColumn) -> Result<Option<i64>, HiloError> {
-    let (definition, place) = (&sequence.definition, column.reference());
+    let (definition, place) = (&sequence.definition, column.place);
     let frame =
         || definition.parsed_key_format().frame(&sequence.name, gucs::server_prefix_bytes());
     let column = &Values::all(place, Numbers::may_be_keys_in(place).then(frame))?;

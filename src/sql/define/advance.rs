@@ -2,14 +2,14 @@
 
 use hilo_core::direction::Direction;
 
-use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::definitions::Sequence;
 use crate::catalog::leases::Lease;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::{missing, node, numbering};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::slice_table;
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::ddl_checks::{By, begin_write, lock_by_name, require, require_name};
+use crate::sql::define::ddl_checks::{begin_write, lock_by_name, require, require_name};
 use crate::sql::define::unserved::look;
 use crate::sql::define::{ended, open_leases, renumber};
 use crate::sql::draw::nextval;
@@ -22,21 +22,20 @@ fn hilo_advance(args: Args) -> Option<i64> {
     let name = require_name(args);
     require(args, 1, "at_least");
     let at_least = args.int8(1).unwrap_or(0);
-    let missing = || missing::to_use(name);
-    let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
-    check(&found);
+    let found = missing::require(name).or_raise();
+    check(&found).or_raise();
     is_beyond(&found, at_least).unwrap_or_else(|| {
-        let locked = lock_by_name(name, By::Anybody).or_raise().ok_or_else(missing).or_raise();
-        check(&locked.sequence);
-        advance(&locked.sequence, at_least)
+        let locked = lock_by_name(name, check).or_raise();
+        advance(&locked.ok_or_else(|| missing::to_use(name)).or_raise().sequence, at_least)
     })
 }
 
-fn check(sequence: &Sequence) {
-    nextval::allow(sequence, Privileges::UPDATE).or_raise();
-    ended::refuse_source(sequence);
-    if sequence.definition.cycle {
-        HiloError::AdvanceCycling(sequence.name.to_string()).raise();
+fn check(sequence: &Sequence) -> Result<(), HiloError> {
+    nextval::allow(sequence, Privileges::UPDATE)?;
+    ended::refuse_source(sequence)?;
+    match sequence.definition.cycle {
+        true => Err(HiloError::AdvanceCycling(sequence.name.to_string())),
+        false => Ok(()),
     }
 }
 

@@ -24,8 +24,8 @@ use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{self, Origin};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{
-    By, begin_write, check_source_nodes, find_owned, lock_by_name, lock_owned, remove, require,
-    require_name,
+    begin_write, check_owner, check_source_nodes, find_owned, lock_by_name, lock_owned, remove,
+    require, require_name,
 };
 use crate::sql::define::owned_by::{self, Purpose};
 
@@ -277,7 +277,7 @@ fn hilo_drop(args: Args) {
     // The tables come first, as in hilo_rename(), and then the defaults that were added during the
     // waits.
     drop_defaults(&found.name);
-    let Some(owned) = lock_by_name(name, By::Owner).or_raise() else { return absent() };
+    let Some(owned) = lock_by_name(name, check_owner).or_raise() else { return absent() };
     drop_defaults(&owned.sequence.name);
     remove(owned);
 }

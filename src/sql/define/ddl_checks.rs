@@ -37,42 +37,46 @@ pub fn begin_write(what: &'static CStr) {
     }
 }
 
+/// Refuses a sequence that the current user does not own.
+pub fn check_owner(sequence: &Sequence) -> Result<(), HiloError> {
+    match privileges::acts_as(ffi::current_user(), sequence.owner) {
+        true => Ok(()),
+        false => Err(HiloError::NotOwner(sequence.name.to_string())),
+    }
+}
+
 /// A sequence that the current user owns, not locked. `None`: no sequence has this name.
 pub fn find_owned(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
-    match definitions::by_name(name)? {
-        Some(found) if !privileges::acts_as(ffi::current_user(), found.owner) => {
-            Err(HiloError::NotOwner(found.name.to_string()))
-        }
-        found => Ok(found),
-    }
+    let found = definitions::by_name(name)?;
+    found.iter().try_for_each(check_owner)?;
+    Ok(found)
 }
 
-/// The users that may lock a sequence.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum By {
-    Owner,
-    Anybody,
-}
-
-/// Locks the sequence that has this name. `None`: there is none.
-pub fn lock_by_name(name: &[u8], by: By) -> Result<Option<LockedSequence>, HiloError> {
-    loop {
-        let found = match by {
-            By::Owner => find_owned(name)?,
-            By::Anybody => definitions::by_name(name)?,
-        };
-        let Some(found) = found else { return Ok(None) };
-        match definitions::lock_existing(found.id)? {
-            Some(locked) if *locked.sequence.name == *name => return Ok(Some(locked)),
-            // It was dropped or renamed during the wait for its lock.
-            _ => continue,
+/// Locks the sequence that has this name, for a caller who passes `check`. Nobody else gets as far
+/// as the lock. `None`: there is none.
+///
+/// # Errors
+/// The error of `check`.
+pub fn lock_by_name(
+    name: &[u8],
+    check: impl Fn(&Sequence) -> Result<(), HiloError>,
+) -> Result<Option<LockedSequence>, HiloError> {
+    while let Some(found) = definitions::by_name(name)? {
+        check(&found)?;
+        // It may have been dropped, renamed or given away during the wait for its lock.
+        if let Some(locked) = definitions::lock_existing(found.id)?
+            && *locked.sequence.name == *name
+        {
+            check(&locked.sequence)?;
+            return Ok(Some(locked));
         }
     }
+    Ok(None)
 }
 
 /// Locks a sequence that the current user owns.
 pub fn lock_owned(name: &[u8]) -> LockedSequence {
-    lock_by_name(name, By::Owner).or_raise().ok_or_else(|| missing::to_use(name)).or_raise()
+    lock_by_name(name, check_owner).or_raise().ok_or_else(|| missing::to_use(name)).or_raise()
 }
 
 /// An argument that a definition needs. NULL is an error, instead of a call that does nothing.

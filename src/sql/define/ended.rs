@@ -3,7 +3,7 @@
 //! A statement ends the old numbering with [`Restart`] or [`Continuation`]. Which one also says who
 //! draws from the next one before the commit, and there is no way from one to the other.
 
-use hilo_core::mapping::Mapping;
+use hilo_core::mapping::{Mapping, first_repeat};
 use hilo_core::numbers::{Epoch, Index};
 use hilo_core::options::Definition;
 use hilo_core::range::Range;
@@ -20,7 +20,6 @@ use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{Continued, Origin};
 use crate::session::{gapless, slice_table, uncommitted};
 use crate::shared;
-use crate::sql::define::repeat_notice;
 use crate::sql::define::unserved::index_space;
 
 /// How this node begins with a sequence of which it has no position.
@@ -51,9 +50,10 @@ pub fn lock(sequence: &Sequence) {
 }
 
 /// Its source says which values come.
-pub fn refuse_source(sequence: &Sequence) {
-    if sequence.definition.source.is_some() {
-        HiloError::HasSource(sequence.name.to_string()).raise();
+pub fn refuse_source(sequence: &Sequence) -> Result<(), HiloError> {
+    match sequence.definition.source {
+        Some(_) => Err(HiloError::HasSource(sequence.name.to_string())),
+        None => Ok(()),
     }
 }
 
@@ -129,7 +129,7 @@ impl<'a> Ended<'a> {
 
 impl<'a> Restart<'a> {
     pub fn close(sequence: &'a Sequence) -> Restart<'a> {
-        refuse_source(sequence);
+        refuse_source(sequence).or_raise();
         Restart::close_any(sequence)
     }
 
@@ -162,18 +162,27 @@ impl<'a> Restart<'a> {
         self.0.open(epoch, numbering, next_index, Origin::New);
     }
 
-    /// Tells the client if this goes back to values that may have been served.
+    /// Tells the client if this goes back to values that may have been served. A sequence that has
+    /// served nothing yet has nothing to repeat.
     pub fn notice(&self, new: &Definition, numbering: Numbering, next_index: Index) {
         let Ended { sequence, position, .. } = &self.0;
-        let mapping = with_numbering(position, numbering).mapping(new);
-        repeat_notice::notice(sequence, position, &mapping, next_index);
+        if position.is_first() && position.next_index == Index::ZERO {
+            return;
+        }
+        let (old, new) = (self.0.mapping(), with_numbering(position, numbering).mapping(new));
+        if let Some((first, last)) = first_repeat(&old, position.next_index, &new, next_index) {
+            pgrx::notice!(
+                "values from {first} to {last} of hilo sequence \"{}\" may be served again",
+                sequence.name
+            );
+        }
     }
 }
 
 impl<'a> Continuation<'a> {
     /// The next one begins after what another server may have served.
     pub fn close(sequence: &'a Sequence, first: First) -> Continuation<'a> {
-        refuse_source(sequence);
+        refuse_source(sequence).or_raise();
         let mut ended = Ended::close(sequence, first);
         if !sequence.definition.gapless && ended.position.may_lack() {
             takeover::skip(sequence, &mut ended.position).or_raise();

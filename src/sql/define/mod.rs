@@ -12,6 +12,5 @@ pub mod owners;
 pub mod prefix;
 pub mod redefine;
 pub mod renumber;
-pub mod repeat_notice;
 pub mod source;
 pub mod unserved;

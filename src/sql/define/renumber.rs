@@ -5,7 +5,7 @@ use hilo_core::numbers::Index;
 use hilo_core::options::{Definition, Options};
 
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::definitions::{LockedSequence, Sequence};
 use crate::catalog::missing;
 use crate::catalog::node;
 use crate::catalog::numbering::{self, Numbering};
@@ -17,7 +17,7 @@ use crate::session::{memo, slice_table, uncommitted};
 use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl::options;
-use crate::sql::define::ddl_checks::{By, begin_write, lock_by_name, lock_owned, require_name};
+use crate::sql::define::ddl_checks::{begin_write, lock_by_name, lock_owned, require_name};
 use crate::sql::define::ended::{Continuation, Restart, first_position, with_numbering};
 use crate::sql::define::owned_by::Purpose;
 use crate::sql::define::redefine::{write_definition, write_ended};
@@ -226,14 +226,12 @@ fn hilo_setval(args: Args) -> i64 {
     begin_write(c"hilo_setval()");
     let (name, value, called) =
         (args.name(0), args.int8(1).unwrap_or(0), args.bool(2).unwrap_or(true));
-    let missing = || missing::to_create(name);
-    let found = definitions::by_name(name).or_raise().ok_or_else(missing).or_raise();
-    nextval::allow(&found, Privileges::UPDATE).or_raise();
-    check_value(&found, value);
-    let sequence =
-        lock_by_name(name, By::Anybody).or_raise().ok_or_else(missing).or_raise().sequence;
-    nextval::allow(&sequence, Privileges::UPDATE).or_raise();
-    check_value(&sequence, value);
+    let check = |found: &Sequence| {
+        nextval::allow(found, Privileges::UPDATE)?;
+        check_value(found, value)
+    };
+    let locked = lock_by_name(name, check).or_raise();
+    let sequence = locked.ok_or_else(|| missing::to_create(name)).or_raise().sequence;
     let ended = Restart::close(&sequence);
     let continued = if called { after } else { with };
     let (numbering, next_index) = continued(&sequence, ended.position(), value).or_raise();
@@ -245,10 +243,11 @@ fn hilo_setval(args: Args) -> i64 {
     value
 }
 
-fn check_value(sequence: &Sequence, value: i64) {
+fn check_value(sequence: &Sequence, value: i64) -> Result<(), HiloError> {
     let (min, max) = (sequence.definition.min_value, sequence.definition.max_value);
-    if value < min || value > max {
-        HiloError::SetvalBounds { name: sequence.name.to_string(), value, min, max }.raise();
+    match (min..=max).contains(&value) {
+        true => Ok(()),
+        false => Err(HiloError::SetvalBounds { name: sequence.name.to_string(), value, min, max }),
     }
 }
 

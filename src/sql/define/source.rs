@@ -35,7 +35,7 @@ pub fn alter(
         (_, Some(_)) => begin(owned, options, owned_by),
         (_, None) => {
             if restart.is_some() {
-                refuse_source(old);
+                refuse_source(old).or_raise();
             }
             end(owned, None, options, owned_by);
         }
