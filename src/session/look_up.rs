@@ -124,6 +124,7 @@ fn resolve(
         if let (Some(nameplate), Some(slot)) = (nameplate, entry.slot()) {
             shared::get()?.put_up(ffi::database().to_u32(), slot, origin.version, nameplate);
         }
+        let definition = &sequence.definition;
         let meaning = Meaning {
             entry,
             version_at: origin.version_at,
@@ -132,7 +133,7 @@ fn resolve(
             names_version: if origin.narrowed { 0 } else { names_at },
             user,
             privileges,
-            key_format: sequence.definition.parsed_key_format(),
+            key_format: definition.key_format.as_ref().map(|_| definition.parsed_key_format()),
         };
         return renew(name, known, meaning);
     }
@@ -180,7 +181,7 @@ fn renew(
         Some(memo) => memo,
         None => remember(name)?,
     };
-    memo.renew(meaning);
+    memo.renew(meaning)?;
     Ok(memo)
 }
 
@@ -235,7 +236,7 @@ fn by_nameplate(
         names_version: names_at,
         user,
         privileges: held,
-        key_format: format.unwrap_or_default(),
+        key_format: format,
     };
     renew(name, known, meaning).map(Some)
 }

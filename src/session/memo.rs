@@ -103,7 +103,8 @@ pub struct Memo {
     privileges: Cell<Privileges>,
     name_len: u16,
     name: NamePlace,
-    keys: &'static Keys,
+    /// `None`: the sequence has the default format, and no key was asked for.
+    keys: Cell<Option<&'static Keys>>,
 }
 
 // One cache line, and the mapping of an entry ends with its second one.
@@ -134,7 +135,8 @@ pub struct Meaning {
     pub names_version: u64,
     pub user: pg_sys::Oid,
     pub privileges: Privileges,
-    pub key_format: KeyFormat,
+    /// `None`: the default.
+    pub key_format: Option<KeyFormat>,
 }
 
 /// The version that memos of this transaction's own definitions point to. It never changes.
@@ -226,8 +228,20 @@ impl Memo {
         }
     }
 
-    pub fn key_format(&self) -> Ref<'_, KeyFormat> {
-        self.keys.format.borrow()
+    /// The parts that keys need, made if there are none.
+    fn keys(&self) -> Result<&'static Keys, HiloError> {
+        if let Some(keys) = self.keys.get() {
+            return Ok(keys);
+        }
+        let keys = alloc_static(Keys::default())?;
+        self.keys.set(Some(keys));
+        Ok(keys)
+    }
+
+    /// # Errors
+    /// `OutOfMemory`
+    pub fn key_format(&self) -> Result<Ref<'static, KeyFormat>, HiloError> {
+        Ok(self.keys()?.format.borrow())
     }
 
     pub fn name(&self) -> String {
@@ -240,13 +254,18 @@ impl Memo {
         // SAFETY: only `frame_keys` and `renew` replace it, and no caller keeps the result until
         // either is called.
         let (made_with, frame) =
-            unsafe { self.keys.frame.try_borrow_unguarded() }.ok()?.as_ref()?;
+            unsafe { self.keys.get()?.frame.try_borrow_unguarded() }.ok()?.as_ref()?;
         (**made_with == *prefix).then_some(frame)
     }
 
     /// Makes the frame of the keys under this prefix, which has been checked.
-    pub fn frame_keys(&self, format: &KeyFormat, prefix: &[u8]) {
-        self.keys.frame.replace(Some((prefix.into(), format.frame(self.name_bytes(), prefix))));
+    ///
+    /// # Errors
+    /// `OutOfMemory`
+    pub fn frame_keys(&self, format: &KeyFormat, prefix: &[u8]) -> Result<(), HiloError> {
+        let frame = (prefix.into(), format.frame(self.name_bytes(), prefix));
+        self.keys()?.frame.replace(Some(frame));
+        Ok(())
     }
 
     /// The version of the slot that the memo was made with. A session compares it after it has
@@ -256,14 +275,20 @@ impl Memo {
     }
 
     /// Enters what the name has been found to mean.
-    pub fn renew(&self, found: Meaning) {
+    ///
+    /// # Errors
+    /// `OutOfMemory`
+    pub fn renew(&self, found: Meaning) -> Result<(), HiloError> {
+        if found.key_format.is_some() || self.keys.get().is_some() {
+            let keys = self.keys()?;
+            keys.format.replace(found.key_format.unwrap_or_default());
+            keys.frame.replace(None);
+        }
         self.entry.set(Some(found.entry));
         self.version_at.set(found.version_at);
         self.version.set(found.version);
         self.user.set(found.user);
         self.privileges.set(found.privileges);
-        self.keys.format.replace(found.key_format);
-        self.keys.frame.replace(None);
         self.names_version.set(found.names_version);
         if let Some(memos) = MEMOS.borrow().as_ref()
             && let Some(by_name) = memos.get(self.name_bytes())
@@ -271,6 +296,7 @@ impl Memo {
             by_name.entry.set(found.entry);
             by_name.slot.set(found.version_at);
         }
+        Ok(())
     }
 
     /// Makes the next call look the name up again.
@@ -349,7 +375,7 @@ pub fn remember(name: &[u8]) -> Result<&'static Memo, HiloError> {
         privileges: Cell::new(Privileges::NONE),
         name_len,
         name: place,
-        keys: alloc_static(Keys::default())?,
+        keys: Cell::new(None),
     })?;
     let (entry, slot) = (Cell::new(std::ptr::null()), Cell::new(std::ptr::null()));
     memos.insert(ByName { memo, entry, slot });

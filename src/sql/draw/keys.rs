@@ -116,9 +116,9 @@ fn frame_of(memo: &'static Memo) -> Result<&'static Frame, HiloError> {
     let prefix = gucs::server_prefix_bytes();
     if memo.key_frame(prefix).is_none() {
         let min_value = memo.entry().map_or(0, |entry| entry.mapping().min_value);
-        let format = memo.key_format();
+        let format = memo.key_format()?;
         check_prefix(&format, memo.name_bytes(), prefix, min_value)?;
-        memo.frame_keys(&format, prefix);
+        memo.frame_keys(&format, prefix)?;
     }
     Ok(memo.key_frame(prefix).expect("just made"))
 }
