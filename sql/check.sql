@@ -13,10 +13,6 @@ CREATE FUNCTION hilo.background_workers() RETURNS bigint
 COMMENT ON FUNCTION hilo.background_workers() IS
     'Counts the background workers of all kinds, which share one limit. Not every role may see them: their owner does';
 
-CREATE FUNCTION hilo.column_defaults() RETURNS TABLE (relation oid, number smallint, name text)
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'hilo_column_defaults_wrapper';
-COMMENT ON FUNCTION hilo.column_defaults() IS 'Returns the columns whose default names a sequence, and the name';
-
 CREATE FUNCTION hilo.unserved_values(relation oid, number smallint, sequence bigint)
     RETURNS TABLE (node integer, value bigint, failure text, advice text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_unserved_values_wrapper';

@@ -7,34 +7,28 @@ CREATE FUNCTION hilo.server_state() RETURNS jsonb
 COMMENT ON FUNCTION hilo.server_state() IS
     'Returns what sessions and shared memory say of this server, and advice that depends on settings';
 
-CREATE FUNCTION hilo.read_summary(summary jsonb) RETURNS jsonb
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_read_summary_wrapper';
-COMMENT ON FUNCTION hilo.read_summary(jsonb) IS
-    'Checks a summary, and returns it with all options of each sequence and whether several nodes share it';
-
 CREATE FUNCTION hilo.differences(mine jsonb, theirs jsonb)
     RETURNS TABLE (object text, severity text, what text, what_to_do text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
-    WITH doc AS MATERIALIZED (
-        SELECT hilo.read_summary(mine) AS here, hilo.read_summary(theirs) AS there
-    ), node AS MATERIALIZED (
-        SELECT d.*, m.id, m.count, t.id AS their_id, t.count AS their_count, format('node %s', coalesce(t.id::text, 'unknown')) AS other,
+    WITH node AS MATERIALIZED (
+        SELECT m.id, m.count, t.id AS their_id, t.count AS their_count, format('node %s', coalesce(t.id::text, 'unknown')) AS other,
                hilo.server_state() ->> 'restart' AS restart
-          FROM doc d
-         CROSS JOIN LATERAL jsonb_to_record(d.here -> 'node') AS m (id integer, count integer, server text)
-         CROSS JOIN LATERAL jsonb_to_record(d.there -> 'node') AS t (id integer, count integer, server text)
+          FROM jsonb_to_record(mine -> 'node') AS m (id integer, count integer, server text)
+         CROSS JOIN LATERAL jsonb_to_record(theirs -> 'node') AS t (id integer, count integer, server text)
          WHERE t.server <> m.server
     ), sequence AS (
-        SELECT v.is_mine, s.*, (s.options ->> 'min_value')::bigint AS low, (s.options ->> 'max_value')::bigint AS high
+        SELECT v.is_mine, w.name, w.owner, w.privileges, w.options, coalesce(w.nodes > 1, false) AS shared,
+               (w.options ->> 'min_value')::bigint AS low, (w.options ->> 'max_value')::bigint AS high,
+               CASE WHEN w.base IS NOT NULL
+                    THEN format('from %s with node count %s and stripes of %s', w.base, w.nodes, w.stripe) END AS numbering
           FROM node n
-         CROSS JOIN LATERAL (VALUES (true, n.here), (false, n.there)) AS v (is_mine, summary)
-         CROSS JOIN LATERAL jsonb_to_recordset(v.summary -> 'sequences')
-                            AS s (name text, shared boolean, owner text, privileges jsonb, options jsonb, numbering text)
+         CROSS JOIN LATERAL (VALUES (true, mine), (false, theirs)) AS v (is_mine, summary)
+         CROSS JOIN LATERAL hilo.wanted(v.summary) w
     ), pair AS MATERIALIZED (
         SELECT name, format('sequence "%s"', name) AS object, coalesce(m.shared, t.shared) AS shared,
                m.owner IS DISTINCT FROM t.owner OR m.privileges IS DISTINCT FROM t.privileges AS roles_differ,
-               -- Null: one of the two lacks it, or has options that no sequence can have.
+               -- Null: one of the two lacks it.
                m.low <= t.high AND t.low <= m.high AS alike, m.is_mine, t.is_mine AS is_theirs,
                m.options AS here, t.options AS there, m.numbering, t.numbering AS their_numbering
           FROM (SELECT * FROM sequence WHERE is_mine) m FULL JOIN (SELECT * FROM sequence WHERE NOT is_mine) t USING (name)
@@ -92,8 +86,14 @@ SELECT set_config('search_path', format('%s, pg_temp', e.extnamespace::regnamesp
   FROM pg_extension e WHERE e.extname = 'hilo';
 
 CREATE FUNCTION hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10 SET jit = off
 BEGIN ATOMIC
+    SELECT hilo.raise('22023', 'summary must not be null', 'It says what the other server has.', 'Pass what hilo_node_summary() returns there.')
+     WHERE $1 IS NULL;
+    SELECT hilo.raise(f.code, f.message, f.detail, f.hint) FROM hilo.document_fault($1) f WHERE f.code = '22023';
+    SELECT hilo.raise('22023', 'the document is not the summary of a node', 'It does not say which node it is of.',
+                      'Pass what hilo_node_summary() returns on the other server.')
+     WHERE pg_catalog.jsonb_typeof($1 -> 'node'::text) <> 'object' OR NOT $1 ? 'node'::text;
     SELECT d.object, d.severity, d.what, d.what_to_do
       FROM hilo.differences(hilo_node_summary(NULL::hilo_sequence), summary) d;
 END;

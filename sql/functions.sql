@@ -194,41 +194,6 @@ COMMENT ON FUNCTION hilo_default_revoke(text, text, text, text) IS
     'Takes back what hilo_default_grant gave with the same pattern; without effect if it gave nothing. '
     'Existing sequences stay as they are: see hilo_revoke_all. Errors: as for hilo_default_grant.';
 
--- Definitions as a document.
-
-CREATE FUNCTION hilo_export(name hilo_sequence DEFAULT NULL) RETURNS jsonb
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_export_wrapper';
-COMMENT ON FUNCTION hilo_export(hilo_sequence) IS
-    'Returns the definition of a sequence, with its owner and privileges, as a document for '
-    'hilo_apply. Without a name, returns those of all sequences that the caller may read, '
-    'ordered by name. Options at their default are left out; positions are not part of it. '
-    'Requires any privilege on the sequence. Errors: 42704 if the sequence does not exist, '
-    '42501, 22021 if a name has no UTF-8 form.';
-
-CREATE FUNCTION hilo_apply(document jsonb, prune boolean DEFAULT false, dry_run boolean DEFAULT false)
-    RETURNS TABLE (action text, name text, detail jsonb)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_apply_wrapper';
-COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
-    'Creates and alters sequences until they are as a document describes them. Returns a row '
-    'for each change: create, number, alter, set_owner, grant, revoke or drop. An option that '
-    'is left out gets its default; owner and privileges that are left out stay as they are. '
-    'Never moves the position of a sequence that exists. number: this server has not served the '
-    'sequence under its present node id, and is told by the document how the other nodes number '
-    'it. prune: also drops those sequences of the caller that the document does not contain. '
-    'dry_run: changes nothing and returns the same rows. Requires what the functions for each '
-    'change require. Errors: 22023 for a document that is not valid, with the place in DETAIL; '
-    '2BP01 if a column default uses a sequence that is to be dropped; those of hilo_create, '
-    'hilo_alter, hilo_set_owner and hilo_grant.';
-
-CREATE FUNCTION hilo_node_summary(name hilo_sequence DEFAULT NULL) RETURNS jsonb
-    LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_node_summary_wrapper';
-COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
-    'Returns what other servers need to know of this one. It is which node this is, and what '
-    'hilo_export returns of a sequence or, without a name, of all that the caller may read. '
-    'numbering: how this node numbers a sequence, or will when it first serves it; without one '
-    'it refuses to serve it. A sequence that does not exist is left out. For hilo_compare and '
-    'hilo_apply on another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
-
 -- Values. A rollback does not return them. Volatile, as nextval is. Restricted to the leader of a parallel query,
 -- because values rise within a session, and currval and lastval are the session's.
 

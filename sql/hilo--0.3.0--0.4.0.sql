@@ -353,7 +353,7 @@ COMMENT ON FUNCTION hilo.reads_all() IS 'Returns whether the current user may re
 CREATE OR REPLACE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
-           s.gapless, s.source
+           s.gapless, s.source, s.reserve_ahead
       FROM _hilo.sequence s
      WHERE (SELECT hilo.reads_all())
         OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
@@ -1536,6 +1536,615 @@ COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
 
 -- hilo_compare: what differs between this server and another one, as the summaries of both say. As in check.sql, a name
 -- without a schema is one of core's.
+-- Definitions as a document: hilo_export, and hilo_node_summary, by which servers compare them. docs/hilo.schema.json
+-- describes the form. A field that is left out, or null, stands for its default.
+--
+-- jit is off, because the planner expects many rows where there may be one.
+
+-- The sequences that the current user may read. options: all of them. entry: what a document says, which is the fewest fields
+-- that make the same sequence. A role that does not exist any more is left out. Only who acts as the owner sees what runs as
+-- the owner.
+CREATE VIEW hilo.described WITH (security_barrier) AS
+    SELECT s.id, s.name, o.is_owned, o.owner, p.privileges,
+           pg_catalog.jsonb_build_object(
+               'data_type', s.data_type::text, 'start_value', s.start_value, 'increment', s.increment,
+               'min_value', s.min_value, 'max_value', s.max_value, 'cycle', s.cycle, 'ordered', s.ordered,
+               'block_size', s.block_size, 'slice_size', s.slice_size,
+               'key_format', NULLIF(s.key_format, '{name}/{server}{value}'), 'gapless', s.gapless,
+               'source', CASE WHEN o.is_owned THEN s.source END,
+               'reserve_ahead', CASE WHEN o.is_owned THEN s.reserve_ahead END,
+               'owned_by', NULLIF(s.owned_by::text, '-')) AS options,
+           pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object(
+               'name', s.name, 'data_type', NULLIF(s.data_type::text, 'bigint'),
+               'start_value', NULLIF(s.start_value, CASE WHEN s.increment > 0 THEN s.min_value ELSE s.max_value END),
+               'increment', NULLIF(s.increment, 1),
+               'min_value', NULLIF(s.min_value, CASE WHEN s.increment > 0 THEN 1 ELSE -1 - o.furthest END),
+               'max_value', NULLIF(s.max_value, CASE WHEN s.increment > 0 THEN o.furthest ELSE -1 END),
+               'cycle', NULLIF(s.cycle, false), 'ordered', NULLIF(s.ordered, false),
+               'block_size', s.block_size, 'slice_size', s.slice_size,
+               'key_format', NULLIF(s.key_format, '{name}/{server}{value}'), 'gapless', NULLIF(s.gapless, false),
+               'source', CASE WHEN o.is_owned THEN s.source END,
+               'reserve_ahead', CASE WHEN o.is_owned THEN s.reserve_ahead END,
+               'owned_by', NULLIF(s.owned_by::text, '-'), 'owner', o.owner, 'privileges', p.privileges)) AS entry
+      FROM hilo.readable s
+     CROSS JOIN LATERAL (
+         SELECT pg_catalog.pg_has_role(s.owner::oid, 'USAGE') AS is_owned,
+                (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = s.owner::oid) AS owner,
+                CASE s.data_type::text WHEN 'smallint' THEN 32767 WHEN 'integer' THEN 2147483647
+                     ELSE 9223372036854775807 END AS furthest
+     ) o
+     CROSS JOIN LATERAL (
+         SELECT COALESCE(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('grantee', g.grantee, 'privileges', g.privileges)
+                                              ORDER BY g.grantee COLLATE "C"), '[]') AS privileges
+           FROM (SELECT CASE WHEN p.grantee = 'public'::hilo.role THEN 'public'
+                             ELSE (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = p.grantee::oid) END AS grantee,
+                        CASE WHEN pg_catalog.bool_or(p.privilege = 'USAGE') THEN '["USAGE"]'::jsonb ELSE '[]' END
+                        OPERATOR(pg_catalog.||) CASE WHEN pg_catalog.bool_or(p.privilege = 'SELECT') THEN '["SELECT"]'::jsonb ELSE '[]' END
+                        OPERATOR(pg_catalog.||) CASE WHEN pg_catalog.bool_or(p.privilege = 'UPDATE') THEN '["UPDATE"]'::jsonb ELSE '[]' END
+                            AS privileges
+                   FROM _hilo.privilege p WHERE p.sequence = s.id GROUP BY p.grantee) g
+          WHERE g.grantee IS NOT NULL
+     ) p;
+REVOKE ALL ON hilo.described FROM PUBLIC;
+GRANT SELECT ON hilo.described TO PUBLIC;
+COMMENT ON VIEW hilo.described IS 'Sequences that the current user may read, as documents describe them';
+
+CREATE FUNCTION hilo.may_see(name hilo_sequence, must_exist boolean) RETURNS boolean
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_may_see_wrapper';
+COMMENT ON FUNCTION hilo.may_see(hilo_sequence, boolean) IS
+    'Returns whether a sequence exists, or fails with 42704; and with 42501 if the current user may not read it';
+
+CREATE OR REPLACE FUNCTION hilo_export(name hilo_sequence DEFAULT NULL) RETURNS jsonb
+    LANGUAGE sql VOLATILE PARALLEL RESTRICTED SET jit = off
+BEGIN ATOMIC
+    SELECT hilo.may_see($1, true);
+    SELECT pg_catalog.jsonb_build_object('hilo', 1, 'sequences', COALESCE(pg_catalog.jsonb_agg(d.entry ORDER BY d.name), '[]'))
+      FROM (SELECT a.name, a.entry FROM hilo.described a WHERE $1 IS NULL
+             UNION ALL
+            SELECT a.name, a.entry FROM hilo.described a WHERE a.name = $1::text) d;
+END;
+COMMENT ON FUNCTION hilo_export(hilo_sequence) IS
+    'Returns the definition of a sequence, with its owner and privileges, as a document for '
+    'hilo_apply. Without a name, returns those of all sequences that the caller may read, '
+    'ordered by name. Options at their default are left out; positions are not part of it. '
+    'Requires any privilege on the sequence. Errors: 42704 if the sequence does not exist, 42501.';
+
+CREATE FUNCTION hilo.server() RETURNS text
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_server_wrapper';
+COMMENT ON FUNCTION hilo.server() IS 'Returns what tells this server from others, as long as it runs';
+
+CREATE FUNCTION hilo.numbering(sequence bigint)
+    RETURNS TABLE (base bigint, nodes integer, stripe bigint, reserved_to bigint)
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1 AS 'MODULE_PATHNAME', 'hilo_numbering_wrapper';
+COMMENT ON FUNCTION hilo.numbering(bigint) IS
+    'Returns how this node numbers a sequence, or will when it first serves it; nothing if it refuses to';
+
+CREATE OR REPLACE FUNCTION hilo_node_summary(name hilo_sequence DEFAULT NULL) RETURNS jsonb
+    LANGUAGE sql VOLATILE PARALLEL RESTRICTED SET jit = off
+BEGIN ATOMIC
+    SELECT hilo.may_see($1, false);
+    SELECT pg_catalog.jsonb_build_object(
+               'hilo', 1,
+               'node', pg_catalog.jsonb_build_object(
+                   'id', hilo.node_id(), 'count', pg_catalog.current_setting('hilo.node_count')::integer,
+                   'server', hilo.server()),
+               'sequences', COALESCE(pg_catalog.jsonb_agg(
+                   d.entry OPERATOR(pg_catalog.||) pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object('numbering', n.numbering))
+                   ORDER BY d.name), '[]'))
+      FROM (SELECT a.id, a.name, a.entry FROM hilo.described a WHERE $1 IS NULL
+             UNION ALL
+            SELECT a.id, a.name, a.entry FROM hilo.described a WHERE a.name = $1::text) d
+      LEFT JOIN LATERAL (SELECT pg_catalog.to_jsonb(u) AS numbering FROM hilo.numbering(d.id) u) n ON true;
+END;
+COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
+    'Returns what other servers need to know of this one. It is which node this is, and what '
+    'hilo_export returns of a sequence or, without a name, of all that the caller may read. '
+    'numbering: how this node numbers a sequence, or will when it first serves it; without one '
+    'it refuses to serve it. A sequence that does not exist is left out. For hilo_compare and '
+    'hilo_apply on another server. Errors: 42501.';
+
+CREATE FUNCTION hilo.raise(code text, message text, detail text, hint text) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $raise$
+BEGIN
+    RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
+END;
+$raise$;
+COMMENT ON FUNCTION hilo.raise(text, text, text, text) IS 'Fails with this error';
+
+-- The first fault of a document, if any: a form that is closed, and roles that do not exist.
+CREATE FUNCTION hilo.document_fault(document jsonb) RETURNS TABLE (code text, message text, detail text, hint text)
+    LANGUAGE sql STABLE PARALLEL SAFE ROWS 1
+BEGIN ATOMIC
+    WITH field (kind, name, type, required, low, high) AS (
+        VALUES ('document', 'hilo', 'integer', true, 0::numeric, 2147483647::numeric),
+               ('document', 'node', 'object', false, NULL, NULL),
+               ('document', 'sequences', 'array', true, NULL, NULL),
+               ('node', 'id', 'integer', true, 0, 1023),
+               ('node', 'count', 'integer', true, 1, 1024),
+               ('node', 'server', 'string', true, NULL, NULL),
+               ('sequence', 'name', 'string', true, NULL, NULL),
+               ('sequence', 'data_type', 'string', false, NULL, NULL),
+               ('sequence', 'start_value', 'integer', false, -9223372036854775808, 9223372036854775807),
+               ('sequence', 'increment', 'integer', false, -9223372036854775808, 9223372036854775807),
+               ('sequence', 'min_value', 'integer', false, -9223372036854775808, 9223372036854775807),
+               ('sequence', 'max_value', 'integer', false, -9223372036854775808, 9223372036854775807),
+               ('sequence', 'cycle', 'boolean', false, NULL, NULL),
+               ('sequence', 'ordered', 'boolean', false, NULL, NULL),
+               ('sequence', 'block_size', 'integer', false, -9223372036854775808, 9223372036854775807),
+               ('sequence', 'slice_size', 'integer', false, -9223372036854775808, 9223372036854775807),
+               ('sequence', 'key_format', 'string', false, NULL, NULL),
+               ('sequence', 'gapless', 'boolean', false, NULL, NULL),
+               ('sequence', 'source', 'string', false, NULL, NULL),
+               ('sequence', 'reserve_ahead', 'integer', false, 0, 31622400),
+               ('sequence', 'owned_by', 'string', false, NULL, NULL),
+               ('sequence', 'owner', 'string', false, NULL, NULL),
+               ('sequence', 'privileges', 'array', false, NULL, NULL),
+               ('sequence', 'numbering', 'object', false, NULL, NULL),
+               ('grant', 'grantee', 'string', true, NULL, NULL),
+               ('grant', 'privileges', 'array', true, NULL, NULL),
+               ('numbering', 'base', 'integer', true, -9223372036854775808, 9223372036854775807),
+               ('numbering', 'nodes', 'integer', true, 1, 1024),
+               ('numbering', 'stripe', 'integer', true, 1, 9223372036854775807),
+               ('numbering', 'reserved_to', 'integer', false, -9223372036854775808, 9223372036854775807)
+    ), sequence AS MATERIALIZED (
+        SELECT e.at - 1 AS at, e.value
+          FROM pg_catalog.jsonb_array_elements(
+                   CASE pg_catalog.jsonb_typeof($1 -> 'sequences'::text) WHEN 'array' THEN $1 -> 'sequences'::text ELSE '[]' END)
+               WITH ORDINALITY AS e (value, at)
+    ), grants AS MATERIALIZED (
+        SELECT s.at, g.at - 1 AS grant_at, g.value,
+               CASE WHEN pg_catalog.lower(g.value ->> 'grantee'::text) = 'public'
+                         AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname::text = g.value ->> 'grantee'::text)
+                    THEN 'public' ELSE g.value ->> 'grantee'::text END AS grantee
+          FROM sequence s
+         CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(
+                   CASE pg_catalog.jsonb_typeof(s.value -> 'privileges'::text) WHEN 'array' THEN s.value -> 'privileges'::text
+                        ELSE '[]' END) WITH ORDINALITY AS g (value, at)
+    ), object (kind, at, grant_at, value) AS (
+        SELECT 'document', -1, NULL::bigint, $1
+         UNION ALL
+        SELECT 'node', -1, NULL, $1 -> 'node'::text WHERE pg_catalog.jsonb_typeof($1 -> 'node'::text) = 'object'
+         UNION ALL
+        SELECT 'sequence', s.at, NULL, s.value FROM sequence s
+         UNION ALL
+        SELECT 'numbering', s.at, NULL, s.value -> 'numbering'::text
+          FROM sequence s WHERE pg_catalog.jsonb_typeof(s.value -> 'numbering'::text) = 'object'
+         UNION ALL
+        SELECT 'grant', g.at, g.grant_at, g.value FROM grants g
+    ), fault (kind, at, grant_at, field, what) AS (
+        SELECT o.kind, o.at, o.grant_at, NULL, pg_catalog.format('expected an object, found %s', pg_catalog.left(o.value::text, 60))
+          FROM object o WHERE pg_catalog.jsonb_typeof(o.value) <> 'object'
+         UNION ALL
+        SELECT o.kind, o.at, o.grant_at, v.key,
+               CASE WHEN f.name IS NULL
+                    THEN pg_catalog.format('unknown field "%s", expected one of %s', v.key,
+                             (SELECT pg_catalog.string_agg(pg_catalog.format('"%s"', k.name), ', ') FROM field k WHERE k.kind = o.kind))
+                    ELSE pg_catalog.format('expected %s, found %s',
+                             COALESCE(pg_catalog.format('a number from %s to %s', f.low, f.high), f.type), pg_catalog.left(v.value::text, 60))
+               END
+          FROM object o
+         CROSS JOIN LATERAL pg_catalog.jsonb_each(CASE pg_catalog.jsonb_typeof(o.value) WHEN 'object' THEN o.value ELSE '{}' END) v
+          LEFT JOIN field f ON f.kind = o.kind AND f.name = v.key
+         WHERE CASE WHEN f.name IS NULL THEN true
+                    WHEN pg_catalog.jsonb_typeof(v.value) = 'null' THEN f.required
+                    WHEN f.type <> 'integer' THEN pg_catalog.jsonb_typeof(v.value) <> f.type
+                    WHEN pg_catalog.jsonb_typeof(v.value) <> 'number' THEN true
+                    ELSE pg_catalog.scale(v.value::numeric) > 0 OR v.value::numeric NOT BETWEEN f.low AND f.high END
+         UNION ALL
+        SELECT o.kind, o.at, o.grant_at, NULL, pg_catalog.format('missing field "%s"', f.name)
+          FROM object o JOIN field f ON f.kind = o.kind
+         WHERE f.required AND pg_catalog.jsonb_typeof(o.value) = 'object' AND NOT o.value ? f.name
+         UNION ALL
+        SELECT 'document', -1, NULL, 'hilo',
+               pg_catalog.format('version %s of the document is not known; this version of hilo reads 1', $1 -> 'hilo'::text)
+         WHERE $1 -> 'hilo'::text <> '1'
+         UNION ALL
+        SELECT 'sequence', s.at, NULL, 'data_type',
+               pg_catalog.format('unknown data type "%s", expected smallint, integer or bigint', s.value ->> 'data_type'::text)
+          FROM sequence s WHERE s.value ->> 'data_type'::text NOT IN ('smallint', 'integer', 'bigint')
+         UNION ALL
+        SELECT 'sequence', s.at, NULL, 'name', pg_catalog.format('sequences[%s] has the same name "%s"', s.first, s.name)
+          FROM (SELECT q.at, q.value ->> 'name'::text AS name,
+                       pg_catalog.min(q.at) OVER (PARTITION BY q.value ->> 'name'::text) AS first
+                  FROM sequence q WHERE q.value ? 'name') s
+         WHERE s.at > s.first
+         UNION ALL
+        SELECT 'grant', g.at, g.grant_at, 'grantee', pg_catalog.format('the grantee "%s" appears twice', g.value ->> 'grantee'::text)
+          FROM (SELECT q.*, pg_catalog.min(q.grant_at) OVER (PARTITION BY q.at, q.grantee) AS first
+                  FROM grants q WHERE q.grantee IS NOT NULL) g
+         WHERE g.grant_at > g.first
+         UNION ALL
+        SELECT 'grant', g.at, g.grant_at, pg_catalog.format('privileges[%s]', p.at - 1),
+               CASE WHEN p.value IN ('"USAGE"', '"SELECT"', '"UPDATE"') THEN 'the privilege appears twice'
+                    ELSE pg_catalog.format('unknown privilege %s, expected USAGE, SELECT or UPDATE', pg_catalog.left(p.value::text, 60)) END
+          FROM grants g
+         CROSS JOIN LATERAL (
+             SELECT e.value, e.at, pg_catalog.row_number() OVER (PARTITION BY e.value) AS number
+               FROM pg_catalog.jsonb_array_elements(
+                        CASE pg_catalog.jsonb_typeof(g.value -> 'privileges'::text) WHEN 'array' THEN g.value -> 'privileges'::text
+                             ELSE '[]' END) WITH ORDINALITY AS e (value, at)) p
+         WHERE p.number > 1 OR p.value NOT IN ('"USAGE"', '"SELECT"', '"UPDATE"')
+    ), role_missing (kind, at, grant_at, field, role) AS (
+        SELECT 'sequence', s.at, NULL::bigint, 'owner', s.value ->> 'owner'::text
+          FROM sequence s
+         WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname::text = s.value ->> 'owner'::text)
+           AND s.value ->> 'owner'::text IS NOT NULL
+         UNION ALL
+        SELECT 'grant', g.at, g.grant_at, 'grantee', g.grantee
+          FROM grants g
+         WHERE g.grantee <> 'public' AND NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname::text = g.grantee)
+    ), placed AS (
+        SELECT '22023' AS code, pg_catalog.format('invalid document of hilo sequences: %s', f.what) AS message, f.at,
+               pg_catalog.concat_ws('.', CASE WHEN f.at >= 0 THEN pg_catalog.format('sequences[%s]', f.at) END,
+                                    CASE f.kind WHEN 'grant' THEN pg_catalog.format('privileges[%s]', f.grant_at)
+                                                WHEN 'document' THEN NULL WHEN 'sequence' THEN NULL ELSE f.kind END,
+                                    f.field) AS path,
+               'Compare the document with what hilo_export() returns, or check it against docs/hilo.schema.json.' AS hint
+          FROM fault f
+         UNION ALL
+        SELECT '42704', pg_catalog.format('role "%s" does not exist', m.role), m.at,
+               pg_catalog.concat_ws('.', pg_catalog.format('sequences[%s]', m.at),
+                                    CASE m.kind WHEN 'grant' THEN pg_catalog.format('privileges[%s]', m.grant_at) END, m.field),
+               'Create the role first, or leave it out.'
+          FROM role_missing m
+    )
+    SELECT p.code, p.message,
+           CASE p.path WHEN '' THEN 'The error is at the top level of the document.'
+                ELSE pg_catalog.format('The error is at %s of the document.', p.path) END,
+           p.hint
+      -- A field that is missing may be one that is misspelled.
+      FROM placed p ORDER BY p.code, p.at, p.message LIKE '%: missing field %', p.path LIMIT 1;
+END;
+COMMENT ON FUNCTION hilo.document_fault(jsonb) IS 'Returns the error for the first fault of a document of sequences, if any';
+
+-- The sequences of a document that has no fault, with all options. privileges: in the form and order of hilo.described.
+CREATE FUNCTION hilo.wanted(document jsonb)
+    RETURNS TABLE (at bigint, name text, entry jsonb, owner text, owned_by text, privileges jsonb, options jsonb,
+                   base bigint, nodes integer, stripe bigint)
+    LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
+BEGIN ATOMIC
+    SELECT e.at - 1, r.name, e.value, r.owner, r.owned_by,
+           CASE WHEN pg_catalog.jsonb_typeof(r.privileges) = 'array' THEN (
+               SELECT COALESCE(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('grantee', g.grantee, 'privileges', g.privileges)
+                                                    ORDER BY g.grantee COLLATE "C"), '[]')
+                 FROM (SELECT CASE WHEN pg_catalog.lower(p.grantee) <> 'public' OR p.grantee IN (SELECT c.rolname::text FROM pg_catalog.pg_roles c)
+                                   THEN p.grantee ELSE 'public' END AS grantee,
+                              (SELECT pg_catalog.jsonb_agg(v.privilege ORDER BY v.privilege = 'UPDATE', v.privilege = 'SELECT')
+                                 FROM pg_catalog.jsonb_array_elements_text(p.privileges) AS v (privilege)) AS privileges
+                         FROM pg_catalog.jsonb_to_recordset(r.privileges) AS p (grantee text, privileges jsonb)) g
+                WHERE g.privileges IS NOT NULL) END,
+           pg_catalog.jsonb_build_object(
+               'data_type', t.data_type,
+               'start_value', COALESCE(r.start_value, CASE WHEN t.increment > 0 THEN b.min_value ELSE b.max_value END),
+               'increment', t.increment, 'min_value', b.min_value, 'max_value', b.max_value,
+               'cycle', COALESCE(r.cycle, false), 'ordered', COALESCE(r.ordered, false),
+               'block_size', r.block_size, 'slice_size', r.slice_size,
+               'key_format', NULLIF(r.key_format, '{name}/{server}{value}'), 'gapless', COALESCE(r.gapless, false),
+               'source', NULLIF(r.source, ''), 'reserve_ahead', NULLIF(r.reserve_ahead, 0::bigint),
+               'owned_by', r.owned_by),
+           (r.numbering ->> 'base'::text)::bigint, (r.numbering ->> 'nodes'::text)::integer,
+           (r.numbering ->> 'stripe'::text)::bigint
+      FROM pg_catalog.jsonb_array_elements($1 -> 'sequences'::text) WITH ORDINALITY AS e (value, at)
+     CROSS JOIN LATERAL pg_catalog.jsonb_to_record(e.value) AS r (
+         name text, data_type text, start_value bigint, increment bigint, min_value bigint, max_value bigint, cycle boolean,
+         ordered boolean, block_size bigint, slice_size bigint, key_format text, gapless boolean, source text,
+         reserve_ahead bigint, owned_by text, owner text, privileges jsonb, numbering jsonb)
+     CROSS JOIN LATERAL (
+         SELECT COALESCE(r.data_type, 'bigint') AS data_type, COALESCE(r.increment, 1::bigint) AS increment,
+                CASE r.data_type WHEN 'smallint' THEN 32767 WHEN 'integer' THEN 2147483647
+                     ELSE 9223372036854775807 END AS furthest
+     ) t
+     CROSS JOIN LATERAL (
+         SELECT COALESCE(r.min_value, CASE WHEN t.increment > 0 THEN 1 ELSE -1 - t.furthest END) AS min_value,
+                COALESCE(r.max_value, CASE WHEN t.increment > 0 THEN t.furthest ELSE -1 END) AS max_value
+     ) b;
+END;
+COMMENT ON FUNCTION hilo.wanted(jsonb) IS 'Returns the sequences of a document, with all options';
+
+-- hilo_apply: makes the sequences those that a document describes.
+--
+-- Everything goes the way of hilo_create, hilo_alter, hilo_set_owner, hilo_grant, hilo_revoke and hilo_drop. A sequence that
+-- is already as described is neither locked nor changed. Whoever may not change one of them learns nothing of it.
+
+CREATE FUNCTION hilo.grants_without(these jsonb, others jsonb) RETURNS jsonb
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+BEGIN ATOMIC
+    SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('grantee', r.grantee, 'privileges', r.privileges) ORDER BY r.grantee COLLATE "C")
+      FROM (SELECT s.grantee, s.privileges - COALESCE(
+                       (SELECT pg_catalog.array_agg(v.privilege)
+                          FROM pg_catalog.jsonb_to_recordset($2) AS o (grantee text, privileges jsonb)
+                         CROSS JOIN LATERAL pg_catalog.jsonb_array_elements_text(o.privileges) AS v (privilege)
+                         WHERE o.grantee = s.grantee), '{}') AS privileges
+              FROM pg_catalog.jsonb_to_recordset($1) AS s (grantee text, privileges jsonb)) r
+     WHERE r.privileges <> '[]';
+END;
+COMMENT ON FUNCTION hilo.grants_without(jsonb, jsonb) IS 'Returns the privileges of some that others do not have; null: none';
+
+CREATE FUNCTION hilo.begin_apply(document jsonb) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_begin_apply_wrapper';
+COMMENT ON FUNCTION hilo.begin_apply(jsonb) IS 'Fails where nothing can be written, and if there is no document';
+
+CREATE FUNCTION hilo.check_may_apply(name text, at bigint) RETURNS void
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_check_may_apply_wrapper';
+COMMENT ON FUNCTION hilo.check_may_apply(text, bigint) IS
+    'Fails unless the caller may change the sequence of this name or, if there is none, create it. at: its place in a document';
+
+CREATE FUNCTION hilo.owning_column(column_name text, at bigint, lock boolean) RETURNS text
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_owning_column_wrapper';
+COMMENT ON FUNCTION hilo.owning_column(text, bigint, boolean) IS
+    'Returns the column of an owned_by as schema.table.column, or null for none. at: its place in a document. lock: the table stays '
+    'as it is until the transaction ends, which takes its owner';
+
+CREATE FUNCTION hilo.lock_definitions() RETURNS void
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lock_definitions_wrapper';
+COMMENT ON FUNCTION hilo.lock_definitions() IS
+    'Waits for other transactions that apply a document or create what is missing, and for DROP EXTENSION';
+
+-- A sequence that is to be made, changed or, if it is in no place of the document, dropped.
+CREATE TYPE hilo.task AS (
+    at bigint,
+    name text,
+    is_new boolean,
+    entry jsonb,
+    base bigint,
+    nodes integer,
+    stripe bigint,
+    -- The row of the result for one that is made or dropped
+    detail jsonb,
+    privileges jsonb,
+    changes jsonb,
+    gives jsonb,
+    revokes jsonb,
+    grants jsonb
+);
+COMMENT ON TYPE hilo.task IS 'The work of hilo_apply on a sequence';
+
+CREATE FUNCTION hilo.tasks(document jsonb, prune boolean) RETURNS SETOF hilo.task
+    LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 100
+BEGIN ATOMIC
+    SELECT w.at, w.name, d.id IS NULL, w.entry, w.base, w.nodes, w.stripe,
+           CASE WHEN d.id IS NULL
+                THEN pg_catalog.jsonb_strip_nulls(w.entry - '{name,numbering,privileges}'::text[])
+                     OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('owner', COALESCE(w.owner, CURRENT_USER::text)) END,
+           CASE WHEN d.id IS NULL THEN w.privileges END,
+           CASE WHEN w.options <> d.options THEN (
+               SELECT pg_catalog.jsonb_object_agg(a.key, pg_catalog.jsonb_build_object('from', b.value, 'to', a.value))
+                 FROM pg_catalog.jsonb_each(w.options) a
+                 JOIN pg_catalog.jsonb_each(d.options) b ON b.key = a.key AND b.value <> a.value) END,
+           CASE WHEN g.is_given THEN pg_catalog.jsonb_build_object('from', d.owner, 'to', w.owner) END,
+           CASE WHEN h.are_others THEN hilo.grants_without(h.held, w.privileges) END,
+           CASE WHEN h.are_others THEN hilo.grants_without(w.privileges, h.held) END
+      FROM (SELECT a.at, a.name, a.entry, a.owner, a.privileges, a.base, a.nodes, a.stripe,
+                   CASE WHEN a.owned_by IS NULL THEN a.options
+                        ELSE pg_catalog.jsonb_set(a.options, '{owned_by}', COALESCE(
+                                 pg_catalog.to_jsonb(hilo.owning_column(a.owned_by, a.at, false)), 'null')) END AS options
+              FROM hilo.wanted($1) a OFFSET 0) w
+      -- By key: conditions of a join do not pass the barrier of a view.
+      LEFT JOIN LATERAL (SELECT v.* FROM hilo.described v WHERE v.name = w.name OFFSET 0) d ON true
+     CROSS JOIN LATERAL (SELECT d.id IS NOT NULL AND COALESCE(w.owner <> d.owner, w.owner IS NOT NULL) AS is_given) g
+     -- Privileges of both owners end when one gives the sequence to the other.
+     CROSS JOIN LATERAL (
+         SELECT CASE WHEN NOT g.is_given THEN d.privileges ELSE (
+             SELECT COALESCE(pg_catalog.jsonb_agg(p.value), '[]')
+               FROM pg_catalog.jsonb_array_elements(d.privileges) p
+              WHERE p.value ->> 'grantee'::text NOT IN (w.owner, COALESCE(d.owner, w.owner))) END AS held) p
+     CROSS JOIN LATERAL (
+         SELECT p.held, pg_catalog.jsonb_typeof(w.entry -> 'privileges'::text) = 'array' AND w.entry -> 'privileges'::text <> p.held
+                            AS are_others) h
+     WHERE d.id IS NULL OR w.options <> d.options OR g.is_given
+        OR CASE WHEN w.entry -> 'privileges'::text = d.privileges THEN false ELSE w.privileges <> d.privileges END
+        OR (w.base IS NOT NULL
+            AND NOT EXISTS (SELECT FROM hilo.numbering(d.id) n WHERE n.base = w.base AND n.nodes = w.nodes AND n.stripe = w.stripe))
+     UNION ALL
+    SELECT NULL, d.name, false, NULL, NULL, NULL, NULL, d.entry - 'name'::text, NULL, NULL, NULL, NULL, NULL
+      FROM hilo.described d
+     WHERE $2 AND d.is_owned AND NOT EXISTS (SELECT FROM hilo.wanted($1) w WHERE w.name = d.name);
+END;
+COMMENT ON FUNCTION hilo.tasks(jsonb, boolean) IS 'Returns the sequences that are not as a document, whose caller may change them, wants them';
+
+-- Not for users: the body of hilo.apply, which runs as the caller, cannot name what lies in schema hilo.
+CREATE FUNCTION hilo_apply_one(
+    name hilo_sequence,
+    start_value bigint,
+    increment bigint,
+    min_value bigint,
+    max_value bigint,
+    data_type regtype,
+    cycle boolean,
+    ordered boolean,
+    block_size bigint,
+    slice_size bigint,
+    key_format text,
+    owner text,
+    gapless boolean,
+    owned_by text,
+    source text,
+    reserve_ahead interval,
+    base bigint,
+    nodes integer,
+    stripe bigint,
+    of_server boolean,
+    dry_run boolean
+) RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_apply_one_wrapper';
+COMMENT ON FUNCTION hilo_apply_one(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, text, boolean, text, text, interval, bigint, integer, bigint, boolean, boolean) IS
+    'Does what hilo_apply does with one sequence and its owner, except for privileges: creates it, or alters it to these options. Null stands '
+    'for the default. Returns whether this server has been told how other servers number it. dry_run: a sequence that exists stays as it is';
+
+-- Each task, and the place of an error in the document. Rows that were returned stay when their work is rolled back.
+CREATE FUNCTION hilo.apply(tasks hilo.task[], dry_run boolean, of_server boolean)
+    RETURNS TABLE (action text, name text, detail jsonb)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 100 SET search_path FROM CURRENT
+AS $apply$
+#variable_conflict use_column
+DECLARE
+    -- hilo_default_grant has given privileges on sequences that are new.
+    has_defaults CONSTANT boolean := EXISTS (SELECT FROM hilo_default_privileges);
+    task record;
+    of_role record;
+    held jsonb;
+    place bigint;
+    code text;
+    message text;
+    details text;
+    advice text;
+BEGIN
+    FOR task IN
+        SELECT t.at, t.name AS of, t.is_new, t.base, t.nodes, t.stripe, t.detail AS description, t.privileges, t.changes, t.gives,
+               t.revokes, t.grants, e.*
+          FROM pg_catalog.unnest(tasks) t
+         CROSS JOIN LATERAL pg_catalog.jsonb_to_record(coalesce(t.entry, '{}')) AS e (
+             start_value bigint, increment bigint, min_value bigint, max_value bigint, data_type text, cycle boolean,
+             ordered boolean, block_size bigint, slice_size bigint, key_format text, owner text, gapless boolean,
+             owned_by text, source text, reserve_ahead bigint)
+         ORDER BY t.name COLLATE "C"
+    LOOP
+        place := task.at;
+        name := task.of;
+        IF task.at IS NULL THEN
+            IF NOT dry_run THEN
+                PERFORM hilo_drop(name::hilo_sequence, true, false);
+            END IF;
+            action := 'drop';
+            detail := task.description;
+            RETURN NEXT;
+            CONTINUE;
+        END IF;
+        IF hilo_apply_one(
+            name::hilo_sequence, task.start_value, task.increment, task.min_value, task.max_value, task.data_type::regtype,
+            task.cycle, task.ordered, task.block_size, task.slice_size, task.key_format, task.owner, task.gapless, task.owned_by,
+            task.source, pg_catalog.make_interval(secs => task.reserve_ahead::double precision), task.base, task.nodes, task.stripe,
+            of_server, dry_run)
+        THEN
+            action := 'number';
+            detail := pg_catalog.jsonb_build_object('base', task.base, 'nodes', task.nodes, 'stripe', task.stripe);
+            RETURN NEXT;
+        END IF;
+        IF task.is_new THEN
+            held := CASE WHEN has_defaults
+                         THEN hilo_export(name::hilo_sequence) #> '{sequences,0,privileges}'::text[] ELSE '[]' END;
+            action := 'create';
+            detail := task.description || pg_catalog.jsonb_build_object('privileges', coalesce(task.privileges, held));
+            RETURN NEXT;
+            IF task.privileges IS NOT NULL THEN
+                task.revokes := held;
+                task.grants := task.privileges;
+            END IF;
+        ELSE
+            IF task.changes IS NOT NULL THEN
+                action := 'alter';
+                detail := task.changes;
+                RETURN NEXT;
+            END IF;
+            IF task.gives IS NOT NULL THEN
+                action := 'set_owner';
+                detail := task.gives;
+                RETURN NEXT;
+            END IF;
+        END IF;
+        FOR of_role IN
+            SELECT 'revoke' AS action, r.grantee, r.privileges
+              FROM pg_catalog.jsonb_to_recordset(task.revokes) AS r (grantee text, privileges jsonb)
+             UNION ALL
+            SELECT 'grant', g.grantee, g.privileges
+              FROM pg_catalog.jsonb_to_recordset(task.grants) AS g (grantee text, privileges jsonb)
+        LOOP
+            held := of_role.privileges;
+            IF dry_run AND NOT task.is_new THEN
+                NULL;
+            ELSIF of_role.action = 'revoke' THEN
+                PERFORM hilo_revoke(name::hilo_sequence, of_role.grantee, pg_catalog.translate(held::text, '[]"', ''));
+            ELSE
+                PERFORM hilo_grant(name::hilo_sequence, of_role.grantee, pg_catalog.translate(held::text, '[]"', ''));
+            END IF;
+            IF NOT task.is_new THEN
+                action := of_role.action;
+                detail := pg_catalog.jsonb_build_object('grantee', of_role.grantee, 'privileges', held);
+                RETURN NEXT;
+            END IF;
+        END LOOP;
+    END LOOP;
+    IF dry_run THEN
+        RAISE EXCEPTION 'the dry run has ended' USING ERRCODE = 'HI000';
+    END IF;
+EXCEPTION
+    WHEN SQLSTATE 'HI000' THEN
+        NULL;
+    WHEN OTHERS THEN
+        IF place IS NULL THEN
+            RAISE;
+        END IF;
+        GET STACKED DIAGNOSTICS code = RETURNED_SQLSTATE, message = MESSAGE_TEXT, details = PG_EXCEPTION_DETAIL,
+            advice = PG_EXCEPTION_HINT;
+        details := pg_catalog.ltrim(pg_catalog.format('%s The error is at sequences[%s] of the document.', details, place));
+        IF advice = '' THEN
+            RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = details;
+        END IF;
+        RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = details, HINT = advice;
+END;
+$apply$;
+COMMENT ON FUNCTION hilo.apply(hilo.task[], boolean, boolean) IS 'Does these tasks. dry_run: and rolls them back';
+
+CREATE FUNCTION hilo.column_defaults() RETURNS TABLE (relation oid, number smallint, name text)
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'hilo_column_defaults_wrapper';
+COMMENT ON FUNCTION hilo.column_defaults() IS 'Returns the columns whose default names a sequence, and the name';
+
+-- The tables that own sequences are locked first, and stay as they are until the transaction ends. Then the extension, so that
+-- one call waits for another instead of colliding with it over a name. Then the sequences that differ, in the order of
+-- their names. Each statement sees what others have committed before it.
+CREATE FUNCTION hilo.apply_locked(document jsonb, prune boolean, dry_run boolean)
+    RETURNS TABLE (action text, name text, detail jsonb)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 100
+BEGIN ATOMIC
+    SELECT hilo.owning_column(w.owned_by, w.at, true) FROM hilo.wanted($1) w WHERE w.owned_by IS NOT NULL ORDER BY w.at;
+    SELECT hilo.lock_definitions();
+    SELECT hilo.raise('2BP01', 'cannot drop hilo sequences that the document does not contain because other objects depend on them',
+                      pg_catalog.string_agg(u.what, E'\n'),
+                      'Add these sequences to the document, change the defaults, or drop the sequences with '
+                      'hilo_drop(name, cascade => true).')
+      FROM (SELECT pg_catalog.format('%s depends on hilo sequence "%s"',
+                                     pg_catalog.pg_describe_object('pg_catalog.pg_attrdef'::regclass, a.oid, 0), c.name) AS what
+              FROM hilo.column_defaults() c
+              JOIN pg_catalog.pg_attrdef a ON a.adrelid = c.relation AND a.adnum = c.number
+              JOIN hilo.described d ON d.name = c.name
+             WHERE $2 AND d.is_owned AND NOT EXISTS (SELECT FROM hilo.wanted($1) w WHERE w.name = d.name)
+             ORDER BY 1 LIMIT 100) u
+    HAVING pg_catalog.count(*) > 0;
+    SELECT a.action, a.name, a.detail
+      FROM hilo.apply(ARRAY(SELECT t FROM hilo.tasks($1, $2) t), $3,
+                      COALESCE(pg_catalog.jsonb_typeof($1 -> 'node'::text) = 'object', false)) a;
+END;
+COMMENT ON FUNCTION hilo.apply_locked(jsonb, boolean, boolean) IS 'Does what hilo_apply does, for a caller who may';
+
+CREATE OR REPLACE FUNCTION hilo_apply(document jsonb, prune boolean DEFAULT false, dry_run boolean DEFAULT false)
+    RETURNS TABLE (action text, name text, detail jsonb)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10 SET jit = off
+BEGIN ATOMIC
+    SELECT hilo.begin_apply($1);
+    SELECT hilo.raise(f.code, f.message, f.detail, f.hint) FROM hilo.document_fault($1) f;
+    SELECT hilo.raise('55000', pg_catalog.format('node %s is another server', hilo.node_id()),
+                      'The summary is of a server that has the hilo.node_id of this one.', 'Give each server its own hilo.node_id.')
+     WHERE ($1 #>> '{node,id}'::text[])::integer = hilo.node_id() AND $1 #>> '{node,server}'::text[] <> hilo.server();
+    -- Before the caller learns whether that is needed.
+    SELECT hilo.check_may_apply(e.value ->> 'name'::text, e.at - 1)
+      FROM pg_catalog.jsonb_array_elements($1 -> 'sequences'::text) WITH ORDINALITY AS e (value, at) ORDER BY e.at;
+    SELECT a.action, a.name, a.detail
+      FROM (SELECT $1 AS document WHERE EXISTS (SELECT FROM hilo.tasks($1, $2)) OFFSET 0) d
+     CROSS JOIN LATERAL hilo.apply_locked(d.document, $2, COALESCE($3, false)) a;
+END;
+COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
+    'Creates and alters sequences until they are as a document describes them. Returns a row '
+    'for each change: create, number, alter, set_owner, grant, revoke or drop. An option that '
+    'is left out gets its default; owner and privileges that are left out stay as they are. '
+    'Never moves the position of a sequence that exists. number: this server has not served the '
+    'sequence under its present node id, and is told by the document how the other nodes number '
+    'it. prune: also drops those sequences of the caller that the document does not contain. '
+    'dry_run: changes nothing and returns the same rows. Requires what the functions for each '
+    'change require. Errors: 22023 for a document that is not valid, with the place in DETAIL; '
+    '2BP01 if a column default uses a sequence that is to be dropped; those of hilo_create, '
+    'hilo_alter, hilo_set_owner and hilo_grant.';
+
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 CREATE FUNCTION hilo.server_state() RETURNS jsonb
@@ -1543,34 +2152,28 @@ CREATE FUNCTION hilo.server_state() RETURNS jsonb
 COMMENT ON FUNCTION hilo.server_state() IS
     'Returns what sessions and shared memory say of this server, and advice that depends on settings';
 
-CREATE FUNCTION hilo.read_summary(summary jsonb) RETURNS jsonb
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_read_summary_wrapper';
-COMMENT ON FUNCTION hilo.read_summary(jsonb) IS
-    'Checks a summary, and returns it with all options of each sequence and whether several nodes share it';
-
 CREATE FUNCTION hilo.differences(mine jsonb, theirs jsonb)
     RETURNS TABLE (object text, severity text, what text, what_to_do text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
-    WITH doc AS MATERIALIZED (
-        SELECT hilo.read_summary(mine) AS here, hilo.read_summary(theirs) AS there
-    ), node AS MATERIALIZED (
-        SELECT d.*, m.id, m.count, t.id AS their_id, t.count AS their_count, format('node %s', coalesce(t.id::text, 'unknown')) AS other,
+    WITH node AS MATERIALIZED (
+        SELECT m.id, m.count, t.id AS their_id, t.count AS their_count, format('node %s', coalesce(t.id::text, 'unknown')) AS other,
                hilo.server_state() ->> 'restart' AS restart
-          FROM doc d
-         CROSS JOIN LATERAL jsonb_to_record(d.here -> 'node') AS m (id integer, count integer, server text)
-         CROSS JOIN LATERAL jsonb_to_record(d.there -> 'node') AS t (id integer, count integer, server text)
+          FROM jsonb_to_record(mine -> 'node') AS m (id integer, count integer, server text)
+         CROSS JOIN LATERAL jsonb_to_record(theirs -> 'node') AS t (id integer, count integer, server text)
          WHERE t.server <> m.server
     ), sequence AS (
-        SELECT v.is_mine, s.*, (s.options ->> 'min_value')::bigint AS low, (s.options ->> 'max_value')::bigint AS high
+        SELECT v.is_mine, w.name, w.owner, w.privileges, w.options, coalesce(w.nodes > 1, false) AS shared,
+               (w.options ->> 'min_value')::bigint AS low, (w.options ->> 'max_value')::bigint AS high,
+               CASE WHEN w.base IS NOT NULL
+                    THEN format('from %s with node count %s and stripes of %s', w.base, w.nodes, w.stripe) END AS numbering
           FROM node n
-         CROSS JOIN LATERAL (VALUES (true, n.here), (false, n.there)) AS v (is_mine, summary)
-         CROSS JOIN LATERAL jsonb_to_recordset(v.summary -> 'sequences')
-                            AS s (name text, shared boolean, owner text, privileges jsonb, options jsonb, numbering text)
+         CROSS JOIN LATERAL (VALUES (true, mine), (false, theirs)) AS v (is_mine, summary)
+         CROSS JOIN LATERAL hilo.wanted(v.summary) w
     ), pair AS MATERIALIZED (
         SELECT name, format('sequence "%s"', name) AS object, coalesce(m.shared, t.shared) AS shared,
                m.owner IS DISTINCT FROM t.owner OR m.privileges IS DISTINCT FROM t.privileges AS roles_differ,
-               -- Null: one of the two lacks it, or has options that no sequence can have.
+               -- Null: one of the two lacks it.
                m.low <= t.high AND t.low <= m.high AS alike, m.is_mine, t.is_mine AS is_theirs,
                m.options AS here, t.options AS there, m.numbering, t.numbering AS their_numbering
           FROM (SELECT * FROM sequence WHERE is_mine) m FULL JOIN (SELECT * FROM sequence WHERE NOT is_mine) t USING (name)
@@ -1628,8 +2231,14 @@ SELECT set_config('search_path', format('%s, pg_temp', e.extnamespace::regnamesp
   FROM pg_extension e WHERE e.extname = 'hilo';
 
 CREATE OR REPLACE FUNCTION hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10 SET jit = off
 BEGIN ATOMIC
+    SELECT hilo.raise('22023', 'summary must not be null', 'It says what the other server has.', 'Pass what hilo_node_summary() returns there.')
+     WHERE $1 IS NULL;
+    SELECT hilo.raise(f.code, f.message, f.detail, f.hint) FROM hilo.document_fault($1) f WHERE f.code = '22023';
+    SELECT hilo.raise('22023', 'the document is not the summary of a node', 'It does not say which node it is of.',
+                      'Pass what hilo_node_summary() returns on the other server.')
+     WHERE pg_catalog.jsonb_typeof($1 -> 'node'::text) <> 'object' OR NOT $1 ? 'node'::text;
     SELECT d.object, d.severity, d.what, d.what_to_do
       FROM hilo.differences(hilo_node_summary(NULL::hilo_sequence), summary) d;
 END;
@@ -1652,10 +2261,6 @@ CREATE FUNCTION hilo.background_workers() RETURNS bigint
                    'slotsync worker', 'walsummarizer', 'io worker', 'logger'));
 COMMENT ON FUNCTION hilo.background_workers() IS
     'Counts the background workers of all kinds, which share one limit. Not every role may see them: their owner does';
-
-CREATE FUNCTION hilo.column_defaults() RETURNS TABLE (relation oid, number smallint, name text)
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'hilo_column_defaults_wrapper';
-COMMENT ON FUNCTION hilo.column_defaults() IS 'Returns the columns whose default names a sequence, and the name';
 
 CREATE FUNCTION hilo.unserved_values(relation oid, number smallint, sequence bigint)
     RETURNS TABLE (node integer, value bigint, failure text, advice text)
@@ -2432,29 +3037,6 @@ COMMENT ON FUNCTION hilo_default_grant(text, text, text, text) IS
     'these privileges. Errors: 42704 if a role does not exist, 22023 for another privilege, for '
     'NULL, and for a pattern that ends with an escape character, 42501 if the caller does not '
     'have the privileges of for_role.';
-COMMENT ON FUNCTION hilo_export(hilo_sequence) IS
-    'Returns the definition of a sequence, with its owner and privileges, as a document for '
-    'hilo_apply. Without a name, returns those of all sequences that the caller may read, '
-    'ordered by name. Options at their default are left out; positions are not part of it. '
-    'Requires any privilege on the sequence. Errors: 42704 if the sequence does not exist, '
-    '42501, 22021 if a name has no UTF-8 form.';
-COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
-    'Creates and alters sequences until they are as a document describes them. Returns a row '
-    'for each change: create, number, alter, set_owner, grant, revoke or drop. An option that '
-    'is left out gets its default; owner and privileges that are left out stay as they are. '
-    'Never moves the position of a sequence that exists. number: this server has not served the '
-    'sequence under its present node id, and is told by the document how the other nodes number '
-    'it. prune: also drops those sequences of the caller that the document does not contain. '
-    'dry_run: changes nothing and returns the same rows. Requires what the functions for each '
-    'change require. Errors: 22023 for a document that is not valid, with the place in DETAIL; '
-    '2BP01 if a column default uses a sequence that is to be dropped; those of hilo_create, '
-    'hilo_alter, hilo_set_owner and hilo_grant.';
-COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
-    'Returns what other servers need to know of this one. It is which node this is, and what '
-    'hilo_export returns of a sequence or, without a name, of all that the caller may read. '
-    'numbering: how this node numbers a sequence, or will when it first serves it; without one '
-    'it refuses to serve it. A sequence that does not exist is left out. For hilo_compare and '
-    'hilo_apply on another server. Errors: 42501, 22021 if a name has no UTF-8 form.';
 COMMENT ON FUNCTION hilo_currval(hilo_sequence) IS
     'Returns the value that this session last obtained from a sequence. One that a rollback has '
     'taken back, as of a gapless sequence, does not count. Requires USAGE or SELECT. Errors: '

@@ -12,7 +12,7 @@
 CREATE VIEW hilo.readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
-           s.gapless, s.source
+           s.gapless, s.source, s.reserve_ahead
       FROM _hilo.sequence s
      WHERE (SELECT hilo.reads_all())
         OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')

@@ -5,6 +5,8 @@
 //! All that a node knows of the others is the rows that replication has brought, if any. If these
 //! show that values could be served twice, a change is refused.
 
+use std::fmt;
+
 use hilo_core::direction::Direction;
 use hilo_core::numbers::Epoch;
 use hilo_core::options::Definition;
@@ -24,6 +26,13 @@ pub struct Numbering {
     pub base: i64,
     pub nodes: i32,
     pub stripe: i64,
+}
+
+impl fmt::Display for Numbering {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let Numbering { base, nodes, stripe } = self;
+        write!(f, "from {base} with node count {nodes} and stripes of {stripe}")
+    }
 }
 
 impl Position {

@@ -5,10 +5,6 @@
 pub mod backoff;
 pub mod cursor;
 pub mod direction;
-#[cfg(feature = "documents")]
-pub mod document;
-#[cfg(feature = "documents")]
-mod document_error;
 pub mod error_table;
 pub mod gaps;
 pub mod hi;
@@ -26,5 +22,3 @@ pub mod range;
 pub mod rate;
 pub mod slice;
 pub mod source;
-#[cfg(feature = "documents")]
-pub mod summary;

@@ -2,7 +2,7 @@
 //! defaults), and what hilo adds to it.
 
 use crate::direction::Direction;
-use crate::key_format::{KeyFormat, KeyFormatError};
+use crate::key_format::{self, KeyFormat, KeyFormatError};
 use crate::{error_table, named};
 
 /// The maximum of `slice_size`.
@@ -11,8 +11,6 @@ pub const MAX_SLICE_SIZE: i64 = 65_536;
 named! {
     /// The type that bounds a sequence's values, by the name that SQL prints.
     #[derive(Default)]
-    #[cfg_attr(feature = "documents", derive(serde::Serialize, serde::Deserialize))]
-    #[cfg_attr(feature = "documents", serde(rename_all = "lowercase", try_from = "String"))]
     pub enum DataType {
         SmallInt = "smallint",
         Integer = "integer",
@@ -84,7 +82,6 @@ pub struct Options {
 
 /// A valid definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "documents", derive(serde::Serialize))]
 pub struct Definition {
     pub data_type: DataType,
     pub start_value: i64,
@@ -313,6 +310,35 @@ impl Definition {
         definition.check_current(self, last, restart)?;
         definition.check_sizes()?;
         Ok(definition)
+    }
+
+    /// The options with which [`Definition::alter`] makes `new` of this one; `None` if nothing
+    /// differs. They are all set, because a bound that is left out may follow the data type.
+    pub fn options_to(&self, new: &Definition) -> Option<Options> {
+        // The default format may be written out or not.
+        fn own(of: &Definition) -> Option<&str> {
+            of.key_format.as_deref().filter(|format| *format != key_format::DEFAULT)
+        }
+        let format =
+            (own(self) != own(new)).then(|| own(new).unwrap_or(key_format::DEFAULT).to_owned());
+        let alike = Definition { key_format: self.key_format.clone(), ..new.clone() } == *self;
+        (!alike || format.is_some()).then_some(Options {
+            data_type: Some(new.data_type),
+            start_value: Some(new.start_value),
+            increment: Some(new.increment),
+            min_value: Some(new.min_value),
+            max_value: Some(new.max_value),
+            cycle: Some(new.cycle),
+            ordered: Some(new.ordered),
+            // 0 is what makes a size adaptive.
+            block_size: Some(new.block_size.unwrap_or(0)),
+            slice_size: Some(new.slice_size.unwrap_or(0)),
+            key_format: format,
+            gapless: Some(new.gapless),
+            // The empty text takes a source away, and 0 what is kept ahead of it.
+            source: Some(new.source.clone().unwrap_or_default()),
+            reserve_ahead: Some(new.reserve_ahead.unwrap_or(0)),
+        })
     }
 
     pub fn direction(&self) -> Direction {

@@ -11,7 +11,6 @@ use pgrx::PgSqlErrorCode as Code;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use hilo_core::document::DocumentError;
 use hilo_core::mapping::Mapping;
 use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
@@ -121,15 +120,6 @@ macro_rules! from {
 }
 
 from! { OptionError => Option, AnswerError => Answer, NameError => Name, }
-
-impl From<DocumentError> for HiloError {
-    fn from(error: DocumentError) -> HiloError {
-        match error.is_out_of_memory() {
-            true => HiloError::OutOfMemory,
-            false => HiloError::Document(error),
-        }
-    }
-}
 
 /// A text of a report, as long as one may be.
 fn shorten(mut text: String) -> String {

@@ -3,7 +3,6 @@
 //! Messages are lower case without a full stop; details and hints are sentences. A text takes the
 //! error's fields, by their names.
 
-use hilo_core::document::DocumentError;
 use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
 use hilo_core::source::AnswerError;
@@ -200,9 +199,6 @@ errors! {
         "hilo sequence \"{name}\" is numbered differently on this node"
         => detail "Here it is numbered {here}, there {there}."
         => hint { RESTART };
-    SameNode(node: i32) = OBJECT_NOT_IN_PREREQUISITE_STATE, "node {node} is another server"
-        => detail "The summary is of a server that has the hilo.node_id of this one."
-        => hint "Give each server its own hilo.node_id.";
     HasDependents { name: String, dependents: Vec<String> } = DEPENDENT_OBJECTS_STILL_EXIST,
         "cannot drop hilo sequence \"{name}\" because other objects depend on it"
         => detail { depend_on(name, dependents) }
@@ -399,21 +395,10 @@ errors! {
     Key { key: String, name: String, reason: String } = INVALID_PARAMETER_VALUE,
         "\"{key}\" is not a key of hilo sequence \"{name}\""
         => detail "The {reason}.";
-    Document(error: DocumentError) = INVALID_PARAMETER_VALUE,
-        "invalid document of hilo sequences: {error}"
-        => detail { with_path(None, &error.path) }
-        => hint "Compare the document with what hilo_export() returns, or check it against \
-                 docs/hilo.schema.json.";
     /// An error that belongs to one place of a document.
     InDocument { path: String, error: Box<HiloError> } = { error.code() }, { error }
         => detail { with_path(error.detail(), path) }
         => hint { error.hint() };
-    PruneHasDependents(dependents: Vec<String>) = DEPENDENT_OBJECTS_STILL_EXIST,
-        "cannot drop hilo sequences that the document does not contain because other objects \
-         depend on them"
-        => detail { first_lines(dependents) }
-        => hint "Add these sequences to the document, change the defaults, or drop the sequences \
-                 with hilo_drop(name, cascade => true).";
     AdvanceCycling(name: String) = FEATURE_NOT_SUPPORTED,
         "cannot advance hilo sequence \"{name}\" because it cycles"
         => detail "A sequence that cycles serves every value again."

@@ -22,7 +22,7 @@ const READ_ONLY: Answer = Refused("25006");
 /// The session has drawn nothing.
 const UNDRAWN: Answer = Refused("55000");
 
-const FUNCTIONS: [(&str, &str, Answer); 54] = [
+const FUNCTIONS: [(&str, &str, Answer); 55] = [
     ("hilo_nextval", "'orders'", READ_ONLY),
     ("hilo_nextval_always", "'orders'", READ_ONLY),
     ("hilo_nextvals", "'orders', 2", READ_ONLY),
@@ -47,6 +47,13 @@ const FUNCTIONS: [(&str, &str, Answer); 54] = [
     ("hilo_rename", "'orders', 'sales'", READ_ONLY),
     ("hilo_drop", "'blocks'", READ_ONLY),
     ("hilo_set_owner", "'orders', 'clerk'", READ_ONLY),
+    (
+        "hilo_apply_one",
+        "'orders', \
+         1, 1, 1, 9, 'bigint', false, false, 1, 1, NULL, NULL, false, NULL, NULL, NULL, 1, 1, 1, \
+         false, true",
+        READ_ONLY,
+    ),
     ("hilo_grant", "'orders', 'clerk', 'ALL'", READ_ONLY),
     ("hilo_revoke", "'orders', 'clerk', 'USAGE'", READ_ONLY),
     ("hilo_grant_all", "'clerk', 'ALL'", READ_ONLY),

@@ -9,7 +9,6 @@
 //! that there are findings about columns that it may not see, and how bad they are.
 
 mod columns;
-mod summary;
 
 use std::sync::atomic::Ordering::Relaxed;
 

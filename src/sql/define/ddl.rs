@@ -6,13 +6,13 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use hilo_core::options::{Definition, Options};
-use hilo_core::summary::Numbering;
 
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
 use crate::catalog::name::{self, Name, escape_for_message};
 use crate::catalog::node;
+use crate::catalog::numbering::Numbering;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::table::next_command;
 use crate::catalog::{column_defaults, creation, numbering, privileges};
@@ -167,7 +167,7 @@ pub fn begin(
     }
     let first = Position::first(&sequence, here.id);
     let first = match given {
-        Some(Numbering { base, nodes, stripe, .. }) if definition.source.is_none() => {
+        Some(Numbering { base, nodes, stripe }) if definition.source.is_none() => {
             Position { base, nodes, stripe, ..first }
         }
         _ => first,

@@ -76,8 +76,8 @@ fn owners_and_privileges_become_those_of_the_document() {
     assert_eq!(
         of(json!({"name": "a", "privileges": bert})),
         [
-            r#"revoke a {"grantee": "public", "privileges": ["SELECT"]}"#,
             r#"revoke a {"grantee": "anna", "privileges": ["SELECT", "UPDATE"]}"#,
+            r#"revoke a {"grantee": "public", "privileges": ["SELECT"]}"#,
             r#"grant a {"grantee": "bert", "privileges": ["USAGE", "UPDATE"]}"#,
         ]
     );
@@ -90,8 +90,8 @@ fn owners_and_privileges_become_those_of_the_document() {
         [
             r#"set_owner a {"to": "bert", "from": "postgres"}"#,
             r#"revoke a {"grantee": "anna", "privileges": ["USAGE"]}"#,
-            r#"grant a {"grantee": "postgres", "privileges": ["SELECT"]}"#,
             r#"grant a {"grantee": "bert", "privileges": ["USAGE"]}"#,
+            r#"grant a {"grantee": "postgres", "privileges": ["SELECT"]}"#,
         ]
     );
     assert!(of(owned).is_empty());

@@ -1,0 +1,313 @@
+//! The part of `hilo_export`, `hilo_apply` and `hilo_node_summary` that is not SQL: how a server
+//! numbers a sequence, rights, locks, and the change of one sequence. The rest is in
+//! sql/documents.sql and sql/apply.sql.
+
+use std::panic::AssertUnwindSafe;
+
+use pgrx::pg_sys;
+use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
+use pgrx::prelude::*;
+
+use hilo_core::name as names;
+use hilo_core::numbers::SequenceId;
+use hilo_core::options::{Definition, Options};
+
+use crate::catalog::catalog_oids;
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::missing;
+use crate::catalog::node::{self, Here};
+use crate::catalog::numbering::{self, Numbering};
+use crate::catalog::positions::{self, Position};
+use crate::catalog::privileges::{self, Privileges};
+use crate::catalog::table::{next_command, text_datum};
+use crate::errors::{HiloError, OrRaise, with_path};
+use crate::process::ffi;
+use crate::process::subtransaction;
+use crate::session::invalidation;
+use crate::session::uncommitted::{self, Origin};
+use crate::shared;
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::define::ddl::{self, Duplicate};
+use crate::sql::define::ddl_checks::{self, begin_write, find_owned, lock_owned};
+use crate::sql::define::owned_by::{self, Purpose};
+use crate::sql::define::{grants, owners, renumber};
+use crate::sql::draw::nextval;
+
+sql_functions!(
+    hilo_export,
+    hilo_apply,
+    hilo_node_summary,
+    hilo_may_see,
+    hilo_server,
+    hilo_numbering,
+    hilo_begin_apply,
+    hilo_check_may_apply,
+    hilo_owning_column,
+    hilo_lock_definitions,
+    hilo_apply_one,
+);
+
+/// This and the next two are SQL since 0.4.0. Older SQL objects, which name them, are of another
+/// version.
+fn hilo_export(args: Args) -> pg_sys::Datum {
+    catalog_oids().or_raise();
+    args.null()
+}
+
+fn hilo_node_summary(args: Args) -> pg_sys::Datum {
+    hilo_export(args)
+}
+
+fn hilo_apply(args: Args) {
+    catalog_oids().or_raise();
+    StoredRows::begin(args);
+}
+
+/// `hilo.may_see(name, must_exist)`
+fn hilo_may_see(args: Args) -> pg_sys::Datum {
+    let name = args.name(0);
+    let found = match args.bool(1) {
+        Some(true) => Some(missing::require(name).or_raise()),
+        _ => definitions::by_name(name).or_raise(),
+    };
+    if let Some(sequence) = &found
+        && !privileges::may_see(sequence, ffi::current_user()).or_raise()
+    {
+        nextval::allow(sequence, Privileges::ALL).or_raise();
+    }
+    found.is_some().into()
+}
+
+/// `hilo.server()`: the life of this server. Its system identifier would not do: copies share that.
+fn hilo_server(_: Args) -> pg_sys::Datum {
+    let life = shared::get().map_or(positions::server().0, |shared| shared.life());
+    text_datum(life.to_string().as_bytes())
+}
+
+/// `hilo.numbering(sequence)`: nothing of a sequence that the caller may not read.
+fn hilo_numbering(args: Args) {
+    let mut rows = StoredRows::begin(args);
+    let found = args.int8(0).and_then(|id| definitions::by_id(SequenceId(id)).or_raise());
+    let Some(sequence) = found else { return };
+    if !privileges::may_see(&sequence, ffi::current_user()).or_raise() {
+        return;
+    }
+    if let Some(position) = own_position(&sequence).or_raise() {
+        let Numbering { base, nodes, stripe } = position.numbering();
+        let reserved_to = position.last_value(&sequence.definition).map(pg_sys::Datum::from);
+        let row = [Some(base.into()), Some(nodes.into()), Some(stripe.into()), reserved_to];
+        // SAFETY: the function is declared to return a bigint, an integer and two bigints.
+        unsafe { rows.add_some(row) };
+    }
+}
+
+/// The position of this server or, if it has not served the sequence yet, the one that it will
+/// begin with. `None`: it refuses to serve the sequence.
+fn own_position(sequence: &Sequence) -> Result<Option<Position>, HiloError> {
+    match positions::find(sequence.id, node::id())? {
+        None => Ok(Here::read().and_then(|here| numbering::join(sequence, &here)).ok()),
+        found => Ok(found),
+    }
+}
+
+/// `hilo.begin_apply(document)`
+fn hilo_begin_apply(args: Args) {
+    begin_write(c"hilo_apply()");
+    ddl_checks::require(args, 0, "document");
+}
+
+/// The place of a sequence in a document.
+fn place_of(args: Args, field: &str) -> String {
+    format!("sequences[{}]{field}", args.int8(1).unwrap_or(0))
+}
+
+/// `hilo.check_may_apply(name, at)`
+fn hilo_check_may_apply(args: Args) {
+    let at = |field, error: HiloError| HiloError::InDocument {
+        path: place_of(args, field),
+        error: Box::new(error),
+    };
+    let name = args.bytes(0);
+    names::validate(name).map_err(|error| at(".name", error.into())).or_raise();
+    let found = find_owned(name).and_then(|found| match found {
+        None => privileges::may_create(),
+        Some(_) => Ok(()),
+    });
+    found.map_err(|error| at("", error)).or_raise();
+}
+
+/// `hilo.owning_column(column_name, at, lock)`
+fn hilo_owning_column(args: Args) -> pg_sys::Datum {
+    let purpose = if args.bool(2) == Some(true) { Purpose::Own } else { Purpose::Look };
+    let path = place_of(args, ".owned_by");
+    let column = at_path(&path, || owned_by::parse(args.bytes(0), purpose).or_raise());
+    match column.and_then(ColumnRef::text) {
+        Some(text) => text_datum(text.to_bytes()),
+        None => args.null(),
+    }
+}
+
+/// Runs `work`; an error says which place of the document it belongs to.
+fn at_path<T>(path: &str, work: impl FnOnce() -> T) -> T {
+    PgTryBuilder::new(AssertUnwindSafe(work))
+        .catch_others(|error| match error {
+            CaughtError::PostgresError(report) | CaughtError::ErrorReport(report)
+                if report.sql_error_code() != PgSqlErrorCode::ERRCODE_QUERY_CANCELED =>
+            {
+                let detail = with_path(report.detail().map(str::to_owned), path);
+                let mut placed =
+                    ErrorReport::new(report.sql_error_code(), report.message().to_owned(), "hilo")
+                        .set_detail(detail);
+                if let Some(hint) = report.hint() {
+                    placed = placed.set_hint(hint);
+                }
+                placed.report(PgLogLevel::ERROR);
+                unreachable!("an ERROR does not return")
+            }
+            error => error.rethrow(),
+        })
+        .execute()
+}
+
+/// `hilo.lock_definitions()`
+fn hilo_lock_definitions(_: Args) {
+    // In schema hilo the users of the extension can call the function themselves.
+    if let Err(refusal) = privileges::may_create() {
+        let user = ffi::current_user();
+        let is_own = |one: Sequence| privileges::acts_as(user, one.owner).then_some(());
+        if definitions::collect(is_own).or_raise().is_empty() {
+            refusal.raise();
+        }
+    }
+    lock_definitions().or_raise();
+}
+
+/// Waits for other transactions that apply a document, and for DROP EXTENSION. Only for a role that
+/// may change something: others must not be able to make these wait.
+pub fn lock_definitions() -> Result<(), HiloError> {
+    let extension = catalog_oids()?.extension;
+    let mode = pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE;
+    // SAFETY: takes a lock inside a transaction, whose end releases it; any object can be locked.
+    unsafe { pg_sys::LockDatabaseObject(pg_sys::ExtensionRelationId, extension, 0, mode) };
+    Ok(())
+}
+
+/// `hilo_apply_one(…)`: the arguments are those of `hilo_create`, then what only documents have.
+fn hilo_apply_one(args: Args) -> pg_sys::Datum {
+    begin_write(c"hilo_apply_one()");
+    let name = ddl_checks::require_name(args);
+    let definition = Definition::create(&ddl::options(args)).or_raise();
+    let owner = args.datum(11).map(|_| grants::existing_role(args.bytes(11)).or_raise());
+    let owned_by =
+        args.datum(13).and_then(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
+    let numbering = args.int8(16).zip(args.int8(17)).zip(args.int8(18));
+    let numbering =
+        numbering.map(|((base, nodes), stripe)| Numbering { base, nodes: nodes as i32, stripe });
+    let wanted = Wanted { definition, owner, owned_by, numbering };
+    let dry_run = args.bool(20) == Some(true);
+    let is_told = match find_owned(name).or_raise() {
+        None => {
+            // That server does not know it, so this one would begin as nobody did.
+            if args.bool(19) == Some(true) && wanted.numbering.is_none() {
+                HiloError::NumberingUnknown(args.new_name(0).to_string()).raise();
+            }
+            wanted.make(args).or_raise();
+            false
+        }
+        Some(_) if dry_run => subtransaction::try_out(|| wanted.change(name, true).or_raise())
+            .unwrap_or_else(|error| error.rethrow()),
+        Some(_) => wanted.change(name, false).or_raise(),
+    };
+    is_told.into()
+}
+
+/// A sequence as a document wants it.
+struct Wanted {
+    definition: Definition,
+    /// `None`: the current user for a new sequence; unchanged for one that exists
+    owner: Option<pg_sys::Oid>,
+    owned_by: Option<ColumnRef>,
+    /// How other servers number it, if the document says so.
+    numbering: Option<Numbering>,
+}
+
+impl Wanted {
+    fn make(&self, args: Args) -> Result<(), HiloError> {
+        let (name, definition) = (args.new_name(0), self.definition.clone());
+        let created =
+            ddl::create(name.clone(), definition, None, self.numbering, Duplicate::Refuse);
+        self.settle(&created.ok_or_else(|| HiloError::Duplicate(name.to_string()))?)
+    }
+
+    /// Returns whether this server has been told how others number the sequence. A `dry_run` is
+    /// rolled back. It renumbers nothing, so that it is in nobody's way.
+    fn change(&self, name: &[u8], dry_run: bool) -> Result<bool, HiloError> {
+        let before = lock_owned(name);
+        let old = before.sequence.clone();
+        let untold = self.untold(&old)?;
+        if let Some(given) = untold {
+            number(&old, given)?;
+        }
+        let options = old.definition.options_to(&self.definition);
+        if options.is_some() || self.owned_by != old.owned_by {
+            // A table and its sequence have one owner, so a new column waits until that is settled.
+            let owned_by = old.owned_by.filter(|_| self.owned_by == old.owned_by);
+            renumber::alter(&before, &options.unwrap_or_default(), owned_by, None, dry_run);
+        }
+        self.settle(&old)?;
+        Ok(untold.is_some())
+    }
+
+    /// Makes the owner and the owning column those that are wanted.
+    fn settle(&self, sequence: &Sequence) -> Result<(), HiloError> {
+        if let Some(owner) = self.owner {
+            owners::set_owner(lock_again(sequence)?, owner);
+        }
+        let given = lock_again(sequence)?;
+        if self.owned_by != given.sequence.owned_by {
+            renumber::alter(&given, &Options::default(), self.owned_by, None, false);
+        }
+        Ok(())
+    }
+
+    /// The numbering of the other nodes, if this server is yet to be told it. It has not served the
+    /// sequence as the node that it is now, and would begin differently or not at all. Refuses a
+    /// sequence that it numbers differently: both could serve the same values.
+    ///
+    /// # Errors
+    /// `NumberingDiffers`
+    fn untold(&self, found: &Sequence) -> Result<Option<Numbering>, HiloError> {
+        let Some(there) = self.numbering else { return Ok(None) };
+        let here = own_position(found)?.map(|position| position.numbering());
+        if here == Some(there) {
+            return Ok(None);
+        }
+        match (here, positions::find(found.id, node::id())?) {
+            (Some(here), Some(_)) => Err(HiloError::NumberingDiffers {
+                name: found.name.to_string(),
+                here: here.to_string(),
+                there: there.to_string(),
+            }),
+            _ => Ok(numbering::is_open(found)?.then_some(there)),
+        }
+    }
+}
+
+/// Lets this server begin with the numbering of other nodes. The sequence is locked, so the worker
+/// makes no first position meanwhile.
+fn number(sequence: &Sequence, given: Numbering) -> Result<(), HiloError> {
+    let first = numbering::begin_with(sequence, &node::serves(sequence)?, given)?;
+    // After a rollback the server may be told again, and would serve what this transaction has
+    // drawn.
+    uncommitted::note_origin(positions::insert(&first)?, Origin::Shared)?;
+    next_command();
+    invalidation::begin();
+    Ok(())
+}
+
+/// Locks a sequence that this transaction has locked before, and may have changed since.
+fn lock_again(sequence: &Sequence) -> Result<LockedSequence, HiloError> {
+    definitions::lock_existing(sequence.id)?.ok_or_else(|| missing::to_use(&sequence.name))
+}
