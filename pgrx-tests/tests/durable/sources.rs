@@ -332,10 +332,10 @@ fn no_source_brings_what_was_served_before() {
 fn values_that_were_not_received_are_no_lost_ones() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
+    client.run("CREATE SEQUENCE turns");
+    client.run("SELECT hilo_create('s', source => 'SELECT 1001 + 100 * n, 1020 + 100 * n FROM (SELECT nextval(''public.turns'') AS n) AS turn')");
     client.run(
-        "CREATE SEQUENCE turns;
-         SELECT hilo_create('s', source => 'SELECT 1001 + 100 * n, 1020 + 100 * n FROM (SELECT nextval(''public.turns'') AS n) AS turn');
-         CREATE TABLE t (id bigint PRIMARY KEY DEFAULT hilo_nextval('s'));
+        "CREATE TABLE t (id bigint PRIMARY KEY DEFAULT hilo_nextval('s'));
          INSERT INTO t SELECT FROM generate_series(1, 45);
          DELETE FROM t WHERE id = 1205",
     );
