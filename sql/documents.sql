@@ -47,6 +47,7 @@ CREATE VIEW hilo.described WITH (security_barrier) AS
                    FROM _hilo.privilege p WHERE p.sequence = s.id GROUP BY p.grantee) g
           WHERE g.grantee IS NOT NULL
      ) p;
+-- PUBLIC has no USAGE of the schema, so only the functions below and hilo_apply read it.
 REVOKE ALL ON hilo.described FROM PUBLIC;
 GRANT SELECT ON hilo.described TO PUBLIC;
 COMMENT ON VIEW hilo.described IS 'Sequences that the current user may read, as documents describe them';
