@@ -284,7 +284,8 @@ fn while_one_waits(branch: &Cluster, measure: impl FnOnce() -> f64) -> f64 {
             }
         });
         let mut witness = branch.connect("postgres");
-        let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'HiloBlock')";
+        let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE '%dead%'
+                         AND wait_event_type = 'Extension' AND pid <> pg_backend_pid())";
         wait_until("a session waits for the dead source", LONG, || witness.one(waits));
         let cost = measure();
         over.store(true, SeqCst);
