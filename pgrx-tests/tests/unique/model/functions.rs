@@ -92,6 +92,18 @@ pub const IDLE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "is a part of hilo_create_missing",
+        &[
+            "create_beyond",
+            "create_missing",
+            "lock_against_writers",
+            "missing",
+            "missing_defaults",
+            "say_missing",
+            "stored_type",
+        ],
+    ),
+    (
         "is a part of hilo_apply",
         &[
             "hilo_apply_one",
