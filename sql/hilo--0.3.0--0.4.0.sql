@@ -1876,10 +1876,10 @@ COMMENT ON FUNCTION hilo.owning_column(text, bigint, boolean) IS
     'Returns the column of an owned_by as schema.table.column, or null for none. at: its place in a document. lock: the table stays '
     'as it is until the transaction ends, which takes its owner';
 
-CREATE FUNCTION hilo.lock_definitions() RETURNS void
+CREATE FUNCTION hilo.lock_definitions(keep boolean) RETURNS void
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lock_definitions_wrapper';
-COMMENT ON FUNCTION hilo.lock_definitions() IS
-    'Waits for other transactions that apply a document or create what is missing, and for DROP EXTENSION';
+COMMENT ON FUNCTION hilo.lock_definitions(boolean) IS
+    'Waits for other transactions that apply a document, and for DROP EXTENSION. keep: and keeps the lock until the transaction ends';
 
 -- A sequence that is to be made, changed or, if it is in no place of the document, dropped.
 CREATE TYPE hilo.task AS (
@@ -2092,13 +2092,13 @@ COMMENT ON FUNCTION hilo.column_defaults() IS 'Returns the columns whose default
 
 -- The tables that own sequences are locked first, and stay as they are until the transaction ends. Then the extension, so that
 -- one call waits for another instead of colliding with it over a name. Then the sequences that differ, in the order of
--- their names. Each statement sees what others have committed before it.
+-- their names. Each statement sees what others have committed before it. A dry run keeps none of these locks.
 CREATE FUNCTION hilo.apply_locked(document jsonb, prune boolean, dry_run boolean)
     RETURNS TABLE (action text, name text, detail jsonb)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 100
 BEGIN ATOMIC
-    SELECT hilo.owning_column(w.owned_by, w.at, true) FROM hilo.wanted($1) w WHERE w.owned_by IS NOT NULL ORDER BY w.at;
-    SELECT hilo.lock_definitions();
+    SELECT hilo.owning_column(w.owned_by, w.at, NOT $3) FROM hilo.wanted($1) w WHERE w.owned_by IS NOT NULL ORDER BY w.at;
+    SELECT hilo.lock_definitions(NOT $3);
     SELECT hilo.raise('2BP01', 'cannot drop hilo sequences that the document does not contain because other objects depend on them',
                       pg_catalog.string_agg(u.what, E'\n'),
                       'Add these sequences to the document, change the defaults, or drop the sequences with '

@@ -171,8 +171,8 @@ fn at_path<T>(path: &str, work: impl FnOnce() -> T) -> T {
         .execute()
 }
 
-/// `hilo.lock_definitions()`
-fn hilo_lock_definitions(_: Args) {
+/// `hilo.lock_definitions(keep)`
+fn hilo_lock_definitions(args: Args) {
     // In schema hilo the users of the extension can call the function themselves.
     if let Err(refusal) = privileges::may_create() {
         let user = ffi::current_user();
@@ -181,12 +181,16 @@ fn hilo_lock_definitions(_: Args) {
             refusal.raise();
         }
     }
-    lock_definitions().or_raise();
+    match args.bool(0) {
+        Some(true) => lock_definitions().or_raise(),
+        _ => subtransaction::try_out(|| lock_definitions().or_raise())
+            .unwrap_or_else(|error| error.rethrow()),
+    }
 }
 
 /// Waits for other transactions that apply a document, and for DROP EXTENSION. Only for a role that
 /// may change something: others must not be able to make these wait.
-pub fn lock_definitions() -> Result<(), HiloError> {
+fn lock_definitions() -> Result<(), HiloError> {
     let extension = catalog_oids()?.extension;
     let mode = pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE;
     // SAFETY: takes a lock inside a transaction, whose end releases it; any object can be locked.
