@@ -95,7 +95,7 @@ BEGIN ATOMIC
      UNION ALL
     SELECT NULL, d.name, false, NULL, NULL, NULL, NULL, d.entry - 'name'::text, NULL, NULL, NULL, NULL, NULL
       FROM hilo.described d
-     WHERE $2 AND d.is_owned AND NOT EXISTS (SELECT FROM hilo.wanted($1) w WHERE w.name = d.name);
+     WHERE $2 AND d.is_owned AND d.name NOT IN (SELECT w.name FROM hilo.wanted($1) w);
 END;
 COMMENT ON FUNCTION hilo.tasks(jsonb, boolean) IS 'Returns the sequences that are not as a document, whose caller may change them, wants them';
 
@@ -264,7 +264,7 @@ BEGIN ATOMIC
               FROM hilo.column_defaults() c
               JOIN pg_catalog.pg_attrdef a ON a.adrelid = c.relation AND a.adnum = c.number
               JOIN hilo.described d ON d.name = c.name
-             WHERE $2 AND d.is_owned AND NOT EXISTS (SELECT FROM hilo.wanted($1) w WHERE w.name = d.name)
+             WHERE $2 AND d.is_owned AND d.name NOT IN (SELECT w.name FROM hilo.wanted($1) w)
              ORDER BY 1 LIMIT 100) u
     HAVING pg_catalog.count(*) > 0;
     SELECT a.action, a.name, a.detail
