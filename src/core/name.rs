@@ -50,7 +50,7 @@ pub fn successors(name: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     const MOST_DIGITS: usize = 18;
     let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let (prefix, digits) = name.split_at(name.len() - digits.min(MOST_DIGITS));
-    let number = str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u64>().ok());
+    let number = std::str::from_utf8(digits).ok().and_then(|digits| digits.parse::<u64>().ok());
     let width = if digits.first() == Some(&b'0') { digits.len() } else { 0 };
     number
         .into_iter()
