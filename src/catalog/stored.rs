@@ -72,10 +72,11 @@ impl Numbers {
     pub fn read(&self, value: pg_sys::Datum) -> Option<i64> {
         match &self.form {
             Form::Integer(kind) => return Some(kind.value(value)),
-            // SAFETY: the column is of a type with the layout of text; one of type character fills
-            // up with blanks.
             Form::Key(frame) => {
-                return frame.read(unsafe { bytes_of(value) }.trim_ascii_end()).ok();
+                // SAFETY: the column is of a type with the layout of text; one of type character
+                // fills up with blanks.
+                let text = unsafe { bytes_of(value) };
+                return frame.read(text.trim_ascii_end()).ok();
             }
             Form::Numeric => {}
         }

@@ -70,8 +70,10 @@ fn hilo_node_answers(args: Args) {
     add("Citus", -1, None, Some(no_answer.as_bytes()));
 }
 
-/// Each node, as `host:port`, with its group, whether the command was run, and its result or error.
-fn answers(command: &str) -> Result<Vec<(String, i32, bool, Vec<u8>)>, Unfinished> {
+/// A node, as `host:port`, with its group, whether the command was run, and its result or error.
+type Answer = (String, i32, bool, Vec<u8>);
+
+fn answers(command: &str) -> Result<Vec<Answer>, Unfinished> {
     let sql = format!(
         "SELECT CASE WHEN n.nodeid IS NULL THEN pg_catalog.concat('number ', r.nodeid)
                      ELSE pg_catalog.concat(n.nodename, ':', n.nodeport) END, COALESCE(n.groupid, \
