@@ -7,7 +7,7 @@ use std::time::Duration;
 use hilo_tests::{Client, ClientExt, Cluster, wait_until};
 
 /// Values to try for an argument of each type: NULL and the type's extremes, a usual one first.
-const EXTREMES: [(&str, &[&str]); 21] = [
+const EXTREMES: [(&str, &[&str]); 23] = [
     ("hilo_sequence", &["'tried'", "NULL", "repeat('x', 255)::hilo_sequence", "'''\"\\%{value}'"]),
     (
         "bigint",
@@ -22,6 +22,8 @@ const EXTREMES: [(&str, &[&str]); 21] = [
     ("regtype", &["'integer'", "NULL", "0", "4294967295"]),
     ("regclass", &["'filled'", "NULL", "0", "4294967295", "'pg_class'"]),
     ("name", &["'id'", "NULL", "''", "'nothing'"]),
+    ("oid[]", &["'{1}'", "NULL", "'{}'", "'{NULL}'", "'{4294967295}'"]),
+    ("name[]", &["'{id}'", "NULL", "'{}'", "'{NULL}'"]),
     ("oid", &["1", "NULL", "0", "4294967295"]),
     ("hilo.role", &["'postgres'", "NULL", "'public'", "'-'"]),
     ("hilo.column_ref", &["'public.filled.id'", "NULL", "'-'", "'a.b'", "'\"'"]),

@@ -42,11 +42,12 @@ fn hilo_missing_defaults(args: Args) {
 }
 
 /// `hilo.stored_type(relation, number)`: the type, below all domains, of a column whose values are
-/// stored in this database. NULL for one whose values cannot be read there, or that belongs to
-/// another role.
+/// stored in this database. NULL for one that does not exist, whose values cannot be read there, or
+/// that belongs to another role.
 fn hilo_stored_type(args: Args) -> Option<pg_sys::Datum> {
     let (relid, attnum) = (args.oid(0)?, args.datum(1)?.value() as i16);
     let column = ColumnRef { relid, attnum };
+    column.names()?;
     if !privileges::acts_as(ffi::current_user(), relations::owner(relid)) {
         return None;
     }
@@ -58,12 +59,12 @@ fn hilo_stored_type(args: Args) -> Option<pg_sys::Datum> {
 }
 
 /// `hilo.lock_against_writers(relation)`: for a role that may create the sequences of the table.
-/// Returns the argument.
+/// Returns the argument, or NULL if there is no such table.
 fn hilo_lock_against_writers(args: Args) -> Option<pg_sys::Datum> {
     let relid = args.oid(0)?;
     privileges::may_create().or_raise();
+    let table = relations::identifier(relid)?;
     if !privileges::acts_as(ffi::current_user(), relations::owner(relid)) {
-        let table = relations::identifier(relid).unwrap_or_default();
         HiloError::NotTableOwner(escape_for_message(&table)).raise();
     }
     lock::against_writers(relid);
