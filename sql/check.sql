@@ -20,10 +20,16 @@ COMMENT ON FUNCTION hilo.unserved_values(oid, smallint, bigint) IS
     'Returns the furthest value of a column that its sequence will still serve, or why it cannot be read. One row is '
     'for this node (node is null), the other for a node whose positions replication brings';
 
-CREATE FUNCTION hilo.node_answers(command text) RETURNS TABLE (object text, node integer, answer text, failure text)
+CREATE FUNCTION hilo.is_distributed(relation oid) RETURNS boolean
+    LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_distributed_wrapper';
+COMMENT ON FUNCTION hilo.is_distributed(oid) IS 'Whether Citus distributes a table among its nodes';
+
+CREATE FUNCTION hilo.node_answers(command text, everywhere boolean)
+    RETURNS TABLE (object text, node integer, answer text, failure text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_answers_wrapper';
-COMMENT ON FUNCTION hilo.node_answers(text) IS
-    'Returns what a command that returns one value says on each node of Citus, or why it says nothing';
+COMMENT ON FUNCTION hilo.node_answers(text, boolean) IS
+    'Returns what a command that returns one value says on each node of Citus, or on the coordinator alone, or why it '
+    'says nothing';
 
 -- Each finding of hilo_check that the current user may see.
 CREATE VIEW hilo.finding WITH (security_barrier) AS
@@ -88,7 +94,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                format('%I.%I.%I', n.nspname, c.relname, a.attname) AS object, h.high, -h.high - 1 AS low,
                c.relkind IN ('r', 'p', 'f') AS in_table, c.relkind IN ('r', 'p') AS is_stored,
                c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND (v.readable OR w.all_readable) AS checked,
-               v.known, v.readable
+               hilo.is_distributed(c.oid) AS distributed, v.known, v.readable
           FROM named d
           JOIN pg_class c ON c.oid = d.relation
           JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -113,7 +119,24 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
              '''failing'', CASE WHEN b.state OPERATOR(pg_catalog.=) ''failing''::pg_catalog.text '
              'THEN b.last_error END, ''group'', (SELECT l.groupid FROM pg_catalog.pg_dist_local_group l))) '
              'FROM %1$s.hilo_sequences q '
-             'LEFT JOIN %1$s.hilo_stat_sources b ON b.name OPERATOR(pg_catalog.=) q.name', s.schema)) a
+             'LEFT JOIN %1$s.hilo_stat_sources b ON b.name OPERATOR(pg_catalog.=) q.name', s.schema), true) a
+    ), distributed AS MATERIALIZED (
+        -- Only a query sees the rows of a distributed table, and an index of the column makes it cheap. The numbers of
+        -- workers that Citus gives by itself are beyond 2^48.
+        SELECT c.*, format('SELECT %L::pg_catalog.text, %s::pg_catalog.int8 FROM %s WHERE %I OPERATOR(pg_catalog.<) '
+                           '281474976710656::pg_catalog.int8', c.object,
+                           format(CASE WHEN c.increment > 0 THEN 'pg_catalog.max(%I)' ELSE 'pg_catalog.min(%I)' END,
+                                  c.column_name), c.table_name, c.column_name) AS part
+          FROM in_use c
+         WHERE c.checked AND c.distributed AND c.readable AND c.high IS NOT NULL AND c.next_value IS NOT NULL
+           AND NOT c.has_source
+           AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.relation AND i.indkey[0] = c.number
+                                                AND i.indisvalid AND i.indpred IS NULL)
+    ), furthest AS MATERIALIZED (
+        SELECT a.*
+          FROM (SELECT string_agg(d.part, ' UNION ALL ') AS parts FROM distributed d) p
+         CROSS JOIN LATERAL hilo.node_answers(format(
+             'SELECT pg_catalog.json_object_agg(e.object, e.value) FROM (%s) AS e (object, value)', p.parts), false) a
     ), on_node AS MATERIALIZED (
         SELECT a.object, e."group" AS node, e.name, e.numbering, e.source, e.failing
           FROM answered a
@@ -181,7 +204,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                          THEN format('SELECT pg_catalog.setval(%L::pg_catalog.regclass, %s::bigint);',
                                      o.object, u.value / o.per_number + 1) END
               WHERE u.node IS NULL AND u.failure IS NULL AND c.has_source AND o.size > 0 AND u.value >= o.reached) f
-         WHERE c.checked AND c.high IS NOT NULL AND (u.node IS NULL OR c.readable)
+         WHERE c.checked AND NOT c.distributed AND c.high IS NOT NULL AND (u.node IS NULL OR c.readable)
     ), up AS (
         -- The columns that share a sequence, each with those that it inherits from, and how far above they are.
         WITH RECURSIVE up (relation, number, name, object, above, above_number, height) AS (
@@ -611,9 +634,18 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
       FROM on_node n
      WHERE n.failing IS NOT NULL
      UNION ALL
+    SELECT format('column %s', d.object), 'error',
+           format('its value %s is yet to be served by hilo sequence "%s": inserts will fail or repeat it', e.value, d.name),
+           'Let the coordinator continue beyond it with hilo_setval, and then run hilo_create_on_all_nodes(name).', NULL
+      FROM furthest f
+     CROSS JOIN LATERAL (SELECT j.key, j.value::bigint FROM jsonb_each_text(f.answer::jsonb) j) e
+      JOIN distributed d ON d.object = e.key
+     WHERE e.value BETWEEN d.min_value AND d.max_value AND mod(e.value::numeric - d.next_value::numeric, d.increment) = 0
+       AND CASE WHEN d.increment > 0 THEN e.value >= d.next_value ELSE e.value <= d.next_value END
+     UNION ALL
     SELECT a.object, 'warning', format('could not ask it: %s', a.failure),
            'Find out why: the node must be running, and the role that calls hilo_check must be able to log in there.', NULL
-      FROM answered a
+      FROM (SELECT * FROM answered UNION ALL SELECT * FROM furthest) a
      WHERE a.failure IS NOT NULL;
 -- PUBLIC has no USAGE of the schema, so only hilo_check reads it.
 REVOKE ALL ON hilo.finding FROM PUBLIC;

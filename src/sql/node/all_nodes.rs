@@ -14,9 +14,10 @@ use crate::process::time_limit::{self, Unfinished};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::call::values;
 use crate::sql::define::ddl_checks::{begin_write, require};
 
-sql_functions!(hilo_is_outside_block, hilo_node_answers);
+sql_functions!(hilo_is_distributed, hilo_is_outside_block, hilo_node_answers);
 
 /// How long this session waits for all answers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -33,12 +34,21 @@ fn hilo_is_outside_block(_: Args) -> pg_sys::Datum {
     true.into()
 }
 
-/// `hilo.node_answers(command)`: what a command that returns one value says on each node of Citus,
-/// or why it says nothing there. It may take as long as a monitoring query may, and fails for no
-/// node.
+/// `hilo.is_distributed(relation)`: whether Citus distributes a table among its nodes.
+fn hilo_is_distributed(args: Args) -> Option<pg_sys::Datum> {
+    Some(values::is_distributed(args.oid(0)?).into())
+}
+
+/// `hilo.node_answers(command, everywhere)`: what a command that returns one value says on each
+/// node of Citus, or on the coordinator alone, or why it says nothing there. It may take as long as
+/// a monitoring query may, and fails for no node.
 fn hilo_node_answers(args: Args) {
-    // SAFETY: the function is declared to take a text.
+    // SAFETY: the function is declared to take a text and a boolean.
     let command = spi::literal(unsafe { bytes_of(require(args, 0, "command")) });
+    let nodes = match require(args, 1, "everywhere").value() != 0 {
+        true => "all_nodes",
+        false => "coordinator",
+    };
     let mut rows = StoredRows::begin(args);
     let function = "SELECT 1 FROM pg_catalog.pg_proc p
                      WHERE p.proname OPERATOR(pg_catalog.=) 'run_command_on_all_nodes'
@@ -53,7 +63,7 @@ fn hilo_node_answers(args: Args) {
         // SAFETY: the function is declared to return a text, an integer and two texts.
         unsafe { rows.add_some(row) };
     };
-    let no_answer = match answers(&command) {
+    let no_answer = match answers(&command, nodes) {
         Ok(answers) => {
             for (node, group, answered, result) in answers {
                 let result = result.trim_ascii_end();
@@ -73,12 +83,12 @@ fn hilo_node_answers(args: Args) {
 /// A node, as `host:port`, with its group, whether the command was run, and its result or error.
 type Answer = (String, i32, bool, Vec<u8>);
 
-fn answers(command: &str) -> Result<Vec<Answer>, Unfinished> {
+fn answers(command: &str, nodes: &str) -> Result<Vec<Answer>, Unfinished> {
     let sql = format!(
         "SELECT CASE WHEN n.nodeid IS NULL THEN pg_catalog.concat('number ', r.nodeid)
                      ELSE pg_catalog.concat(n.nodename, ':', n.nodeport) END, COALESCE(n.groupid, \
                      -1), r.success, r.result
-           FROM pg_catalog.run_command_on_all_nodes({command}) r
+           FROM pg_catalog.run_command_on_{nodes}({command}) r
            LEFT JOIN pg_catalog.pg_dist_node n ON n.nodeid OPERATOR(pg_catalog.=) r.nodeid"
     );
     let answer = |row: spi::Row| {

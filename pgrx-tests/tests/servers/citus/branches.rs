@@ -225,6 +225,35 @@ fn a_distributed_table_is_adopted() {
     finish(nodes);
 }
 
+/// An import into a distributed table brings ids that the coordinator is yet to give. Citus shows its rows to queries
+/// only, and with them the ids that it gives on workers by itself.
+#[test]
+fn ids_in_a_distributed_table_are_found() {
+    let mut nodes = three();
+    let client = &mut nodes[0].1;
+    create(client, "'s'");
+    client.run(
+        "CREATE TABLE t (id bigint PRIMARY KEY DEFAULT hilo_nextval('s'), other bigint DEFAULT hilo_nextval('s'));
+         INSERT INTO pg_catalog.pg_dist_partition VALUES ('t')",
+    );
+    client.run("INSERT INTO t SELECT FROM generate_series(1, 9)");
+    client.run("INSERT INTO t VALUES (281474976710657, 1)");
+    assert_eq!(findings(client), NOTHING);
+    client.run("INSERT INTO t VALUES (66560000, 1)");
+    let found = findings(client);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with("error: column public.t.id: its value 66560000"), "{found:?}");
+    client.run("SELECT hilo_setval('s', 66560000)");
+    create(client, "'s'");
+    assert_eq!(findings(client), NOTHING);
+    // Nobody is told of rows that he may not read.
+    client.run("INSERT INTO t VALUES (166560000, 1); CREATE ROLE stranger LOGIN");
+    client.run("SET ROLE stranger");
+    assert_eq!(findings(client).iter().filter(|found| found.contains("166560000")).count(), 0);
+    client.run("RESET ROLE");
+    finish(nodes);
+}
+
 /// Promise 1: a clone of the coordinator is no worker until Citus has promoted it, and the coordinator runs on.
 #[test]
 fn a_clone_of_the_coordinator_serves_nothing() {

@@ -59,6 +59,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "background_workers",
             "column_defaults",
             "differences",
+            "is_distributed",
             "node_answers",
             "document_fault",
             "grants_without",
