@@ -134,7 +134,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                                                 AND i.indisvalid AND i.indpred IS NULL)
     ), furthest AS MATERIALIZED (
         SELECT a.*
-          FROM (SELECT string_agg(d.part, ' UNION ALL ') AS parts FROM distributed d) p
+          FROM (SELECT string_agg(d.part, ' UNION ALL ') AS parts FROM distributed d HAVING count(*) > 0) p
          CROSS JOIN LATERAL hilo.node_answers(format(
              'SELECT pg_catalog.json_object_agg(e.object, e.value) FROM (%s) AS e (object, value)', p.parts), false) a
     ), on_node AS MATERIALIZED (
