@@ -154,7 +154,7 @@ BEGIN ATOMIC
                CASE WHEN a.action IS NULL AND NOT a.follows THEN ARRAY(SELECT m FROM hilo.mentions(a.sequence::oid) m) END AS mentions
           FROM hilo.adoptable(pg_catalog.quote_ident(schema::text)::regnamespace::oid) a
     ), tried AS MATERIALIZED (
-        SELECT f.relation, f.sequence, f.old, f.mentions, t.name, t.failure, t.said
+        SELECT f.place, f.sequence, f.old, f.mentions, t.name, t.failure, t.said
           FROM found f CROSS JOIN LATERAL hilo.try_adopt(f.relation, f.column_name, f.sequence, dry_run) t
          WHERE f.action IS NULL AND NOT f.follows
     )
@@ -163,12 +163,11 @@ BEGIN ATOMIC
                    COALESCE(f.action, CASE WHEN t.failure IS NULL THEN 'adopt' ELSE 'refuse' END) AS action,
                    COALESCE(t.failure, pg_catalog.concat_ws('; ', f.detail, CASE WHEN NOT f.follows THEN t.said END)) AS detail
               FROM found f
-              LEFT JOIN tried t ON f.action IS NULL AND (t.relation::oid = f.relation::oid AND NOT f.follows OR t.sequence::oid = f.sequence::oid)
+              LEFT JOIN tried t ON f.action IS NULL AND (t.place = f.place OR f.follows AND t.sequence::oid = f.sequence::oid)
              UNION ALL
-            SELECT f.place, 1, NULL::regclass, NULL::name, t.name, 'change',
+            SELECT t.place, 1, NULL::regclass, NULL::name, t.name, 'change',
                    pg_catalog.format('%s still names sequence %s: let it use hilo sequence "%s"', m.what, t.old, t.name)
               FROM tried t
-              JOIN found f ON f.relation::oid = t.relation::oid AND f.sequence::oid = t.sequence::oid AND NOT f.follows
              CROSS JOIN LATERAL pg_catalog.unnest(t.mentions) AS m (what)
              WHERE t.failure IS NULL) r
      ORDER BY r.place, r.part, r.detail COLLATE "C";

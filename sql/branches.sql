@@ -126,7 +126,7 @@ BEGIN ATOMIC
                            'SELECT pg_catalog.to_jsonb(q) '
                            '|| pg_catalog.jsonb_build_object(''schema'', %L) '
                            'FROM %I.hilo_sequences q WHERE q.name = %L',
-                           n.place #>> '{}', n.place #>> '{}', $2)),
+                           n.place #>> '{}'::text[], n.place #>> '{}'::text[], $2)),
                        hilo.refuse(
                            pg_catalog.format(
                                'there is no hilo sequence "%s" on server "%s"', $2, $1),
@@ -428,9 +428,9 @@ BEGIN
       FROM pg_catalog.pg_attribute a
       JOIN pg_catalog.pg_class t ON t.oid = a.attrelid
       JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace
-      JOIN pg_catalog.pg_sequence s ON s.seqrelid = pg_catalog.pg_get_serial_sequence($1::text, $2::text)::regclass
+      JOIN pg_catalog.pg_sequence s ON s.seqrelid = pg_catalog.pg_get_serial_sequence($1::text, $2::text)::regclass::oid
       JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid
-     WHERE a.attrelid = $1 AND a.attname = $2;
+     WHERE a.attrelid = $1::oid AND a.attname = $2;
     IF NOT FOUND OR old.attidentity <> '' OR old.seqincrement < 0 OR old.data_type NOT IN ('smallint', 'integer', 'bigint') THEN
         RAISE feature_not_supported USING
             MESSAGE = pg_catalog.format('column %s.%I is no serial column that rises', relation, column_name),

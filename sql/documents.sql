@@ -184,7 +184,7 @@ BEGIN ATOMIC
                     THEN pg_catalog.format('unknown field "%s", expected one of %s', v.key,
                              (SELECT pg_catalog.string_agg(pg_catalog.format('"%s"', k.name), ', ') FROM field k WHERE k.kind = o.kind))
                     ELSE pg_catalog.format('expected %s, found %s',
-                             COALESCE(pg_catalog.format('a number from %s to %s', f.low, f.high), f.type), pg_catalog.left(v.value::text, 60))
+                             CASE f.type WHEN 'integer' THEN pg_catalog.format('a number from %s to %s', f.low, f.high) ELSE f.type END, pg_catalog.left(v.value::text, 60))
                END
           FROM object o
          CROSS JOIN LATERAL pg_catalog.jsonb_each(CASE pg_catalog.jsonb_typeof(o.value) WHEN 'object' THEN o.value ELSE '{}' END) v
@@ -210,7 +210,7 @@ BEGIN ATOMIC
         SELECT 'sequence', s.at, NULL, 'name', pg_catalog.format('sequences[%s] has the same name "%s"', s.first, s.name)
           FROM (SELECT q.at, q.value ->> 'name'::text AS name,
                        pg_catalog.min(q.at) OVER (PARTITION BY q.value ->> 'name'::text) AS first
-                  FROM sequence q WHERE q.value ? 'name') s
+                  FROM sequence q WHERE q.value ? 'name'::text) s
          WHERE s.at > s.first
          UNION ALL
         SELECT 'grant', g.at, g.grant_at, 'grantee', pg_catalog.format('the grantee "%s" appears twice', g.value ->> 'grantee'::text)

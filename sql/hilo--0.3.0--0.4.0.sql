@@ -702,7 +702,7 @@ BEGIN ATOMIC
                            'SELECT pg_catalog.to_jsonb(q) '
                            '|| pg_catalog.jsonb_build_object(''schema'', %L) '
                            'FROM %I.hilo_sequences q WHERE q.name = %L',
-                           n.place #>> '{}', n.place #>> '{}', $2)),
+                           n.place #>> '{}'::text[], n.place #>> '{}'::text[], $2)),
                        hilo.refuse(
                            pg_catalog.format(
                                'there is no hilo sequence "%s" on server "%s"', $2, $1),
@@ -1004,9 +1004,9 @@ BEGIN
       FROM pg_catalog.pg_attribute a
       JOIN pg_catalog.pg_class t ON t.oid = a.attrelid
       JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace
-      JOIN pg_catalog.pg_sequence s ON s.seqrelid = pg_catalog.pg_get_serial_sequence($1::text, $2::text)::regclass
+      JOIN pg_catalog.pg_sequence s ON s.seqrelid = pg_catalog.pg_get_serial_sequence($1::text, $2::text)::regclass::oid
       JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid
-     WHERE a.attrelid = $1 AND a.attname = $2;
+     WHERE a.attrelid = $1::oid AND a.attname = $2;
     IF NOT FOUND OR old.attidentity <> '' OR old.seqincrement < 0 OR old.data_type NOT IN ('smallint', 'integer', 'bigint') THEN
         RAISE feature_not_supported USING
             MESSAGE = pg_catalog.format('column %s.%I is no serial column that rises', relation, column_name),
@@ -1721,7 +1721,7 @@ BEGIN ATOMIC
                     THEN pg_catalog.format('unknown field "%s", expected one of %s', v.key,
                              (SELECT pg_catalog.string_agg(pg_catalog.format('"%s"', k.name), ', ') FROM field k WHERE k.kind = o.kind))
                     ELSE pg_catalog.format('expected %s, found %s',
-                             COALESCE(pg_catalog.format('a number from %s to %s', f.low, f.high), f.type), pg_catalog.left(v.value::text, 60))
+                             CASE f.type WHEN 'integer' THEN pg_catalog.format('a number from %s to %s', f.low, f.high) ELSE f.type END, pg_catalog.left(v.value::text, 60))
                END
           FROM object o
          CROSS JOIN LATERAL pg_catalog.jsonb_each(CASE pg_catalog.jsonb_typeof(o.value) WHEN 'object' THEN o.value ELSE '{}' END) v
@@ -1747,7 +1747,7 @@ BEGIN ATOMIC
         SELECT 'sequence', s.at, NULL, 'name', pg_catalog.format('sequences[%s] has the same name "%s"', s.first, s.name)
           FROM (SELECT q.at, q.value ->> 'name'::text AS name,
                        pg_catalog.min(q.at) OVER (PARTITION BY q.value ->> 'name'::text) AS first
-                  FROM sequence q WHERE q.value ? 'name') s
+                  FROM sequence q WHERE q.value ? 'name'::text) s
          WHERE s.at > s.first
          UNION ALL
         SELECT 'grant', g.at, g.grant_at, 'grantee', pg_catalog.format('the grantee "%s" appears twice', g.value ->> 'grantee'::text)
@@ -3253,7 +3253,7 @@ BEGIN ATOMIC
                CASE WHEN a.action IS NULL AND NOT a.follows THEN ARRAY(SELECT m FROM hilo.mentions(a.sequence::oid) m) END AS mentions
           FROM hilo.adoptable(pg_catalog.quote_ident(schema::text)::regnamespace::oid) a
     ), tried AS MATERIALIZED (
-        SELECT f.relation, f.sequence, f.old, f.mentions, t.name, t.failure, t.said
+        SELECT f.place, f.sequence, f.old, f.mentions, t.name, t.failure, t.said
           FROM found f CROSS JOIN LATERAL hilo.try_adopt(f.relation, f.column_name, f.sequence, dry_run) t
          WHERE f.action IS NULL AND NOT f.follows
     )
@@ -3262,12 +3262,11 @@ BEGIN ATOMIC
                    COALESCE(f.action, CASE WHEN t.failure IS NULL THEN 'adopt' ELSE 'refuse' END) AS action,
                    COALESCE(t.failure, pg_catalog.concat_ws('; ', f.detail, CASE WHEN NOT f.follows THEN t.said END)) AS detail
               FROM found f
-              LEFT JOIN tried t ON f.action IS NULL AND (t.relation::oid = f.relation::oid AND NOT f.follows OR t.sequence::oid = f.sequence::oid)
+              LEFT JOIN tried t ON f.action IS NULL AND (t.place = f.place OR f.follows AND t.sequence::oid = f.sequence::oid)
              UNION ALL
-            SELECT f.place, 1, NULL::regclass, NULL::name, t.name, 'change',
+            SELECT t.place, 1, NULL::regclass, NULL::name, t.name, 'change',
                    pg_catalog.format('%s still names sequence %s: let it use hilo sequence "%s"', m.what, t.old, t.name)
               FROM tried t
-              JOIN found f ON f.relation::oid = t.relation::oid AND f.sequence::oid = t.sequence::oid AND NOT f.follows
              CROSS JOIN LATERAL pg_catalog.unnest(t.mentions) AS m (what)
              WHERE t.failure IS NULL) r
      ORDER BY r.place, r.part, r.detail COLLATE "C";

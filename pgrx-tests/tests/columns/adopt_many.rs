@@ -293,6 +293,29 @@ fn a_schema_moves_with_one_call() {
     cluster.finish();
 }
 
+/// Columns of one table are rows of their own, each with its own sequence and its own fate.
+#[test]
+fn a_table_has_several_columns() {
+    let (cluster, mut client) = cluster();
+    client.run(
+        "CREATE SCHEMA shop; CREATE SEQUENCE shop.shared; CREATE SEQUENCE shop.texts; SET search_path = shop, public;
+         CREATE TABLE t (a serial, b serial, c int DEFAULT nextval('shared'), d int DEFAULT nextval('shared'),
+                         e text DEFAULT nextval('texts'));
+         CREATE FUNCTION uses() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN nextval('t_b_seq'); END $$",
+    );
+    let rows = "SELECT concat_ws(' ', column_name, action, name) FROM hilo_adopt_all('shop')";
+    let expected = [
+        "a adopt t_a_seq",
+        "b adopt t_b_seq",
+        "change t_b_seq",
+        "c adopt shared",
+        "d adopt shared",
+        "e refuse",
+    ];
+    assert_eq!(client.all::<String>(rows), expected);
+    cluster.finish();
+}
+
 /// The rows say everything that hilo_adopt says: nothing is left for messages, however many columns there are.
 #[test]
 fn the_rows_of_a_schema_say_everything() {

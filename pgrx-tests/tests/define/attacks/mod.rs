@@ -21,7 +21,7 @@ fn lay_traps(admin: &mut Client, schema: &str) {
     admin.run(
         r#"DO $do$
         DECLARE
-            kinds constant text[] := ARRAY['int2', 'int4', 'int8', 'float8', 'numeric', 'text', 'name', 'oid', 'bool', 'regclass', 'timestamptz', 'interval'];
+            kinds constant text[] := ARRAY['int2', 'int4', 'int8', 'float8', 'numeric', 'text', 'name', 'oid', 'bool', 'regclass', 'timestamptz', 'interval', 'jsonb'];
             spring constant text := $$ BEGIN
                 IF current_user OPERATOR(pg_catalog.<>) 'mallory' THEN RAISE EXCEPTION 'trapped %', current_user; END IF;
                 RETURN NULL; END $$;
@@ -32,7 +32,7 @@ fn lay_traps(admin: &mut Client, schema: &str) {
                                WHEN 'timestamptz' IN (l, r) THEN 'timestamptz' ELSE 'int8' END;
                 EXECUTE format('CREATE FUNCTION trap_yes(%s, %s) RETURNS bool LANGUAGE plpgsql AS %L', l, r, spring);
                 EXECUTE format('CREATE FUNCTION trap_sum(%s, %s) RETURNS %s LANGUAGE plpgsql AS %L', l, r, result, spring);
-                FOREACH sign IN ARRAY ARRAY['=', '<>', '<', '>', '<=', '>=', '~~', '~'] LOOP
+                FOREACH sign IN ARRAY ARRAY['=', '<>', '<', '>', '<=', '>=', '~~', '~', '->', '->>', '#>', '#>>', '?', '@>'] LOOP
                     EXECUTE format('CREATE OPERATOR %s (LEFTARG = %s, RIGHTARG = %s, FUNCTION = trap_yes)', sign, l, r);
                 END LOOP;
                 FOREACH sign IN ARRAY ARRAY['+', '-', '*', '/', '%', '||'] LOOP
@@ -92,6 +92,8 @@ fn traps_laid_before_the_extension_is_created() {
         admin.run(&format!("SELECT * FROM {view}"));
     }
     admin.run("SELECT * FROM hilo_check(); SELECT hilo_report()");
+    admin.run("CREATE TABLE serials (id serial)");
+    admin.refusal("SELECT hilo_adopt_on_all_nodes('serials', 'id')").is("0A000").says("Citus");
     cluster.finish();
 }
 

@@ -114,6 +114,8 @@ fn a_bad_document_is_refused_with_the_place_of_the_error() {
         .is("22023")
         .says("version 2")
         .details("hilo");
+    let nameless = document(json!([{"name": null}]));
+    admin.refusal(&format!("SELECT {}", call(&nameless, ""))).says("expected string, found null");
     admin.refusal("SELECT hilo_apply(NULL)").is("22023").helps();
     assert_eq!(catalog(&mut admin), before);
     cluster.finish();
