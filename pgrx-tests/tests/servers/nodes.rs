@@ -150,6 +150,42 @@ fn a_node_joins_the_numbering_that_is_there() {
     cluster.finish();
 }
 
+/// The same where hilo_advance or hilo_sync is the first use of a sequence on a node.
+#[test]
+fn a_node_joins_the_numbering_where_it_continues() {
+    let cluster = node(0, 2);
+    let seen = [Seen::new(Way::Rising), Seen::new(Way::Rising)];
+    let names = ["advanced", "synced"];
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE TABLE t (id bigint); INSERT INTO t VALUES (1500)");
+    for (name, seen) in names.into_iter().zip(&seen) {
+        client.run(&format!(
+            "SELECT hilo_create('{name}', start_value => 100, block_size => 64);
+             SELECT hilo_setval('{name}', 1000)",
+        ));
+        seen.session().saw(&client.draw(name, 2_000));
+    }
+    reload(&cluster, &mut client, &[("hilo.node_count", "9"), ("hilo.node_id", "1")]);
+    let mut fresh = cluster.connect("postgres");
+    for call in ["hilo_advance('advanced', 1500)", "hilo_sync('synced', 't', 'id')"] {
+        let next: i64 = fresh.one(&format!("SELECT {call}"));
+        assert_eq!(next, 1001 + 1024, "the second stripe of the first one's numbering: {call}");
+    }
+    for (name, seen) in names.into_iter().zip(&seen) {
+        as_new_node(&mut fresh, name, seen, |value| (value - 1001) / 1024 % 2 == 1);
+        seen.session().saw(&fresh.draw(name, 2_000));
+        seen.assert_unique();
+    }
+    let rows = "SELECT count(DISTINCT (base, nodes, stripe)) FROM _hilo.position";
+    assert_eq!(client.one::<i64>(rows), 1);
+
+    reload(&cluster, &mut client, &[("hilo.node_id", "2")]);
+    let mut fresh = cluster.connect("postgres");
+    let refusal = fresh.refusal("SELECT hilo_advance('advanced', 9000)");
+    refusal.is("55000").says("hilo.node_count = 2").hints("restart_with");
+    cluster.finish();
+}
+
 /// A server that was alone and is told to be one of two does not begin again at the start.
 #[test]
 fn a_single_server_that_becomes_a_node_repeats_nothing() {

@@ -23,10 +23,10 @@ use crate::shared;
 use crate::sql::define::unserved::index_space;
 
 /// How this node begins with a sequence of which it has no position.
-pub type First = fn(&Sequence, &Here) -> Result<Position, HiloError>;
+type First = fn(&Sequence, &Here) -> Result<Position, HiloError>;
 
 /// Like a new sequence, because the caller renumbers it at once.
-pub fn first_position(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
+fn first_position(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
     Ok(Position::first(sequence, here.id))
 }
 
@@ -181,9 +181,9 @@ impl<'a> Restart<'a> {
 
 impl<'a> Continuation<'a> {
     /// The next one begins after what another server may have served.
-    pub fn close(sequence: &'a Sequence, first: First) -> Continuation<'a> {
+    pub fn close(sequence: &'a Sequence) -> Continuation<'a> {
         refuse_source(sequence).or_raise();
-        let mut ended = Ended::close(sequence, first);
+        let mut ended = Ended::close(sequence, numbering::join);
         if !sequence.definition.gapless && ended.position.may_lack() {
             takeover::skip(sequence, &mut ended.position).or_raise();
         }

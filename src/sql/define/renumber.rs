@@ -18,7 +18,7 @@ use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl::options;
 use crate::sql::define::ddl_checks::{begin_write, lock_by_name, lock_owned, require_name};
-use crate::sql::define::ended::{Continuation, Restart, first_position, with_numbering};
+use crate::sql::define::ended::{Continuation, Restart, with_numbering};
 use crate::sql::define::owned_by::Purpose;
 use crate::sql::define::redefine::{write_definition, write_ended};
 use crate::sql::define::unserved::index_space;
@@ -88,7 +88,7 @@ pub fn alter(
             ended.open(&new, numbering, Index::ZERO);
         }
         None => {
-            let ended = Continuation::close(&old, numbering::join);
+            let ended = Continuation::close(&old);
             let new = write_ended(owned, options, owned_by, ended.position(), None);
             let (numbering, next_index) = continuation(ended.position(), &old).or_raise();
             // Numbers that turn back from beyond a bound begin within the bounds.
@@ -130,7 +130,7 @@ fn redefine(
 /// # Errors
 /// `MovesAlone`
 pub fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError> {
-    let old = Continuation::close(sequence, first_position);
+    let old = Continuation::close(sequence);
     let position = old.position();
     numbering::check_moves(sequence, position.nodes, Some(taken))?;
     let mapping = old.mapping().without_bounds();
@@ -170,7 +170,7 @@ pub fn begin_with(sequence: &Sequence, next: Option<i64>) {
 /// # Errors
 /// `NodesShare` if other nodes serve the sequence too.
 pub fn end(sequence: &Sequence) -> Result<Option<i64>, HiloError> {
-    let ended = Continuation::close(sequence, numbering::join);
+    let ended = Continuation::close(sequence);
     if ended.position().nodes > 1 {
         return Err(HiloError::NodesShare(sequence.name.to_string()));
     }

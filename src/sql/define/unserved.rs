@@ -8,8 +8,9 @@ use hilo_core::range::Range;
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::leases::{self, Ended};
+use crate::catalog::node::Here;
 use crate::catalog::positions::{self, Position};
-use crate::catalog::{ranges, takeover};
+use crate::catalog::{numbering, ranges, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
 use crate::session::{gapless, lease_pending, memo, uncommitted};
@@ -66,7 +67,10 @@ impl Unserved {
 /// that a session gets from the sequence before the call is seen to be served.
 pub fn look(sequence: &Sequence, node: i32) -> Unserved {
     let found = positions::find(sequence.id, node).or_raise();
-    let position = found.unwrap_or_else(|| Position::first(sequence, node));
+    // Without a position, a node joins the others if it knows of any.
+    let joined = || Here::read().and_then(|here| numbering::join(sequence, &here));
+    let first = || joined().unwrap_or_else(|_| Position::first(sequence, node));
+    let position = found.unwrap_or_else(first);
     let of = |position: Position, next_index, held| Unserved {
         mapping: position.mapping(&sequence.definition),
         position,
