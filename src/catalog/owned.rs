@@ -291,7 +291,11 @@ impl Owned<'_> {
         let brought = match brought {
             Ok(brought) => brought,
             Err(refused) => {
-                let known: Vec<_> = supply.own.into_iter().chain(supply.brought).collect();
+                // It may have been refused before: each value becomes a gap once.
+                let gaps = gaps::of_node(position.sequence, position.node)?;
+                let gaps = gaps.iter().map(|gap| (gap.first, gap.last));
+                let known: Vec<_> =
+                    supply.own.into_iter().chain(supply.brought).chain(gaps).collect();
                 self.write_off(&source::lost(&answer.rows, &mapping, &held, &known))?;
                 self.note_failure(supply, refused.in_full())?;
                 return Ok(Some(refused));
