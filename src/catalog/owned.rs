@@ -179,6 +179,9 @@ impl Owned<'_> {
     /// Writes ranges that leave memory: they become free, or, for an ordered sequence, which never
     /// goes back, they are written off.
     pub fn put(&self, leaving: &[Range]) -> Result<(), HiloError> {
+        if leaving.is_empty() {
+            return Ok(());
+        }
         self.writes_rows();
         match self.sequence.definition.ordered {
             true => self.write_off(leaving),

@@ -69,8 +69,7 @@ impl FirstUses {
 }
 
 impl Worker {
-    /// The threshold with which a block of a slot is published: `usual`, unless the slot is marked,
-    /// which has so many values now.
+    /// The threshold of a slot that has so many values now: `usual`, unless the slot is marked.
     pub(super) fn threshold(&self, key: &Key, number: usize, usual: i64, available: i64) -> i64 {
         match self.first_uses.is_mark(number, key.sequence) {
             true => available.max(usual),

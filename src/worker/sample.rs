@@ -49,6 +49,8 @@ impl Worker {
             let room = Remaining { whole, left };
             locked.block = policy::shrunk_block(locked.block, &demand, room, &settings);
             let threshold = policy::threshold(locked.block, &demand, room, &settings);
+            let (key, available) = (locked.key, locked.available());
+            let threshold = self.threshold(&key, number, threshold, available);
             locked.slot.threshold.store(threshold, Relaxed);
         }
         let ahead = locked.slot.lease_ahead.load(Relaxed);
