@@ -121,12 +121,13 @@ CREATE FUNCTION hilo_apply_one(
     nodes integer,
     stripe bigint,
     of_server boolean,
-    dry_run boolean
+    dry_run boolean,
+    is_new boolean
 ) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_apply_one_wrapper';
-COMMENT ON FUNCTION hilo_apply_one(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, text, boolean, text, text, interval, bigint, integer, bigint, boolean, boolean) IS
+COMMENT ON FUNCTION hilo_apply_one(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, text, boolean, text, text, interval, bigint, integer, bigint, boolean, boolean, boolean) IS
     'Does what hilo_apply does with one sequence and its owner, except for privileges: creates it, or alters it to these options. Null stands '
-    'for the default. Returns whether this server has been told how other servers number it. dry_run: a sequence that exists stays as it is';
+    'for the default. Returns whether this server has been told how other servers number it. dry_run: a sequence that exists stays as it is. is_new: whether there is none yet; null: either';
 
 -- Each task, and the place of an error in the document. Rows that were returned stay when their work is rolled back.
 CREATE FUNCTION hilo.apply(tasks hilo.task[], dry_run boolean, of_server boolean)
@@ -171,7 +172,7 @@ BEGIN
             name::hilo_sequence, task.start_value, task.increment, task.min_value, task.max_value, task.data_type::regtype,
             task.cycle, task.ordered, task.block_size, task.slice_size, task.key_format, task.owner, task.gapless, task.owned_by,
             task.source, pg_catalog.make_interval(secs => task.reserve_ahead::double precision), task.base, task.nodes, task.stripe,
-            of_server, dry_run)
+            of_server, dry_run, task.is_new)
         THEN
             action := 'number';
             detail := pg_catalog.jsonb_build_object('base', task.base, 'nodes', task.nodes, 'stripe', task.stripe);

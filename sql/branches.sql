@@ -423,7 +423,16 @@ BEGIN
     END IF;
     SELECT s.seqrelid::regclass AS sequence, s.seqincrement, s.seqmin, s.seqmax, s.seqstart, c.relname, a.attidentity,
            pg_catalog.format_type(a.atttypid, NULL) AS data_type, pg_catalog.pg_get_userbyid(t.relowner) AS owner,
-           pg_catalog.format('%I.%I', n.nspname, t.relname) AS "table"
+           pg_catalog.format('%I.%I', n.nspname, t.relname) AS "table", pg_catalog.pg_has_role(t.relowner, 'USAGE') AS own,
+           -- An owner can put code where a query of the table runs it.
+           EXISTS (WITH RECURSIVE part AS (
+                       SELECT $1::oid AS relation
+                        UNION
+                       SELECT i.inhrelid FROM part p JOIN pg_catalog.pg_inherits i ON i.inhparent = p.relation)
+                   SELECT FROM part p
+                     JOIN pg_catalog.pg_class c ON c.oid = p.relation
+                     JOIN pg_catalog.pg_roles r ON r.oid = c.relowner
+                    WHERE NOT r.rolsuper AND r.rolname <> CURRENT_USER) AS of_others
       INTO old
       FROM pg_catalog.pg_attribute a
       JOIN pg_catalog.pg_class t ON t.oid = a.attrelid
@@ -435,6 +444,15 @@ BEGIN
         RAISE feature_not_supported USING
             MESSAGE = pg_catalog.format('column %s.%I is no serial column that rises', relation, column_name),
             HINT = 'For another column, create a sequence with hilo_create_on_all_nodes, and change the default.';
+    END IF;
+    IF NOT old.own THEN
+        RAISE insufficient_privilege USING MESSAGE = pg_catalog.format('must be owner of table %s', relation),
+            HINT = 'Do it as the owner of the table.';
+    ELSIF old.of_others THEN
+        RAISE wrong_object_type USING
+            MESSAGE = pg_catalog.format('column %s.%I is read by a query, and not all of it belongs to this role', relation, column_name),
+            DETAIL = 'The query would run what other roles have put into the table, with the rights of this one.',
+            HINT = 'SET ROLE to the owner of the table, and call it again.';
     END IF;
     new := coalesce($3::text, old.relname);
     IF EXISTS (SELECT FROM hilo_sequences q WHERE q.name = new) THEN
@@ -465,4 +483,5 @@ COMMENT ON FUNCTION hilo_adopt_on_all_nodes(regclass, name, hilo_sequence) IS
     'its name; null: that of the old sequence, which is dropped. The new one continues beyond the old one, and beyond '
     'the values of the column that are not above 2^48. The owner of the table owns it. Keeps others from writing to the '
     'table meanwhile. If it fails, call it again with another name, or drop the new sequence on all nodes. Errors: '
-    '0A000 for another column, 42710 if the name is taken, and those of hilo_create_on_all_nodes.';
+    '0A000 for another column, 42501 if the caller is not the owner, 42809 if a part of the table belongs to another role '
+    'that is no superuser, 42710 if the name is taken, and those of hilo_create_on_all_nodes.';

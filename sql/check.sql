@@ -24,6 +24,11 @@ CREATE FUNCTION hilo.is_distributed(relation oid) RETURNS boolean
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_distributed_wrapper';
 COMMENT ON FUNCTION hilo.is_distributed(oid) IS 'Whether Citus distributes a table among its nodes';
 
+CREATE FUNCTION hilo.is_of_callers(relation oid) RETURNS boolean
+    LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_of_callers_wrapper';
+COMMENT ON FUNCTION hilo.is_of_callers(oid) IS
+    'Whether a table and all that inherits from it belong to the caller or to superusers: a query of it runs no code of others';
+
 CREATE FUNCTION hilo.node_answers(command text, everywhere boolean)
     RETURNS TABLE (object text, node integer, answer text, failure text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_answers_wrapper';
@@ -129,7 +134,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                                   c.column_name), c.table_name, c.column_name) AS part
           FROM in_use c
          WHERE c.checked AND c.distributed AND c.readable AND c.high IS NOT NULL AND c.next_value IS NOT NULL
-           AND NOT c.has_source
+           AND NOT c.has_source AND CASE WHEN c.distributed THEN hilo.is_of_callers(c.relation) END
            AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.relation AND i.indkey[0] = c.number
                                                 AND i.indisvalid AND i.indpred IS NULL)
     ), furthest AS MATERIALIZED (

@@ -999,7 +999,16 @@ BEGIN
     END IF;
     SELECT s.seqrelid::regclass AS sequence, s.seqincrement, s.seqmin, s.seqmax, s.seqstart, c.relname, a.attidentity,
            pg_catalog.format_type(a.atttypid, NULL) AS data_type, pg_catalog.pg_get_userbyid(t.relowner) AS owner,
-           pg_catalog.format('%I.%I', n.nspname, t.relname) AS "table"
+           pg_catalog.format('%I.%I', n.nspname, t.relname) AS "table", pg_catalog.pg_has_role(t.relowner, 'USAGE') AS own,
+           -- An owner can put code where a query of the table runs it.
+           EXISTS (WITH RECURSIVE part AS (
+                       SELECT $1::oid AS relation
+                        UNION
+                       SELECT i.inhrelid FROM part p JOIN pg_catalog.pg_inherits i ON i.inhparent = p.relation)
+                   SELECT FROM part p
+                     JOIN pg_catalog.pg_class c ON c.oid = p.relation
+                     JOIN pg_catalog.pg_roles r ON r.oid = c.relowner
+                    WHERE NOT r.rolsuper AND r.rolname <> CURRENT_USER) AS of_others
       INTO old
       FROM pg_catalog.pg_attribute a
       JOIN pg_catalog.pg_class t ON t.oid = a.attrelid
@@ -1011,6 +1020,15 @@ BEGIN
         RAISE feature_not_supported USING
             MESSAGE = pg_catalog.format('column %s.%I is no serial column that rises', relation, column_name),
             HINT = 'For another column, create a sequence with hilo_create_on_all_nodes, and change the default.';
+    END IF;
+    IF NOT old.own THEN
+        RAISE insufficient_privilege USING MESSAGE = pg_catalog.format('must be owner of table %s', relation),
+            HINT = 'Do it as the owner of the table.';
+    ELSIF old.of_others THEN
+        RAISE wrong_object_type USING
+            MESSAGE = pg_catalog.format('column %s.%I is read by a query, and not all of it belongs to this role', relation, column_name),
+            DETAIL = 'The query would run what other roles have put into the table, with the rights of this one.',
+            HINT = 'SET ROLE to the owner of the table, and call it again.';
     END IF;
     new := coalesce($3::text, old.relname);
     IF EXISTS (SELECT FROM hilo_sequences q WHERE q.name = new) THEN
@@ -1041,7 +1059,8 @@ COMMENT ON FUNCTION hilo_adopt_on_all_nodes(regclass, name, hilo_sequence) IS
     'its name; null: that of the old sequence, which is dropped. The new one continues beyond the old one, and beyond '
     'the values of the column that are not above 2^48. The owner of the table owns it. Keeps others from writing to the '
     'table meanwhile. If it fails, call it again with another name, or drop the new sequence on all nodes. Errors: '
-    '0A000 for another column, 42710 if the name is taken, and those of hilo_create_on_all_nodes.';
+    '0A000 for another column, 42501 if the caller is not the owner, 42809 if a part of the table belongs to another role '
+    'that is no superuser, 42710 if the name is taken, and those of hilo_create_on_all_nodes.';
 
 -- Hi/Lo mappers: what each calls, over hilo's sequences. A block of size B holds first ... first +
 -- B - 1. The mapper reads one number for it, and computes the rest.
@@ -1965,12 +1984,13 @@ CREATE FUNCTION hilo_apply_one(
     nodes integer,
     stripe bigint,
     of_server boolean,
-    dry_run boolean
+    dry_run boolean,
+    is_new boolean
 ) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_apply_one_wrapper';
-COMMENT ON FUNCTION hilo_apply_one(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, text, boolean, text, text, interval, bigint, integer, bigint, boolean, boolean) IS
+COMMENT ON FUNCTION hilo_apply_one(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, text, boolean, text, text, interval, bigint, integer, bigint, boolean, boolean, boolean) IS
     'Does what hilo_apply does with one sequence and its owner, except for privileges: creates it, or alters it to these options. Null stands '
-    'for the default. Returns whether this server has been told how other servers number it. dry_run: a sequence that exists stays as it is';
+    'for the default. Returns whether this server has been told how other servers number it. dry_run: a sequence that exists stays as it is. is_new: whether there is none yet; null: either';
 
 -- Each task, and the place of an error in the document. Rows that were returned stay when their work is rolled back.
 CREATE FUNCTION hilo.apply(tasks hilo.task[], dry_run boolean, of_server boolean)
@@ -2015,7 +2035,7 @@ BEGIN
             name::hilo_sequence, task.start_value, task.increment, task.min_value, task.max_value, task.data_type::regtype,
             task.cycle, task.ordered, task.block_size, task.slice_size, task.key_format, task.owner, task.gapless, task.owned_by,
             task.source, pg_catalog.make_interval(secs => task.reserve_ahead::double precision), task.base, task.nodes, task.stripe,
-            of_server, dry_run)
+            of_server, dry_run, task.is_new)
         THEN
             action := 'number';
             detail := pg_catalog.jsonb_build_object('base', task.base, 'nodes', task.nodes, 'stripe', task.stripe);
@@ -2273,6 +2293,11 @@ CREATE FUNCTION hilo.is_distributed(relation oid) RETURNS boolean
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_distributed_wrapper';
 COMMENT ON FUNCTION hilo.is_distributed(oid) IS 'Whether Citus distributes a table among its nodes';
 
+CREATE FUNCTION hilo.is_of_callers(relation oid) RETURNS boolean
+    LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_of_callers_wrapper';
+COMMENT ON FUNCTION hilo.is_of_callers(oid) IS
+    'Whether a table and all that inherits from it belong to the caller or to superusers: a query of it runs no code of others';
+
 CREATE FUNCTION hilo.node_answers(command text, everywhere boolean)
     RETURNS TABLE (object text, node integer, answer text, failure text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_answers_wrapper';
@@ -2378,7 +2403,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                                   c.column_name), c.table_name, c.column_name) AS part
           FROM in_use c
          WHERE c.checked AND c.distributed AND c.readable AND c.high IS NOT NULL AND c.next_value IS NOT NULL
-           AND NOT c.has_source
+           AND NOT c.has_source AND CASE WHEN c.distributed THEN hilo.is_of_callers(c.relation) END
            AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.relation AND i.indkey[0] = c.number
                                                 AND i.indisvalid AND i.indpred IS NULL)
     ), furthest AS MATERIALIZED (

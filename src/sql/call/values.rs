@@ -186,7 +186,7 @@ pub fn is_distributed(relid: pg_sys::Oid) -> bool {
 
 /// Whether a relation, no view, and all that inherits from it belong to the caller or to
 /// superusers.
-fn is_of_callers(relid: pg_sys::Oid) -> Result<bool, HiloError> {
+pub fn is_of_callers(relid: pg_sys::Oid) -> Result<bool, HiloError> {
     // SAFETY: look-ups in system caches, inside a transaction.
     let kind = unsafe { pg_sys::get_rel_relkind(relid) } as u8;
     // SAFETY: as above.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use pgrx::pg_sys;
 
 use crate::catalog::table::{bytes_of, text_datum};
+use crate::errors::OrRaise;
 use crate::process::subtransaction;
 use crate::process::time_limit::{self, Unfinished};
 use crate::sql::call::args::{Args, sql_functions};
@@ -17,7 +18,7 @@ use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::call::values;
 use crate::sql::define::ddl_checks::{begin_write, require};
 
-sql_functions!(hilo_is_distributed, hilo_is_outside_block, hilo_node_answers);
+sql_functions!(hilo_is_distributed, hilo_is_of_callers, hilo_is_outside_block, hilo_node_answers,);
 
 /// How long this session waits for all answers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -37,6 +38,11 @@ fn hilo_is_outside_block(_: Args) -> pg_sys::Datum {
 /// `hilo.is_distributed(relation)`: whether Citus distributes a table among its nodes.
 fn hilo_is_distributed(args: Args) -> Option<pg_sys::Datum> {
     Some(values::is_distributed(args.oid(0)?).into())
+}
+
+/// `hilo.is_of_callers(relation)`: whether a query of the table runs no code of others.
+fn hilo_is_of_callers(args: Args) -> Option<pg_sys::Datum> {
+    Some(values::is_of_callers(args.oid(0)?).or_raise().into())
 }
 
 /// `hilo.node_answers(command, everywhere)`: what a command that returns one value says on each

@@ -211,7 +211,12 @@ fn hilo_apply_one(args: Args) -> pg_sys::Datum {
         numbering.map(|((base, nodes), stripe)| Numbering { base, nodes: nodes as i32, stripe });
     let wanted = Wanted { definition, owner, owned_by, numbering };
     let dry_run = args.bool(20) == Some(true);
+    // Another transaction may have made or dropped it since the document was compared.
     let is_told = match find_owned(name).or_raise() {
+        None if args.bool(21) == Some(false) => missing::to_use(name).raise(),
+        Some(_) if args.bool(21) == Some(true) => {
+            HiloError::Duplicate(args.new_name(0).to_string()).raise()
+        }
         None => {
             // That server does not know it, so this one would begin as nobody did.
             if args.bool(19) == Some(true) && wanted.numbering.is_none() {

@@ -187,6 +187,18 @@ fn adopt_runs_no_owners_code() {
     cluster.finish();
 }
 
+/// It reads a column by a query, so it refuses those of others.
+#[test]
+fn adopt_on_all_nodes_runs_no_owners_code() {
+    let cluster = Cluster::with_hilo();
+    let mut admin = lay_traps(&cluster);
+    let call = "SELECT hilo_adopt_on_all_nodes('serial', 'id')";
+    assert_eq!(is_refused(&cluster, call).as_deref(), Some("42809"));
+    admin.run("CREATE ROLE clerk; GRANT ALL ON serial TO clerk; SET ROLE clerk");
+    admin.refusal(call).is("42501").helps();
+    cluster.finish();
+}
+
 /// hilo_sync reads all tables, also for what is leased, and no view.
 #[test]
 fn sync_runs_no_owners_code() {

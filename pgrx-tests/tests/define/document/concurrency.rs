@@ -92,3 +92,29 @@ fn calls_that_alter_prune_and_create_do_not_collide() {
     assert_eq!(export(&mut admin)["sequences"].as_array().map(Vec::len), Some(3));
     cluster.finish();
 }
+
+/// A transaction that sees the sequences as they were does not claim what others have made since. It makes none anew
+/// that they have dropped.
+#[test]
+fn what_others_have_done_since_is_no_work_of_this_call() {
+    let cluster = Cluster::with_hilo();
+    let (mut old, mut other) = (cluster.connect("postgres"), cluster.connect("postgres"));
+    other.run("CREATE ROLE anna");
+    let wanted = document(json!([{"name": "s", "increment": 5, "privileges": []}]));
+    for (change, sqlstate) in [
+        ("SELECT hilo_create('s', increment => 3), hilo_grant('s', 'anna', 'USAGE')", "42710"),
+        ("SELECT hilo_drop('s')", "42704"),
+    ] {
+        old.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+        other.run(change);
+        for options in [", false, true", ""] {
+            old.run("SAVEPOINT s");
+            let refusal = old.refusal(&format!("SELECT {}", call(&wanted, options)));
+            refusal.is(sqlstate).details("sequences[0]").helps();
+            old.run("ROLLBACK TO s");
+        }
+        old.run("ROLLBACK");
+    }
+    assert_eq!(apply(&mut old, &wanted).len(), 1);
+    cluster.finish();
+}

@@ -250,7 +250,22 @@ fn ids_in_a_distributed_table_are_found() {
     client.run("INSERT INTO t VALUES (166560000, 1); CREATE ROLE stranger LOGIN");
     client.run("SET ROLE stranger");
     assert_eq!(findings(client).iter().filter(|found| found.contains("166560000")).count(), 0);
-    client.run("RESET ROLE");
+    // Nor does a query run what other roles have put into their tables.
+    client.run(
+        "RESET ROLE; CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory; SELECT hilo_grant('s', 'mallory', 'ALL');
+         CREATE TABLE ran (by text); SET ROLE mallory;
+         CREATE FUNCTION planted() RETURNS void LANGUAGE sql AS 'INSERT INTO ran VALUES (current_user)';
+         CREATE FUNCTION sprung(bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN
+             IF current_user <> 'mallory' THEN PERFORM public.planted(); END IF; RETURN $1; END $$;
+         CREATE TABLE hers (id bigint PRIMARY KEY DEFAULT hilo_nextval('s'), old bigserial);
+         CREATE INDEX ON hers (id) WHERE sprung(7) = 7; RESET ROLE;
+         INSERT INTO pg_catalog.pg_dist_partition VALUES ('hers')",
+    );
+    findings(client);
+    client.refusal("SELECT hilo_adopt_on_all_nodes('hers', 'old')").is("42809").helps();
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM ran"), 0);
+    client.run("SELECT max(id) FROM hers WHERE id < 9");
+    assert!(client.one::<i64>("SELECT count(*) FROM ran") > 0, "it would");
     finish(nodes);
 }
 

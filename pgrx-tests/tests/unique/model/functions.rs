@@ -60,6 +60,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "column_defaults",
             "differences",
             "is_distributed",
+            "is_of_callers",
             "node_answers",
             "document_fault",
             "grants_without",
