@@ -62,18 +62,17 @@ pub fn check(extension: pg_sys::Oid) -> Result<(), HiloError> {
     difference(&row(extension, Snapshot::Catalog)?).map_or(Ok(()), Err)
 }
 
-/// Called when an extension has been created or updated, before its script runs; returns whether it
-/// is ours. Refuses ours if it would become newer than the library. Warns if it becomes the version
-/// that the library serves and the server has not preloaded the library.
+/// Called when an extension has been created or updated, before its script runs; returns whether
+/// what was looked up before is out of date. It is if the extension is ours, or Citus, which may
+/// make this server a worker. Refuses ours if it would become newer than the library. Warns if it
+/// becomes the version that the library serves and the server has not preloaded the library.
 pub fn on_change(extension: pg_sys::Oid) -> Result<bool, HiloError> {
     let row = row(extension, Snapshot::OwnWrites)?;
     // SAFETY: the column is of type name and never null. Its value is part of the tuple, which
     // `row` keeps, and ends with a zero byte.
-    let ours = row
-        .datum(NAME)
-        .is_some_and(|name| unsafe { CStr::from_ptr(name.cast_mut_ptr()) } == c"hilo");
-    if !ours {
-        return Ok(false);
+    let name = row.datum(NAME).map(|name| unsafe { CStr::from_ptr(name.cast_mut_ptr()) });
+    if name != Some(c"hilo") {
+        return Ok(name == Some(c"citus"));
     }
     match difference(&row) {
         Some(error @ HiloError::Version { newer: true, .. }) => return Err(error),

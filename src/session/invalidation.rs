@@ -45,11 +45,11 @@ static SINCE_DROP: Global<Cell<bool>> = Global::new(Cell::new(false));
 static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));
 /// This transaction has defined something that only its own process can tell the others.
 static OWN: Global<Cell<bool>> = Global::new(Cell::new(false));
-/// This transaction has created or updated the extension.
+/// This transaction has created or updated the extension, or Citus.
 static APPEARED: Global<Cell<bool>> = Global::new(Cell::new(false));
 
-/// Notes that this transaction creates or updates the extension. A session that has not loaded the
-/// library may have dropped another one, and told nobody.
+/// Notes that this transaction creates or updates the extension, or Citus. A session that has not
+/// loaded the library may have dropped another one, and told nobody.
 pub fn extension_appears() {
     crate::session::register();
     APPEARED.set(true);

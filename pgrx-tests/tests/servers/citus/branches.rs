@@ -4,7 +4,9 @@ use std::thread;
 
 use hilo_tests::{ClientExt, Cluster, Mode, assert_unique};
 
-use super::{NOTHING, Nodes, create, findings, finish, join_all, join_as, server, three};
+use super::{
+    INSTALL, NOTHING, Nodes, bare, create, findings, finish, join, join_all, join_as, server, three,
+};
 
 /// Draws on all nodes at the same time.
 fn draw(nodes: &Nodes, count: usize) -> Vec<i64> {
@@ -80,6 +82,23 @@ fn a_worker_neither_begins_nor_moves() {
     seen.extend(draw(&nodes, 500));
     assert_unique("s", &seen);
     finish(nodes);
+}
+
+/// Promise 1: a server that draws gets Citus, and becomes a worker. No session serves its own values any more, neither an open
+/// one nor one that other sessions spare a look at the catalog.
+#[test]
+fn a_server_that_draws_becomes_a_worker() {
+    let (cluster, mut client) = bare(&[]);
+    client.run("SELECT hilo_create('s')");
+    let mut open = cluster.connect("postgres");
+    assert_eq!(open.draw("s", 3), [1, 2, 3]);
+    client.run(INSTALL);
+    assert_eq!(cluster.connect("postgres").draw("s", 1).len(), 1);
+    join(&mut client, 1, &[]);
+    for client in [&mut cluster.connect("postgres"), &mut open] {
+        client.refusal("SELECT hilo_nextval('s')").is("55000").says("a worker of Citus");
+    }
+    cluster.finish();
 }
 
 /// After an import the coordinator is moved, and a second call lets the workers forget their

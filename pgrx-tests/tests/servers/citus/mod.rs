@@ -76,8 +76,11 @@ const STAND_IN: &str = r#"
         'SELECT n.nodename, n.nodeport, r.* FROM pg_catalog.pg_dist_node n, pg_catalog.citus_run(n.nodename, command) r WHERE n.groupid <> 0';
 "#;
 
-/// A server with the extension of that name, which has joined no cluster yet.
-fn server(settings: &[(&str, &str)]) -> (Cluster, Client) {
+const INSTALL: &str = "CREATE EXTENSION dblink; CREATE EXTENSION citus SCHEMA public;
+    INSERT INTO pg_catalog.pg_dist_local_group VALUES (0)";
+
+/// A server that can have the extension of that name.
+fn bare(settings: &[(&str, &str)]) -> (Cluster, Client) {
     install_script("citus.control", "default_version = '0'\n");
     let bindir = SERVER.bindir().display().to_string();
     install_script("citus--0.sql", &STAND_IN.replace("BINDIR", &bindir));
@@ -86,8 +89,14 @@ fn server(settings: &[(&str, &str)]) -> (Cluster, Client) {
         .iter()
         .fold(builder, |builder, (name, value)| builder.config(name, value))
         .start_with_hilo();
-    let mut client = cluster.connect("postgres");
-    client.run("CREATE EXTENSION dblink; CREATE EXTENSION citus SCHEMA public; INSERT INTO pg_catalog.pg_dist_local_group VALUES (0)");
+    let client = cluster.connect("postgres");
+    (cluster, client)
+}
+
+/// A server with it, which has joined no cluster yet.
+fn server(settings: &[(&str, &str)]) -> (Cluster, Client) {
+    let (cluster, mut client) = bare(settings);
+    client.run(INSTALL);
     (cluster, client)
 }
 
