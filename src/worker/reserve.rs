@@ -81,7 +81,7 @@ pub enum Outcome {
     /// The slot holds ranges of another node than this server is now.
     OtherNode,
     /// Nobody waits for it, and this server has not served it, or not since it was promoted or
-    /// restored.
+    /// restored, or may not serve it.
     NotOurs,
     Reserved(Box<Reserved>),
 }
@@ -148,7 +148,10 @@ pub fn reserve(shared: &'static Shared, here: &Here, plan: &Plan) -> Result<Outc
         RowLock::Locked(sequence) if !sequence.definition.gapless => sequence,
         RowLock::Locked(_) | RowLock::Missing => return Ok(Outcome::Gone),
     };
-    here.check(&sequence.definition)?;
+    match here.check(&sequence.definition) {
+        Err(_) if plan.is_ahead() => return Ok(Outcome::NotOurs),
+        may => may?,
+    }
     if locked.position.epoch < plan.index_space.epoch {
         return Ok(Outcome::Locked);
     }

@@ -101,6 +101,24 @@ fn a_server_that_draws_becomes_a_worker() {
     cluster.finish();
 }
 
+/// A worker reads ahead only what it may serve: numbers of its own hold up nobody, and fill no log.
+#[test]
+fn a_worker_reads_no_numbers_of_its_own_ahead() {
+    let (cluster, mut client) = bare(&[]);
+    client.run(
+        "SELECT hilo_create('s' || i, source => CASE WHEN i % 3 <> 0 THEN 'SELECT 1::bigint, 1000::bigint' END)
+           FROM generate_series(1, 30) i",
+    );
+    client.run(INSTALL);
+    join(&mut client, 1, &[]);
+    for at in (1..=30).filter(|at| at % 3 != 0) {
+        assert_eq!(client.draw(&format!("s{at}"), 1), [1]);
+    }
+    assert!(client.one::<bool>("SELECT bool_and(errors = 0) FROM hilo_stat_sequences"));
+    assert!(!cluster.log().contains("could not reserve"), "{}", cluster.log());
+    cluster.finish();
+}
+
 /// After an import the coordinator is moved, and a second call lets the workers forget their
 /// values. So no node serves an imported one.
 #[test]
