@@ -132,12 +132,12 @@ COMMENT ON FUNCTION hilo_apply_one(hilo_sequence, bigint, bigint, bigint, bigint
 -- Each task, and the place of an error in the document. Rows that were returned stay when their work is rolled back.
 CREATE FUNCTION hilo.apply(tasks hilo.task[], dry_run boolean, of_server boolean)
     RETURNS TABLE (action text, name text, detail jsonb)
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 100 SET search_path FROM CURRENT
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 100 SET search_path = pg_catalog, pg_temp
 AS $apply$
 #variable_conflict use_column
 DECLARE
     -- hilo_default_grant has given privileges on sequences that are new.
-    has_defaults CONSTANT boolean := EXISTS (SELECT FROM hilo_default_privileges);
+    has_defaults boolean;
     task record;
     of_role record;
     held jsonb;
@@ -147,6 +147,10 @@ DECLARE
     details text;
     advice text;
 BEGIN
+    -- It may have been renamed.
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('%I, pg_temp', n.nspname), true)
+       FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo';
+    has_defaults := EXISTS (SELECT FROM hilo_default_privileges);
     FOR task IN
         SELECT t.at, t.name AS of, t.is_new, t.base, t.nodes, t.stripe, t.detail AS description, t.privileges, t.changes, t.gives,
                t.revokes, t.grants, e.*

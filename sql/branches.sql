@@ -273,7 +273,7 @@ COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
 -- '{name}' and '{numbering}'. The body runs as the caller, who has no USAGE of schema hilo.
 CREATE FUNCTION hilo.branch_on_workers(names text[], options jsonb, source text)
     RETURNS TABLE (name text, node text, action text)
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 1000 SET search_path FROM CURRENT
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 1000 SET search_path = pg_catalog, pg_temp
 AS $branches$
 #variable_conflict use_column
 DECLARE
@@ -296,6 +296,9 @@ DECLARE
     answer record;
     problems text;
 BEGIN
+    -- It may have been renamed.
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('%I, pg_temp', n.nspname), true)
+       FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo';
     IF names IS NULL OR options IS NULL OR pg_catalog.array_position(names, NULL) IS NOT NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'name and options of a hilo sequence must not be null',
             HINT = 'Specify a value that is not null.';
@@ -403,7 +406,7 @@ COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
 
 CREATE FUNCTION hilo_adopt_on_all_nodes(relation regclass, column_name name, name hilo_sequence DEFAULT NULL) RETURNS hilo_sequence
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-    SET search_path FROM CURRENT
+    SET search_path = pg_catalog, pg_temp
     -- Else Citus reads the shards over several connections, and then cannot alter the table.
     SET citus.multi_shard_modify_mode = 'sequential'
 AS $adopt$
@@ -414,6 +417,9 @@ DECLARE
     reached bigint;
     new text;
 BEGIN
+    -- It may have been renamed.
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('%I, pg_temp', n.nspname), true)
+       FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo';
     IF relation IS NULL OR column_name IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'relation and column name must not be null',
             HINT = 'Specify a serial column.';

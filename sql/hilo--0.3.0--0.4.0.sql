@@ -849,7 +849,7 @@ COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
 -- '{name}' and '{numbering}'. The body runs as the caller, who has no USAGE of schema hilo.
 CREATE FUNCTION hilo.branch_on_workers(names text[], options jsonb, source text)
     RETURNS TABLE (name text, node text, action text)
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 1000 SET search_path FROM CURRENT
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 1000 SET search_path = pg_catalog, pg_temp
 AS $branches$
 #variable_conflict use_column
 DECLARE
@@ -872,6 +872,9 @@ DECLARE
     answer record;
     problems text;
 BEGIN
+    -- It may have been renamed.
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('%I, pg_temp', n.nspname), true)
+       FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo';
     IF names IS NULL OR options IS NULL OR pg_catalog.array_position(names, NULL) IS NOT NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'name and options of a hilo sequence must not be null',
             HINT = 'Specify a value that is not null.';
@@ -979,7 +982,7 @@ COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
 
 CREATE FUNCTION hilo_adopt_on_all_nodes(relation regclass, column_name name, name hilo_sequence DEFAULT NULL) RETURNS hilo_sequence
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
-    SET search_path FROM CURRENT
+    SET search_path = pg_catalog, pg_temp
     -- Else Citus reads the shards over several connections, and then cannot alter the table.
     SET citus.multi_shard_modify_mode = 'sequential'
 AS $adopt$
@@ -990,6 +993,9 @@ DECLARE
     reached bigint;
     new text;
 BEGIN
+    -- It may have been renamed.
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('%I, pg_temp', n.nspname), true)
+       FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo';
     IF relation IS NULL OR column_name IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'relation and column name must not be null',
             HINT = 'Specify a serial column.';
@@ -1995,12 +2001,12 @@ COMMENT ON FUNCTION hilo_apply_one(hilo_sequence, bigint, bigint, bigint, bigint
 -- Each task, and the place of an error in the document. Rows that were returned stay when their work is rolled back.
 CREATE FUNCTION hilo.apply(tasks hilo.task[], dry_run boolean, of_server boolean)
     RETURNS TABLE (action text, name text, detail jsonb)
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 100 SET search_path FROM CURRENT
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 100 SET search_path = pg_catalog, pg_temp
 AS $apply$
 #variable_conflict use_column
 DECLARE
     -- hilo_default_grant has given privileges on sequences that are new.
-    has_defaults CONSTANT boolean := EXISTS (SELECT FROM hilo_default_privileges);
+    has_defaults boolean;
     task record;
     of_role record;
     held jsonb;
@@ -2010,6 +2016,10 @@ DECLARE
     details text;
     advice text;
 BEGIN
+    -- It may have been renamed.
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('%I, pg_temp', n.nspname), true)
+       FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo';
+    has_defaults := EXISTS (SELECT FROM hilo_default_privileges);
     FOR task IN
         SELECT t.at, t.name AS of, t.is_new, t.base, t.nodes, t.stripe, t.detail AS description, t.privileges, t.changes, t.gives,
                t.revokes, t.grants, e.*
@@ -3332,12 +3342,15 @@ CREATE FUNCTION hilo_transfer(
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
     OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint, OUT numbering text
 )
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path FROM CURRENT
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $transfer$
 DECLARE
     known record;
     refusal text;
 BEGIN
+    -- It may have been renamed.
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('%I, pg_temp', n.nspname), true)
+       FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo';
     IF receiver IS NULL OR request IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'receiver and request must not be null',
             HINT = 'Name the server that gets the values, and give each of its requests a uuid of its own.';

@@ -149,12 +149,15 @@ CREATE FUNCTION hilo_transfer(
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
     OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint, OUT numbering text
 )
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path FROM CURRENT
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $transfer$
 DECLARE
     known record;
     refusal text;
 BEGIN
+    -- It may have been renamed.
+    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('%I, pg_temp', n.nspname), true)
+       FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo';
     IF receiver IS NULL OR request IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'receiver and request must not be null',
             HINT = 'Name the server that gets the values, and give each of its requests a uuid of its own.';

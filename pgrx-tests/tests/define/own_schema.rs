@@ -189,3 +189,25 @@ fn it_is_created_as_the_page_says() {
     }
     cluster.finish();
 }
+
+/// A schema that is renamed takes the extension along. Nothing is called that another role puts under the old name.
+#[test]
+fn its_schema_is_renamed() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut admin = shop(&cluster, "numbers");
+    admin.run(
+        "ALTER SCHEMA numbers RENAME TO \"new \"\" %s\"; CREATE SCHEMA numbers AUTHORIZATION clerk; SET ROLE clerk;
+         CREATE TABLE numbers.hilo_default_privileges (a int); CREATE TABLE numbers.hilo_leases (a int);
+         CREATE DOMAIN numbers.hilo_sequence AS text; RESET ROLE; SET search_path = \"new \"\" %s\", public",
+    );
+    let document =
+        r#"{"hilo": 1, "sequences": [{"name": "s"}, {"name": "secret", "increment": 2}]}"#;
+    let actions =
+        admin.all::<String>(&format!("SELECT action FROM hilo_apply('{document}', true)"));
+    assert_eq!(actions, ["create", "alter"]);
+    admin.run("SELECT hilo_transfer('s', 5, 'receiver', gen_random_uuid())");
+    admin.run("CREATE TABLE t (id serial)");
+    admin.refusal("SELECT hilo_adopt_on_all_nodes('t', 'id')").is("0A000").says("Citus");
+    assert_eq!(admin.one::<String>("SHOW search_path"), "\"new \"\" %s\", public");
+    cluster.finish();
+}
