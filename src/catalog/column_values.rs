@@ -45,7 +45,7 @@ impl Open {
             }
             relation
         };
-        (!relation.is_null()).then_some(Open(relation))
+        (!relation.is_null()).then(|| Open(relation))
     }
 
     fn id(&self) -> pg_sys::Oid {

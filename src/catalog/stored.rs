@@ -26,11 +26,14 @@ pub enum Fraction {
     Nothing,
 }
 
-/// The type of a column, below all domains.
+/// The type of a column, below all domains; 0 for one that does not exist.
 pub fn base_type(column: ColumnRef) -> pg_sys::Oid {
-    // SAFETY: look-ups in system caches, inside a transaction; a type that does not exist is
-    // itself.
-    unsafe { pg_sys::getBaseType(pg_sys::get_atttype(column.relid, column.attnum)) }
+    // SAFETY: a look-up in a system cache, inside a transaction.
+    match unsafe { pg_sys::get_atttype(column.relid, column.attnum) } {
+        pg_sys::InvalidOid => pg_sys::InvalidOid,
+        // SAFETY: as above, of a type that exists.
+        kind => unsafe { pg_sys::getBaseType(kind) },
+    }
 }
 
 /// How the values of a column are read as numbers.

@@ -330,3 +330,24 @@ fn a_document_follows() {
     assert_eq!(admin.one::<i64>("INSERT INTO t (n) VALUES (1) RETURNING id"), 1);
     cluster.finish();
 }
+
+/// A table that is dropped while the call waits for it needs no sequence. The others get theirs.
+#[test]
+fn a_table_may_be_dropped_meanwhile() {
+    let cluster = Cluster::with_hilo();
+    let (mut admin, mut dropper) = (cluster.connect("postgres"), cluster.connect("postgres"));
+    let mut maker = cluster.connect("postgres");
+    admin.run(
+        "CREATE TABLE gone (id bigint DEFAULT hilo_nextval('gone')); CREATE TABLE kept (id bigint DEFAULT hilo_nextval('kept'))",
+    );
+    let pid = maker.backend_pid();
+    dropper.run("BEGIN; DROP TABLE gone");
+    thread::scope(|scope| {
+        let made = scope.spawn(|| create_missing(&mut maker));
+        wait_until("it waits for the table", LONG, || admin.sees_waiting(pid));
+        dropper.run("COMMIT");
+        assert_eq!(made.join().expect("it has ended well"), ["kept kept id 1"]);
+    });
+    assert_eq!(admin.all::<String>("SELECT name FROM hilo_sequences"), ["kept"]);
+    cluster.finish();
+}

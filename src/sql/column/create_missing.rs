@@ -52,7 +52,8 @@ fn hilo_stored_type(args: Args) -> Option<pg_sys::Datum> {
         return None;
     }
     match values::open_stored(column) {
-        Ok(_) => Some(base_type(column).into()),
+        // It may have been dropped during a wait.
+        Ok(_) => Some(base_type(column)).filter(|kind| *kind != pg_sys::InvalidOid).map(Into::into),
         Err(HiloError::NotStored { .. }) => None,
         Err(error) => error.raise(),
     }
