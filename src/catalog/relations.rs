@@ -1,6 +1,7 @@
 //! Lists of relations, such as a table and its children: the tables that inherit from it, and its
 //! partitions; and what core knows of one.
 
+use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_char};
 
 use pgrx::pg_sys;
@@ -8,12 +9,27 @@ use pgrx::pg_sys;
 use crate::catalog::name::quote;
 use crate::errors::HiloError;
 use crate::process::ffi;
-use crate::process::memory;
+use crate::process::memory::{self, TryGrow};
 
-/// The table and all tables that inherit from it. Locks none of them.
+/// The table and all tables that inherit from it. Locks none of them, so each may be dropped
+/// meanwhile.
 pub fn with_children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
-    // SAFETY: the list was made for this call.
-    unsafe { oids(ffi::with_children(table)) }
+    let (mut all, mut known) = (vec![table], HashSet::from([table]));
+    let mut at = 0;
+    while let Some(one) = all.get(at).copied() {
+        at += 1;
+        // Core would take one that is gone for a fault.
+        if owner(one) == pg_sys::InvalidOid {
+            continue;
+        }
+        // SAFETY: the list was made for this call.
+        for child in unsafe { oids(ffi::children(one)) }? {
+            if known.insert(child) {
+                all.try_push(child)?;
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// The OIDs in a list, which is freed.

@@ -126,22 +126,19 @@ unsafe extern "C-unwind" {
     );
 }
 
-/// The table and all tables that inherit from it. Locks none of them.
-pub fn with_children(table: pg_sys::Oid) -> *mut pg_sys::List {
+/// The tables that inherit from a table that exists. Locks none of them.
+pub fn children(table: pg_sys::Oid) -> *mut pg_sys::List {
     // SAFETY: pg_inherits.h declares it like this.
     unsafe extern "C-unwind" {
-        fn find_all_inheritors(
+        fn find_inheritance_children(
             table: pg_sys::Oid,
             mode: pg_sys::LOCKMODE,
-            parents: *mut *mut pg_sys::List,
         ) -> *mut pg_sys::List;
     }
     // SAFETY: it reads a catalog inside a transaction, and the guard turns a Postgres error into a
     // panic.
     unsafe {
-        pg_sys::ffi::pg_guard_ffi_boundary(|| {
-            find_all_inheritors(table, pg_sys::NoLock as _, std::ptr::null_mut())
-        })
+        pg_sys::ffi::pg_guard_ffi_boundary(|| find_inheritance_children(table, pg_sys::NoLock as _))
     }
 }
 

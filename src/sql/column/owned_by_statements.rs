@@ -240,10 +240,12 @@ unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
         for range in ffi::cells::<pg_sys::RangeVar>((*statement).relations) {
             let relid = relid_of(range);
             let all = match (*range).inh {
-                true => ffi::with_children(relid),
-                false => pg_sys::lappend_oid(std::ptr::null_mut(), relid),
+                true => relations::with_children(relid).or_raise(),
+                false => vec![relid],
             };
-            tables = pg_sys::list_concat_unique_oid(tables, all);
+            for one in all {
+                tables = pg_sys::list_append_unique_oid(tables, one);
+            }
         }
         if (*statement).behavior == pg_sys::DropBehavior::DROP_CASCADE {
             loop {
