@@ -490,7 +490,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            CASE WHEN bool_and(i.one_owner) THEN format(
                'SELECT %s.hilo_grant(s::%1$s.hilo_sequence, %L::pg_catalog.text, ''USAGE''::pg_catalog.text) '
                'FROM pg_catalog.unnest(%L::pg_catalog.text[]) s;', s.schema, i.role, array_agg(i.name ORDER BY i.object)) END
-      FROM (SELECT DISTINCT x.grantee, c.object, c.name, c.one_owner, c.id, c.owner,
+      FROM (SELECT DISTINCT x.grantee, c.object, c.name, c.one_owner, c.id, c.owner::oid AS owner,
                    CASE x.grantee WHEN 0 THEN 'public' ELSE pg_get_userbyid(x.grantee)::text END AS role
               FROM in_use c
              CROSS JOIN LATERAL (
@@ -503,7 +503,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
      WHERE NOT EXISTS (SELECT FROM _hilo.privilege p
                         WHERE p.sequence = i.id AND p.privilege IN ('USAGE', 'UPDATE')
                           AND (p.grantee::oid = 0 OR pg_has_role(i.grantee, p.grantee::oid, 'USAGE')))
-       AND NOT pg_has_role(i.grantee, i.owner::oid, 'USAGE') AND NOT pg_has_role(i.grantee, 'pg_write_all_data', 'USAGE')
+       AND NOT pg_has_role(i.grantee, i.owner, 'USAGE') AND NOT pg_has_role(i.grantee, 'pg_write_all_data', 'USAGE')
      GROUP BY i.grantee, i.role, s.schema
      UNION ALL
     -- Default privileges, for example, let roles in.

@@ -38,13 +38,15 @@ CREATE VIEW hilo.described WITH (security_barrier) AS
      CROSS JOIN LATERAL (
          SELECT COALESCE(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('grantee', g.grantee, 'privileges', g.privileges)
                                               ORDER BY g.grantee COLLATE "C"), '[]') AS privileges
-           FROM (SELECT CASE WHEN p.grantee = 'public'::hilo.role THEN 'public'
-                             ELSE (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = p.grantee::oid) END AS grantee,
+           -- By a type of core's: pg_upgrade may restore the view before the operators of hilo's types.
+           FROM (SELECT CASE p.role WHEN 0::oid THEN 'public'
+                             ELSE (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = p.role) END AS grantee,
                         CASE WHEN pg_catalog.bool_or(p.privilege = 'USAGE') THEN '["USAGE"]'::jsonb ELSE '[]' END
                         OPERATOR(pg_catalog.||) CASE WHEN pg_catalog.bool_or(p.privilege = 'SELECT') THEN '["SELECT"]'::jsonb ELSE '[]' END
                         OPERATOR(pg_catalog.||) CASE WHEN pg_catalog.bool_or(p.privilege = 'UPDATE') THEN '["UPDATE"]'::jsonb ELSE '[]' END
                             AS privileges
-                   FROM _hilo.privilege p WHERE p.sequence = s.id GROUP BY p.grantee) g
+                   FROM (SELECT q.grantee::oid AS role, q.privilege FROM _hilo.privilege q WHERE q.sequence = s.id) p
+                  GROUP BY p.role) g
           WHERE g.grantee IS NOT NULL
      ) p;
 -- PUBLIC has no USAGE of the schema, so only the functions below and hilo_apply read it.

@@ -1601,13 +1601,15 @@ CREATE VIEW hilo.described WITH (security_barrier) AS
      CROSS JOIN LATERAL (
          SELECT COALESCE(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('grantee', g.grantee, 'privileges', g.privileges)
                                               ORDER BY g.grantee COLLATE "C"), '[]') AS privileges
-           FROM (SELECT CASE WHEN p.grantee = 'public'::hilo.role THEN 'public'
-                             ELSE (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = p.grantee::oid) END AS grantee,
+           -- By a type of core's: pg_upgrade may restore the view before the operators of hilo's types.
+           FROM (SELECT CASE p.role WHEN 0::oid THEN 'public'
+                             ELSE (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = p.role) END AS grantee,
                         CASE WHEN pg_catalog.bool_or(p.privilege = 'USAGE') THEN '["USAGE"]'::jsonb ELSE '[]' END
                         OPERATOR(pg_catalog.||) CASE WHEN pg_catalog.bool_or(p.privilege = 'SELECT') THEN '["SELECT"]'::jsonb ELSE '[]' END
                         OPERATOR(pg_catalog.||) CASE WHEN pg_catalog.bool_or(p.privilege = 'UPDATE') THEN '["UPDATE"]'::jsonb ELSE '[]' END
                             AS privileges
-                   FROM _hilo.privilege p WHERE p.sequence = s.id GROUP BY p.grantee) g
+                   FROM (SELECT q.grantee::oid AS role, q.privilege FROM _hilo.privilege q WHERE q.sequence = s.id) p
+                  GROUP BY p.role) g
           WHERE g.grantee IS NOT NULL
      ) p;
 REVOKE ALL ON hilo.described FROM PUBLIC;
@@ -2769,7 +2771,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            CASE WHEN bool_and(i.one_owner) THEN format(
                'SELECT %s.hilo_grant(s::%1$s.hilo_sequence, %L::pg_catalog.text, ''USAGE''::pg_catalog.text) '
                'FROM pg_catalog.unnest(%L::pg_catalog.text[]) s;', s.schema, i.role, array_agg(i.name ORDER BY i.object)) END
-      FROM (SELECT DISTINCT x.grantee, c.object, c.name, c.one_owner, c.id, c.owner,
+      FROM (SELECT DISTINCT x.grantee, c.object, c.name, c.one_owner, c.id, c.owner::oid AS owner,
                    CASE x.grantee WHEN 0 THEN 'public' ELSE pg_get_userbyid(x.grantee)::text END AS role
               FROM in_use c
              CROSS JOIN LATERAL (
@@ -2782,7 +2784,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
      WHERE NOT EXISTS (SELECT FROM _hilo.privilege p
                         WHERE p.sequence = i.id AND p.privilege IN ('USAGE', 'UPDATE')
                           AND (p.grantee::oid = 0 OR pg_has_role(i.grantee, p.grantee::oid, 'USAGE')))
-       AND NOT pg_has_role(i.grantee, i.owner::oid, 'USAGE') AND NOT pg_has_role(i.grantee, 'pg_write_all_data', 'USAGE')
+       AND NOT pg_has_role(i.grantee, i.owner, 'USAGE') AND NOT pg_has_role(i.grantee, 'pg_write_all_data', 'USAGE')
      GROUP BY i.grantee, i.role, s.schema
      UNION ALL
     -- Default privileges, for example, let roles in.

@@ -31,6 +31,13 @@ fn draw_from_each(client: &mut Client, seen: &mut BTreeSet<(&str, i64)>) {
     }
 }
 
+/// Some minor releases of PostgreSQL 15 set an option at each column that no later version knows, with or without hilo.
+fn clear_column_options(client: &mut Client) {
+    client.run(
+        "UPDATE pg_attribute SET attoptions = NULL WHERE attoptions::text LIKE '{pg_attver=%}'",
+    );
+}
+
 /// Copied or linked, the new server has the same sequences, owners, privileges, defaults and types,
 /// and each continues with the very next number. The old one flushed everything when it stopped.
 /// This also holds if the old one was on another timeline.
@@ -60,6 +67,7 @@ fn the_new_server_continues_where_the_old_one_stopped() {
         assert!(!gaps.is_empty(), "the test needs gaps");
         let next: i64 = client.one("SELECT max(id) + 1 FROM orders");
         seen.extend(client.all("SELECT id FROM orders").into_iter().map(|id| ("orders", id)));
+        clear_column_options(&mut client);
         drop(client);
         old.stop(Mode::Fast);
 
@@ -115,6 +123,7 @@ fn a_dump_by_the_newer_pg_dump_is_restored() {
         (row.get(0), row.get(1))
     };
     let defined: Vec<String> = client.all(DEFINED);
+    clear_column_options(&mut client);
 
     let new = Cluster::builder().preload(true).start();
     new.connect("postgres").run("CREATE ROLE keeper; CREATE ROLE clerk");

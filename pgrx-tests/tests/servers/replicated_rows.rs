@@ -164,15 +164,19 @@ fn what_the_publisher_serves_is_not_read_ahead() {
     seen.session().saw(&there.draw("m-1", 10));
     subscriber.subscribe("own", &publisher, "own", "");
     let mut here = subscriber.connect("postgres");
+    // These names follow each other, and do not count.
     here.run(
-        "SELECT hilo_create('a-' || to_char(n, 'FM0000')) FROM generate_series(1, 1000) n;
+        "SELECT hilo_create('a-' || translate(to_char(n, 'FM0000'), '0123456789', 'abcdefghij'))
+           FROM generate_series(1, 1000) n;
          SELECT hilo_create('z')",
     );
     let ready = "SELECT count(*) FROM hilo_stat_sequences WHERE name = 'z' AND blocks_reserved > 0";
     let mut used = 0;
     while here.one::<i64>(ready) == 0 {
         used += 1;
-        here.draw(&format!("a-{used:04}"), 1);
+        let number = format!("{used:04}");
+        let letters: String = number.bytes().map(|digit| (digit - b'0' + b'a') as char).collect();
+        here.draw(&format!("a-{letters}"), 1);
     }
     // Rows between a and z have been looked at, and nothing of them stays in memory.
     let held = "SELECT count(*) FROM hilo_stat_sequences WHERE name LIKE 'm-%'";
