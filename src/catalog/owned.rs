@@ -129,7 +129,7 @@ impl Owned<'_> {
         Ok(any)
     }
 
-    /// To be called before rows are written.
+    /// To be called by whatever writes rows of ranges.
     fn writes_rows(&self) {
         self.has_rows.set(Some(true));
     }
@@ -304,6 +304,7 @@ impl Owned<'_> {
                 return Ok(Some(refused));
             }
         };
+        self.writes_rows();
         ranges::put_free(position, &mapping.without_bounds(), &brought)?;
         let value = |index| mapping.value(index).unwrap_or(position.base);
         for range in &brought {
