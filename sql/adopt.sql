@@ -92,9 +92,10 @@ BEGIN ATOMIC
                pg_catalog.min(r.object) AS leader, pg_catalog.string_agg(r.object, ', ' ORDER BY r.object) AS objects
           FROM root r GROUP BY r.sequence
     ), drawn AS (
-        SELECT d.relation, d.number, pg_catalog.min(d.name) AS name FROM hilo.column_defaults() d GROUP BY d.relation, d.number
+        SELECT d.relation, d.number, pg_catalog.min(d.name) AS name, pg_catalog.min(d.name) FILTER (WHERE d.missing) AS missing
+          FROM hilo.column_defaults() d GROUP BY d.relation, d.number
     ), every AS (
-        SELECT c.oid AS relation, a.attname AS column_name, f.sequence, d.name, h.parent, s.several, s.elsewhere, s.objects,
+        SELECT c.oid AS relation, a.attname AS column_name, f.sequence, d.name, d.missing, h.parent, s.several, s.elsewhere, s.objects,
                s.leader, pg_catalog.format('%s.%I', c.oid::regclass::text, a.attname) AS object,
                CASE WHEN e.oid IS NULL THEN t.typdefault END AS of_domain, t.oid::regtype::text AS domain,
                (SELECT pg_catalog.min(x.extname::text) FROM pg_catalog.pg_depend e JOIN pg_catalog.pg_extension x ON x.oid = e.refobjid
@@ -118,7 +119,9 @@ BEGIN ATOMIC
            e.leader IS NOT NULL AND e.parent IS NULL AND e.object <> e.leader, e.name,
            CASE WHEN e.name IS NOT NULL OR e.parent IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]' THEN 'skip'
                 WHEN e.sequence IS NULL AND e.of_domain IS NOT NULL OR e.extension IS NOT NULL OR e.several AND e.elsewhere IS NOT NULL THEN 'refuse' END,
-           CASE WHEN e.name IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]' THEN 'hilo feeds it already'
+           CASE WHEN e.missing IS NOT NULL
+                THEN pg_catalog.format('its default names hilo sequence "%s", which does not exist: use hilo_create_missing', e.missing)
+                WHEN e.name IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]' THEN 'hilo feeds it already'
                 WHEN e.parent IS NOT NULL THEN pg_catalog.format('it goes along with %s', e.parent::regclass::text)
                 WHEN e.sequence IS NULL AND e.of_domain IS NOT NULL
                 THEN pg_catalog.format('its domain %s has the default %s: use hilo_create, with the next value of the sequence, '
@@ -174,7 +177,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION hilo_adopt_all(name, boolean) IS
     'Calls hilo_adopt or hilo_adopt_sequence for each column of a schema that a sequence of Postgres feeds. Returns a '
-    'row for each column that draws from any sequence. action: adopt; skip, if hilo feeds it already, or it follows '
+    'row for each column that draws from any sequence. action: adopt; skip, if hilo feeds it or should, or it follows '
     'the table that it inherits from; refuse, for a reason that detail has, such as a domain that draws; change, '
     'without a column, for an object that still names an old sequence, as hilo_adopt_sequence lists it. detail also '
     'has the notices and warnings of hilo_adopt. dry_run: changes and locks nothing, and returns the same rows, as '

@@ -247,9 +247,9 @@ END;
 $apply$;
 COMMENT ON FUNCTION hilo.apply(hilo.task[], boolean, boolean) IS 'Does these tasks. dry_run: and rolls them back';
 
-CREATE FUNCTION hilo.column_defaults() RETURNS TABLE (relation oid, number smallint, name text)
+CREATE FUNCTION hilo.column_defaults() RETURNS TABLE (relation oid, number smallint, name text, missing boolean)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'hilo_column_defaults_wrapper';
-COMMENT ON FUNCTION hilo.column_defaults() IS 'Returns the columns whose default names a sequence, and the name';
+COMMENT ON FUNCTION hilo.column_defaults() IS 'Returns the columns whose default names a sequence, the name, and whether there is no such sequence';
 
 -- The tables that own sequences are locked first, and stay as they are until the transaction ends. Then the extension, so that
 -- one call waits for another instead of colliding with it over a name. Then the sequences that differ, in the order of

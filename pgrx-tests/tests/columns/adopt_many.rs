@@ -300,7 +300,7 @@ fn a_table_has_several_columns() {
     client.run(
         "CREATE SCHEMA shop; CREATE SEQUENCE shop.shared; CREATE SEQUENCE shop.texts; SET search_path = shop, public;
          CREATE TABLE t (a serial, b serial, c int DEFAULT nextval('shared'), d int DEFAULT nextval('shared'),
-                         e text DEFAULT nextval('texts'));
+                         e text DEFAULT nextval('texts'), f bigint DEFAULT hilo_nextval('lost'));
          CREATE FUNCTION uses() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN nextval('t_b_seq'); END $$",
     );
     let rows = "SELECT concat_ws(' ', column_name, action, name) FROM hilo_adopt_all('shop')";
@@ -311,8 +311,11 @@ fn a_table_has_several_columns() {
         "c adopt shared",
         "d adopt shared",
         "e refuse",
+        "f skip lost",
     ];
     assert_eq!(client.all::<String>(rows), expected);
+    let said = "SELECT detail FROM hilo_adopt_all('shop') WHERE column_name = 'f'";
+    assert!(client.one::<String>(said).contains("does not exist: use hilo_create_missing"));
     cluster.finish();
 }
 

@@ -19,7 +19,7 @@ use hilo_core::numbers::{Micros, Monotonic, Timestamp};
 
 use crate::advice;
 use crate::catalog::table::text_datum;
-use crate::catalog::{catalog_oids, column_defaults, positions};
+use crate::catalog::{column_defaults, definitions, positions};
 use crate::errors::{HiloError, OrRaise, load_in_sessions, preload_excluded_by};
 use crate::process::ffi;
 use crate::shared::{self, Shared};
@@ -29,37 +29,20 @@ use crate::sql::define::loads_hilo::{LoadedBy, loader};
 use crate::sql::node::json;
 use crate::sql::observe::stat;
 
-sql_functions!(
-    hilo_check,
-    hilo_compare,
-    hilo_create_on_all_nodes,
-    hilo_server_state,
-    hilo_column_defaults
-);
+sql_functions!(hilo_server_state, hilo_column_defaults);
 
 const SECOND: i64 = 1_000_000;
 const HOUR: Micros = Micros(3600 * SECOND);
 
-/// Functions that are SQL since 0.4.0. Older SQL objects, which name them, are of another version.
-fn hilo_check(args: Args) {
-    catalog_oids().or_raise();
-    StoredRows::begin(args);
-}
-
-fn hilo_compare(args: Args) {
-    hilo_check(args);
-}
-
-fn hilo_create_on_all_nodes(args: Args) {
-    hilo_check(args);
-}
-
-/// `hilo.column_defaults()`: the columns whose default names a sequence.
+/// `hilo.column_defaults()`: the columns whose default names a sequence, and whether that is
+/// missing.
 fn hilo_column_defaults(args: Args) {
     let mut rows = StoredRows::begin(args);
     for (default, name) in column_defaults::all() {
-        // SAFETY: the function is declared to return an oid, a smallint and a text.
-        unsafe { rows.add([default.relid.into(), default.attnum.into(), text_datum(&name)]) };
+        let missing = definitions::by_name(&name).or_raise().is_none();
+        let (relation, number) = (default.relid.into(), default.attnum.into());
+        // SAFETY: the function is declared to return an oid, a smallint, a text and a boolean.
+        unsafe { rows.add([relation, number, text_datum(&name), missing.into()]) };
     }
 }
 

@@ -7,7 +7,7 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::escape_for_message;
 use crate::catalog::stored::base_type;
 use crate::catalog::table::text_datum;
-use crate::catalog::{catalog_oids, column_defaults, definitions, privileges, relations};
+use crate::catalog::{column_defaults, definitions, privileges, relations};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::sql::call::args::{Args, sql_functions};
@@ -16,18 +16,7 @@ use crate::sql::call::values;
 use crate::sql::column::lock;
 use crate::sql::define::ddl_checks;
 
-sql_functions!(
-    hilo_create_missing,
-    hilo_missing_defaults,
-    hilo_stored_type,
-    hilo_lock_against_writers,
-);
-
-/// SQL since 0.4.0. Older SQL objects, which name it, are of another version.
-fn hilo_create_missing(args: Args) {
-    catalog_oids().or_raise();
-    StoredRows::begin(args);
-}
+sql_functions!(hilo_missing_defaults, hilo_stored_type, hilo_lock_against_writers);
 
 /// `hilo.missing_defaults()`: the columns whose default names a sequence that does not exist.
 fn hilo_missing_defaults(args: Args) {

@@ -5,6 +5,10 @@
 //! attempt to get all of the locks gives up soon, releases what it has, and rests before the next
 //! one. For the same reason there is no deadlock with those who lock in another order: an attempt
 //! ends before core looks for one (`deadlock_timeout`).
+//!
+//! Whoever writes to several of the tables without rest lets an attempt succeed only by luck, the
+//! same for a short one. Transactions that last need a long one. So short attempts and long ones
+//! take turns, and each length has as much of the time as any other.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -20,9 +24,9 @@ use crate::sql::column::fed_column::FedColumn;
 
 const MOVE: pg_sys::LOCKMODE = pg_sys::AccessExclusiveLock as _;
 
-/// How long the first attempt may last. Each is twice as long as the one before it, up to the
-/// longest.
-const FIRST: Duration = Duration::from_millis(50);
+/// How long every second attempt may last. Every fourth one may last twice as long, every eighth
+/// four times, and so on up to the longest.
+const SHORTEST: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(400);
 
 /// How many times as long as the attempt the rest after it is.
@@ -36,7 +40,7 @@ pub fn for_move(columns: &[FedColumn], more: impl Fn()) -> Vec<pg_sys::Oid> {
         .map(|ms| Duration::from_millis(ms as u64));
     let timeout = if timeout.is_zero() { Duration::MAX } else { timeout };
     let longest = LONGEST.min(deadlock / 2);
-    let (began, mut patience, mut told) = (Instant::now(), FIRST.min(longest), false);
+    let (began, mut attempts) = (Instant::now(), 0_u32);
     let names = || columns.iter().map(FedColumn::table).collect::<BTreeSet<_>>();
     let names = || names().into_iter().collect::<Vec<_>>().join(", ");
     let attempt = || {
@@ -45,13 +49,15 @@ pub fn for_move(columns: &[FedColumn], more: impl Fn()) -> Vec<pg_sys::Oid> {
         tables
     };
     loop {
+        attempts += 1;
+        let patience = SHORTEST.saturating_mul(1 << attempts.trailing_zeros()).min(longest);
         let left = timeout.saturating_sub(began.elapsed());
         match time_limit::within(patience.min(left), attempt) {
             Ok(tables) => return tables,
             Err(Unfinished::Failed(error)) => error.rethrow(),
             Err(Unfinished::TooLate) => {}
         }
-        if !std::mem::replace(&mut told, true) {
+        if attempts == 1 {
             say_waiting(&names());
         }
         let left = timeout.saturating_sub(began.elapsed());
@@ -59,7 +65,6 @@ pub fn for_move(columns: &[FedColumn], more: impl Fn()) -> Vec<pg_sys::Oid> {
         if began.elapsed() >= timeout {
             HiloError::InUse(names()).raise();
         }
-        patience = longest.min(patience * 2);
     }
 }
 

@@ -36,9 +36,6 @@ use crate::sql::define::{grants, owners, renumber};
 use crate::sql::draw::nextval;
 
 sql_functions!(
-    hilo_export,
-    hilo_apply,
-    hilo_node_summary,
     hilo_may_see,
     hilo_server,
     hilo_numbering,
@@ -48,22 +45,6 @@ sql_functions!(
     hilo_lock_definitions,
     hilo_apply_one,
 );
-
-/// This and the next two are SQL since 0.4.0. Older SQL objects, which name them, are of another
-/// version.
-fn hilo_export(args: Args) -> pg_sys::Datum {
-    catalog_oids().or_raise();
-    args.null()
-}
-
-fn hilo_node_summary(args: Args) -> pg_sys::Datum {
-    hilo_export(args)
-}
-
-fn hilo_apply(args: Args) {
-    catalog_oids().or_raise();
-    StoredRows::begin(args);
-}
 
 /// `hilo.may_see(name, must_exist)`
 fn hilo_may_see(args: Args) -> pg_sys::Datum {
