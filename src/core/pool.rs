@@ -205,7 +205,7 @@ impl Pool {
         (QUEUE - 2).saturating_sub(self.queue.len)
     }
 
-    /// Queues a block. `false` when the queue is full.
+    /// Queues a block, which lies behind all others. `false` when the queue is full.
     pub fn publish(&mut self, block: Range) -> bool {
         self.queue.push(block)
     }
@@ -259,9 +259,14 @@ impl Pool {
         kept
     }
 
-    /// Adds a range that comes from the catalog to the returned ones. `false`: there is no place
-    /// for it.
-    pub fn restore(&mut self, range: Range) -> bool {
+    /// Adds a range that comes from the catalog. Returned ranges lie before all that is taken in
+    /// order, so that the values of a session that takes both rise. So a range ahead, such as a
+    /// block that was not acknowledged, is queued. `false`: there is no place for it.
+    pub fn restore(&mut self, cursor: &Cursor, range: Range) -> bool {
+        if self.first_untaken(cursor).is_some_and(|next| range.start >= next) {
+            let at = self.queue.as_slice().partition_point(|block| block.start < range.start);
+            return self.has_room() && self.queue.insert(at, range);
+        }
         let kept = self.returned.push(range);
         if kept {
             self.returned_count += range.len();

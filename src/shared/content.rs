@@ -119,6 +119,12 @@ impl Locked {
         self.pool.return_range(slot.cursor(), serial, range)
     }
 
+    /// Serves a range that comes from the catalog. `false`: there is no place for it.
+    pub fn restore(&mut self, range: Range) -> bool {
+        let slot = self.slot;
+        self.pool.restore(slot.cursor(), range)
+    }
+
     /// Counts a range that was taken under an earlier epoch as lost, not as served.
     pub fn discard(&mut self, range: Range) {
         self.lost += range.len();
@@ -153,7 +159,7 @@ impl Locked {
     pub fn clear_returned(&mut self, keep: usize) {
         for range in self.pool.drain_returned(keep).as_slice() {
             if !self.leaving.push(*range) {
-                let kept = self.pool.restore(*range);
+                let kept = self.restore(*range);
                 debug_assert!(kept);
             }
         }
@@ -180,7 +186,7 @@ impl Locked {
         }
         let leaving = std::mem::take(&mut self.leaving);
         for range in leaving.as_slice() {
-            if !self.pool.restore(*range) {
+            if !self.restore(*range) {
                 self.leaving.push(*range);
             }
         }

@@ -402,7 +402,7 @@ impl Worker {
             let interrupted = !commit.is_acknowledged();
             locked.unacknowledged |= interrupted;
             for range in &reserved.free {
-                if interrupted || !locked.pool.restore(*range) {
+                if interrupted || !locked.restore(*range) {
                     locked.leaving.push(*range);
                 }
             }

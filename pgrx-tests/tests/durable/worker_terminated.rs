@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::thread;
 
-use hilo_tests::{ClientExt, Cluster};
+use hilo_tests::{ClientExt, Cluster, LONG, assert_unique, wait_until};
 
 /// Promise 5, whatever the worker was doing when pg_terminate_backend met it. Every number below
 /// the position was seen, is free, or is written down as a gap. Promise 1: none was seen twice.
@@ -118,6 +118,47 @@ fn a_cancelled_worker_serves_nothing_that_no_standby_has() {
             assert_eq!(waiting.join().unwrap(), [1]);
         });
     }
+    drop(client);
+    cluster.finish();
+}
+
+/// Promise 3: a block that no standby had when its worker ended comes back from the catalog, and lies beyond what
+/// the pool still holds. A session that takes single values and ranges by turns gets them in order.
+#[test]
+fn values_rise_when_a_block_comes_back() {
+    let cluster = Cluster::builder().config("hilo.max_slice_size", "1").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', block_size => 100)");
+    let mut seen = client.draw("s", 1);
+    cluster.await_absent_standby();
+    client.run("SET hilo.reserve_timeout = '100ms'");
+    // Until fewer are left than one call asks for. The worker reserves more, which nobody gets.
+    while let Ok(row) = client.query_one("SELECT last FROM hilo_nextrange('s', 24)", &[]) {
+        seen.push(row.get(0));
+    }
+    client.run("RESET hilo.reserve_timeout");
+    cluster.wait_for_worker_awaiting_standby();
+    let mut other = cluster.connect("postgres");
+    thread::scope(|scope| {
+        let locking =
+            scope.spawn(|| other.run("BEGIN; LOCK _hilo.position IN SHARE ROW EXCLUSIVE MODE"));
+        let locks = "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = '_hilo.position'::regclass";
+        wait_until("the lock is waited for", LONG, || client.one(locks));
+        cluster.terminate_worker_awaiting_standby();
+        locking.join().unwrap();
+    });
+    other.run("COMMIT");
+    cluster.configure("synchronous_standby_names", "");
+    cluster.reload();
+    seen.extend(client.draw("s", 1));
+    let held = "SELECT sum(count) > 24 FROM hilo_blocks WHERE name = 's'";
+    wait_until("the block is back", LONG, || client.one(held));
+    for _ in 0..2 {
+        seen.extend(client.draw("s", 1));
+        seen.push(client.one("SELECT first FROM hilo_nextrange('s', 1)"));
+    }
+    assert!(seen.is_sorted(), "the values of a session do not rise: {seen:?}");
+    assert_unique("s", &seen);
     drop(client);
     cluster.finish();
 }

@@ -153,7 +153,7 @@ proptest! {
                 }
                 Step::Overflow { back, keep } => {
                     for (at, range) in pool.drain_returned(keep).as_slice().iter().enumerate() {
-                        if at >= back || !pool.restore(*range) {
+                        if at >= back || !pool.restore(&cursor, *range) {
                             // It stays in the catalog.
                             indexes(*range).for_each(|index| { inside.remove(&index); });
                             continue;
@@ -179,6 +179,85 @@ proptest! {
             prop_assert_eq!(queued + pool.returned_ranges().total(), inside.len() as i64);
             prop_assert!(pool.available(&cursor) <= queued);
             prop_assert_eq!(pool.taken_count(&cursor), count_out);
+        }
+    }
+}
+
+/// A caller of the pool: in its session the values rise.
+#[derive(Clone, Debug)]
+enum Act {
+    /// The worker reserves a block, which is published or, if the commit is not acknowledged, comes
+    /// back from the catalog later.
+    Reserve { len: i64, acknowledged: bool },
+    /// The ranges in the catalog come back, as many as there are places.
+    Reload,
+    /// A session takes returned indexes or, if there are none for it, some from the cursor. It
+    /// returns what it does not serve.
+    Draw { session: usize, want: i64, serves: i64 },
+    /// A session takes the next run of so many consecutive indexes.
+    Claim { session: usize, count: i64 },
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        3 => (1i64..60, any::<bool>())
+            .prop_map(|(len, acknowledged)| Act::Reserve { len, acknowledged }),
+        2 => Just(Act::Reload),
+        6 => (0usize..3, 1i64..20, 1i64..20)
+            .prop_map(|(session, want, serves)| Act::Draw { session, want, serves }),
+        3 => (0usize..3, 1i64..30).prop_map(|(session, count)| Act::Claim { session, count }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn what_a_session_takes_rises(acts in prop::collection::vec(act(), 1..120)) {
+        let (cursor, mut pool) = (Cursor::new(), Pool::default());
+        let mut end = Index::ZERO;
+        let mut catalog: Vec<Range> = Vec::new();
+        // What each session has served lies below these.
+        let mut floors = [Index::ZERO; 3];
+        for act in acts {
+            match act {
+                Act::Reserve { len, acknowledged } => {
+                    let block = Range::of(end, len);
+                    end = block.end;
+                    if !acknowledged || !pool.has_room() || !pool.publish(block) {
+                        catalog.push(block);
+                    }
+                    pool.promote(&cursor, SERIAL);
+                }
+                Act::Reload => {
+                    catalog = Range::union(catalog);
+                    catalog.retain(|range| !pool.restore(&cursor, *range));
+                    pool.promote(&cursor, SERIAL);
+                }
+                Act::Draw { session, want, serves } => {
+                    pool.promote(&cursor, SERIAL);
+                    let mut taken = pool.take_returned(want, floors[session]);
+                    if taken.is_none()
+                        && let Taken::Range { range, .. } = cursor.take(want, SERIAL)
+                    {
+                        taken = Some(range);
+                    }
+                    let Some(mut range) = taken else { continue };
+                    let served = range.take(serves);
+                    prop_assert!(served.start >= floors[session], "{served:?} after {floors:?}");
+                    floors[session] = served.end;
+                    if !pool.return_range(&cursor, SERIAL, range) {
+                        catalog.push(range);
+                    }
+                }
+                Act::Claim { session, count } => {
+                    let fit = |run: Range| (run.len() >= count).then(|| Range::of(run.start, count));
+                    if let Some(range) = pool.claim(&cursor, SERIAL, fit) {
+                        prop_assert!(range.start >= floors[session], "{range:?} after {floors:?}");
+                        floors[session] = range.end;
+                    }
+                }
+            }
         }
     }
 }
