@@ -323,22 +323,6 @@ ALTER FUNCTION hilo_next_hi(hilo_sequence) SUPPORT hilo.planner_support;
 
 -- Inspection.
 
--- Volatile: it reads the pool, which no snapshot keeps unchanged.
-CREATE FUNCTION hilo_find_gaps(name hilo_sequence, relation regclass, column_name name)
-    RETURNS TABLE (first bigint, last bigint, count bigint, reason text)
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_find_gaps_wrapper';
-COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
-    'Returns the values of a sequence that a column lacks, from the start of the sequence to '
-    'its position on this node. They are ranges in steps of the increment, each with its '
-    'reason. slice, current, standby, returned: in memory, to be served. free: in the catalog, '
-    'to be served. leased: in use elsewhere. crash, discarded, altered, expired, revoked: as in '
-    'hilo_gaps. not received: the source has brought no value this far. Else: rolled back, '
-    'deleted or unknown; with a source perhaps not received. Requires SELECT, USAGE or UPDATE on the '
-    'sequence and SELECT on the column, which must be of type smallint, integer, bigint or '
-    'numeric. Errors: 42704 if the sequence does not exist, 42703 if the column does not exist, '
-    '42804 if the column has another type, 42809 if a superuser names a view, 0A000 if the '
-    'sequence cycles, 42501.';
-
 -- Volatile and unsafe, as hilo_check is.
 CREATE FUNCTION hilo_report() RETURNS text
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_report_wrapper';

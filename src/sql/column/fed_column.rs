@@ -45,8 +45,10 @@ pub enum Use {
     /// It gets another sequence: the table must be one that the current user owns, and no
     /// partition.
     Move,
-    /// It is read.
+    /// Its numbers or keys are read.
     Read,
+    /// Its numbers are read.
+    Search,
 }
 
 /// Where the values of a column come from that is not given one.
@@ -63,7 +65,7 @@ impl FedColumn {
     /// Looks up a column, and checks that it may be moved.
     ///
     /// # Errors
-    /// `NoSuchRelation`, `NotATable`, `NotTableOwner`, `NoSuchColumn`, `NotANumber`, `NoSelect`.
+    /// `NoSuchRelation`, `NotATable`, `NotTableOwner`, `NoSuchColumn`, `NoSelect`, `NotANumber`.
     pub fn find(relid: pg_sys::Oid, column: &CStr, purpose: Use) -> Result<FedColumn, HiloError> {
         let missing = || HiloError::NoSuchRelation(relid.to_u32());
         let table_sql = relations::identifier(relid).ok_or_else(missing)?;
@@ -76,11 +78,11 @@ impl FedColumn {
             return Err(HiloError::NoSuchColumn { column: name(), relation });
         };
         let has_keys = purpose == Use::Read && Numbers::may_be_keys_in(place);
+        if purpose != Use::Move && !values::may_select(place) {
+            return Err(HiloError::NoSelect { column: name(), relation });
+        }
         if !Numbers::are_in(place) && !has_keys {
             return Err(HiloError::NotANumber { column: name(), relation });
-        }
-        if purpose == Use::Read && !values::may_select(place) {
-            return Err(HiloError::NoSelect { column: name(), relation });
         }
         let data_type = data_type_from(base_type(place));
         Ok(FedColumn { place, name: column.to_owned(), table_owner, data_type })

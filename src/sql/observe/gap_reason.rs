@@ -6,83 +6,102 @@ use hilo_core::range::Range;
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps::{self, GapRow};
-use crate::catalog::leases;
 use crate::catalog::positions::{self, Position};
-use crate::catalog::takeover;
-use crate::catalog::{ranges, sources};
-use crate::errors::HiloError;
+use crate::catalog::privileges::Privileges;
+use crate::catalog::table::text_datum;
+use crate::catalog::{leases, missing, node, ranges, sources, takeover};
+use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
 use crate::shared;
+use crate::shared::content::Tier;
+use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::draw::nextval;
 use crate::sql::observe::stat;
 
-hilo_core::named! {
-    /// Why a column lacks a value; if there are several reasons, the first of these. Memory has a
-    /// tier, and the catalog a reason, of the same name.
-    pub enum Reason {
-        Slice = "slice",
-        Current = "current",
-        Standby = "standby",
-        Returned = "returned",
-        Leased = "leased",
-        Free = "free",
-        Crash = "crash",
-        Discarded = "discarded",
-        Altered = "altered",
-        Expired = "expired",
-        Revoked = "revoked",
-        /// A source has brought values before and after it, at most.
-        PerhapsUnreceived = "not received, rolled back, deleted or unknown",
-        Unknown = "rolled back, deleted or unknown",
-        /// The source has brought no value this far.
-        Unreceived = "not received",
+sql_functions!(hilo_known);
+
+/// `hilo.known(name)`: values that a column may lack of a sequence, and why. Each row begins with the
+/// numbering, and has the first value, the last, and how many there are.
+fn hilo_known(args: Args) {
+    let sequence = missing::require(args.name(0)).or_raise();
+    nextval::allow(&sequence, Privileges::ALL).or_raise();
+    let definition = &sequence.definition;
+    if definition.cycle {
+        HiloError::Cycles(sequence.name.to_string()).raise();
     }
+    let node = node::id();
+    let found = positions::find(sequence.id, node).or_raise();
+    let position = found.unwrap_or_else(|| Position::first(&sequence, node));
+    let mapping = position.mapping(definition);
+    let next = position.next_index.min(mapping.limit());
+    let indexes = indexes(&sequence, &position, Range::below(next)).or_raise();
+    let gaps = gap_rows(&sequence, found.as_ref(), node).or_raise();
+    let mut rows = StoredRows::begin(args);
+    let mut add = |first: i64, last: i64, count: i64, reason: &str| {
+        let row = [
+            position.base.into(),
+            definition.increment.into(),
+            position.node.into(),
+            position.nodes.into(),
+            position.stripe.into(),
+            next.0.into(),
+            (next < mapping.limit()).into(),
+            definition.start_value.into(),
+            first.into(),
+            last.into(),
+            count.into(),
+            text_datum(reason.as_bytes()),
+        ];
+        // SAFETY: the function is declared to return columns of these types.
+        unsafe { rows.add(row) };
+    };
+    let value = |index| mapping.without_bounds().value(index).unwrap_or(mapping.base);
+    for (reason, range) in indexes {
+        let range = range.until(next);
+        add(value(range.start), value(range.last()), range.len(), reason);
+    }
+    gaps.iter().for_each(|gap| add(gap.first, gap.last, gap.count, &gap.reason));
 }
 
-impl Reason {
-    pub fn from_name(name: &str) -> Reason {
-        Reason::by_name(name).unwrap_or(Reason::Unknown)
-    }
-}
+/// Indexes, and why a column may lack their values.
+type Known = (&'static str, Range);
 
-/// A range, with why a column may lack its values.
-pub type Known = (Reason, Range);
+const UNKNOWN: &str = "rolled back, deleted or unknown";
 
-/// The known reasons for the indexes of a position.
-pub fn indexes(sequence: &Sequence, position: &Position) -> Result<Vec<Known>, HiloError> {
+/// The reasons for the indexes of a position, of which `all` are reserved.
+fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Known>, HiloError> {
     let tiers = || {
         let held = stat::in_memory(sequence.id, position.epoch)?.into_iter();
-        memory::try_collect(held.map(|(tier, range)| (Reason::from_name(tier.name()), range)))
+        memory::try_collect(held.map(|(tier, range)| (tier.name(), range)))
     };
     // A range may move between memory and the catalog meanwhile. Memory is read before and after,
     // so that one of the readings sees it.
     let mut known: Vec<Known> = tiers()?;
-    known.try_extend(ranges::free_of(position)?.into_iter().map(|r| (Reason::Free, r)))?;
+    known.try_extend(ranges::free_of(position)?.into_iter().map(|range| ("free", range)))?;
     known.try_extend(lost_ranges(sequence, position)?)?;
     known.try_extend(tiers()?)?;
+    known.try_extend(unknown(sequence, position, all)?)?;
     Ok(known)
 }
 
 /// The reasons for the indexes `all` of which nothing else is known. It is not written down which
 /// values a source has brought, only between which ones they lie, and how many they are.
-pub fn unknown(
-    sequence: &Sequence,
-    position: &Position,
-    all: Range,
-) -> Result<Vec<Known>, HiloError> {
+fn unknown(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Known>, HiloError> {
     if sequence.definition.source.is_none() {
-        return Ok(vec![(Reason::Unknown, all)]);
+        return Ok(vec![(UNKNOWN, all)]);
     }
     let (supply, mapping) = (sources::of(position)?, position.mapping(&sequence.definition));
     let within = |ends: Option<(i64, i64)>| {
         ends.map_or(Range::EMPTY, |ends| span(&mapping, ends).intersection(&all))
     };
-    let brought = (Reason::PerhapsUnreceived, within(supply.brought));
-    Ok(vec![brought, (Reason::Unknown, within(supply.own)), (Reason::Unreceived, all)])
+    let brought = ("not received, rolled back, deleted or unknown", within(supply.brought));
+    Ok(vec![brought, (UNKNOWN, within(supply.own)), ("not received", all)])
 }
 
 /// The places of a numbering whose values lie between two.
-pub fn span(mapping: &Mapping, (first, last): (i64, i64)) -> Range {
+fn span(mapping: &Mapping, (first, last): (i64, i64)) -> Range {
     let turned = Direction::of(mapping.increment).is_beyond(first, last);
     let (near, far) = if turned { (last, first) } else { (first, last) };
     Range::new(mapping.first_index_from(near), mapping.first_index_beyond(far))
@@ -95,7 +114,7 @@ fn lost_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Known>, H
     if timeline == 0 || life == 0 || position.incarnation == 0 || position.incarnation == life {
         return Ok(Vec::new());
     }
-    let reason = Reason::from_name(takeover::reason(position).name());
+    let reason = takeover::reason(position).name();
     let limit = position.mapping(&sequence.definition).limit();
     let unsettled = position.unsettled_range().until(limit);
     let leased = Range::union(leases::leased_ranges(position)?);
@@ -104,7 +123,7 @@ fn lost_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Known>, H
 }
 
 /// The recorded gaps of a node, and what is leased or comes back from a lease.
-pub fn gap_rows(
+fn gap_rows(
     sequence: &Sequence,
     position: Option<&Position>,
     node: i32,
@@ -115,8 +134,8 @@ pub fn gap_rows(
         let numbered = position.map(|position| (sequence, position));
         let (part, lost, _) = lease.outcome(now, numbered);
         let reason = match lease.is_open(now) {
-            true => Reason::Leased.name(),
-            false => lost.map_or(Reason::Free.name(), gaps::Reason::name),
+            true => Tier::Leased.name(),
+            false => lost.map_or("free", gaps::Reason::name),
         };
         if !part.is_empty() {
             let ((first, last), reason) = (lease.ends(part), reason.to_owned());

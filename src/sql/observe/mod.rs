@@ -2,7 +2,6 @@
 
 pub mod find_gaps;
 pub mod gap_reason;
-pub mod grid;
 pub mod stat;
 pub mod stat_rates;
 pub mod value_at;
