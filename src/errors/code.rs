@@ -25,3 +25,12 @@ pub const UNDEFINED_OBJECT: Code = Code::ERRCODE_UNDEFINED_OBJECT;
 pub const UNDEFINED_TABLE: Code = Code::ERRCODE_UNDEFINED_TABLE;
 pub const WARNING: Code = Code::ERRCODE_WARNING;
 pub const WRONG_OBJECT_TYPE: Code = Code::ERRCODE_WRONG_OBJECT_TYPE;
+
+/// The SQLSTATE of this name, which has five letters or digits of six bits each.
+pub fn code_of(state: &str) -> Code {
+    let packed = state
+        .bytes()
+        .rev()
+        .fold(0, |rest, byte| (rest << 6) | (i32::from(byte.wrapping_sub(b'0')) & 0x3f));
+    packed.into()
+}

@@ -70,6 +70,11 @@ impl HiloError {
         self.code() as i32
     }
 
+    /// Whether it is no notice and no warning.
+    pub fn is_error(&self) -> bool {
+        ![Code::ERRCODE_SUCCESSFUL_COMPLETION, Code::ERRCODE_WARNING].contains(&self.code())
+    }
+
     pub fn kind(&self) -> FaultKind {
         match self {
             Self::NotAmongNodes { .. } => FaultKind::NotAmongNodes,

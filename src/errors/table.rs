@@ -298,10 +298,6 @@ errors! {
     NotANumber { column: String, relation: String } = DATATYPE_MISMATCH,
         "column \"{column}\" of relation {relation} cannot hold values of a sequence"
         => hint "Specify a column of type smallint, integer, bigint, or numeric.";
-    NotATable { relation: String, why: &'static str } = WRONG_OBJECT_TYPE,
-        "cannot change which kind of sequence feeds columns of \"{relation}\""
-        => detail { *why }
-        => hint "Specify an ordinary or a partitioned table.";
     NotStored { relation: String, why: &'static str } = WRONG_OBJECT_TYPE,
         "rows of \"{relation}\" cannot be read where they are stored"
         => detail { *why }
@@ -314,16 +310,6 @@ errors! {
     NotTableOwner(table: String) = INSUFFICIENT_PRIVILEGE, "must be owner of table {table}"
         => detail "The operation changes a default of the table."
         => hint "Do it as the owner of the table, or as a superuser.";
-    NoCoreSequence { column: String, default: Option<String> } = OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "column {column} has no sequence of Postgres"
-        => detail { default_is(default.as_deref()) }
-        => hint "hilo_adopt takes over serial and identity columns, and those whose default is \
-                 nextval(...). For any other column, create a sequence with hilo_create and set \
-                 the default to hilo_nextval.";
-    CannotDraw(column: String) = INSUFFICIENT_PRIVILEGE,
-        "the owner of the table may not draw from what column {column} draws from"
-        => detail "Its default names no sequence on which that role has USAGE or UPDATE."
-        => hint "Grant the role USAGE on the sequence, or give the column another default.";
     NotTheTables(name: String) = INSUFFICIENT_PRIVILEGE,
         "hilo sequence \"{name}\" does not belong to the owner of the table"
         => detail "Its numbers may be in use elsewhere."
@@ -331,30 +317,10 @@ errors! {
     Distributed(table: String) = FEATURE_NOT_SUPPORTED, "table {table} is distributed by Citus"
         => detail "The other nodes would keep the old default."
         => hint "Use hilo_adopt_on_all_nodes for a serial column: docs/citus.md says more.";
-    NoIdentityBelow(column: String) = FEATURE_NOT_SUPPORTED,
-        "column {column} cannot become an identity column of its partitions or children"
-        => detail "A row that is inserted directly into one of them would get no number. Tables \
-                   that inherit have no identity of their parent, nor have partitions before \
-                   PostgreSQL 17."
-        => hint "Use identity => NULL for a column with a default.";
-    IdentityInUse { sequence: String, others: Vec<String> } = DEPENDENT_OBJECTS_STILL_EXIST,
-        "cannot drop identity sequence {sequence} because other objects depend on it"
+    UsedTwice { name: String, others: Vec<String> } = OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "sequence \"{name}\" is used by another column too"
         => detail { first_lines(others) }
-        => hint "Drop these objects, or let them draw from elsewhere.";
-    UsesHilo { column: String, name: String } = OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "column {column} uses hilo sequence \"{name}\" already"
-        => detail "Its default calls hilo_nextval."
-        => hint "There is nothing to take over. hilo_sync moves the sequence beyond the values of \
-                 the column.";
-    NoHiloSequence { column: String, default: Option<String> } = OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "column {column} does not use a hilo sequence"
-        => detail { default_is(default.as_deref()) }
-        => hint "hilo_release takes columns whose default is hilo_nextval of a constant name.";
-    UsedTwice { sequence: String, others: Vec<String>, hint: &'static str }
-        = OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "sequence {sequence} is used by another column too"
-        => detail { first_lines(others) }
-        => hint { *hint };
+        => hint "Give each column a sequence of its own first.";
     FeedsNothing(sequence: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
         "sequence {sequence} feeds no column"
         => detail "No column default calls nextval for it, and no identity column has it."
@@ -365,11 +331,6 @@ errors! {
         => hint "Let one node serve it alone: drop it on the others, and set hilo.node_count = 1 \
                  on this one. Then SET hilo.on_every_node = on and run hilo_alter(name, \
                  restart_with => ...), with a value beyond all that any node has reserved.";
-    Nullable(column: String) = OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "column {column} must be NOT NULL to become an identity column"
-        => detail "Postgres requires it of every identity column."
-        => hint "Use ALTER TABLE ... ALTER COLUMN ... SET NOT NULL first, or identity => NULL for \
-                 a column with a default.";
     CannotOwn(column: String) = WRONG_OBJECT_TYPE, "column {column} cannot own a hilo sequence"
         => detail "Only a permanent, unlogged, partitioned or foreign table can own a hilo \
                    sequence."
@@ -395,6 +356,11 @@ errors! {
     Key { key: String, name: String, reason: String } = INVALID_PARAMETER_VALUE,
         "\"{key}\" is not a key of hilo sequence \"{name}\""
         => detail "The {reason}.";
+    /// A report that a query has written.
+    Told { state: String, message: String, detail: Option<String>, hint: Option<String> }
+        = { code_of(state) }, "{message}"
+        => detail { detail.as_deref().map(some_lines) }
+        => hint { hint.clone() };
     /// An error that belongs to one place of a document.
     InDocument { path: String, error: Box<HiloError> } = { error.code() }, { error }
         => detail { with_path(error.detail(), path) }

@@ -109,10 +109,6 @@ pub fn move_all(name: &str, taken: Option<i64>) -> String {
     format!("To serve nothing up to there any more: {pass}. To restart it from there: {RESTART}")
 }
 
-pub fn default_is(default: Option<&str>) -> String {
-    default.map_or("It has no default.".into(), |default| format!("Its default is {default}."))
-}
-
 pub fn lease_counts(most: usize, dead: usize) -> String {
     let taken = "Transactions that have not ended yet have taken";
     match dead {
@@ -155,4 +151,9 @@ pub fn first_lines(lines: &[String]) -> String {
         more => text += &format!("\nand {more} other objects"),
     }
     text
+}
+
+/// The same for the lines of a text.
+pub fn some_lines(text: &str) -> String {
+    first_lines(&text.lines().map(str::to_owned).collect::<Vec<_>>())
 }

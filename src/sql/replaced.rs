@@ -24,5 +24,6 @@ replaced_functions!(
     hilo_create_missing,
     hilo_create_on_all_nodes,
     hilo_export,
+    hilo_find_gaps,
     hilo_node_summary,
 );

@@ -142,7 +142,10 @@ pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
 
 /// The same for a query of core's catalogs: no user can plant anything in its search_path.
 pub fn look_up<T>(sql: &str, each: impl FnMut(Row) -> T) -> Vec<T> {
-    with_rights_of(ffi::current_user(), || latest(sql.as_bytes(), each))
+    with_rights_of(ffi::current_user(), || {
+        let settings = [(c"standard_conforming_strings", c"on")];
+        with_settings(&settings, || latest(sql.as_bytes(), each))
+    })
 }
 
 /// Runs a statement that writes or defines something, with the rights of the current user.

@@ -6,13 +6,15 @@
 //! belongs to the caller and to superusers, or the caller is no superuser and has asked for what
 //! SELECT shows.
 
+use std::ffi::CStr;
+
 use pgrx::pg_sys;
 
 use hilo_core::direction::Direction;
 use hilo_core::key_format::Frame;
 
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::name::quote;
+use crate::catalog::name::{escape_for_message, quote};
 use crate::catalog::stored::{Fraction, Numbers, Stored, base_type};
 use crate::catalog::{privileges, relations};
 use crate::citus;
@@ -154,8 +156,39 @@ impl Values {
     }
 }
 
+/// The purpose that a column is looked up for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Use {
+    /// It gets another sequence.
+    Move,
+    /// Its numbers or keys are read.
+    Read,
+    /// Its numbers are read.
+    Search,
+}
+
+/// A column of this name, of numbers or, to be read, of keys.
+///
+/// # Errors
+/// `NoSuchRelation`, `NoSuchColumn`, `NoSelect`, `NotANumber`
+pub fn find_column(relid: pg_sys::Oid, name: &CStr, purpose: Use) -> Result<ColumnRef, HiloError> {
+    let missing = || HiloError::NoSuchRelation(relid.to_u32());
+    let relation = escape_for_message(&relations::identifier(relid).ok_or_else(missing)?);
+    let column = escape_for_message(name.to_bytes());
+    let Some(found) = ColumnRef::by_name(relid, name) else {
+        return Err(HiloError::NoSuchColumn { column, relation });
+    };
+    if purpose != Use::Move && !may_select(found) {
+        return Err(HiloError::NoSelect { column, relation });
+    }
+    if !Numbers::are_in(found) && !(purpose == Use::Read && Numbers::may_be_keys_in(found)) {
+        return Err(HiloError::NotANumber { column, relation });
+    }
+    Ok(found)
+}
+
 /// Whether SELECT would show the current user a column.
-pub fn may_select(column: ColumnRef) -> bool {
+fn may_select(column: ColumnRef) -> bool {
     let (user, id) = (ffi::current_user().to_u32(), column.relid.to_u32());
     let sql = format!(
         "SELECT has_schema_privilege({user}::oid, relnamespace, 'USAGE')

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
 
-use crate::catalog::relations::with_children;
+use crate::catalog::name::escape_for_message;
+use crate::catalog::relations::{self, with_children};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::time_limit::{self, Unfinished};
@@ -26,7 +27,7 @@ const MOVE: pg_sys::LOCKMODE = pg_sys::AccessExclusiveLock as _;
 
 /// How long every second attempt may last. Every fourth one may last twice as long, every eighth
 /// four times, and so on up to the longest.
-const SHORTEST: Duration = Duration::from_millis(10);
+const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_millis(400);
 
 /// How many times as long as the attempt the rest after it is.
@@ -41,8 +42,9 @@ pub fn for_move(columns: &[FedColumn], more: impl Fn()) -> Vec<pg_sys::Oid> {
     let timeout = if timeout.is_zero() { Duration::MAX } else { timeout };
     let longest = LONGEST.min(deadlock / 2);
     let (began, mut attempts) = (Instant::now(), 0_u32);
-    let names = || columns.iter().map(FedColumn::table).collect::<BTreeSet<_>>();
-    let names = || names().into_iter().collect::<Vec<_>>().join(", ");
+    let name = |column: &FedColumn| relations::identifier(column.place.relid).unwrap_or_default();
+    let names = || columns.iter().map(name).collect::<BTreeSet<_>>();
+    let names = || escape_for_message(&names().into_iter().collect::<Vec<_>>().join(&b", "[..]));
     let attempt = || {
         let tables = columns.iter().flat_map(|column| tables(column.place.relid, MOVE)).collect();
         more();

@@ -1,23 +1,20 @@
 //! `hilo_release`: a column whose default draws from a sequence of hilo's becomes an identity or
-//! serial column again, at the very next number.
+//! serial column again, at the very next number. `release.sql` writes the statements.
 
 use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
-use hilo_core::options::DataType;
-
+use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
-use crate::catalog::name::{Name, quote};
 use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::{leases, relations, roles};
+use crate::catalog::{column_defaults, leases, relations, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::lease_news;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::column::adopt::column_name;
-use crate::sql::column::core_sequence::oid_list;
-use crate::sql::column::fed_column::{FedColumn, Source, Use};
+use crate::sql::column::fed_column::{FedColumn, Question, oid_list};
 use crate::sql::column::lock;
 use crate::sql::define::{ddl_checks, ended, renumber};
 
@@ -30,80 +27,45 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     let relid = args.oid(0).unwrap_or(pg_sys::InvalidOid);
     let column_name = column_name(args, 1);
     let identity = identity(args);
-    let find = || hilo_source(FedColumn::find(relid, column_name, Use::Move).or_raise());
-    let tables = lock::for_move(&[find().0], || {
-        ended::lock(&ddl_checks::lock_owned(&find().1).sequence);
+    let question = Question::Release(relid, column_name, identity.is_some());
+    let missing = || HiloError::NoSuchRelation(relid.to_u32());
+    let find = || question.columns().pop().ok_or_else(missing).or_raise();
+    let tables = lock::for_move(&[find()], || {
+        ended::lock(&ddl_checks::lock_owned(&find().hilo).sequence);
     });
     // Whatever was seen before the locks may have changed.
-    let (column, name) = find();
-    let others = column.other_columns_of(&name);
-    if !others.is_empty() {
-        let hint = "Give each column a sequence of its own first.";
-        HiloError::UsedTwice { sequence: format!("\"{name}\""), others, hint }.raise();
-    }
-    if identity.is_some() {
-        check_identity(&column, &tables);
-    }
-    let locked = ddl_checks::lock_owned(&name);
+    let column = find();
+    check(&column, &tables, identity);
+    let locked = ddl_checks::lock_owned(&column.hilo);
     let sequence = locked.sequence.clone();
     if !privileges::acts_as(column.table_owner, sequence.owner) {
-        HiloError::NotTheTables(name.to_string()).raise();
+        HiloError::NotTheTables(column.hilo.to_string()).raise();
     }
-    let next = renumber::end(&sequence).or_raise();
-    let bounds = Bounds::of(&column, &sequence);
-    let next = next.filter(|next| (bounds.min..=bounds.max).contains(next));
-    let oid = create(&column, &sequence, identity, &bounds);
-    set(oid, &sequence, &bounds, next);
-    grant(oid, &sequence, &column, identity.is_none());
+    let oid = create(&column, &sequence, identity);
     lease_news::write(Some(sequence.id)).or_raise();
     leases::write_off(sequence.id).or_raise();
     ddl_checks::release(locked, column.place);
     oid.into()
 }
 
-/// Checks what an identity column requires.
-fn check_identity(column: &FedColumn, tables: &[pg_sys::Oid]) {
-    if !is_not_null(column) {
-        HiloError::Nullable(column.describe()).raise();
+/// Checks that no other column draws from the sequence, and that an identity column can have it.
+fn check(column: &FedColumn, tables: &[pg_sys::Oid], identity: Option<&str>) {
+    let own = |relid, attnum| {
+        tables.contains(&relid)
+            && ColumnRef::by_name(relid, &column.name).is_some_and(|c| c.attnum == attnum)
+    };
+    let mut others = column_defaults::using(&column.hilo);
+    others.retain(|default| !own(default.relid, default.attnum));
+    if !others.is_empty() {
+        let others = others.iter().map(column_defaults::describe).collect();
+        HiloError::UsedTwice { name: column.hilo.to_string(), others }.raise();
     }
-    if column.data_type.is_none() {
+    if identity.is_some() && column.data_type.is_none() {
         HiloError::Argument(
             "identity column type must be smallint, integer, or bigint".into(),
             "Use identity => NULL for a column with a default.",
         )
         .raise();
-    }
-    let partitions_have_it = !cfg!(any(feature = "pg15", feature = "pg16"));
-    if tables.len() > 1 && !(relations::is_partitioned(column.place.relid) && partitions_have_it) {
-        HiloError::NoIdentityBelow(column.describe()).raise();
-    }
-}
-
-fn is_not_null(column: &FedColumn) -> bool {
-    let sql = format!(
-        "SELECT attnotnull FROM pg_attribute WHERE attrelid = {}::oid AND attnum = {}::smallint",
-        column.place.relid.to_u32(),
-        column.place.attnum
-    );
-    spi::look_up(&sql, |row| row.bool(1)).pop().unwrap_or(false)
-}
-
-/// The bounds of the new sequence: those of the old one, as far as the column can hold them.
-struct Bounds {
-    data_type: DataType,
-    min: i64,
-    max: i64,
-}
-
-impl Bounds {
-    fn of(column: &FedColumn, sequence: &Sequence) -> Bounds {
-        let def = &sequence.definition;
-        let data_type = def.data_type.within(column.data_type);
-        Bounds {
-            data_type,
-            min: data_type.clamp(def.min_value),
-            max: data_type.clamp(def.max_value),
-        }
     }
 }
 
@@ -122,64 +84,47 @@ fn identity(args: Args) -> Option<&'static str> {
     }
 }
 
-fn hilo_source(column: FedColumn) -> (FedColumn, Name) {
-    match column.source(column.place.relid) {
-        Source::Hilo(name) => (column, name),
-        Source::Other(default) => {
-            HiloError::NoHiloSequence { column: column.describe(), default }.raise()
-        }
-        Source::Core { .. } => {
-            let default = Some("a sequence of Postgres".into());
-            HiloError::NoHiloSequence { column: column.describe(), default }.raise()
-        }
-    }
-}
-
-/// Makes the sequence of core's that takes over, and the column draw from it.
-fn create(
-    column: &FedColumn,
-    sequence: &Sequence,
-    identity: Option<&str>,
-    bounds: &Bounds,
-) -> pg_sys::Oid {
-    let def = &sequence.definition;
-    let options = format!(
-        "START WITH {} INCREMENT BY {} MINVALUE {} MAXVALUE {} {}CYCLE",
-        def.start_value.clamp(bounds.min, bounds.max),
-        def.increment,
-        bounds.min,
-        bounds.max,
-        if def.cycle { "" } else { "NO " }
-    );
-    let Some(generated) = identity else {
-        return serial(column, sequence, &format!(" AS {} {options}", bounds.data_type));
+/// Makes the sequence of core's that takes over, and the column draw from it. It has the bounds of
+/// the old one, as far as the column can hold them. It belongs to the column if the old one did,
+/// and whoever had privileges on that has them on this.
+fn create(column: &FedColumn, sequence: &Sequence, identity: Option<&str>) -> pg_sys::Oid {
+    let definition = &sequence.definition;
+    let data_type = definition.data_type.within(column.data_type);
+    let [min, max] = [definition.min_value, definition.max_value].map(|it| data_type.clamp(it));
+    let next = renumber::end(sequence).or_raise().filter(|next| (min..=max).contains(next));
+    let state = match next {
+        Some(next) => format!("{next}, false"),
+        None if definition.increment > 0 => format!("{max}, true"),
+        None => format!("{min}, true"),
     };
-    let add = format!("ADD GENERATED {generated} AS IDENTITY ({options})");
-    column.alter(&[b"DROP DEFAULT".to_vec(), add.into_bytes()]);
-    match column.source(column.place.relid) {
-        Source::Core { sequence, .. } => sequence,
-        _ => unreachable!("the column has just become an identity column"),
-    }
-}
-
-/// As for a serial column: a sequence in the table's schema, named after the table and the column
-/// unless that name is taken. It belongs to the column if the sequence of hilo's did.
-fn serial(column: &FedColumn, sequence: &Sequence, options: &str) -> pg_sys::Oid {
-    let schema = relations::schema(column.place.relid).unwrap_or_default();
-    let chosen = free_name(column);
-    let name = [&schema, &chosen].map(|name| quote(name).into_bytes()).join(&b'.');
-    spi::execute(&[b"CREATE SEQUENCE ".as_slice(), &name, options.as_bytes()].concat());
-    let owner = roles::identifier(sequence.owner).unwrap_or_default().into_bytes();
-    spi::execute(&[b"ALTER SEQUENCE ".as_slice(), &name, b" OWNER TO ", &owner].concat());
-    let oid = relations::by_name(&schema, &chosen);
-    let default =
-        format!("SET DEFAULT pg_catalog.nextval('{}'::pg_catalog.regclass)", oid.to_u32());
-    column.alter(&[default.into_bytes()]);
-    if sequence.owned_by.is_some() {
-        let owner = column.place.text().unwrap_or_default().into_bytes();
-        spi::execute(&[b"ALTER SEQUENCE ".as_slice(), &name, b" OWNED BY ", &owner].concat());
-    }
-    oid
+    let options = format!(
+        "START WITH {} INCREMENT BY {} MINVALUE {min} MAXVALUE {max} {}CYCLE",
+        definition.start_value.clamp(min, max),
+        definition.increment,
+        if definition.cycle { "" } else { "NO " }
+    );
+    let granted = privileges::grants_on(sequence.id).or_raise();
+    let (grantees, granted): (Vec<_>, Vec<_>) = granted.into_iter().unzip();
+    let names = |set: &Privileges| format!("'{}'", set.names().collect::<Vec<_>>().join(", "));
+    let name = free_name(column);
+    let sql = format!(
+        "WITH RECURSIVE given (table_oid, number, name, owner, type, options, state, owned,
+                               generated, roles, privileges) AS (
+         VALUES ({}::oid, {}, {}, {}, '{data_type}', '{options}', '{state}', {}, {}, {},
+                 ARRAY[{}]::text[])),\n{}",
+        column.place.relid.to_u32(),
+        column.place.attnum,
+        spi::literal(name.to_bytes()),
+        spi::literal(roles::name(sequence.owner).unwrap_or_default().to_bytes()),
+        sequence.owned_by.is_some(),
+        identity.map_or("NULL".into(), |generated| format!("'{generated}'")),
+        oid_list(&grantees),
+        granted.iter().map(names).collect::<Vec<_>>().join(", "),
+        include_str!("release.sql"),
+    );
+    let statements = spi::look_up(&sql, |row| row.bytes(1).unwrap_or_default());
+    statements.iter().for_each(|statement| spi::execute(statement));
+    relations::by_name(&relations::schema(column.place.relid).unwrap_or_default(), &name)
 }
 
 /// `table_column_seq`, with a number if that is taken, as core chooses it.
@@ -192,47 +137,4 @@ fn free_name(column: &FedColumn) -> CString {
         let chosen = pg_sys::ChooseRelationName(table, name, c"seq".as_ptr(), schema, false);
         CStr::from_ptr(chosen).to_owned()
     }
-}
-
-/// Makes the new sequence continue with `next`; `None`: with nothing.
-fn set(oid: pg_sys::Oid, sequence: &Sequence, bounds: &Bounds, next: Option<i64>) {
-    let (value, called) = match next {
-        Some(next) => (next, false),
-        None if sequence.definition.increment > 0 => (bounds.max, true),
-        None => (bounds.min, true),
-    };
-    let oid = oid.to_u32();
-    let sql = format!(
-        "SELECT pg_catalog.setval({oid}::pg_catalog.oid::pg_catalog.regclass, {value}, {called})"
-    );
-    spi::execute(sql.as_bytes());
-}
-
-/// Grants on the new sequence what was granted on the old one. Whoever may insert has drawn from
-/// one that the column owns; a serial column lets him only with a privilege.
-fn grant(oid: pg_sys::Oid, sequence: &Sequence, column: &FedColumn, is_serial: bool) {
-    let mut all = privileges::grants_on(sequence.id).or_raise();
-    if is_serial && sequence.owned_by.is_some() {
-        all.extend(inserters(column).into_iter().map(|role| (role, Privileges::USAGE)));
-    }
-    let name = relations::identifier(oid).unwrap_or_default();
-    for (grantee, granted) in all {
-        let grant =
-            format!("GRANT {} ON SEQUENCE ", granted.names().collect::<Vec<_>>().join(", "));
-        let role = roles::identifier(grantee).unwrap_or_default().into_bytes();
-        spi::execute(&[grant.as_bytes(), &name, b" TO ", &role].concat());
-    }
-}
-
-/// The roles that may insert into the tables of a column.
-fn inserters(column: &FedColumn) -> Vec<pg_sys::Oid> {
-    let list = oid_list(&column.tables());
-    let sql = format!(
-        "SELECT a.grantee FROM pg_class c, aclexplode(c.relacl) a
-          WHERE c.oid = ANY ({list}) AND a.privilege_type = 'INSERT' AND a.grantee <> c.relowner
-          UNION
-         SELECT a.grantee FROM pg_attribute t, aclexplode(t.attacl) a
-          WHERE t.attrelid = ANY ({list}) AND NOT t.attisdropped AND a.privilege_type = 'INSERT'"
-    );
-    spi::look_up(&sql, |row| row.oid(1))
 }

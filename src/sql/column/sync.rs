@@ -10,6 +10,7 @@ use pgrx::pg_sys;
 
 use hilo_core::range::Range;
 
+use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::lease_id::LeaseId;
 use crate::catalog::leases::Lease;
@@ -22,9 +23,8 @@ use crate::gucs;
 use crate::process::memory;
 use crate::session::slice_table;
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::call::values::Values;
+use crate::sql::call::values::{self, Use, Values};
 use crate::sql::column::adopt::column_name;
-use crate::sql::column::fed_column::{FedColumn, Use};
 use crate::sql::define::ddl_checks;
 use crate::sql::define::unserved::{self, Unserved};
 use crate::sql::define::{open_leases, renumber};
@@ -41,19 +41,19 @@ fn hilo_sync(args: Args) -> Option<i64> {
     let column_name = column_name(args, 2);
     let allow = |found: &Sequence| nextval::allow(found, Privileges::UPDATE);
     allow(&missing::require(name).or_raise()).or_raise();
-    FedColumn::find(relid, column_name, Use::Read).or_raise();
+    values::find_column(relid, column_name, Use::Read).or_raise();
     // Tables are locked before sequences, and what is read is what was checked.
     // SAFETY: any OID can be locked; the end of the transaction releases the lock.
     unsafe { pg_sys::LockRelationOid(relid, pg_sys::AccessShareLock as _) };
-    let column = FedColumn::find(relid, column_name, Use::Read).or_raise();
+    let column = values::find_column(relid, column_name, Use::Read).or_raise();
     let locked = ddl_checks::lock_by_name(name, allow).or_raise();
     let locked = locked.ok_or_else(|| missing::to_use(name)).or_raise();
-    sync(&locked.sequence, &column).or_raise()
+    sync(&locked.sequence, column).or_raise()
 }
 
 /// Returns the next value; `None`: there is none left.
-fn sync(sequence: &Sequence, column: &FedColumn) -> Result<Option<i64>, HiloError> {
-    let (definition, place) = (&sequence.definition, column.place);
+fn sync(sequence: &Sequence, place: ColumnRef) -> Result<Option<i64>, HiloError> {
+    let definition = &sequence.definition;
     let frame =
         || definition.parsed_key_format().frame(&sequence.name, gucs::server_prefix_bytes());
     let column = &Values::all(place, Numbers::may_be_keys_in(place).then(frame))?;

@@ -6,29 +6,21 @@ use hilo_core::direction::Direction;
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
-use crate::catalog::catalog_oids;
 use crate::errors::OrRaise;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::stored_rows::StoredRows;
-use crate::sql::call::values::Values;
+use crate::sql::call::values::{self, Use, Values};
 use crate::sql::column::adopt::column_name;
-use crate::sql::column::fed_column::{FedColumn, Use};
 use crate::sql::observe::value_at::mapping;
 
-sql_functions!(hilo_find_gaps, hilo_absent);
-
-/// SQL since 0.4.0. Older SQL objects, which name it, are of another version.
-fn hilo_find_gaps(args: Args) {
-    catalog_oids().or_raise();
-    StoredRows::begin(args);
-}
+sql_functions!(hilo_absent);
 
 /// `hilo.absent(relation, column_name, first, next, numbering …)`: the places of a numbering, from
 /// `first` to the one before `next`, whose values the column lacks.
 fn hilo_absent(args: Args) {
     let relation = args.oid(0).unwrap_or(pg_sys::InvalidOid);
-    let column = FedColumn::find(relation, column_name(args, 1), Use::Search).or_raise();
-    let values = Values::by_select(column.place).or_raise();
+    let column = values::find_column(relation, column_name(args, 1), Use::Search).or_raise();
+    let values = Values::by_select(column).or_raise();
     let [mut first, next] = [2, 3].map(|at| Index(args.int8(at).unwrap_or(0)));
     let mapping = mapping(args, 4);
     let mut rows = StoredRows::begin(args);
