@@ -405,3 +405,35 @@ fn event_triggers_see_it() {
     assert_eq!(client.one::<i64>("INSERT INTO i DEFAULT VALUES RETURNING id::bigint"), 1);
     cluster.finish();
 }
+
+/// Names are taken as they are, in whatever encoding, with any search_path and syntax of strings. Casts around the call
+/// do not matter.
+#[test]
+fn names_of_every_kind() {
+    let (cluster, mut client) = cluster();
+    client.run("CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0");
+    let mut latin = cluster.connect("latin");
+    latin.run(r#"CREATE SCHEMA "é.hilo_nextval('"; CREATE EXTENSION hilo SCHEMA "é.hilo_nextval('"; SET standard_conforming_strings = off"#);
+    for client in [&mut client, &mut latin] {
+        client.run(
+            r#"CREATE SCHEMA "a\ 'ö"".c"; SET search_path = "a\ 'ö"".c", public, "é.hilo_nextval('"; SET client_min_messages = error;
+               CREATE DOMAIN "my::type(5)" AS bigint; CREATE SEQUENCE "s\'""ö"; CREATE SEQUENCE plain;
+               CREATE TABLE t ("n'\""ö" serial, b bigint NOT NULL DEFAULT ((nextval('plain'))::int)::"my::type(5)",
+                               c numeric(9) DEFAULT nextval(E'"s\\''""ö"'::text)::numeric(9, 0), d int DEFAULT nextval('plain') + 1)"#,
+        );
+        client.refusal("SELECT hilo_adopt('t', 'b')").is("55000").details("column d");
+        client.refusal("SELECT hilo_adopt('t', 'd')").is("55000").says("no sequence of Postgres");
+        client.run("ALTER TABLE t DROP d");
+        let adopt = "SELECT hilo_adopt('t', attname)::text FROM pg_attribute WHERE attrelid = 't'::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum";
+        assert_eq!(client.all::<String>(adopt), [r#"t_n'\"ö_seq"#, "plain", r#"s\'"ö"#]);
+        let row = "INSERT INTO t DEFAULT VALUES RETURNING t::text";
+        assert_eq!(client.one::<String>(row), "(1,1,1)");
+        for identity in ["NULL", "'BY DEFAULT'"] {
+            client.run(&format!("SELECT hilo_release('t', 'b', {identity}), hilo_adopt('t', 'b')"));
+        }
+        client.run(&adopt.replace("hilo_adopt('t', attname)", "hilo_release('t', attname, NULL)"));
+        assert_eq!(client.one::<String>(row), "(2,2,2)");
+        assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_sequences"), 0);
+    }
+    cluster.finish();
+}

@@ -65,7 +65,7 @@ fn hilo_try_adopt(args: Args) -> pg_sys::Datum {
         Some(false) => adopt(question, None),
         _ => {
             privileges::may_create().or_raise();
-            (plan(question, &find(question), None).name, Vec::new())
+            (plan(question, &find(question), question.sequences(), None).name, Vec::new())
         }
     });
     let row = match outcome {
@@ -113,21 +113,22 @@ fn find(question: Question) -> Vec<FedColumn> {
 /// Moves the columns. Returns the name of their new sequence, and what there is to tell.
 fn adopt(question: Question, name: Option<Name>) -> (Name, Vec<HiloError>) {
     privileges::may_create().or_raise();
-    let mut columns = find(question);
+    let (mut columns, mut sequences) = (find(question), question.sequences());
     loop {
-        // Only what is going to be dropped is kept from others.
-        let mut own = question.sequences();
-        own.retain(|sequence| sequence.own);
         let tables = lock::for_move(&columns, || {
-            own.iter().for_each(|sequence| lock::sequence(sequence.oid));
+            // Only what is going to be dropped is kept from others.
+            let own = sequences.iter().filter(|sequence| sequence.own);
+            own.for_each(|sequence| lock::sequence(sequence.oid));
         });
         // Whatever was seen before the locks may have changed.
-        columns = find(question);
-        if columns.iter().all(|column| tables.contains(&column.place.relid)) {
+        let before = sequences;
+        (columns, sequences) = (find(question), question.sequences());
+        let is_locked = |column: &FedColumn| tables.contains(&column.place.relid);
+        if columns.iter().all(is_locked) && sequences == before {
             break;
         }
     }
-    let Plan { old, others, name, steps } = plan(question, &columns, name);
+    let Plan { old, others, name, steps } = plan(question, &columns, sequences, name);
     let sequence = create(&columns, &old, &others, name);
     let granted = grant(&sequence, &old);
     steps.iter().filter_map(|step| step.statement.as_ref()).for_each(|sql| spi::execute(sql));
@@ -136,23 +137,28 @@ fn adopt(question: Question, name: Option<Name>) -> (Name, Vec<HiloError>) {
     (sequence.name, reports.chain(granted).collect())
 }
 
-/// What is going to be done.
+/// The sequences and statements of a move.
 struct Plan {
     /// The sequence of core's that is replaced.
     old: CoreSequence,
-    /// Those of tables that inherit.
+    /// Other sequences of tables that inherit.
     others: Vec<CoreSequence>,
     name: Name,
     steps: Vec<Step>,
 }
 
 /// Checks that the columns can be moved, and how.
-fn plan(question: Question, columns: &[FedColumn], name: Option<Name>) -> Plan {
+fn plan(
+    question: Question,
+    columns: &[FedColumn],
+    sequences: Vec<Drawn>,
+    name: Option<Name>,
+) -> Plan {
     if columns.iter().any(|column| column.is_always || column.owns) {
         sessions::check().or_raise();
     }
     let (olds, others): (Vec<_>, Vec<_>) =
-        question.sequences().into_iter().partition(|sequence| sequence.is_main);
+        sequences.into_iter().partition(|sequence| sequence.is_main);
     let read = |sequence: Drawn| CoreSequence::read(sequence.oid);
     let old = olds.into_iter().map(read).next();
     let old = old.ok_or(HiloError::NoSuchRelation(0)).or_raise();

@@ -105,13 +105,13 @@ impl Question<'_> {
     /// there is to tell afterwards.
     ///
     /// # Errors
-    /// What forbids it.
+    /// The first reason that forbids it.
     pub fn steps(self, name: &Name) -> Result<Vec<Step>, HiloError> {
         let mut steps = spi::look_up(&self.sql(include_str!("steps.sql"), name), |row| Step {
             statement: row.bytes(5),
             report: told(&row, 1),
         });
-        // Those come first.
+        // Such a reason comes first.
         match steps.first_mut().and_then(|step| step.report.take_if(|report| report.is_error())) {
             Some(error) => Err(error),
             None => Ok(steps),
@@ -120,6 +120,7 @@ impl Question<'_> {
 }
 
 /// A sequence of core's that feeds columns.
+#[derive(PartialEq, Eq)]
 pub struct Drawn {
     pub oid: pg_sys::Oid,
     /// Whether it feeds the columns themselves, and not only those that inherit from them.
@@ -134,7 +135,7 @@ pub struct Step {
     pub report: Option<HiloError>,
 }
 
-/// What a query tells in the columns from `at` on: SQLSTATE, message, DETAIL, HINT.
+/// The report that a query makes in the columns from `at` on: SQLSTATE, message, DETAIL, HINT.
 fn told(row: &Row, at: i32) -> Option<HiloError> {
     let text = |number| Some(row.text(number)).filter(|text| !text.is_empty());
     let (message, detail, hint) = (row.text(at + 1), text(at + 2), text(at + 3));
