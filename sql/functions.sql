@@ -386,9 +386,7 @@ CREATE FUNCTION hilo.stat_ranges() RETURNS TABLE (
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 300 AS 'MODULE_PATHNAME', 'stat_ranges_wrapper';
 COMMENT ON FUNCTION hilo.stat_ranges() IS 'Returns the ranges of values in memory, each value exactly once';
 
-CREATE FUNCTION hilo.stat_rates() RETURNS TABLE (
-    sequence bigint, since timestamptz[], until timestamptz[], rate double precision[]
-)
-    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_rates_wrapper';
-COMMENT ON FUNCTION hilo.stat_rates() IS
-    'Returns, for each slot in shared memory, the intervals between samples, and the values per second in each';
+CREATE FUNCTION hilo.rate_samples() RETURNS TABLE (sequence bigint, at timestamptz, taken bigint)
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000 AS 'MODULE_PATHNAME', 'rate_samples_wrapper';
+COMMENT ON FUNCTION hilo.rate_samples() IS
+    'Returns, for each slot in shared memory, the times of its samples, and how many values were taken by then. The last is now';

@@ -776,6 +776,21 @@ COMMENT ON COLUMN hilo_stat_sequences.used_fraction IS
 COMMENT ON COLUMN hilo_stat_sequences.exhausted_in IS
     'Time until the last value is served, at the current rate, in whole days, hours, minutes or seconds; null without '
     'traffic, for a sequence that cycles, and beyond a thousand years';
+CREATE FUNCTION hilo.rate_samples() RETURNS TABLE (sequence bigint, at timestamptz, taken bigint)
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000 AS 'MODULE_PATHNAME', 'rate_samples_wrapper';
+COMMENT ON FUNCTION hilo.rate_samples() IS
+    'Returns, for each slot in shared memory, the times of its samples, and how many values were taken by then. The last is now';
+
+CREATE OR REPLACE VIEW hilo_stat_rates WITH (security_barrier) AS
+    SELECT s.name, i.since, i.until,
+           GREATEST(i.taken, 0::double precision) / EXTRACT(epoch FROM i.until - i.since)::double precision AS rate
+      FROM (SELECT r.sequence, pg_catalog.lag(r.at) OVER earlier AS since, r.at AS until,
+                   r.taken::double precision - pg_catalog.lag(r.taken::double precision) OVER earlier AS taken
+              FROM hilo.rate_samples() r
+            WINDOW earlier AS (PARTITION BY r.sequence ORDER BY r.at, r.taken)) i
+      JOIN hilo.readable s ON s.id = i.sequence
+     WHERE i.since < i.until;
+DROP FUNCTION hilo.stat_rates();
 COMMENT ON VIEW hilo_stat_rates IS
     'Rate history of each active sequence: about eight intervals for each hilo.window, one in each row';
 

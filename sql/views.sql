@@ -233,10 +233,14 @@ COMMENT ON COLUMN hilo_stat_sources.last_error_at IS 'Time of the last failure';
 COMMENT ON COLUMN hilo_stat_sources.latency IS 'How long the last answer took';
 
 CREATE VIEW hilo_stat_rates WITH (security_barrier) AS
-    SELECT s.name, i.since, i.until, i.rate
-      FROM hilo.stat_rates() st
-      JOIN hilo.readable s ON s.id = st.sequence
-     CROSS JOIN LATERAL unnest(st.since, st.until, st.rate) AS i (since, until, rate);
+    SELECT s.name, i.since, i.until,
+           GREATEST(i.taken, 0::double precision) / EXTRACT(epoch FROM i.until - i.since)::double precision AS rate
+      FROM (SELECT r.sequence, pg_catalog.lag(r.at) OVER earlier AS since, r.at AS until,
+                   r.taken::double precision - pg_catalog.lag(r.taken::double precision) OVER earlier AS taken
+              FROM hilo.rate_samples() r
+            WINDOW earlier AS (PARTITION BY r.sequence ORDER BY r.at, r.taken)) i
+      JOIN hilo.readable s ON s.id = i.sequence
+     WHERE i.since < i.until;
 COMMENT ON VIEW hilo_stat_rates IS
     'Rate history of each active sequence: about eight intervals for each hilo.window, one in each row';
 COMMENT ON COLUMN hilo_stat_rates.name IS 'Name of the sequence';

@@ -26,4 +26,5 @@ replaced_functions!(
     hilo_export,
     hilo_find_gaps,
     hilo_node_summary,
+    stat_rates,
 );

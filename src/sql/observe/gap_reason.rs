@@ -22,8 +22,8 @@ use crate::sql::observe::stat;
 
 sql_functions!(hilo_known);
 
-/// `hilo.known(name)`: values that a column may lack of a sequence, and why. Each row begins with the
-/// numbering, and has the first value, the last, and how many there are.
+/// `hilo.known(name)`: values that a column may lack of a sequence, and why. Each row begins with
+/// the numbering, and has the first value, the last, and how many there are.
 fn hilo_known(args: Args) {
     let sequence = missing::require(args.name(0)).or_raise();
     nextval::allow(&sequence, Privileges::ALL).or_raise();
@@ -73,7 +73,7 @@ const UNKNOWN: &str = "rolled back, deleted or unknown";
 /// The reasons for the indexes of a position, of which `all` are reserved.
 fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Known>, HiloError> {
     let tiers = || {
-        let held = stat::in_memory(sequence.id, position.epoch)?.into_iter();
+        let held = stat::in_memory(sequence.id, position.epoch).into_iter();
         memory::try_collect(held.map(|(tier, range)| (tier.name(), range)))
     };
     // A range may move between memory and the catalog meanwhile. Memory is read before and after,

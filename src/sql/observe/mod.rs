@@ -3,6 +3,5 @@
 pub mod find_gaps;
 pub mod gap_reason;
 pub mod stat;
-pub mod stat_rates;
 pub mod value_at;
 pub mod visibility;

@@ -9,7 +9,6 @@ use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{Epoch, Index, SequenceId};
-use hilo_core::pool::{Pool, Ranges};
 use hilo_core::range::Range;
 
 use crate::catalog::table::text_datum;
@@ -22,28 +21,28 @@ use crate::session::memo;
 use crate::shared::content::Tier;
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
+use crate::shared::pending::Place;
 use crate::shared::slices::IndexSpace;
-use crate::shared::slot::{DROPPED, LEAVING, Locked};
+use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::totals::Totals;
 use crate::shared::{self, Shared};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::observe::visibility::Visible;
 
-sql_functions!(hilo_stat_reset, node_id, stat_slots, stat_slices, stat_ranges);
+sql_functions!(hilo_stat_reset, node_id, rate_samples, stat_slots, stat_slices, stat_ranges);
 
 /// Visits the slots of this database's sequences, each under its lock. `visit` must not allocate
 /// memory, because an allocation could fail under the lock.
 pub fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
     let Ok(shared) = shared::get() else { return Vec::new() };
-    let key = memo::key_of(SequenceId::default()).or_raise();
-    let ours = |number: &usize| shared.slots[*number].database.load(Acquire) == key.database;
+    let (is_here, database) = (is_here(), ffi::database().to_u32());
+    let ours = |number: &usize| shared.slots[*number].database.load(Acquire) == database;
     let numbers = memory::try_collect((0..shared.slots.len()).filter(ours)).or_raise();
     let mut all = memory::with_capacity(numbers.len()).or_raise();
     for number in numbers {
         let mut locked = shared.lock_slot(number);
-        let mine = locked.key.database == key.database && locked.key.extension == key.extension;
-        if mine && locked.epoch != DROPPED {
+        if is_here(&locked.key) && locked.epoch != DROPPED {
             all.extend(visit(number, &mut locked));
         }
     }
@@ -93,11 +92,11 @@ fn in_slices(shared: &'static Shared, now: &[IndexSpace]) -> HashMap<SequenceId,
     let now = memory::try_map(now.len(), now.iter().map(|of| (of.key.sequence, of))).or_raise();
     let slices = slices(shared);
     let mut sums: HashMap<SequenceId, InSlices> = memory::try_map(slices.len(), []).or_raise();
-    for (_, index_space, rest) in slices {
+    for Held { index_space, range, .. } in slices {
         let sum = sums.entry(index_space.key.sequence).or_default();
         match now.get(&index_space.key.sequence) {
-            Some(current) if **current == index_space => sum.good += rest.len(),
-            _ => sum.void += rest.len(),
+            Some(current) if **current == index_space => sum.good += range.len(),
+            _ => sum.void += range.len(),
         }
     }
     sums
@@ -144,6 +143,22 @@ fn stat_slots(args: Args) {
     }
 }
 
+/// `hilo.rate_samples()`: a row for each sample of each sequence that has a slot, with its time and
+/// how many values were taken by then.
+fn rate_samples(args: Args) {
+    shared::get().or_raise();
+    let sampled = each_slot(|_, locked| {
+        Some((locked.key.sequence, locked.rate, ffi::now(), locked.taken_count()))
+    });
+    let (mut visible, mut rows) = (Visible::of_caller(), StoredRows::begin(args));
+    for (id, rate, now, taken) in sampled.into_iter().filter(|(id, ..)| visible.contains(*id)) {
+        for (at, taken) in rate.history(now, taken) {
+            // SAFETY: the function is declared to return a bigint, a timestamptz and a bigint.
+            unsafe { rows.add([id.0.into(), at.0.into(), taken.into()]) };
+        }
+    }
+}
+
 /// How indexes map to values: for sequences that have a slot, as the slot says; for the others, as
 /// the catalog says.
 struct Mappings(HashMap<SequenceId, (IndexSpace, Mapping)>);
@@ -181,13 +196,14 @@ fn stat_slices(args: Args) {
     let shared = shared::get().or_raise();
     let (mut mappings, mut visible) = (Mappings::new(), Visible::of_caller());
     let mut rows = StoredRows::begin(args);
-    for (pid, index_space, rest) in slices(shared) {
+    for Held { index_space, range, pid, .. } in slices(shared) {
         let id = index_space.key.sequence;
         if !visible.contains(id) {
             continue;
         }
         let mapping = mappings.get(&index_space);
-        let rest = if mapping.is_some() { rest } else { Range::EMPTY };
+        let rest = if mapping.is_some() { range } else { Range::EMPTY };
+        let pid = pid.unwrap_or(0);
         let value = |at| mapping.and_then(|mapping| mapping.value(at)).map(Into::into);
         let next = if rest.is_empty() { None } else { value(rest.start) };
         let last = if rest.start > Index::ZERO { value(rest.start - 1) } else { None };
@@ -199,35 +215,14 @@ fn stat_slices(args: Args) {
 
 /// `hilo.stat_ranges()`: every range in memory, with the tier that holds it.
 fn stat_ranges(args: Args) {
-    let shared = shared::get().or_raise();
-    let slices = slices(shared);
+    let held = held(shared::get().or_raise(), None);
     let mut mappings = Mappings::new();
-    let pools = each_slot(|_, locked| {
-        let (terms, _) = locked.terms()?;
-        let current = locked.slot.cursor().peek().0;
-        Some((locked.key.sequence, terms.mapping, current, locked.pool, locked.leaving))
-    });
-    let of_slices = slices.into_iter().filter_map(|(pid, index_space, rest)| {
-        let mapping = mappings.get(&index_space)?;
-        // An orphaned slice is on its way to the pool or the catalog.
-        let (tier, pid) = if pid == 0 { (Tier::Returned, None) } else { (Tier::Slice, Some(pid)) };
-        Some((index_space.key.sequence, rest, mapping, tier, pid))
-    });
-    let mut all = memory::try_collect(of_slices).or_raise();
-    for (sequence, mapping, current, pool, leaving) in pools {
-        let ranges = tiers(current, &pool, &leaving)
-            .map(|(tier, range)| (sequence, range, mapping, tier, None));
-        all.try_extend(ranges).or_raise();
-    }
-    for (pid, index_space, range) in pending(shared) {
-        if let Some(mapping) = mappings.get(&index_space) {
-            let row = (index_space.key.sequence, range, mapping, Tier::Leased, pid);
-            all.try_push(row).or_raise();
-        }
-    }
+    let known = held.into_iter().filter_map(|held| Some((mappings.get(&held.index_space)?, held)));
+    let mut all = memory::try_collect(known).or_raise();
     make_disjoint(&mut all);
     let (mut visible, mut rows) = (Visible::of_caller(), StoredRows::begin(args));
-    for (sequence, range, mapping, tier, pid) in all {
+    for (mapping, Held { index_space, range, tier, pid }) in all {
+        let sequence = index_space.key.sequence;
         if let (Some(first), Some(last)) = (mapping.value(range.start), mapping.value(range.last()))
             && visible.contains(sequence)
         {
@@ -240,80 +235,84 @@ fn stat_ranges(args: Args) {
     }
 }
 
-/// The slices that the sessions of this database hold, with the pids of the sessions; 0 if the
-/// session has ended.
-fn slices(shared: &'static Shared) -> Vec<(i32, IndexSpace, Range)> {
-    let key = memo::key_of(SequenceId::default()).or_raise();
-    let ours = |of: &Key| of.database == key.database && of.extension == key.extension;
+/// A range in memory.
+struct Held {
+    index_space: IndexSpace,
+    range: Range,
+    tier: Tier,
+    /// The session that holds the slice.
+    pid: Option<i32>,
+}
+
+/// Every range of this database that is in memory, of all pools or of that of one sequence. A range
+/// that moves meanwhile may appear twice.
+fn held(shared: &'static Shared, only: Option<SequenceId>) -> Vec<Held> {
+    let mut all = slices(shared);
+    let pools = each_slot(|_, locked| {
+        let current = locked.slot.cursor().peek().0;
+        let pool = (locked.index_space(), current, locked.pool, locked.leaving);
+        only.is_none_or(|id| locked.key.sequence == id).then_some(pool)
+    });
+    for (index_space, current, pool, leaving) in pools {
+        let held = |tier, range: &Range| Held { index_space, range: *range, tier, pid: None };
+        let returned = pool.returned_ranges().as_slice().iter().chain(leaving.as_slice());
+        all.try_push(held(Tier::Current, &current)).or_raise();
+        let queue = pool.queue().as_slice().iter();
+        all.try_extend(queue.map(|range| held(Tier::Standby, range))).or_raise();
+        all.try_extend(returned.map(|range| held(Tier::Returned, range))).or_raise();
+    }
+    // A session may have taken one from a pool after it was looked at.
+    all.try_extend(slices(shared)).or_raise();
+    let is_here = is_here();
+    let pending = shared.all_pending().filter(|pending| is_here(&pending.index_space.key));
+    let leased = pending.map(|Place { index_space, range, .. }| Held {
+        index_space,
+        range,
+        tier: Tier::Leased,
+        pid: None,
+    });
+    all.try_extend(leased).or_raise();
+    all
+}
+
+/// Tells whether a key is of this database.
+fn is_here() -> impl Fn(&Key) -> bool {
+    let here = memo::key_of(SequenceId::default()).or_raise();
+    move |key| key.database == here.database && key.extension == here.extension
+}
+
+/// The slices that the sessions of this database hold, or have left behind.
+fn slices(shared: &'static Shared) -> Vec<Held> {
+    let is_here = is_here();
     let held = shared.all_slices().filter_map(|(pid, slice)| {
-        let (index_space, rest) = slice.observe()?.ok()?;
-        ours(&index_space.key).then_some((pid, index_space, rest))
+        let (index_space, range) = slice.observe()?.ok()?;
+        // An orphaned slice is on its way to the pool or the catalog.
+        let (tier, pid) = if pid == 0 { (Tier::Returned, None) } else { (Tier::Slice, Some(pid)) };
+        is_here(&index_space.key).then_some(Held { index_space, range, tier, pid })
     });
     memory::try_collect(held).or_raise()
 }
 
-/// The ranges that open transactions of this database have leased out, without a pid.
-fn pending(shared: &'static Shared) -> Vec<(Option<i32>, IndexSpace, Range)> {
-    let key = memo::key_of(SequenceId::default()).or_raise();
-    let ours = |of: &Key| of.database == key.database && of.extension == key.extension;
-    let held = shared.all_pending().filter(|held| ours(&held.index_space.key));
-    memory::try_collect(held.map(|held| (None, held.index_space, held.range))).or_raise()
-}
-
-/// Makes the ranges disjoint. The slots and slices are read one after the other, and a range may
-/// move between them meanwhile. An index that was seen twice is shown once.
-fn make_disjoint<M>(rows: &mut Vec<(SequenceId, Range, M, Tier, Option<i32>)>) {
-    rows.sort_unstable_by_key(|row| (row.0, row.1));
+/// Makes the ranges disjoint: an index that was seen twice is shown once.
+fn make_disjoint<M>(all: &mut Vec<(M, Held)>) {
+    all.sort_unstable_by_key(|(_, held)| (held.index_space.key.sequence, held.range));
     let (mut sequence, mut end) = (SequenceId::default(), Index::ZERO);
-    for row in rows.iter_mut() {
-        if row.0 != sequence {
-            (sequence, end) = (row.0, Index::ZERO);
+    for (_, held) in all.iter_mut() {
+        if held.index_space.key.sequence != sequence {
+            (sequence, end) = (held.index_space.key.sequence, Index::ZERO);
         }
-        row.1 = row.1.from(end);
-        end = end.max(row.1.end);
+        held.range = held.range.from(end);
+        end = end.max(held.range.end);
     }
-    rows.retain(|row| !row.1.is_empty());
+    all.retain(|(_, held)| !held.range.is_empty());
 }
 
-/// The ranges of a pool, each with its tier, and those on their way to the catalog.
-fn tiers<'a>(
-    current: Range,
-    pool: &'a Pool,
-    leaving: &'a Ranges<LEAVING>,
-) -> impl Iterator<Item = (Tier, Range)> + 'a {
-    let queued = pool.queue().as_slice().iter().map(|range| (Tier::Standby, *range));
-    let returned = pool.returned_ranges().as_slice().iter().chain(leaving.as_slice());
-    [(Tier::Current, current)]
-        .into_iter()
-        .chain(queued)
-        .chain(returned.map(|range| (Tier::Returned, *range)))
-}
-
-/// The ranges of indexes of one sequence that are in memory under `epoch`, each with its tier. A
-/// range that moves meanwhile may appear twice, or not at all.
-pub fn in_memory(id: SequenceId, epoch: Epoch) -> Result<Vec<(Tier, Range)>, HiloError> {
-    let Ok(shared) = shared::get() else { return Ok(Vec::new()) };
-    let key = memo::key_of(id)?;
-    let before = slices(shared);
-    let mut all = Vec::new();
-    if let Some(slot) = shared.find(&key) {
-        let locked = shared.lock_slot(shared.number_of(&slot));
-        let (pool, leaving, current) = (locked.pool, locked.leaving, slot.cursor().peek().0);
-        let same = locked.epoch == epoch;
-        drop(locked);
-        drop(slot);
-        if same {
-            all.extend(tiers(current, &pool, &leaving));
-        }
-    }
-    let mine = |(_, of, rest): (i32, IndexSpace, Range)| {
-        (of.key == key && of.epoch == epoch).then_some((Tier::Slice, rest))
-    };
-    all.extend(before.into_iter().chain(slices(shared)).filter_map(mine));
-    let leased =
-        pending(shared).into_iter().filter(|(_, of, _)| of.key == key && of.epoch == epoch);
-    all.extend(leased.map(|(.., range)| (Tier::Leased, range)));
-    Ok(all)
+/// The ranges of indexes of one sequence that are in memory under `epoch`, each with its tier.
+pub fn in_memory(id: SequenceId, epoch: Epoch) -> Vec<(Tier, Range)> {
+    let Ok(shared) = shared::get() else { return Vec::new() };
+    let mut held = held(shared, Some(id));
+    held.retain(|of| (of.index_space.key.sequence, of.index_space.epoch) == (id, epoch));
+    held.into_iter().map(|held| (held.tier, held.range)).collect()
 }
 
 /// The sequences whose last reservation failed.

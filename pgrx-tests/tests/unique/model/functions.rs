@@ -77,7 +77,11 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "stat_slots",
             "stat_slices",
             "stat_ranges",
-            "stat_rates",
+            "rate_samples",
+            "known",
+            "absent",
+            "index_from",
+            "places",
         ],
     ),
     (
