@@ -2521,14 +2521,11 @@ COMMENT ON FUNCTION hilo.unserved_values(oid, smallint, bigint) IS
     'Returns the furthest value of a column that its sequence will still serve, or why it cannot be read. One row is '
     'for this node (node is null), the other for a node whose positions replication brings';
 
-CREATE FUNCTION hilo.is_distributed(relation oid) RETURNS boolean
-    LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_distributed_wrapper';
-COMMENT ON FUNCTION hilo.is_distributed(oid) IS 'Whether Citus distributes a table among its nodes';
-
 CREATE FUNCTION hilo.is_of_callers(relation oid) RETURNS boolean
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_of_callers_wrapper';
 COMMENT ON FUNCTION hilo.is_of_callers(oid) IS
-    'Whether a table and all that inherits from it belong to the caller or to superusers: a query of it runs no code of others';
+    'Whether a table that Citus distributes, and all that inherits from it, belong to the caller or to superusers: a query of it '
+    'runs no code of others. Null: Citus does not distribute it';
 
 CREATE FUNCTION hilo.node_answers(command text, everywhere boolean)
     RETURNS TABLE (object text, node integer, answer text, failure text)
@@ -2559,31 +2556,30 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
           FROM hilo.reserved q
     ), source AS MATERIALIZED (
         -- hilo_attach has written these. Only who may act as the owner sees a query.
-        SELECT q.id, q.name, q.owner, m.client, m.first, m.origin, w.part[2]::bigint AS size,
+        SELECT q.id, q.name, q.owner, m.client, m.first, w.part[2]::bigint AS size,
+               CASE WHEN m.origin IS NULL THEN w.part[2]::bigint ELSE 1 END AS increment,
                coalesce(substring(q.source, 'pg_sequence_last_value\((.+?)::regclass\);'), nullif(concat_ws(
                    ' ', substring(q.source, '(?:UPDATE|INSERT INTO) (.+?) (?:SET next_|AS t \()'),
                    substring(q.source, 'sequence_name = (.+?) RETURNING '),
                    substring(q.source, 'VALUES \((.+?), \(\$2')), '')) AS key
           FROM readable q
-         CROSS JOIN LATERAL regexp_match(q.source, '^/\* ([a-z-]+) of (-?[0-9]{1,18}) \*/') AS w (part)
+         CROSS JOIN LATERAL regexp_match(q.source, '^/\* ([a-z-]+) of (-?[1-9][0-9]{0,17}) \*/') AS w (part)
           JOIN hilo.mappers() m ON m.client = w.part[1]
          WHERE q.source IS NOT NULL AND pg_has_role(q.owner::oid, 'USAGE')
     ), counter AS MATERIALIZED (
-        SELECT r.id, r.name, r.client, r.size, v.object, o.seqincrement, o.seqcycle, o.seqcache, i.increment,
+        SELECT r.*, o.object, o.seqincrement, o.seqcycle, o.seqcache,
                -- A counter of blocks has not come to this value, or of values.
-               CASE WHEN r.origin IS NULL THEN l.last + r.size ELSE (l.last + 1) * r.size END AS reached,
-               CASE WHEN r.origin IS NULL THEN 1 ELSE r.size END AS per_number,
+               (l.last + r.increment) * (r.size / r.increment) AS reached,
                -- A fix does nothing for the owner of the sequence that he may not do himself.
-               pg_has_role(r.owner::oid, v.relowner, 'USAGE') AS owns
+               pg_has_role(r.owner::oid, o.relowner, 'USAGE') AS owns
           FROM source r
-          JOIN (SELECT p.oid, p.relowner, format('%I.%I', n.nspname, p.relname) AS object
-                  FROM pg_class p JOIN pg_namespace n ON n.oid = p.relnamespace
-                 WHERE p.relkind = 'S') v ON quote_literal(v.object) = r.key
-          JOIN pg_sequence o ON o.seqrelid = v.oid
-         CROSS JOIN LATERAL (SELECT CASE WHEN r.origin IS NULL THEN r.size ELSE 1 END AS increment) i
+          JOIN (SELECT p.relowner, format('%I.%I', n.nspname, p.relname) AS object, q.*
+                  FROM pg_sequence q
+                  JOIN pg_class p ON p.oid = q.seqrelid
+                  JOIN pg_namespace n ON n.oid = p.relnamespace) o ON quote_literal(o.object) = r.key
          CROSS JOIN LATERAL (
-             SELECT CASE WHEN has_sequence_privilege(v.oid, 'USAGE, SELECT')
-                         THEN coalesce(pg_sequence_last_value(v.oid), o.seqstart - o.seqincrement) END AS last) l
+             SELECT CASE WHEN has_sequence_privilege(o.seqrelid, 'USAGE, SELECT')
+                         THEN coalesce(pg_sequence_last_value(o.seqrelid), o.seqstart - o.seqincrement)::numeric END AS last) l
     ), slot AS MATERIALIZED (
         SELECT t.*, t.in_slices + t.in_current + t.in_standby + t.in_returned AS ready
           FROM hilo.stat_slots() t WHERE (SELECT s.no_memory IS NULL FROM state s)
@@ -2599,8 +2595,9 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                format('%I.%I', n.nspname, c.relname) AS table_name, a.attname::text AS column_name,
                format('%I.%I.%I', n.nspname, c.relname, a.attname) AS object, h.high, -h.high - 1 AS low,
                c.relkind IN ('r', 'p', 'f') AS in_table, c.relkind IN ('r', 'p') AS is_stored,
-               c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND (v.readable OR w.all_readable) AS checked,
-               hilo.is_distributed(c.oid) AS distributed, v.known, v.readable
+               c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND h.high IS NOT NULL
+               AND (v.readable OR w.all_readable) AS checked,
+               hilo.is_of_callers(c.oid) AS of_callers, v.known, v.readable
           FROM named d
           JOIN pg_class c ON c.oid = d.relation
           JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -2615,8 +2612,23 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                     has_schema_privilege(n.oid, 'USAGE') AND has_column_privilege(c.oid, a.attnum, 'SELECT') AS readable) v
          WHERE (v.known OR w.all_readable)
            AND (s.id IS NOT NULL OR NOT EXISTS (SELECT FROM _hilo.sequence o WHERE o.name = d.name))
+    ), furthest AS MATERIALIZED (
+        -- Only a query sees the rows of a distributed table, and an index of the column makes it cheap. The numbers of
+        -- workers that Citus gives by itself are beyond 2^48. Each operand has its type, so that no other operator fits better.
+        SELECT a.object, a.failure, a.answer::jsonb AS answer
+          FROM (SELECT string_agg(format(
+                           'SELECT %L::pg_catalog.text, pg_catalog.%s(%I)::pg_catalog.int8 FROM %s '
+                           'WHERE %3$I OPERATOR(pg_catalog.<) 281474976710656::pg_catalog.int8', c.object,
+                           CASE WHEN c.increment > 0 THEN 'max' ELSE 'min' END, c.column_name, c.table_name),
+                           ' UNION ALL ') AS parts
+                  FROM in_use c
+                 WHERE c.of_callers AND c.checked AND c.readable AND NOT c.has_source AND c.next_value IS NOT NULL
+                   AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.relation AND i.indkey[0] = c.number
+                                                        AND i.indisvalid AND i.indpred IS NULL)) p
+         CROSS JOIN LATERAL hilo.node_answers(format(
+             'SELECT pg_catalog.json_object_agg(e.object, e.value) FROM (%s) AS e (object, value)', p.parts), false) a
+         WHERE p.parts IS NOT NULL
     ), answered AS MATERIALIZED (
-        -- Each operand has its type, so that no other operator fits better.
         SELECT a.*
           FROM state s
          CROSS JOIN LATERAL hilo.node_answers(format(
@@ -2626,23 +2638,6 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
              'THEN b.last_error END, ''group'', (SELECT l.groupid FROM pg_catalog.pg_dist_local_group l))) '
              'FROM %1$s.hilo_sequences q '
              'LEFT JOIN %1$s.hilo_stat_sources b ON b.name OPERATOR(pg_catalog.=) q.name', s.schema), true) a
-    ), distributed AS MATERIALIZED (
-        -- Only a query sees the rows of a distributed table, and an index of the column makes it cheap. The numbers of
-        -- workers that Citus gives by itself are beyond 2^48.
-        SELECT c.*, format('SELECT %L::pg_catalog.text, %s::pg_catalog.int8 FROM %s WHERE %I OPERATOR(pg_catalog.<) '
-                           '281474976710656::pg_catalog.int8', c.object,
-                           format(CASE WHEN c.increment > 0 THEN 'pg_catalog.max(%I)' ELSE 'pg_catalog.min(%I)' END,
-                                  c.column_name), c.table_name, c.column_name) AS part
-          FROM in_use c
-         WHERE c.checked AND c.distributed AND c.readable AND c.high IS NOT NULL AND c.next_value IS NOT NULL
-           AND NOT c.has_source AND CASE WHEN c.distributed THEN hilo.is_of_callers(c.relation) END
-           AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.relation AND i.indkey[0] = c.number
-                                                AND i.indisvalid AND i.indpred IS NULL)
-    ), furthest AS MATERIALIZED (
-        SELECT a.*
-          FROM (SELECT string_agg(d.part, ' UNION ALL ') AS parts FROM distributed d HAVING count(*) > 0) p
-         CROSS JOIN LATERAL hilo.node_answers(format(
-             'SELECT pg_catalog.json_object_agg(e.object, e.value) FROM (%s) AS e (object, value)', p.parts), false) a
     ), on_node AS MATERIALIZED (
         SELECT a.object, e."group" AS node, e.name, e.numbering, e.source, e.failing
           FROM answered a
@@ -2668,107 +2663,80 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          CROSS JOIN state s
          WHERE c.max_value > c.high OR c.min_value < c.low
          UNION ALL
-        SELECT c.readable, c.object, f.*
+        SELECT c.readable, c.object, CASE WHEN v.is_own THEN 'error' ELSE 'warning' END,
+               coalesce('its values cannot be read: ' || u.failure, format(
+                   'its value %s is yet to %s hilo sequence "%s": inserts will fail or repeat it', u.value,
+                   CASE WHEN u.node IS NOT NULL THEN format('be served by node %s of', u.node)
+                        WHEN c.has_source THEN format('come from %s, the counter of', o.object)
+                        ELSE 'be served by' END, c.name)),
+               CASE WHEN u.failure IS NOT NULL
+                    THEN 'Find out what is wrong with the table''s files; if an index is damaged, REINDEX it.'
+                    WHEN u.node IS NOT NULL THEN format('If that row was not just replicated: %s', u.advice)
+                    WHEN c.has_source THEN 'Set the counter beyond it, as long as no mapper holds a block.'
+                    WHEN u.advice IS NOT NULL THEN u.advice
+                    WHEN v.leaves_enough THEN 'Let the sequence continue beyond it with hilo_sync.'
+                    ELSE 'Find out whether the row is right: beyond its value, few or none are left to the sequence. '
+                         'If it is, give the column another sequence, or call hilo_sync.' END,
+               CASE WHEN NOT v.is_own OR NOT c.one_owner THEN NULL
+                    WHEN c.has_source AND o.owns
+                    THEN format('SELECT pg_catalog.setval(%L::pg_catalog.regclass, %s::bigint);', o.object,
+                                u.value / (o.size / o.increment) + 1)
+                    WHEN NOT c.has_source AND u.advice IS NULL AND v.leaves_enough
+                    THEN format('SELECT %1$s.hilo_sync(%2$L::%1$s.hilo_sequence, %3$L::pg_catalog.regclass, '
+                                '%4$L::pg_catalog.name);', s.schema, c.name, c.table_name, c.column_name) END
           FROM in_use c
-         CROSS JOIN LATERAL hilo.unserved_values(c.relation, c.number, c.id) u
          CROSS JOIN state s
+         CROSS JOIN LATERAL (
+             SELECT w.* FROM hilo.unserved_values(c.relation, c.number, c.id) w WHERE c.of_callers IS NULL
+              UNION ALL
+             SELECT NULL, e.value, NULL,
+                    'Let the coordinator continue beyond it with hilo_setval, and then run hilo_create_on_all_nodes(name).'
+               FROM furthest f
+              CROSS JOIN LATERAL (SELECT (f.answer ->> c.object)::bigint AS value) e
+              WHERE e.value BETWEEN c.min_value AND c.max_value AND mod(e.value::numeric - c.next_value::numeric, c.increment) = 0
+                AND CASE WHEN c.increment > 0 THEN e.value >= c.next_value ELSE e.value <= c.next_value END) u
           LEFT JOIN counter o ON o.id = c.id
          -- Beyond a value near the end the sequence would be reported in turn.
          CROSS JOIN LATERAL (
-             SELECT abs(u.value::numeric - CASE WHEN c.increment > 0 THEN c.min_value ELSE c.max_value END)
-                    < (c.max_value::numeric - c.min_value) * 0.8 AS leaves_enough) e
-         CROSS JOIN LATERAL (
-             SELECT 'warning' AS severity, format('its values cannot be read: %s', u.failure) AS what,
-                    'Find out what is wrong with the table''s files; if an index is damaged, REINDEX it.' AS what_to_do,
-                    NULL AS fix
-              WHERE u.failure IS NOT NULL
-              UNION ALL
-             SELECT 'warning',
-                    format('its value %s is yet to be served by node %s of hilo sequence "%s": inserts will fail or repeat it',
-                           u.value, u.node, c.name),
-                    format('If that row was not just replicated: %s', u.advice), NULL
-              WHERE u.node IS NOT NULL
-              UNION ALL
-             SELECT 'error',
-                    format('its value %s is yet to be served by hilo sequence "%s": inserts will fail or repeat it',
-                           u.value, c.name),
-                    CASE WHEN u.advice IS NOT NULL THEN u.advice
-                         WHEN e.leaves_enough THEN 'Let the sequence continue beyond it with hilo_sync.'
-                         ELSE 'Find out whether the row is right: beyond its value, few or none are left to the sequence. '
-                              'If it is, give the column another sequence, or call hilo_sync.' END,
-                    CASE WHEN u.advice IS NULL AND e.leaves_enough AND c.one_owner THEN format(
-                        'SELECT %1$s.hilo_sync(%2$L::%1$s.hilo_sequence, %3$L::pg_catalog.regclass, %4$L::pg_catalog.name);',
-                        s.schema, c.name, c.table_name, c.column_name) END
-              WHERE u.node IS NULL AND u.failure IS NULL AND NOT c.has_source
-              UNION ALL
-             -- Others draw from a counter too, so what lies beyond the position need not be wrong.
-             SELECT 'error',
-                    format('its value %s is yet to come from %s, the counter of hilo sequence "%s": inserts will fail '
-                           'or repeat it', u.value, o.object, c.name),
-                    'Set the counter beyond it, as long as no mapper holds a block.',
-                    CASE WHEN c.one_owner AND o.owns
-                         THEN format('SELECT pg_catalog.setval(%L::pg_catalog.regclass, %s::bigint);',
-                                     o.object, u.value / o.per_number + 1) END
-              WHERE u.node IS NULL AND u.failure IS NULL AND c.has_source AND o.size > 0 AND u.value >= o.reached) f
-         WHERE c.checked AND NOT c.distributed AND c.high IS NOT NULL AND (u.node IS NULL OR c.readable)
-    ), up AS (
-        -- The columns that share a sequence, each with those that it inherits from, and how far above they are.
-        WITH RECURSIVE up (relation, number, name, object, above, above_number, height) AS (
-            SELECT c.relation, c.number, c.name, c.object, c.relation, c.number, 0
-              FROM (SELECT u.*, count(*) OVER (PARTITION BY u.id) AS fed
-                      FROM in_use u WHERE u.known AND u.in_table AND u.id IS NOT NULL) c
-             WHERE c.fed > 1
-             UNION ALL
-            SELECT u.relation, u.number, u.name, u.object, i.inhparent, p.attnum, u.height + 1
-              FROM up u
-              JOIN pg_inherits i ON i.inhrelid = u.above
-              JOIN pg_attribute a ON a.attrelid = u.above AND a.attnum = u.above_number
-              JOIN pg_attribute p ON p.attrelid = i.inhparent AND p.attname = a.attname AND NOT p.attisdropped
-        )
-        SELECT * FROM up
-    ), hierarchy AS (
-        -- A column that is the top of others stands for them, and the first of several tops.
-        SELECT DISTINCT ON (u.name, u.relation, u.number) u.name, coalesce(t.object, u.object) AS object, u.above, u.above_number
-          FROM up u
-          LEFT JOIN in_use t ON t.relation = u.above AND t.number = u.above_number AND t.name = u.name
-         ORDER BY u.name, u.relation, u.number, u.height DESC, t.object COLLATE "C" NULLS LAST, u.above
-    ), idle AS (
-        -- A sequence whose owner column is gone need not have been used. A block that was read ahead is no use.
-        SELECT s.name, count(*) OVER () AS count
-          -- OFFSET: the planner would look through all slots for each sequence else.
-          FROM (SELECT q.*, coalesce(t.ready, 0) AS ready
-                  FROM readable q LEFT JOIN slot t ON t.sequence = q.id OFFSET 0) s
-         WHERE CASE WHEN s.owned_by IS NULL
-                    THEN EXISTS (SELECT FROM _hilo.position p
-                                  WHERE p.sequence = s.id AND (p.next_index > s.ready OR p.epoch > 1))
-                    ELSE s.owned_by::text = '-' END
-           AND NOT EXISTS (SELECT FROM named d WHERE d.name = s.name)
-         ORDER BY s.name LIMIT 10
+             SELECT u.node IS NULL AND u.failure IS NULL AS is_own,
+                    abs(u.value::numeric - CASE WHEN c.increment > 0 THEN c.min_value ELSE c.max_value END)
+                    < (c.max_value::numeric - c.min_value) * 0.8 AS leaves_enough) v
+         WHERE c.checked AND (u.node IS NULL OR c.readable)
+           -- Others draw from a counter too, so what lies beyond the position need not be wrong.
+           AND (NOT v.is_own OR NOT c.has_source OR o.size > 0 AND u.value >= o.reached)
     )
     -- Columns. Roles that may read everything are told how much there is to find about the others.
-    SELECT v.*
+    SELECT CASE WHEN c.shown THEN format('column %s', c.object) ELSE 'a column' END AS object, c.severity,
+           CASE WHEN c.shown THEN c.what ELSE 'this role may not see which column has this finding, nor what it is' END AS what,
+           CASE WHEN c.shown THEN c.what_to_do
+                ELSE 'Run hilo_check as a superuser, or grant the role pg_read_all_data.' END AS what_to_do,
+           CASE WHEN c.shown THEN c.fix END AS fix
       FROM of_column c
-     CROSS JOIN LATERAL (
-         SELECT format('column %s', c.object) AS object, c.severity, c.what, c.what_to_do, c.fix WHERE c.shown
-          UNION ALL
-         SELECT 'a column', c.severity, 'this role may not see which column has this finding, nor what it is',
-                'Run hilo_check as a superuser, or grant the role pg_read_all_data.', NULL
-          WHERE NOT c.shown) v
      UNION ALL
-    SELECT format('sequence "%s"', h.name), 'note',
+    -- An inherited column has rows of the table above.
+    SELECT format('sequence "%s"', c.name), 'note',
            format('it feeds %s columns: %s', count(*),
-                  array_to_string((array_agg(h.object ORDER BY h.object COLLATE "C"))[1:10], ', ')),
+                  array_to_string((array_agg(c.object ORDER BY c.object COLLATE "C"))[1:10], ', ')),
            'Nothing, if the columns are meant to share it; CREATE TABLE ... (LIKE ... INCLUDING ALL) lets them. Otherwise '
            'give each its own with hilo_create and ALTER TABLE ... SET DEFAULT.', NULL
-      FROM (SELECT e.name, min(e.object COLLATE "C") AS object FROM hierarchy e GROUP BY e.name, e.above, e.above_number) h
-     GROUP BY h.name
+      FROM in_use c
+     WHERE c.known AND c.in_table AND c.id IS NOT NULL AND c.attinhcount = 0
+     GROUP BY c.name
     HAVING count(*) > 1
      UNION ALL
+    -- A sequence whose owner column is gone need not have been used. A block that was read ahead is no use.
     SELECT 'sequences', 'note',
-           format('no column uses %s of them: %s', i.count, string_agg(format('"%s"', i.name), ', ' ORDER BY i.name)),
+           format('no column uses %s of them: %s', count(*),
+                  array_to_string((array_agg(format('"%s"', q.name) ORDER BY q.name))[1:10], ', ')),
            'Drop those that nothing else draws from: no application, no function, and no default that computes the name.', NULL
-      FROM idle i
-     GROUP BY i.count
+      FROM readable q
+      LEFT JOIN slot t ON t.sequence = q.id
+     WHERE CASE WHEN q.owned_by IS NULL
+                THEN EXISTS (SELECT FROM _hilo.position p
+                              WHERE p.sequence = q.id AND (p.next_index > coalesce(t.ready, 0) OR p.epoch > 1))
+                ELSE q.owned_by::text = '-' END
+       AND NOT EXISTS (SELECT FROM named d WHERE d.name = q.name)
+    HAVING count(*) > 0
      UNION ALL
 
     -- Settings, and what shared memory knows.
@@ -2779,7 +2747,12 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                 THEN v.fix END
       FROM state s
      CROSS JOIN LATERAL (
-         SELECT current_setting('hilo.min_block_size')::bigint AS min_block,
+         SELECT EXISTS (SELECT FROM pg_depend d JOIN pg_proc p ON p.oid = d.refobjid
+                         WHERE d.classid = 'pg_attrdef'::regclass AND d.refclassid = 'pg_proc'::regclass
+                           AND p.proname = 'hilo_nextval_always' AND p.pronamespace = s.schema) AS always) a
+     CROSS JOIN LATERAL (
+         SELECT a.always, a.always OR EXISTS (SELECT FROM _hilo.sequence q WHERE q.owned_by::text <> '-') AS depended,
+                current_setting('hilo.min_block_size')::bigint AS min_block,
                 current_setting('hilo.max_block_size')::bigint AS max_block,
                 current_setting('hilo.min_threshold')::bigint AS threshold, current_setting('hilo.prefetch')::boolean AS prefetch,
                 current_setting('hilo.window')::interval AS span, current_setting('max_worker_processes')::bigint AS workers) t
@@ -2828,29 +2801,20 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          (s.twin_seen_for IS NOT NULL, format('node %s', coalesce(s.node, 0)), 'error',
           format('%s s ago a position of this node arrived by replication from another server, which serves the same values',
                  s.twin_seen_for),
-          'Stop one of the two servers, or give it its own hilo.node_id.', NULL)
+          'Stop one of the two servers, or give it its own hilo.node_id.', NULL),
+         -- Sessions that do not load hilo.
+         (s.sessions IS NOT NULL, 'setting session_preload_libraries',
+          CASE WHEN NOT t.depended THEN 'note' WHEN t.always AND NOT s.sessions_unknown THEN 'error' ELSE 'warning' END,
+          format('%s, %s', s.sessions,
+                 CASE WHEN NOT t.depended THEN 'so columns cannot own sequences'
+                      WHEN s.sessions_unknown THEN 'on which columns depend'
+                      WHEN t.always
+                      THEN 'but columns are GENERATED ALWAYS by hilo, into which other sessions insert values of their own'
+                      ELSE 'but columns own sequences, which stay behind when other sessions drop or truncate the table' END),
+          format('%s, and let all sessions connect again%s.', s.sessions_hint, CASE WHEN NOT t.depended THEN ' if one is to' END),
+          NULL)
      ) AS v (is_so, object, severity, what, what_to_do, fix)
      WHERE v.is_so
-     UNION ALL
-
-    -- Sessions that do not load hilo.
-    SELECT 'setting session_preload_libraries', r.severity, format('%s, %s', s.sessions, r.so),
-           format('%s, and let all sessions connect again%s.', s.sessions_hint, r.otherwise), NULL
-      FROM state s
-     CROSS JOIN LATERAL (
-         SELECT EXISTS (SELECT FROM pg_depend d JOIN pg_proc p ON p.oid = d.refobjid
-                         WHERE d.classid = 'pg_attrdef'::regclass AND d.refclassid = 'pg_proc'::regclass
-                           AND p.proname = 'hilo_nextval_always' AND p.pronamespace = s.schema) AS always,
-                EXISTS (SELECT FROM _hilo.sequence q WHERE q.owned_by::text <> '-') AS owned) a
-     CROSS JOIN LATERAL (VALUES
-         (NOT (a.always OR a.owned), 'note', 'so columns cannot own sequences', ' if one is to'),
-         ((a.always OR a.owned) AND s.sessions_unknown, 'warning', 'on which columns depend', ''),
-         (a.always AND NOT s.sessions_unknown, 'error',
-          'but columns are GENERATED ALWAYS by hilo, into which other sessions insert values of their own', ''),
-         (a.owned AND NOT a.always AND NOT s.sessions_unknown, 'warning',
-          'but columns own sequences, which stay behind when other sessions drop or truncate the table', '')
-     ) AS r (is_so, severity, so, otherwise)
-     WHERE s.sessions IS NOT NULL AND r.is_so
      UNION ALL
 
     -- Sequences. First those of which the largest part is reserved, or half of it if the rest lasts for less than a week.
@@ -3027,60 +2991,62 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
 
     -- Each trigger has the rows for which it fires: ordinary ones (O), replicated ones (R) or all (A). That changes with
     -- ALTER TABLE ... ENABLE TRIGGER ALL, as of a restore or of test fixtures.
-    SELECT format('table _hilo.%s', w.relation), 'error',
+    SELECT format('table _hilo.%s', r.relation), 'error',
            format('triggers do not fire as they should (%s), so that rows which are restored or replicated, or TRUNCATE, may '
                   'cause a value to be served twice', string_agg(w.name, ', ' ORDER BY w.name)),
            CASE WHEN bool_and(t.oid IS NOT NULL) THEN 'Let them fire as before.'
                 ELSE 'Create those that were dropped, with the statements of sql/triggers.sql.' END,
-           'ALTER TABLE _hilo.' || w.relation || ' ' || string_agg(
+           'ALTER TABLE _hilo.' || r.relation || ' ' || string_agg(
                format('ENABLE %sTRIGGER %s', CASE w.fires WHEN 'R' THEN 'REPLICA ' WHEN 'A' THEN 'ALWAYS ' END, w.name),
                ', ' ORDER BY w.name) FILTER (WHERE t.oid IS NOT NULL) || ';'
-      FROM (SELECT v.name, v.fires, unnest(v.relations) AS relation
-              FROM (VALUES
-                  ('missing_grantee', 'A', '{privilege}'::text[]),
-                  ('missing_owner', 'A', '{sequence}'),
-                  ('missing_role', 'A', '{default_privilege}'),
-                  ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
-                  ('refuse_source', 'A', '{sequence}'),
-                  ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, source, privilege, default_privilege}'),
-                  ('replicated', 'R', '{sequence, position, free_range, lease, source, privilege, default_privilege}'),
-                  ('restored', 'O', '{position, free_range, lease, source}')) AS v (name, fires, relations)) w
-      JOIN pg_class c ON c.relname = w.relation AND c.relnamespace = '_hilo'::regnamespace
+      FROM (VALUES
+          ('missing_grantee', 'A', '{privilege}'::text[]),
+          ('missing_owner', 'A', '{sequence}'),
+          ('missing_role', 'A', '{default_privilege}'),
+          ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
+          ('refuse_source', 'A', '{sequence}'),
+          ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, source, privilege, default_privilege}'),
+          ('replicated', 'R', '{sequence, position, free_range, lease, source, privilege, default_privilege}'),
+          ('restored', 'O', '{position, free_range, lease, source}')) AS w (name, fires, relations)
+     CROSS JOIN unnest(w.relations) AS r (relation)
+      JOIN pg_class c ON c.relname = r.relation AND c.relnamespace = '_hilo'::regnamespace
       LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = w.name
      WHERE t.tgenabled::text IS DISTINCT FROM w.fires
-     GROUP BY w.relation
+     GROUP BY r.relation
      UNION ALL
     -- Positions of this node that may lack reservations from which values were served. pg_upgrade requires a clean
     -- shutdown, and leaves the server on its first timeline: what it brought lacks nothing.
-    SELECT format('node %s', l.node), 'warning',
-           format(format('%%s positions of this node, such as that of "%%s", %s', w.what), count(*), min(l.name), l.origin),
+    SELECT format('node %s', s.node), 'warning',
+           format('%s positions of this node, such as that of "%s", %s', count(*), min(q.name), v.what),
            format('%s, do nothing: the first use of each sequence skips hilo.failover_skip values. %s give %s its own '
-                  'hilo.node_id.', w.if_so, w.otherwise, w.whom), NULL
-      FROM (SELECT q.name, s.node,
-                   CASE WHEN p.timeline < 0 AND p.system_id = s.system_id AND p.incarnation = -1 THEN 'restored'
-                        WHEN p.timeline < 0 THEN 'replicated'
-                        WHEN p.system_id = s.system_id THEN 'promoted'
-                        ELSE 'converted' END AS cause,
-                   CASE WHEN p.timeline >= 0 AND p.system_id = s.system_id THEN p.timeline
-                        -- As core prints it: without a sign.
-                        ELSE mod(p.system_id + 18446744073709551616, 18446744073709551616) END AS origin
-              FROM state s
-              JOIN _hilo.position p ON p.node = s.node
-              JOIN readable q ON q.id = p.sequence
-             WHERE p.timeline < 0
-                OR p.system_id = s.system_id AND s.timeline NOT IN (0, p.timeline)
-                OR p.system_id NOT IN (0, s.system_id) AND s.timeline > 1 AND p.next_index > 0) l
-      JOIN (VALUES
-          ('replicated', 'arrived by replication from another server (%s)',
-           'If this server is to take over when that server is lost', 'If both are to serve,', 'each'),
-          ('restored', 'were restored from a dump of a server at which they had arrived by replication',
-           'If the server that served them is stopped permanently', 'If it still serves,', 'this server'),
-          ('promoted', 'were last written on timeline %s, before this server was promoted or copied',
-           'Once the server that this one was copied from is stopped permanently', 'If that server still serves,', 'this server'),
-          ('converted', 'were last written by the server %s, from which this server was made by pg_createsubscriber, or by '
-           'pg_upgrade before it was promoted', 'Once that server is stopped permanently', 'If it still serves,', 'this server')
-           ) AS w (cause, what, if_so, otherwise, whom) ON w.cause = l.cause
-     GROUP BY l.node, l.origin, w.what, w.if_so, w.otherwise, w.whom
+                  'hilo.node_id.', v.if_so, v.otherwise, v.whom), NULL
+      FROM state s
+      JOIN _hilo.position p ON p.node = s.node
+      JOIN readable q ON q.id = p.sequence
+     CROSS JOIN LATERAL (
+         -- As core prints it: without a sign.
+         SELECT mod(p.system_id + 18446744073709551616, 18446744073709551616) AS system_id,
+                p.system_id = s.system_id AS is_here) o
+     CROSS JOIN LATERAL (
+         SELECT format('arrived by replication from another server (%s)', o.system_id) AS what,
+                'If this server is to take over when that server is lost' AS if_so, 'If both are to serve,' AS otherwise,
+                'each' AS whom
+          WHERE p.timeline < 0 AND NOT (o.is_here AND p.incarnation = -1)
+          UNION ALL
+         SELECT 'were restored from a dump of a server at which they had arrived by replication',
+                'If the server that served them is stopped permanently', 'If it still serves,', 'this server'
+          WHERE p.timeline < 0 AND o.is_here AND p.incarnation = -1
+          UNION ALL
+         SELECT format('were last written on timeline %s, before this server was promoted or copied', p.timeline),
+                'Once the server that this one was copied from is stopped permanently', 'If that server still serves,',
+                'this server'
+          WHERE p.timeline >= 0 AND o.is_here AND s.timeline NOT IN (0, p.timeline)
+          UNION ALL
+         SELECT format('were last written by the server %s, from which this server was made by pg_createsubscriber, or by '
+                       'pg_upgrade before it was promoted', o.system_id),
+                'Once that server is stopped permanently', 'If it still serves,', 'this server'
+          WHERE p.timeline >= 0 AND p.system_id NOT IN (0, s.system_id) AND s.timeline > 1 AND p.next_index > 0) v
+     GROUP BY s.node, v.what, v.if_so, v.otherwise, v.whom
      UNION ALL
     SELECT format('sequence "%s"', q.name), CASE WHEN v.overlap THEN 'error' ELSE 'warning' END,
            format('numbered differently: here from %s with node count %s, by node %s from %s with node count %s%s',
@@ -3128,30 +3094,21 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
      WHERE n.node > 0 AND n.source IS NULL
      GROUP BY n.object
      UNION ALL
-    SELECT format('sequence "%s"', n.name), 'warning',
-           format('%s serves what it holds of an earlier numbering, and gets no more', n.object),
-           'Run hilo_create_on_all_nodes(name) on the coordinator.', NULL
+    SELECT format('sequence "%s"', n.name), 'warning', v.what, v.what_to_do, NULL
       FROM on_node n
-      JOIN on_node c ON c.node = 0 AND c.name = n.name
-     WHERE n.node > 0 AND starts_with(n.source, '-- server citus') AND strpos(n.source, quote_literal(c.numbering)) = 0
-     UNION ALL
-    SELECT format('sequence "%s"', n.name), 'warning', format('%s gets no values of it: %s', n.object, n.failing),
-           'Remove the cause: the owner of the sequence must be able to log in at its source.', NULL
-      FROM on_node n
-     WHERE n.failing IS NOT NULL
-     UNION ALL
-    SELECT format('column %s', d.object), 'error',
-           format('its value %s is yet to be served by hilo sequence "%s": inserts will fail or repeat it', e.value, d.name),
-           'Let the coordinator continue beyond it with hilo_setval, and then run hilo_create_on_all_nodes(name).', NULL
-      FROM furthest f
-     CROSS JOIN LATERAL (SELECT j.key, j.value::bigint FROM jsonb_each_text(f.answer::jsonb) j) e
-      JOIN distributed d ON d.object = e.key
-     WHERE e.value BETWEEN d.min_value AND d.max_value AND mod(e.value::numeric - d.next_value::numeric, d.increment) = 0
-       AND CASE WHEN d.increment > 0 THEN e.value >= d.next_value ELSE e.value <= d.next_value END
+      LEFT JOIN on_node c ON c.node = 0 AND c.name = n.name
+     CROSS JOIN LATERAL (VALUES
+         (n.node > 0 AND starts_with(n.source, '-- server citus') AND strpos(n.source, quote_literal(c.numbering)) = 0,
+          format('%s serves what it holds of an earlier numbering, and gets no more', n.object),
+          'Run hilo_create_on_all_nodes(name) on the coordinator.'),
+         (n.failing IS NOT NULL, format('%s gets no values of it: %s', n.object, n.failing),
+          'Remove the cause: the owner of the sequence must be able to log in at its source.')
+     ) AS v (is_so, what, what_to_do)
+     WHERE v.is_so
      UNION ALL
     SELECT a.object, 'warning', format('could not ask it: %s', a.failure),
            'Find out why: the node must be running, and the role that calls hilo_check must be able to log in there.', NULL
-      FROM (SELECT * FROM answered UNION ALL SELECT * FROM furthest) a
+      FROM (SELECT n.object, n.failure FROM answered n UNION ALL SELECT f.object, f.failure FROM furthest f) a
      WHERE a.failure IS NOT NULL;
 -- PUBLIC has no USAGE of the schema, so only hilo_check reads it.
 REVOKE ALL ON hilo.finding FROM PUBLIC;

@@ -1,6 +1,5 @@
 //! `hilo.unserved_values`: what a column holds of the values that its sequence is yet to serve.
 
-use pgrx::pg_sys;
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::PgSqlErrorCode;
 
@@ -15,8 +14,7 @@ use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::stored;
 use crate::catalog::table::text_datum;
-use crate::catalog::version;
-use crate::catalog::{catalog_oids, node, privileges};
+use crate::catalog::{node, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
@@ -33,36 +31,33 @@ sql_functions!(hilo_unserved_values);
 /// this node is yet to serve. Then that of the first other node, of those whose positions
 /// replication brings. Checks that only if an index shows it at once. It never waits for a lock,
 /// and never runs anything that a user has put into an index.
-fn hilo_unserved_values(args: Args) {
+fn hilo_unserved_values(args: Args) -> Option<()> {
     let mut rows = StoredRows::begin(args);
-    let relation = args.oid(0).unwrap_or(pg_sys::InvalidOid);
-    let number = args.datum(1).map_or(0, |number| number.value() as i16);
-    let found = definitions::by_id(SequenceId(args.int8(2).unwrap_or(0))).or_raise();
-    let Some(sequence) = found.filter(|of| !of.definition.cycle) else { return };
-    if invalidation::in_progress() {
-        return;
+    let column = ColumnRef { relid: args.oid(0)?, attnum: args.datum(1)?.value() as i16 };
+    let sequence = definitions::by_id(SequenceId(args.int8(2)?)).or_raise()?;
+    if sequence.definition.cycle || invalidation::in_progress() {
+        return None;
     }
     let here = node::id();
     let text = |text: String| text_datum(text.as_bytes());
     let look = || Reach::all(&sequence, here).or_raise();
     for before in look() {
         let Position { node, nodes, .. } = before.position;
-        let (value, failure) = match before.search(&sequence, relation, number) {
+        let (value, failure) = match before.search(&sequence, column) {
             Ok(None) => continue,
+            // Meanwhile sessions may have got values and inserted them. These are seen to be served
+            // now.
+            Ok(Some(value)) if !look().iter().any(|after| after.is_later(&before, value)) => {
+                continue;
+            }
             Ok(value) => (value, None),
             // A fault is reported where this node's own values are looked for.
             Err(_) if node != here => continue,
             Err(error) => (None, Some(unreadable(*error))),
         };
-        // Meanwhile sessions may have got values and inserted them. These are seen to be served
-        // now.
-        let is_unserved = |value| look().iter().any(|after| after.is_later(&before, value));
-        if value.is_some_and(|value| !is_unserved(value)) {
-            continue;
-        }
-        let hidden = is_hidden(relation, number);
+        let hidden = is_hidden(column);
         if hidden && !privileges::reads_all(ffi::current_user()) {
-            return;
+            return None;
         }
         let value = value.filter(|_| !hidden);
         let pass = |value| text(advice::pass(&sequence.name.to_string(), value));
@@ -71,9 +66,10 @@ fn hilo_unserved_values(args: Args) {
         // SAFETY: the function is declared to return an integer, a bigint and two texts.
         unsafe { rows.add_some([of_other, value.map(Into::into), failure.map(text), advice]) };
         if node != here {
-            return;
+            return None;
         }
     }
+    None
 }
 
 /// How far a node has come with a sequence.
@@ -99,8 +95,7 @@ impl Reach {
             }
         }
         // While tables are being copied, one may be ahead of another.
-        let copying = "SELECT 1 FROM pg_catalog.pg_subscription_rel
-                        WHERE srsubstate OPERATOR(pg_catalog.<>) 'r' LIMIT 1";
+        let copying = "SELECT 1 FROM pg_subscription_rel WHERE srsubstate <> 'r' LIMIT 1";
         if all.len() > 1 && !spi::look_up(copying, |_| ()).is_empty() {
             all.truncate(1);
         }
@@ -109,14 +104,11 @@ impl Reach {
 
     fn search(
         &self,
-        sequence: &Sequence,
-        relation: pg_sys::Oid,
-        number: i16,
+        Sequence { definition, .. }: &Sequence,
+        column: ColumnRef,
     ) -> Result<Option<i64>, Box<CaughtError>> {
         // Values beyond the bounds are never served.
-        let definition = &sequence.definition;
         let (direction, bound) = (definition.direction(), definition.last_bound());
-        let column = ColumnRef { relid: relation, attnum: number };
         subtransaction::run(|| {
             stored::search(column, direction, bound, |value| self.judge(value)).or_raise()
         })
@@ -145,17 +137,14 @@ impl Reach {
 
 /// Whether the current user may not read all rows of a column by a SELECT. In schema hilo the users
 /// of the extension can call the function themselves, without the conditions of `hilo.finding`.
-fn is_hidden(relation: pg_sys::Oid, number: i16) -> bool {
-    let ids = catalog_oids().or_raise();
+fn is_hidden(ColumnRef { relid, attnum }: ColumnRef) -> bool {
     let sql = format!(
-        "SELECT pg_catalog.has_schema_privilege(relnamespace, 'USAGE')
-                AND pg_catalog.has_column_privilege(oid, {number}::pg_catalog.int2, 'SELECT')
-                AND NOT relrowsecurity
-           FROM pg_catalog.pg_class WHERE oid OPERATOR(pg_catalog.=) {}::pg_catalog.oid",
-        relation.to_u32()
+        "SELECT has_schema_privilege(relnamespace, 'USAGE') AND NOT relrowsecurity
+                AND has_column_privilege(oid, {attnum}::int2, 'SELECT')
+           FROM pg_class WHERE oid = {}::oid",
+        relid.to_u32()
     );
-    version::schema(ids.extension).or_raise() == ids.schema
-        && spi::look_up(&sql, |row| row.bool(1)).first() != Some(&true)
+    spi::look_up(&sql, |row| row.bool(1)).first() != Some(&true)
 }
 
 /// A damaged index or file keeps hilo_check only from this column. A cancellation ends hilo_check,

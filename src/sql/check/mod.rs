@@ -18,33 +18,19 @@ use serde_json::{Value, json};
 use hilo_core::numbers::{Micros, Monotonic, Timestamp};
 
 use crate::advice;
-use crate::catalog::table::text_datum;
-use crate::catalog::{column_defaults, definitions, positions};
+use crate::catalog::positions;
 use crate::errors::{HiloError, OrRaise, load_in_sessions, preload_excluded_by};
 use crate::process::ffi;
 use crate::shared::{self, Shared};
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::define::loads_hilo::{LoadedBy, loader};
 use crate::sql::node::json;
 use crate::sql::observe::stat;
 
-sql_functions!(hilo_server_state, hilo_column_defaults);
+sql_functions!(hilo_server_state);
 
 const SECOND: i64 = 1_000_000;
 const HOUR: Micros = Micros(3600 * SECOND);
-
-/// `hilo.column_defaults()`: the columns whose default names a sequence, and whether that is
-/// missing.
-fn hilo_column_defaults(args: Args) {
-    let mut rows = StoredRows::begin(args);
-    for (default, name) in column_defaults::all() {
-        let missing = definitions::by_name(&name).or_raise().is_none();
-        let (relation, number) = (default.relid.into(), default.attnum.into());
-        // SAFETY: the function is declared to return an oid, a smallint, a text and a boolean.
-        unsafe { rows.add([relation, number, text_datum(&name), missing.into()]) };
-    }
-}
 
 /// `hilo.server_state()`: what only this server knows, as an object.
 fn hilo_server_state(_: Args) -> pg_sys::Datum {

@@ -16,7 +16,24 @@ use crate::sql::call::values;
 use crate::sql::column::lock;
 use crate::sql::define::ddl_checks;
 
-sql_functions!(hilo_missing_defaults, hilo_stored_type, hilo_lock_against_writers);
+sql_functions!(
+    hilo_column_defaults,
+    hilo_missing_defaults,
+    hilo_stored_type,
+    hilo_lock_against_writers,
+);
+
+/// `hilo.column_defaults()`: the columns whose default names a sequence, and whether that is
+/// missing.
+fn hilo_column_defaults(args: Args) {
+    let mut rows = StoredRows::begin(args);
+    for (default, name) in column_defaults::all() {
+        let missing = definitions::by_name(&name).or_raise().is_none();
+        let (relation, number) = (default.relid.into(), default.attnum.into());
+        // SAFETY: the function is declared to return an oid, a smallint, a text and a boolean.
+        unsafe { rows.add([relation, number, text_datum(&name), missing.into()]) };
+    }
+}
 
 /// `hilo.missing_defaults()`: the columns whose default names a sequence that does not exist.
 fn hilo_missing_defaults(args: Args) {

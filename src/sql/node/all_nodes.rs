@@ -18,7 +18,7 @@ use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::call::values;
 use crate::sql::define::ddl_checks::{begin_write, require};
 
-sql_functions!(hilo_is_distributed, hilo_is_of_callers, hilo_is_outside_block, hilo_node_answers,);
+sql_functions!(hilo_is_of_callers, hilo_is_outside_block, hilo_node_answers,);
 
 /// How long this session waits for all answers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -35,14 +35,11 @@ fn hilo_is_outside_block(_: Args) -> pg_sys::Datum {
     true.into()
 }
 
-/// `hilo.is_distributed(relation)`: whether Citus distributes a table among its nodes.
-fn hilo_is_distributed(args: Args) -> Option<pg_sys::Datum> {
-    Some(values::is_distributed(args.oid(0)?).into())
-}
-
-/// `hilo.is_of_callers(relation)`: whether a query of the table runs no code of others.
+/// `hilo.is_of_callers(relation)`: whether a query of a table runs no code of others. NULL if Citus
+/// does not distribute it.
 fn hilo_is_of_callers(args: Args) -> Option<pg_sys::Datum> {
-    Some(values::is_of_callers(args.oid(0)?).or_raise().into())
+    let relation = args.oid(0).filter(|relation| values::is_distributed(*relation))?;
+    Some(values::is_of_callers(relation).or_raise().into())
 }
 
 /// `hilo.node_answers(command, everywhere)`: what a command that returns one value says on each
