@@ -1,4 +1,4 @@
--- hilo_compare: what differs between this server and another one, as the summaries of both say. As in check.sql, a name
+-- hilo_compare: what differs between this server and another one, as the summaries of both say. As in check_server.sql, a name
 -- without a schema is one of core's.
 SET LOCAL search_path = pg_catalog, pg_temp;
 

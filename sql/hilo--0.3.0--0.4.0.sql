@@ -1779,7 +1779,7 @@ COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
     'if start is null and columns still draw from that sequence, if start is not beyond what the sequence may have '
     'served, or if it has no source.';
 
--- hilo_compare: what differs between this server and another one, as the summaries of both say. As in check.sql, a name
+-- hilo_compare: what differs between this server and another one, as the summaries of both say. As in check_server.sql, a name
 -- without a schema is one of core's.
 -- Definitions as a document: hilo_export, and hilo_node_summary, by which servers compare them. docs/hilo.schema.json
 -- describes the form. A field that is left out, or null, stands for its default.
@@ -2499,9 +2499,9 @@ COMMENT ON FUNCTION hilo_compare(jsonb) IS
     'definitions and numberings of the sequences that the caller may read. Returns a row for each finding, as '
     'hilo_check does. Errors: 22023 if it is not such a summary.';
 
--- hilo_check: what is wrong is SQL over the views. Functions in C say what only this server's memory and an index know.
+-- Findings of hilo_check about the server, the tables of the extension, and the nodes of Citus.
 --
--- In the rest of this file a name without a schema is one of core's. In the schema of the extension there could be a
+-- Here and in check.sql a name without a schema is one of core's. In the schema of the extension there could be a
 -- function or an operator that matches better.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
@@ -2514,6 +2514,209 @@ CREATE FUNCTION hilo.background_workers() RETURNS bigint
 COMMENT ON FUNCTION hilo.background_workers() IS
     'Counts the background workers of all kinds, which share one limit. Not every role may see them: their owner does';
 
+CREATE FUNCTION hilo.node_answers(command text, everywhere boolean)
+    RETURNS TABLE (object text, node integer, answer text, failure text)
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_answers_wrapper';
+COMMENT ON FUNCTION hilo.node_answers(text, boolean) IS
+    'Returns what a command that returns one value says on each node of Citus, or on the coordinator alone, or why it '
+    'says nothing';
+
+-- Only the other views may read it.
+CREATE VIEW hilo.state AS
+    SELECT s.*, hilo.node_id() AS node, current_setting('hilo.node_count')::integer AS node_count,
+           e.extnamespace::regnamespace AS schema,
+           'Find out why: the node must be running, and the role that calls hilo_check must be able to log in there.'
+               AS mend_node,
+           -- Every argument has its type, so that no other function fits better.
+           'SELECT %1$s.hilo_alter(%2$L::%1$s.hilo_sequence, NULL::pg_catalog.int8, NULL::pg_catalog.int8, '
+           '%3$L::pg_catalog.int8, %4$L::pg_catalog.int8, %5$L::pg_catalog.regtype, NULL::pg_catalog.bool, '
+           'NULL::pg_catalog.bool, NULL::pg_catalog.int8, NULL::pg_catalog.int8, NULL::pg_catalog.text, '
+           'NULL::pg_catalog.int8, NULL::pg_catalog.bool, NULL::pg_catalog.text);' AS set_bounds
+      FROM jsonb_to_record(hilo.server_state()) AS s (
+               system_id bigint, timeline integer, no_memory text, slots bigint, slots_taken bigint, slots_scarce boolean,
+               failing bigint[], no_worker_for bigint, twin_seen_for bigint, sessions text, sessions_unknown boolean,
+               sessions_hint text, restart text, create_for_column text, set_node_id text, alone boolean)
+      JOIN pg_extension e ON e.extname = 'hilo';
+REVOKE ALL ON hilo.state FROM PUBLIC;
+COMMENT ON VIEW hilo.state IS 'This server, and advice that depends on its settings';
+
+CREATE VIEW hilo.server_finding WITH (security_barrier) AS
+    WITH state AS MATERIALIZED (
+        TABLE hilo.state
+    ), answered AS MATERIALIZED (
+        SELECT a.*
+          FROM state s
+         CROSS JOIN LATERAL hilo.node_answers(format(
+             'SELECT pg_catalog.jsonb_agg(e) FROM (SELECT l.groupid AS node, q.name, q.numbering, '
+             'coalesce(b.source, b.name) AS source, b.state, b.last_error '
+             'FROM pg_catalog.pg_dist_local_group l CROSS JOIN %1$s.hilo_sequences q '
+             'LEFT JOIN %1$s.hilo_stat_sources b ON b.name OPERATOR(pg_catalog.=) q.name) AS e', s.schema), true) a
+    ), on_node AS MATERIALIZED (
+        SELECT a.object, e.*
+          FROM answered a
+         CROSS JOIN LATERAL jsonb_to_recordset(nullif(a.answer, '')::jsonb)
+                            AS e (node integer, name text, numbering text, source text, state text, last_error text)
+    )
+    -- Settings, and what shared memory knows.
+    SELECT coalesce('setting ' || v.name, format('node %s', coalesce(s.node, 0))) AS object, v.severity, v.what,
+           coalesce(v.what_to_do, format('Set %s = on and reload.', v.name)) AS what_to_do,
+           -- ALTER SYSTEM yields to what the command line, a database or a role has set.
+           CASE WHEN g.source IN ('default', 'configuration file')
+                THEN 'ALTER SYSTEM SET ' || v.name || ' = ' || v.value || ';' END AS fix
+      FROM state s
+     CROSS JOIN LATERAL (
+         SELECT current_setting('hilo.min_block_size')::bigint AS min_block, current_setting('hilo.prefetch')::boolean AS prefetch,
+                current_setting('hilo.max_block_size')::bigint AS max_block, current_setting('hilo.window')::interval AS span,
+                current_setting('hilo.min_threshold')::bigint AS threshold,
+                current_setting('max_worker_processes')::bigint AS workers,
+                EXISTS (SELECT FROM _hilo.sequence q WHERE q.owned_by::text <> '-') AS owned,
+                EXISTS (SELECT FROM pg_depend d JOIN pg_proc p ON p.oid = d.refobjid
+                         WHERE d.classid = 'pg_attrdef'::regclass AND d.refclassid = 'pg_proc'::regclass
+                           AND p.proname = 'hilo_nextval_always' AND p.pronamespace = s.schema) AS always) t
+     CROSS JOIN LATERAL (VALUES
+         ('hilo.node_id', 'warning', current_setting('hilo.node_id') = '' AND s.node_count > 1,
+          format('hilo.node_id is not set, and hilo.node_count is %s: no sequence can be created or renumbered', s.node_count),
+          s.set_node_id, NULL),
+         ('hilo.node_id', 'error', s.node >= s.node_count,
+          format('hilo.node_id = %s is not less than hilo.node_count = %s: nothing can be reserved', s.node, s.node_count),
+          'Set hilo.node_id to a value from 0 to hilo.node_count - 1 and reload.', NULL),
+         (NULL, 'error', s.twin_seen_for < 3600,
+          format('%s s ago a position of this node arrived by replication from another server, which serves the same values',
+                 s.twin_seen_for),
+          'Stop one of the two servers, or give it its own hilo.node_id.', NULL),
+         ('hilo.min_block_size', 'warning', t.min_block > t.max_block,
+          format('hilo.min_block_size = %s is greater than hilo.max_block_size = %s, which is used for both',
+                 t.min_block, t.max_block),
+          'Lower hilo.min_block_size or raise hilo.max_block_size, and reload.', t.max_block::text),
+         ('hilo.prefetch', 'warning', NOT t.prefetch,
+          'with hilo.prefetch = off, callers wait for every block, and hilo.min_threshold and hilo.buffer have no effect',
+          NULL, 'on'),
+         ('hilo.min_threshold', 'warning', t.prefetch AND t.threshold > t.max_block,
+          format('hilo.min_threshold = %s is greater than hilo.max_block_size = %s: the next block is always '
+                 'requested before the current one is begun', t.threshold, t.max_block),
+          'Lower hilo.min_threshold or raise hilo.max_block_size, and reload.', t.max_block::text),
+         ('hilo.sample_interval', 'warning', current_setting('hilo.sample_interval')::interval > t.span,
+          'hilo.sample_interval is longer than hilo.window, so rates are computed from a single sample',
+          'Lower hilo.sample_interval below hilo.window and reload.',
+          format('''%sms''', (extract(epoch FROM t.span) * 100)::bigint)),
+         ('fsync', 'error', NOT current_setting('fsync')::boolean,
+          'with fsync = off, reserved values may be served again after a crash of the machine', NULL, 'on'),
+         ('full_page_writes', 'error', NOT current_setting('full_page_writes')::boolean,
+          'with full_page_writes = off, reserved values may be served again after a crash of the machine', NULL, 'on'),
+         ('shared_preload_libraries', 'error', s.no_memory IS NOT NULL, s.no_memory,
+          'Add hilo to shared_preload_libraries in postgresql.conf and restart the server.', NULL),
+         ('hilo.max_sequences', 'warning', s.slots_scarce,
+          format('%s of %s slots for active sequences are taken', s.slots_taken, s.slots),
+          'Raise hilo.max_sequences and restart the server, or make sure that fewer sequences are in use at the same time.',
+          least(s.slots * 2, 1000000)::text),
+         ('max_worker_processes', 'error', s.no_worker_for < 3600,
+          format('%s s ago a session found no free background worker slot for the worker of its database', s.no_worker_for),
+          'Raise max_worker_processes and restart the server.', NULL),
+         ('max_worker_processes', 'warning', hilo.background_workers() >= t.workers,
+          format('all %s background worker slots are taken: a database without a hilo worker cannot get one', t.workers),
+          'Raise max_worker_processes and restart the server.', NULL),
+         -- Sessions that do not load hilo.
+         ('session_preload_libraries', 'note', NOT (t.always OR t.owned) AND s.no_memory IS NULL,
+          s.sessions || ', so columns cannot own sequences',
+          format('%s, and let all sessions connect again if one is to.', s.sessions_hint), NULL),
+         ('session_preload_libraries', CASE WHEN t.always AND NOT s.sessions_unknown THEN 'error' ELSE 'warning' END,
+          (t.always OR t.owned) AND s.no_memory IS NULL,
+          s.sessions || CASE
+              WHEN s.sessions_unknown THEN ', on which columns depend'
+              WHEN t.always
+              THEN ', but columns are GENERATED ALWAYS by hilo, into which other sessions insert values of their own'
+              ELSE ', but columns own sequences, which stay behind when other sessions drop or truncate the table' END,
+          format('%s, and let all sessions connect again.', s.sessions_hint), NULL)
+     ) AS v (name, severity, is_so, what, what_to_do, value)
+      LEFT JOIN pg_settings g ON g.name = v.name
+     WHERE v.is_so AND v.what IS NOT NULL
+     UNION ALL
+
+    -- Default privileges, for example, let roles in.
+    SELECT format('role %s', r.role), 'error',
+           format('the role may write to the catalog of hilo, such as %s, and so cause values to be served twice',
+                  min(c.oid::regclass::text)),
+           'Take these privileges from the role, and find out how it got them.',
+           format('REVOKE %s ON %s FROM %s CASCADE;', string_agg(DISTINCT x.privilege_type, ', '),
+                  string_agg(DISTINCT c.oid::regclass::text, ', '), r.role)
+      FROM pg_class c
+      JOIN pg_depend e ON e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.deptype = 'e'
+                          AND e.refclassid = 'pg_extension'::regclass
+     CROSS JOIN LATERAL aclexplode(c.relacl) x
+     CROSS JOIN LATERAL (SELECT CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END AS role) r
+     WHERE c.relnamespace IN ('_hilo'::regnamespace, 'hilo'::regnamespace)
+       AND x.grantee <> c.relowner AND x.privilege_type <> 'SELECT'
+     GROUP BY r.role
+     UNION ALL
+
+    -- Each trigger has the rows for which it fires: ordinary ones (O), replicated ones (R) or all (A). That changes with
+    -- ALTER TABLE ... ENABLE TRIGGER ALL, as of a restore or of test fixtures.
+    SELECT format('table _hilo.%s', r.relation), 'error',
+           format('triggers do not fire as they should (%s), so that rows which are restored or replicated, or TRUNCATE, may '
+                  'cause a value to be served twice', string_agg(w.name, ', ' ORDER BY w.name)),
+           CASE WHEN bool_and(t.oid IS NOT NULL) THEN 'Let them fire as before.'
+                ELSE 'Create those that were dropped, with the statements of sql/triggers.sql.' END,
+           'ALTER TABLE _hilo.' || r.relation || ' ' || string_agg(
+               format('ENABLE %sTRIGGER %s', CASE w.fires WHEN 'R' THEN 'REPLICA ' WHEN 'A' THEN 'ALWAYS ' END, w.name),
+               ', ' ORDER BY w.name) FILTER (WHERE t.oid IS NOT NULL) || ';'
+      FROM (VALUES
+          ('missing_grantee', 'A', '{privilege}'::text[]),
+          ('missing_owner', 'A', '{sequence}'),
+          ('missing_role', 'A', '{default_privilege}'),
+          ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
+          ('refuse_source', 'A', '{sequence}'),
+          ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, source, privilege, default_privilege}'),
+          ('replicated', 'R', '{sequence, position, free_range, lease, source, privilege, default_privilege}'),
+          ('restored', 'O', '{position, free_range, lease, source}')) AS w (name, fires, relations)
+     CROSS JOIN unnest(w.relations) AS r (relation)
+      JOIN pg_class c ON c.relname = r.relation AND c.relnamespace = '_hilo'::regnamespace
+      LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = w.name
+     WHERE t.tgenabled::text IS DISTINCT FROM w.fires
+     GROUP BY r.relation
+     UNION ALL
+
+    -- Any node of Citus may be asked to serve a sequence.
+    SELECT n.object, 'warning',
+           format('lacks %s sequences, such as "%s", that are branches on other workers', count(DISTINCT b.name),
+                  min(b.name COLLATE "C")),
+           'Run hilo_create_on_all_nodes(name) on the coordinator for each of them.', NULL
+      FROM answered n
+      JOIN on_node b ON b.source IS NOT NULL AND b.node > 0 AND b.object <> n.object
+     WHERE n.node > 0 AND n.failure IS NULL
+       AND NOT EXISTS (SELECT FROM on_node h WHERE h.object = n.object AND h.name = b.name)
+     GROUP BY n.object
+     UNION ALL
+    SELECT n.object, 'error',
+           format('does not serve %s sequences, such as "%s": they are no branches of the coordinator', count(*),
+                  min(n.name COLLATE "C")),
+           'If a column uses one, replace it: docs/citus.md says how. Drop each other one there with hilo_drop, and run '
+           'hilo_create_on_all_nodes(name) on the coordinator.', NULL
+      FROM on_node n
+     WHERE n.node > 0 AND n.source IS NULL
+     GROUP BY n.object
+     UNION ALL
+    SELECT format('sequence "%s"', n.name), 'warning', v.what, v.what_to_do, NULL
+      FROM on_node n
+      LEFT JOIN on_node c ON c.node = 0 AND c.name = n.name
+     CROSS JOIN LATERAL (VALUES
+         (n.node > 0 AND starts_with(n.source, '-- server citus') AND strpos(n.source, quote_literal(c.numbering)) = 0,
+          format('%s serves what it holds of an earlier numbering, and gets no more', n.object),
+          'Run hilo_create_on_all_nodes(name) on the coordinator.'),
+         (n.state = 'failing' AND n.last_error IS NOT NULL, format('%s gets no values of it: %s', n.object, n.last_error),
+          'Remove the cause: the owner of the sequence must be able to log in at its source.')
+     ) AS v (is_so, what, what_to_do)
+     WHERE v.is_so
+     UNION ALL
+    SELECT a.object, 'warning', format('could not ask it: %s', a.failure), s.mend_node, NULL
+      FROM answered a CROSS JOIN state s
+     WHERE a.failure IS NOT NULL;
+REVOKE ALL ON hilo.server_finding FROM PUBLIC;
+COMMENT ON VIEW hilo.server_finding IS 'Findings of hilo_check about the server, which every role may see';
+
+-- hilo_check: what is wrong is SQL over the views. Functions in C say what only this server's memory and an index know.
+-- As in check_server.sql, a name without a schema is one of core's.
+SET LOCAL search_path = pg_catalog, pg_temp;
+
 CREATE FUNCTION hilo.unserved_values(relation oid, number smallint, sequence bigint)
     RETURNS TABLE (node integer, value bigint, failure text, advice text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_unserved_values_wrapper';
@@ -2524,32 +2727,13 @@ COMMENT ON FUNCTION hilo.unserved_values(oid, smallint, bigint) IS
 CREATE FUNCTION hilo.is_of_callers(relation oid) RETURNS boolean
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_of_callers_wrapper';
 COMMENT ON FUNCTION hilo.is_of_callers(oid) IS
-    'Whether a table that Citus distributes, and all that inherits from it, belong to the caller or to superusers: a query of it '
+    'Whether a distributed table and all that inherits from it belong to the caller or to superusers; then a query of it '
     'runs no code of others. Null: Citus does not distribute it';
-
-CREATE FUNCTION hilo.node_answers(command text, everywhere boolean)
-    RETURNS TABLE (object text, node integer, answer text, failure text)
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_answers_wrapper';
-COMMENT ON FUNCTION hilo.node_answers(text, boolean) IS
-    'Returns what a command that returns one value says on each node of Citus, or on the coordinator alone, or why it '
-    'says nothing';
 
 -- Each finding of hilo_check that the current user may see.
 CREATE VIEW hilo.finding WITH (security_barrier) AS
     WITH state AS MATERIALIZED (
-        SELECT s.*, hilo.node_id() AS node, current_setting('hilo.node_count')::integer AS node_count,
-               e.extnamespace::regnamespace AS schema,
-               -- Every argument has its type, so that no other function fits better.
-               'SELECT %1$s.hilo_alter(%2$L::%1$s.hilo_sequence, NULL::pg_catalog.int8, NULL::pg_catalog.int8, '
-               '%3$L::pg_catalog.int8, %4$L::pg_catalog.int8, %5$L::pg_catalog.regtype, NULL::pg_catalog.bool, '
-               'NULL::pg_catalog.bool, NULL::pg_catalog.int8, NULL::pg_catalog.int8, NULL::pg_catalog.text, '
-               'NULL::pg_catalog.int8, NULL::pg_catalog.bool, NULL::pg_catalog.text);' AS set_bounds
-          FROM hilo.server_state() r
-         CROSS JOIN LATERAL jsonb_to_record(r || (r -> 'memory')) AS s (
-                   system_id bigint, timeline integer, no_memory text, slots bigint, slots_taken bigint, slots_scarce boolean,
-                   failing bigint[], no_worker_for bigint, twin_seen_for bigint, sessions text, sessions_unknown boolean,
-                   sessions_hint text, restart text, create_for_column text, set_node_id text, alone boolean)
-          JOIN pg_extension e ON e.extname = 'hilo'
+        TABLE hilo.state
     ), readable AS MATERIALIZED (
         SELECT q.id, q.name, q.increment, q.min_value, q.max_value, q.cycle, q.gapless, q.owner, q.owned_by, q.nodes,
                q.next_value, q.used_fraction, q.block_size, q.source
@@ -2628,21 +2812,6 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          CROSS JOIN LATERAL hilo.node_answers(format(
              'SELECT pg_catalog.json_object_agg(e.object, e.value) FROM (%s) AS e (object, value)', p.parts), false) a
          WHERE p.parts IS NOT NULL
-    ), answered AS MATERIALIZED (
-        SELECT a.*
-          FROM state s
-         CROSS JOIN LATERAL hilo.node_answers(format(
-             'SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('
-             '''name'', q.name, ''numbering'', q.numbering, ''source'', coalesce(b.source, b.name), '
-             '''failing'', CASE WHEN b.state OPERATOR(pg_catalog.=) ''failing''::pg_catalog.text '
-             'THEN b.last_error END, ''group'', (SELECT l.groupid FROM pg_catalog.pg_dist_local_group l))) '
-             'FROM %1$s.hilo_sequences q '
-             'LEFT JOIN %1$s.hilo_stat_sources b ON b.name OPERATOR(pg_catalog.=) q.name', s.schema), true) a
-    ), on_node AS MATERIALIZED (
-        SELECT a.object, e."group" AS node, e.name, e.numbering, e.source, e.failing
-          FROM answered a
-         CROSS JOIN LATERAL jsonb_to_recordset(nullif(a.answer, '')::jsonb)
-                            AS e (name text, numbering text, source text, failing text, "group" integer)
     ), of_column (shown, object, severity, what, what_to_do, fix) AS (
         SELECT c.known, c.object, 'error', format('its default uses hilo sequence "%s", which does not exist', c.name),
                s.create_for_column,
@@ -2737,84 +2906,6 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                 ELSE q.owned_by::text = '-' END
        AND NOT EXISTS (SELECT FROM named d WHERE d.name = q.name)
     HAVING count(*) > 0
-     UNION ALL
-
-    -- Settings, and what shared memory knows.
-    SELECT v.object, v.severity, v.what, v.what_to_do,
-           -- ALTER SYSTEM yields to what the command line, a database or a role has set.
-           CASE WHEN EXISTS (SELECT FROM pg_settings g
-                              WHERE v.object = concat('setting ', g.name) AND g.source IN ('default', 'configuration file'))
-                THEN v.fix END
-      FROM state s
-     CROSS JOIN LATERAL (
-         SELECT EXISTS (SELECT FROM pg_depend d JOIN pg_proc p ON p.oid = d.refobjid
-                         WHERE d.classid = 'pg_attrdef'::regclass AND d.refclassid = 'pg_proc'::regclass
-                           AND p.proname = 'hilo_nextval_always' AND p.pronamespace = s.schema) AS always) a
-     CROSS JOIN LATERAL (
-         SELECT a.always, a.always OR EXISTS (SELECT FROM _hilo.sequence q WHERE q.owned_by::text <> '-') AS depended,
-                current_setting('hilo.min_block_size')::bigint AS min_block,
-                current_setting('hilo.max_block_size')::bigint AS max_block,
-                current_setting('hilo.min_threshold')::bigint AS threshold, current_setting('hilo.prefetch')::boolean AS prefetch,
-                current_setting('hilo.window')::interval AS span, current_setting('max_worker_processes')::bigint AS workers) t
-     CROSS JOIN LATERAL (VALUES
-         (current_setting('hilo.node_id') = '' AND s.node_count > 1, 'setting hilo.node_id', 'warning',
-          format('hilo.node_id is not set, and hilo.node_count is %s: no sequence can be created or renumbered', s.node_count),
-          s.set_node_id, NULL),
-         (s.node >= s.node_count, 'setting hilo.node_id', 'error',
-          format('hilo.node_id = %s is not less than hilo.node_count = %s: nothing can be reserved', s.node, s.node_count),
-          'Set hilo.node_id to a value from 0 to hilo.node_count - 1 and reload.', NULL),
-         (t.min_block > t.max_block, 'setting hilo.min_block_size', 'warning',
-          format('hilo.min_block_size = %s is greater than hilo.max_block_size = %s, which is used for both',
-                 t.min_block, t.max_block),
-          'Lower hilo.min_block_size or raise hilo.max_block_size, and reload.',
-          format('ALTER SYSTEM SET hilo.min_block_size = %s;', t.max_block)),
-         (NOT t.prefetch, 'setting hilo.prefetch', 'warning',
-          'with hilo.prefetch = off, callers wait for every block, and hilo.min_threshold and hilo.buffer have no effect',
-          'Set hilo.prefetch = on and reload.', 'ALTER SYSTEM SET hilo.prefetch = on;'),
-         (t.prefetch AND t.threshold > t.max_block, 'setting hilo.min_threshold', 'warning',
-          format('hilo.min_threshold = %s is greater than hilo.max_block_size = %s: the next block is always '
-                 'requested before the current one is begun', t.threshold, t.max_block),
-          'Lower hilo.min_threshold or raise hilo.max_block_size, and reload.',
-          format('ALTER SYSTEM SET hilo.min_threshold = %s;', t.max_block)),
-         (current_setting('hilo.sample_interval')::interval > t.span, 'setting hilo.sample_interval', 'warning',
-          'hilo.sample_interval is longer than hilo.window, so rates are computed from a single sample',
-          'Lower hilo.sample_interval below hilo.window and reload.',
-          format('ALTER SYSTEM SET hilo.sample_interval = ''%sms'';', (extract(epoch FROM t.span) * 100)::bigint)),
-         (NOT current_setting('fsync')::boolean, 'setting fsync', 'error',
-          'with fsync = off, reserved values may be served again after a crash of the machine',
-          'Set fsync = on and reload.', 'ALTER SYSTEM SET fsync = on;'),
-         (NOT current_setting('full_page_writes')::boolean, 'setting full_page_writes', 'error',
-          'with full_page_writes = off, reserved values may be served again after a crash of the machine',
-          'Set full_page_writes = on and reload.', 'ALTER SYSTEM SET full_page_writes = on;'),
-         (s.no_memory IS NOT NULL, 'setting shared_preload_libraries', 'error', s.no_memory,
-          'Add hilo to shared_preload_libraries in postgresql.conf and restart the server.', NULL),
-         (s.slots_scarce, 'setting hilo.max_sequences', 'warning',
-          format('%s of %s slots for active sequences are taken', s.slots_taken, s.slots),
-          'Raise hilo.max_sequences and restart the server, or make sure that fewer sequences are in use at the same time.',
-          format('ALTER SYSTEM SET hilo.max_sequences = %s;', least(s.slots * 2, 1000000))),
-         (s.no_worker_for IS NOT NULL, 'setting max_worker_processes', 'error',
-          format('%s s ago a session found no free background worker slot for the worker of its database', s.no_worker_for),
-          'Raise max_worker_processes and restart the server.', NULL),
-         (hilo.background_workers() >= t.workers, 'setting max_worker_processes', 'warning',
-          format('all %s background worker slots are taken: a database without a hilo worker cannot get one', t.workers),
-          'Raise max_worker_processes and restart the server.', NULL),
-         (s.twin_seen_for IS NOT NULL, format('node %s', coalesce(s.node, 0)), 'error',
-          format('%s s ago a position of this node arrived by replication from another server, which serves the same values',
-                 s.twin_seen_for),
-          'Stop one of the two servers, or give it its own hilo.node_id.', NULL),
-         -- Sessions that do not load hilo.
-         (s.sessions IS NOT NULL, 'setting session_preload_libraries',
-          CASE WHEN NOT t.depended THEN 'note' WHEN t.always AND NOT s.sessions_unknown THEN 'error' ELSE 'warning' END,
-          format('%s, %s', s.sessions,
-                 CASE WHEN NOT t.depended THEN 'so columns cannot own sequences'
-                      WHEN s.sessions_unknown THEN 'on which columns depend'
-                      WHEN t.always
-                      THEN 'but columns are GENERATED ALWAYS by hilo, into which other sessions insert values of their own'
-                      ELSE 'but columns own sequences, which stay behind when other sessions drop or truncate the table' END),
-          format('%s, and let all sessions connect again%s.', s.sessions_hint, CASE WHEN NOT t.depended THEN ' if one is to' END),
-          NULL)
-     ) AS v (is_so, object, severity, what, what_to_do, fix)
-     WHERE v.is_so
      UNION ALL
 
     -- Sequences. First those of which the largest part is reserved, or half of it if the rest lasts for less than a week.
@@ -2924,12 +3015,11 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     -- hilo_adopt keeps a sequence that something else uses, or that another role owns. Values drawn
     -- from it are not looked at, which would wait for locks.
     SELECT format('sequence "%s"', r.name), v.severity, v.what, v.what_to_do, NULL
-      FROM (SELECT c.oid::regclass AS twin, o.seqincrement,
-                   unnest(ARRAY[c.relname::text, concat_ws('.', n.nspname, c.relname)]) AS name
-              FROM pg_sequence o
-              JOIN pg_class c ON c.oid = o.seqrelid
-              JOIN pg_namespace n ON n.oid = c.relnamespace) o
-      JOIN readable r ON r.name = o.name
+      FROM pg_sequence o
+      JOIN pg_class c ON c.oid = o.seqrelid
+      JOIN pg_namespace n ON n.oid = c.relnamespace
+     CROSS JOIN unnest(ARRAY[c.relname::text, concat_ws('.', n.nspname, c.relname)]) AS u (name)
+      JOIN readable r ON r.name = u.name
      CROSS JOIN LATERAL (
          -- hilo_facade leaves this comment.
          SELECT r.block_size IS NOT NULL
@@ -2937,11 +3027,11 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                                                            AND d.description LIKE 'facade of hilo for %') AS in_blocks) f
      CROSS JOIN LATERAL (VALUES
          (f.in_blocks OR EXISTS (SELECT FROM named d WHERE d.name = r.name), 'note',
-          format('sequence %s of Postgres lives on beside it: whoever draws from that one gets the same numbers', o.twin),
+          format('sequence %s of Postgres lives on beside it: whoever draws from that one gets the same numbers', c.oid::regclass),
           format('If no tool needs it to be there, let everything call hilo_nextval instead, and drop it: DROP SEQUENCE %s',
-                 o.twin)),
+                 c.oid::regclass)),
          (f.in_blocks AND o.seqincrement NOT IN (1, r.block_size), 'warning',
-          format('mappers take blocks of %s from it, but sequence %s of Postgres has INCREMENT BY %s', r.block_size, o.twin,
+          format('mappers take blocks of %s from it, but sequence %s of Postgres has INCREMENT BY %s', r.block_size, c.oid::regclass,
                  o.seqincrement),
           'Let block_size be the allocation size of the mappers, with hilo_alter: with another one ids come twice.')
      ) AS v (is_so, severity, what, what_to_do)
@@ -2950,69 +3040,27 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     -- Whoever may insert draws from a sequence that the column owns. From others he needs a privilege.
     SELECT format('role %s', CASE i.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(i.role) END), 'warning',
            format('it may insert where the defaults of %s columns draw, such as %s from hilo sequence "%s", and may not draw',
-                  count(*), min(i.object), (array_agg(i.name ORDER BY i.object))[1]),
+                  count(*), min(c.object), (array_agg(c.name ORDER BY c.object))[1]),
            'Grant it USAGE with hilo_grant, or let the columns own their sequences with hilo_alter(name, owned_by => ...).',
-           CASE WHEN bool_and(i.one_owner) THEN format(
+           CASE WHEN bool_and(c.one_owner) THEN format(
                'SELECT %s.hilo_grant(s::%1$s.hilo_sequence, %L::pg_catalog.text, ''USAGE''::pg_catalog.text) '
-               'FROM pg_catalog.unnest(%L::pg_catalog.text[]) s;', s.schema, i.role, array_agg(i.name ORDER BY i.object)) END
-      FROM (SELECT DISTINCT x.grantee, c.object, c.name, c.one_owner, c.id, c.owner::oid AS owner,
-                   CASE x.grantee WHEN 0 THEN 'public' ELSE pg_get_userbyid(x.grantee)::text END AS role
-              FROM in_use c
-             CROSS JOIN LATERAL (
-                 SELECT coalesce(c.relacl, acldefault('r', c.relowner)) AS acl
-                  UNION ALL SELECT b.attacl FROM pg_attribute b WHERE b.attrelid = c.relation AND b.attacl IS NOT NULL) a
-             CROSS JOIN LATERAL aclexplode(a.acl) x
-             WHERE x.privilege_type = 'INSERT' AND c.id IS NOT NULL AND c.known AND c.in_table
-               AND (c.owned_by IS NULL OR c.attinhcount = 0 AND c.owned_by::text <> c.object)) i
+               'FROM pg_catalog.unnest(%L::pg_catalog.text[]) s;', s.schema, i.role, array_agg(c.name ORDER BY c.object)) END
+      FROM in_use c
      CROSS JOIN state s
-     WHERE NOT EXISTS (SELECT FROM _hilo.privilege p
-                        WHERE p.sequence = i.id AND p.privilege IN ('USAGE', 'UPDATE')
+     CROSS JOIN LATERAL (
+         SELECT DISTINCT x.grantee, CASE x.grantee WHEN 0 THEN 'public' ELSE pg_get_userbyid(x.grantee)::text END AS role
+           FROM (SELECT coalesce(c.relacl, acldefault('r', c.relowner)) AS acl
+                  UNION ALL
+                 SELECT b.attacl FROM pg_attribute b WHERE b.attrelid = c.relation AND b.attacl IS NOT NULL) a
+          CROSS JOIN LATERAL aclexplode(a.acl) x
+          WHERE x.privilege_type = 'INSERT') i
+     WHERE c.id IS NOT NULL AND c.known AND c.in_table
+       AND (c.owned_by IS NULL OR c.attinhcount = 0 AND c.owned_by::text <> c.object)
+       AND NOT EXISTS (SELECT FROM _hilo.privilege p
+                        WHERE p.sequence = c.id AND p.privilege IN ('USAGE', 'UPDATE')
                           AND (p.grantee::oid = 0 OR pg_has_role(i.grantee, p.grantee::oid, 'USAGE')))
-       AND NOT pg_has_role(i.grantee, i.owner, 'USAGE') AND NOT pg_has_role(i.grantee, 'pg_write_all_data', 'USAGE')
+       AND NOT pg_has_role(i.grantee, c.owner::oid, 'USAGE') AND NOT pg_has_role(i.grantee, 'pg_write_all_data', 'USAGE')
      GROUP BY i.grantee, i.role, s.schema
-     UNION ALL
-    -- Default privileges, for example, let roles in.
-    SELECT format('role %s', a.role), 'error',
-           format('the role may write to the catalog of hilo, such as %s, and so cause values to be served twice',
-                  min(a.relation::text)),
-           'Take these privileges from the role, and find out how it got them.',
-           format('REVOKE %s ON %s FROM %s CASCADE;', string_agg(DISTINCT a.privilege_type, ', '),
-                  string_agg(DISTINCT a.relation::text, ', '), a.role)
-      FROM (SELECT c.oid::regclass AS relation, x.privilege_type,
-                   CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END AS role
-              FROM pg_class c
-              JOIN pg_depend e ON e.classid = 'pg_class'::regclass AND e.objid = c.oid AND e.deptype = 'e'
-                                  AND e.refclassid = 'pg_extension'::regclass
-             CROSS JOIN LATERAL aclexplode(c.relacl) x
-             WHERE c.relnamespace IN ('_hilo'::regnamespace, 'hilo'::regnamespace)
-               AND x.grantee <> c.relowner AND x.privilege_type <> 'SELECT') a
-     GROUP BY a.role
-     UNION ALL
-
-    -- Each trigger has the rows for which it fires: ordinary ones (O), replicated ones (R) or all (A). That changes with
-    -- ALTER TABLE ... ENABLE TRIGGER ALL, as of a restore or of test fixtures.
-    SELECT format('table _hilo.%s', r.relation), 'error',
-           format('triggers do not fire as they should (%s), so that rows which are restored or replicated, or TRUNCATE, may '
-                  'cause a value to be served twice', string_agg(w.name, ', ' ORDER BY w.name)),
-           CASE WHEN bool_and(t.oid IS NOT NULL) THEN 'Let them fire as before.'
-                ELSE 'Create those that were dropped, with the statements of sql/triggers.sql.' END,
-           'ALTER TABLE _hilo.' || r.relation || ' ' || string_agg(
-               format('ENABLE %sTRIGGER %s', CASE w.fires WHEN 'R' THEN 'REPLICA ' WHEN 'A' THEN 'ALWAYS ' END, w.name),
-               ', ' ORDER BY w.name) FILTER (WHERE t.oid IS NOT NULL) || ';'
-      FROM (VALUES
-          ('missing_grantee', 'A', '{privilege}'::text[]),
-          ('missing_owner', 'A', '{sequence}'),
-          ('missing_role', 'A', '{default_privilege}'),
-          ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
-          ('refuse_source', 'A', '{sequence}'),
-          ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, source, privilege, default_privilege}'),
-          ('replicated', 'R', '{sequence, position, free_range, lease, source, privilege, default_privilege}'),
-          ('restored', 'O', '{position, free_range, lease, source}')) AS w (name, fires, relations)
-     CROSS JOIN unnest(w.relations) AS r (relation)
-      JOIN pg_class c ON c.relname = r.relation AND c.relnamespace = '_hilo'::regnamespace
-      LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = w.name
-     WHERE t.tgenabled::text IS DISTINCT FROM w.fires
-     GROUP BY r.relation
      UNION ALL
     -- Positions of this node that may lack reservations from which values were served. pg_upgrade requires a clean
     -- shutdown, and leaves the server on its first timeline: what it brought lacks nothing.
@@ -3046,6 +3094,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                        'pg_upgrade before it was promoted', o.system_id),
                 'Once that server is stopped permanently', 'If it still serves,', 'this server'
           WHERE p.timeline >= 0 AND p.system_id NOT IN (0, s.system_id) AND s.timeline > 1 AND p.next_index > 0) v
+     WHERE (p.system_id, p.timeline) <> (s.system_id, s.timeline)
      GROUP BY s.node, v.what, v.if_so, v.otherwise, v.whom
      UNION ALL
     SELECT format('sequence "%s"', q.name), CASE WHEN v.overlap THEN 'error' ELSE 'warning' END,
@@ -3073,43 +3122,11 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
       FROM state s JOIN readable q ON q.nodes <> s.node_count AND NOT q.gapless
      GROUP BY q.nodes, s.node_count, s.restart
      UNION ALL
-
-    -- Any node of Citus may be asked to serve a sequence.
-    SELECT n.object, 'warning',
-           format('lacks %s sequences, such as "%s", that are branches on other workers', count(DISTINCT b.name),
-                  min(b.name COLLATE "C")),
-           'Run hilo_create_on_all_nodes(name) on the coordinator for each of them.', NULL
-      FROM answered n
-      JOIN on_node b ON b.source IS NOT NULL AND b.node > 0 AND b.object <> n.object
-     WHERE n.node > 0 AND n.failure IS NULL
-       AND NOT EXISTS (SELECT FROM on_node h WHERE h.object = n.object AND h.name = b.name)
-     GROUP BY n.object
+    SELECT f.object, 'warning', format('could not ask it: %s', f.failure), s.mend_node, NULL
+      FROM furthest f CROSS JOIN state s
+     WHERE f.failure IS NOT NULL
      UNION ALL
-    SELECT n.object, 'error',
-           format('does not serve %s sequences, such as "%s": they are no branches of the coordinator', count(*),
-                  min(n.name COLLATE "C")),
-           'If a column uses one, replace it: docs/citus.md says how. Drop each other one there with hilo_drop, and run '
-           'hilo_create_on_all_nodes(name) on the coordinator.', NULL
-      FROM on_node n
-     WHERE n.node > 0 AND n.source IS NULL
-     GROUP BY n.object
-     UNION ALL
-    SELECT format('sequence "%s"', n.name), 'warning', v.what, v.what_to_do, NULL
-      FROM on_node n
-      LEFT JOIN on_node c ON c.node = 0 AND c.name = n.name
-     CROSS JOIN LATERAL (VALUES
-         (n.node > 0 AND starts_with(n.source, '-- server citus') AND strpos(n.source, quote_literal(c.numbering)) = 0,
-          format('%s serves what it holds of an earlier numbering, and gets no more', n.object),
-          'Run hilo_create_on_all_nodes(name) on the coordinator.'),
-         (n.failing IS NOT NULL, format('%s gets no values of it: %s', n.object, n.failing),
-          'Remove the cause: the owner of the sequence must be able to log in at its source.')
-     ) AS v (is_so, what, what_to_do)
-     WHERE v.is_so
-     UNION ALL
-    SELECT a.object, 'warning', format('could not ask it: %s', a.failure),
-           'Find out why: the node must be running, and the role that calls hilo_check must be able to log in there.', NULL
-      FROM (SELECT n.object, n.failure FROM answered n UNION ALL SELECT f.object, f.failure FROM furthest f) a
-     WHERE a.failure IS NOT NULL;
+    SELECT f.* FROM hilo.server_finding f;
 -- PUBLIC has no USAGE of the schema, so only hilo_check reads it.
 REVOKE ALL ON hilo.finding FROM PUBLIC;
 GRANT SELECT ON hilo.finding TO PUBLIC;

@@ -230,7 +230,7 @@ pub fn is_of_callers(relid: pg_sys::Oid) -> Result<bool, HiloError> {
 }
 
 /// Whether policies hide rows of the relation from the current user.
-fn has_policies(relid: pg_sys::Oid) -> bool {
+pub fn has_policies(relid: pg_sys::Oid) -> bool {
     // SAFETY: look-ups in system caches, inside a transaction; no error is asked for.
     let security = unsafe { pg_sys::check_enable_rls(relid, pg_sys::InvalidOid, true) };
     security == pg_sys::CheckEnableRlsResult::RLS_ENABLED as i32

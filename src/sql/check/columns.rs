@@ -23,6 +23,7 @@ use crate::session::invalidation;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::call::values;
 use crate::sql::define::unserved::look;
 
 sql_functions!(hilo_unserved_values);
@@ -55,7 +56,9 @@ fn hilo_unserved_values(args: Args) -> Option<()> {
             Err(_) if node != here => continue,
             Err(error) => (None, Some(unreadable(*error))),
         };
-        let hidden = is_hidden(column);
+        // In schema hilo the users of the extension can call the function themselves, without the
+        // conditions of `hilo.finding`.
+        let hidden = !values::may_select(column) || values::has_policies(column.relid);
         if hidden && !privileges::reads_all(ffi::current_user()) {
             return None;
         }
@@ -133,18 +136,6 @@ impl Reach {
         // node's stripe.
         self.mapping.value(range.until(beyond).last()).map_or(Verdict::Stop, Verdict::SeekTo)
     }
-}
-
-/// Whether the current user may not read all rows of a column by a SELECT. In schema hilo the users
-/// of the extension can call the function themselves, without the conditions of `hilo.finding`.
-fn is_hidden(ColumnRef { relid, attnum }: ColumnRef) -> bool {
-    let sql = format!(
-        "SELECT has_schema_privilege(relnamespace, 'USAGE') AND NOT relrowsecurity
-                AND has_column_privilege(oid, {attnum}::int2, 'SELECT')
-           FROM pg_class WHERE oid = {}::oid",
-        relid.to_u32()
-    );
-    spi::look_up(&sql, |row| row.bool(1)).first() != Some(&true)
 }
 
 /// A damaged index or file keeps hilo_check only from this column. A cancellation ends hilo_check,
