@@ -74,7 +74,7 @@ pub fn apply(sequence: &Sequence) -> Result<(), HiloError> {
         // The owner has every privilege anyway.
         if let Some(set) = set
             && grantee != sequence.owner
-            && row.datum(column::PATTERN).is_some_and(|pattern| is_like(&sequence.name, pattern))
+            && matches(&sequence.name, &row.name(column::PATTERN))
         {
             privileges::grant(sequence, grantee, set).or_raise();
             granted = true;
@@ -91,25 +91,14 @@ pub fn apply(sequence: &Sequence) -> Result<(), HiloError> {
 ///
 /// The pattern must have passed [`check_pattern`].
 pub fn matches(name: &[u8], pattern: &[u8]) -> bool {
-    let pattern = text_datum(pattern);
-    let result = is_like(name, pattern);
-    // SAFETY: `text_datum` has allocated it.
-    unsafe { pg_sys::pfree(pattern.cast_mut_ptr()) };
-    result
-}
-
-fn is_like(name: &[u8], pattern: pg_sys::Datum) -> bool {
-    let name = text_datum(name);
+    let texts = [name, pattern].map(text_datum);
+    let like = pg_sys::Oid::from_u32(pg_sys::F_TEXTLIKE);
     // SAFETY: LIKE takes two texts, which both are, and the collation of the column. It keeps
-    // neither.
+    // neither, and `text_datum` has allocated both.
     unsafe {
-        let result = pg_sys::OidFunctionCall2Coll(
-            pg_sys::Oid::from_u32(pg_sys::F_TEXTLIKE),
-            pg_sys::C_COLLATION_OID,
-            name,
-            pattern,
-        );
-        pg_sys::pfree(name.cast_mut_ptr());
+        let result =
+            pg_sys::OidFunctionCall2Coll(like, pg_sys::C_COLLATION_OID, texts[0], texts[1]);
+        texts.into_iter().for_each(|text| pg_sys::pfree(text.cast_mut_ptr()));
         result.value() & 0xff != 0
     }
 }

@@ -209,7 +209,8 @@ impl LockedSequence {
 /// Locks the row of a sequence.
 pub fn lock(id: SequenceId, wait: LockWait) -> Result<RowLock<LockedSequence>, HiloError> {
     let table = Own::Sequence.write()?;
-    let found = table.find_locked(own::SEQUENCE_PKEY, &[(column::ID, Match::Int8(id.0))], wait);
+    let find = || table.find(own::SEQUENCE_PKEY, &[(column::ID, Match::Int8(id.0))]);
+    let found = table.lock_found(find, wait);
     Ok(found.map(|row| {
         let sequence = Sequence::from_row(&row);
         LockedSequence { table, row, sequence }

@@ -9,14 +9,14 @@
 //! session that adds a mention takes AccessShareLock on the role, and one that removes the row
 //! takes AccessExclusiveLock. Both hold the lock to the end of the transaction.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 
 use pgrx::pg_sys;
 
 use crate::catalog::name::quote;
 use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{Table, next_command};
-use crate::catalog::{CatalogOids, catalog_oids};
+use crate::catalog::{CatalogOids, catalog_oids, relations};
 use crate::errors::HiloError;
 use crate::process::ffi;
 
@@ -35,11 +35,8 @@ pub const NOBODY: pg_sys::Oid = pg_sys::Oid::from_u32(1);
 /// The name of a role, in the database's encoding; `None` if the role does not exist.
 pub fn name(role: pg_sys::Oid) -> Option<CString> {
     // SAFETY: looks up the system catalogs, inside a transaction, and takes any OID. The result is
-    // null, which is checked, or a C string in the current memory context.
-    unsafe {
-        let name = pg_sys::GetUserNameFromId(role, true);
-        (!name.is_null()).then(|| CStr::from_ptr(name).to_owned())
-    }
+    // null or a C string in the current memory context.
+    unsafe { relations::copy_name(pg_sys::GetUserNameFromId(role, true)) }
 }
 
 /// A role in SQL: its name, quoted if necessary, or `public`; `None` if the role does not exist.

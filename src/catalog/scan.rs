@@ -6,7 +6,7 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-use crate::catalog::table::{LockWait, Row, RowLock, Snapshot, Table, text_datum};
+use crate::catalog::table::{Row, Snapshot, Table, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
 
@@ -272,10 +272,5 @@ impl Table {
             self.delete(&row);
             true
         });
-    }
-
-    /// Finds a row and locks it.
-    pub fn find_locked(&self, index: Index, keys: &[(i16, Match)], wait: LockWait) -> RowLock<Row> {
-        self.lock_found(|| self.find(index, keys), wait)
     }
 }

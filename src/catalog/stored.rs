@@ -352,30 +352,27 @@ impl Open {
         // shared memory.
         let (class, own, recovery) =
             unsafe { (&*(*self.0).rd_rel, (*self.0).rd_islocaltemp, pg_sys::RecoveryInProgress()) };
-        let persistence = class.relpersistence as u8;
-        match class.relkind as u8 {
-            pg_sys::RELKIND_PARTITIONED_TABLE => Ok(false),
-            pg_sys::RELKIND_VIEW => Err(self.not_stored_error("It is a view.")),
-            pg_sys::RELKIND_FOREIGN_TABLE => Err(self.not_stored_error("It is a foreign table.")),
-            pg_sys::RELKIND_RELATION | pg_sys::RELKIND_MATVIEW => {
-                match persistence {
-                    pg_sys::RELPERSISTENCE_TEMP if !own && is_root => {
-                        Err(self.not_stored_error("It is a temporary table of another session."))
-                    }
-                    pg_sys::RELPERSISTENCE_TEMP if !own => Ok(false),
-                    pg_sys::RELPERSISTENCE_UNLOGGED if recovery => Err(self
-                        .not_stored_error("It is unlogged, so a standby does not have its rows.")),
-                    _ if !class.relispopulated => {
-                        Err(self.not_stored_error("It has not been populated."))
-                    }
-                    _ if class.relam != pg_sys::HEAP_TABLE_AM_OID => {
-                        Err(self.not_stored_error("It has a table access method other than heap."))
-                    }
-                    _ => Ok(true),
-                }
+        let why = match (class.relkind as u8, class.relpersistence as u8) {
+            (pg_sys::RELKIND_PARTITIONED_TABLE, _) => return Ok(false),
+            (pg_sys::RELKIND_VIEW, _) => "It is a view.",
+            (pg_sys::RELKIND_FOREIGN_TABLE, _) => "It is a foreign table.",
+            (kind, _) if ![pg_sys::RELKIND_RELATION, pg_sys::RELKIND_MATVIEW].contains(&kind) => {
+                "It is not a table."
             }
-            _ => Err(self.not_stored_error("It is not a table.")),
-        }
+            (_, pg_sys::RELPERSISTENCE_TEMP) if !own && is_root => {
+                "It is a temporary table of another session."
+            }
+            (_, pg_sys::RELPERSISTENCE_TEMP) if !own => return Ok(false),
+            (_, pg_sys::RELPERSISTENCE_UNLOGGED) if recovery => {
+                "It is unlogged, so a standby does not have its rows."
+            }
+            _ if !class.relispopulated => "It has not been populated.",
+            _ if class.relam != pg_sys::HEAP_TABLE_AM_OID => {
+                "It has a table access method other than heap."
+            }
+            _ => return Ok(true),
+        };
+        Err(self.not_stored_error(why))
     }
 
     fn has_row_security(&self) -> bool {

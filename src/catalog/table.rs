@@ -31,20 +31,22 @@ pub enum Snapshot {
 
 /// The way to treat a row that another transaction has locked, as core's `LockWaitPolicy`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
 pub enum LockWait {
-    Block,
-    Skip,
+    Block = pg_sys::LockWaitPolicy::LockWaitBlock,
+    Skip = pg_sys::LockWaitPolicy::LockWaitSkip,
 }
 
 /// The rights of others on a row that is locked, as core's `LockTupleMode`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
 pub enum Strength {
     /// Nothing.
-    Alone,
+    Alone = pg_sys::LockTupleMode::LockTupleExclusive,
     /// Lock it with [`Shared`](Self::Shared).
-    Changing,
+    Changing = pg_sys::LockTupleMode::LockTupleNoKeyExclusive,
     /// Change it, but for its key, and lock it with either of these.
-    Shared,
+    Shared = pg_sys::LockTupleMode::LockTupleKeyShare,
 }
 
 /// The result of locking a row.
@@ -274,15 +276,6 @@ impl Table {
     fn lock(&self, row: Row, wait: LockWait, strength: Strength) -> RowLock<Row> {
         let mut found = pg_sys::TM_FailureData::default();
         let mut buffer: pg_sys::Buffer = 0;
-        let policy = match wait {
-            LockWait::Block => pg_sys::LockWaitPolicy::LockWaitBlock,
-            LockWait::Skip => pg_sys::LockWaitPolicy::LockWaitSkip,
-        };
-        let mode = match strength {
-            Strength::Alone => pg_sys::LockTupleMode::LockTupleExclusive,
-            Strength::Changing => pg_sys::LockTupleMode::LockTupleNoKeyExclusive,
-            Strength::Shared => pg_sys::LockTupleMode::LockTupleKeyShare,
-        };
         // SAFETY: the copied tuple says where the version lies. heap_lock_tuple returns the buffer
         // pinned, and it is released once.
         let result = unsafe {
@@ -291,8 +284,8 @@ impl Table {
                 self.relation,
                 &mut tuple,
                 pg_sys::GetCurrentCommandId(true),
-                mode,
-                policy,
+                strength as u32,
+                wait as u32,
                 // A shared lock holds for the versions that others are making, too.
                 strength == Strength::Shared,
                 &mut buffer,

@@ -1,5 +1,7 @@
 //! Privileges: on one sequence, on all that match a pattern, and on those to come.
 
+use std::ffi::CString;
+
 use pgrx::memcxt::PgMemoryContexts;
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -25,28 +27,18 @@ sql_functions!(
 );
 
 /// A role by name, or PUBLIC.
-pub fn role_or_public(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
-    match known_role(name) {
-        // A role may have this name in any other case than lower case; such a role comes first.
-        pg_sys::InvalidOid if name.eq_ignore_ascii_case(b"public") => Ok(PUBLIC),
-        pg_sys::InvalidOid => Err(HiloError::NoSuchRole(escape_for_message(name))),
-        role => Ok(role),
-    }
+fn role_or_public(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
+    // A role may have this name in any other case than lower case; such a role comes first.
+    existing_role(name)
+        .or_else(|none| if name.eq_ignore_ascii_case(b"public") { Ok(PUBLIC) } else { Err(none) })
 }
 
 /// A role by name.
 pub fn existing_role(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
-    match known_role(name) {
-        pg_sys::InvalidOid => Err(HiloError::NoSuchRole(escape_for_message(name))),
-        role => Ok(role),
-    }
-}
-
-/// A role by name, or InvalidOid.
-fn known_role(name: &[u8]) -> pg_sys::Oid {
-    let Ok(name) = std::ffi::CString::new(name) else { return pg_sys::InvalidOid };
     // SAFETY: a catalog look-up inside a transaction; the name is a C string.
-    unsafe { pg_sys::get_role_oid(name.as_ptr(), true) }
+    let look_up = |name: CString| unsafe { pg_sys::get_role_oid(name.as_ptr(), true) };
+    let found = CString::new(name).ok().map(look_up).filter(|role| *role != pg_sys::InvalidOid);
+    found.ok_or_else(|| HiloError::NoSuchRole(escape_for_message(name)))
 }
 
 /// Who gets or loses what: the two arguments from `at` on.
