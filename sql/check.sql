@@ -53,7 +53,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
         SELECT t.*, t.in_slices + t.in_current + t.in_standby + t.in_returned AS ready
           FROM hilo.stat_slots() t WHERE (SELECT s.no_memory IS NULL FROM state s)
     ), named AS MATERIALIZED (
-        SELECT DISTINCT f.relation, f.number, f.name FROM hilo.column_defaults() f
+        SELECT DISTINCT f.* FROM hilo.column_defaults() f
     ), in_use AS MATERIALIZED (
         -- The columns that concern the caller: each that it has a privilege on, and all for those who may read
         -- everything. known: it may know of the column; readable: it may read all rows.
@@ -79,8 +79,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          CROSS JOIN LATERAL (
              SELECT has_column_privilege(c.oid, a.attnum, 'SELECT, INSERT, UPDATE, REFERENCES') AS known,
                     has_schema_privilege(n.oid, 'USAGE') AND has_column_privilege(c.oid, a.attnum, 'SELECT') AS readable) v
-         WHERE (v.known OR w.all_readable)
-           AND (s.id IS NOT NULL OR NOT EXISTS (SELECT FROM _hilo.sequence o WHERE o.name = d.name))
+         WHERE (v.known OR w.all_readable) AND (s.id IS NOT NULL OR d.missing)
     ), furthest AS MATERIALIZED (
         -- Only a query sees the rows of a distributed table, and an index of the column makes it cheap. The numbers of
         -- workers that Citus gives by itself are beyond 2^48. Each operand has its type, so that no other operator fits better.

@@ -188,7 +188,7 @@ pub fn find_column(relid: pg_sys::Oid, name: &CStr, purpose: Use) -> Result<Colu
 }
 
 /// Whether SELECT would show the current user a column.
-fn may_select(column: ColumnRef) -> bool {
+pub fn may_select(column: ColumnRef) -> bool {
     let (user, id) = (ffi::current_user().to_u32(), column.relid.to_u32());
     let sql = format!(
         "SELECT has_schema_privilege({user}::oid, relnamespace, 'USAGE')
