@@ -11,17 +11,15 @@ use hilo_core::options::{DataType, Definition};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::gaps;
 use crate::catalog::name::{Name, escape_for_message};
-use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::relations;
-use crate::catalog::roles::{self, PUBLIC};
 use crate::catalog::table::text_datum;
+use crate::catalog::{privileges, relations};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::{ffi, subtransaction};
+use crate::process::subtransaction;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::spi;
 use crate::sql::call::values::Values;
 use crate::sql::column::core_sequence::CoreSequence;
-use crate::sql::column::fed_column::{Drawn, FedColumn, Question, Step};
+use crate::sql::column::fed_column::{FedColumn, Question, Step};
 use crate::sql::column::lock;
 use crate::sql::define::ddl::{self, Duplicate};
 use crate::sql::define::ddl_checks;
@@ -65,7 +63,8 @@ fn hilo_try_adopt(args: Args) -> pg_sys::Datum {
         Some(false) => adopt(question, None),
         _ => {
             privileges::may_create().or_raise();
-            (plan(question, &find(question), question.sequences(), None).name, Vec::new())
+            let (name, _) = plan(question, &find(question), &question.sequences(), None);
+            (name, Vec::new())
         }
     });
     let row = match outcome {
@@ -103,7 +102,10 @@ fn find(question: Question) -> Vec<FedColumn> {
     if let Question::AdoptAll(sequence) = question
         && columns.is_empty()
     {
-        CoreSequence::read(sequence);
+        // SAFETY: a look-up in a system cache, which takes any OID.
+        if unsafe { pg_sys::get_rel_relkind(sequence) } as u8 != pg_sys::RELKIND_SEQUENCE {
+            HiloError::NoSuchRelation(sequence.to_u32()).raise();
+        }
         let name = relations::identifier(sequence).unwrap_or_default();
         HiloError::FeedsNothing(escape_for_message(&name)).raise();
     }
@@ -128,68 +130,45 @@ fn adopt(question: Question, name: Option<Name>) -> (Name, Vec<HiloError>) {
             break;
         }
     }
-    let Plan { old, others, name, steps } = plan(question, &columns, sequences, name);
-    let sequence = create(&columns, &old, &others, name);
-    let granted = grant(&sequence, &old);
-    steps.iter().filter_map(|step| step.statement.as_ref()).for_each(|sql| spi::execute(sql));
-    let reports = steps.into_iter().filter_map(|step| step.report);
-    let granted = (!granted.is_empty()).then(|| as_before(&sequence.name, &granted));
-    (sequence.name, reports.chain(granted).collect())
+    let (name, steps) = plan(question, &columns, &sequences, name);
+    let sequence = create(&columns, &sequences, name);
+    for step in &steps {
+        if let Some((grantee, privilege)) = step.grant {
+            privileges::grant(&sequence, grantee, privilege).or_raise();
+        }
+        step.statement.iter().for_each(|statement| spi::execute(statement));
+    }
+    (sequence.name, steps.into_iter().filter_map(|step| step.report).collect())
 }
 
-/// The sequences and statements of a move.
-struct Plan {
-    /// The sequence of core's that is replaced.
-    old: CoreSequence,
-    /// Other sequences of tables that inherit.
-    others: Vec<CoreSequence>,
-    name: Name,
-    steps: Vec<Step>,
-}
-
-/// Checks that the columns can be moved, and how.
+/// Checks that the columns can be moved. Returns the name of their new sequence, and the steps.
 fn plan(
     question: Question,
     columns: &[FedColumn],
-    sequences: Vec<Drawn>,
+    sequences: &[CoreSequence],
     name: Option<Name>,
-) -> Plan {
+) -> (Name, Vec<Step>) {
     if columns.iter().any(|column| column.is_always || column.owns) {
         sessions::check().or_raise();
     }
-    let (olds, others): (Vec<_>, Vec<_>) =
-        sequences.into_iter().partition(|sequence| sequence.is_main);
-    let read = |sequence: Drawn| CoreSequence::read(sequence.oid);
-    let old = olds.into_iter().map(read).next();
-    let old = old.ok_or(HiloError::NoSuchRelation(0)).or_raise();
-    let name = name.unwrap_or_else(|| free_name(&old));
+    let name = name.unwrap_or_else(|| free_name(main(sequences)));
     let steps = question.steps(&name).or_raise();
     if definitions::by_name(&name).or_raise().is_some() {
         HiloError::Duplicate(name.to_string()).raise();
     }
-    Plan { old, others: others.into_iter().map(read).collect(), name, steps }
+    (name, steps)
 }
 
-/// The owner of the tables or, if they have several, of their sequence, as whom the user acts.
-fn owner(columns: &[FedColumn], old: &CoreSequence) -> pg_sys::Oid {
-    let (user, first) = (ffi::current_user(), columns[0].table_owner);
-    if columns.iter().all(|column| column.table_owner == first) {
-        first
-    } else if privileges::acts_as(user, old.owner) {
-        old.owner
-    } else {
-        user
-    }
+/// The sequence that feeds the columns themselves. It is there unless it was just dropped.
+fn main(sequences: &[CoreSequence]) -> &CoreSequence {
+    let main = sequences.iter().find(|sequence| sequence.is_main);
+    main.ok_or(HiloError::NoSuchRelation(0)).or_raise()
 }
 
-/// Creates the sequence that takes the place of `old`: behind the values of the columns, and behind
-/// all the sequences that have fed them.
-fn create(
-    columns: &[FedColumn],
-    old: &CoreSequence,
-    others: &[CoreSequence],
-    name: Name,
-) -> Sequence {
+/// Creates the sequence that takes the place of the old one: behind the values of the columns, and
+/// behind all the sequences that have fed them.
+fn create(columns: &[FedColumn], sequences: &[CoreSequence], name: Name) -> Sequence {
+    let old = main(sequences);
     let direction = old.direction();
     // Every committed row counts, and no row is hidden from this. Beyond the bound nothing is
     // served.
@@ -197,21 +176,18 @@ fn create(
         Values::all(column.place, None).and_then(|all| all.furthest(direction, old.last()))
     };
     let held = columns.iter().filter_map(|column| furthest(column).or_raise());
-    let mut next = old.next_beyond(held.reduce(|a, b| direction.further(a, b)));
-    for other in others {
+    let mut next = old.next_beyond(old.next(), held.reduce(|a, b| direction.further(a, b)));
+    for other in sequences.iter().filter(|other| other.oid != old.oid) {
         // The next value of the other one is free; those before it may be taken.
-        if let (Some(mine), Some(theirs)) = (next, other.next)
-            && direction.is_beyond(theirs, mine)
-        {
-            next = old.next_beyond(theirs.checked_sub(old.increment.signum()));
-        }
+        let taken = other.next().and_then(|theirs| theirs.checked_sub(old.increment.signum()));
+        next = old.next_beyond(next, taken);
     }
     // The widest column decides; numeric holds everything.
     let widest = columns.iter().map(|column| column.data_type);
     let widest = widest.max_by_key(|data_type| data_type.map_or(i64::MAX, DataType::max));
     let definition = Definition::create(&old.options(widest.flatten())).or_raise();
     let next = next.filter(|next| (definition.min_value..=definition.max_value).contains(next));
-    let owner = owner(columns, old);
+    let owner = old.heir;
     let owns = |column: &&FedColumn| column.table_owner == owner && column.owns;
     let owned_by = columns.iter().find(owns).map(|column| column.place);
     let sequence = Sequence { owned_by, ..Sequence::new(name.clone(), owner, definition) };
@@ -236,42 +212,11 @@ fn free_name(old: &CoreSequence) -> Name {
     name
 }
 
-/// Grants the users of the old sequence the same on the new one. Returns their names.
-/// Whoever may insert draws from an identity column's sequence without a privilege, as before.
-fn grant(sequence: &Sequence, old: &CoreSequence) -> Vec<String> {
-    let (id, owner) = (old.oid.to_u32(), sequence.owner.to_u32());
-    let sql = format!(
-        "SELECT a.grantee, a.privilege_type FROM pg_class c, aclexplode(c.relacl) a
-          WHERE c.oid = {id}::oid AND a.privilege_type IN ('USAGE', 'SELECT', 'UPDATE')
-            AND a.grantee <> {owner}::oid ORDER BY 1, 2"
-    );
-    let found = spi::look_up(&sql, |row| (row.oid(1), row.text(2)));
-    let mut names: Vec<String> = Vec::new();
-    for (grantee, privilege) in found {
-        if let Some(set) = Privileges::by_name(&privilege) {
-            privileges::grant(sequence, grantee, set).or_raise();
-            let grantee = if grantee == PUBLIC { "PUBLIC".into() } else { roles::name_of(grantee) };
-            names.push(format!("{privilege} to {grantee}"));
-        }
-    }
-    names
-}
-
-fn as_before(name: &Name, granted: &[String]) -> HiloError {
-    notice(
-        format!("privileges on hilo sequence \"{name}\" are granted as before"),
-        format!("{}.", granted.join(", ")),
-    )
-}
-
+/// Other objects still name the old sequence.
 fn mention_report(name: &Name, mentions: &str) -> HiloError {
-    notice(
-        format!("what hilo sequence \"{name}\" replaces is still named elsewhere"),
-        format!("{mentions}\nLet it call hilo_nextval, hilo_currval and hilo_lastval instead."),
-    )
-}
-
-fn notice(message: String, detail: String) -> HiloError {
+    let message = format!("what hilo sequence \"{name}\" replaces is still named elsewhere");
+    let detail =
+        format!("{mentions}\nLet it call hilo_nextval, hilo_currval and hilo_lastval instead.");
     HiloError::Told { state: "00000".into(), message, detail: Some(detail), hint: None }
 }
 

@@ -9,7 +9,7 @@ use crate::catalog::definitions;
 use crate::catalog::scan::Index;
 use crate::catalog::table::Table;
 use crate::errors::{HiloError, OrRaise};
-use crate::sql::call::spi;
+use crate::sql::call::spi::Row;
 
 /// The columns of the one row of a sequence.
 mod state {
@@ -17,10 +17,16 @@ mod state {
     pub const IS_CALLED: i16 = 3;
 }
 
-/// A sequence of core's.
+/// A sequence of core's that feeds columns.
+#[derive(PartialEq, Eq)]
 pub struct CoreSequence {
     pub oid: pg_sys::Oid,
-    pub owner: pg_sys::Oid,
+    /// Whether it feeds the columns themselves, and not only those that inherit from them.
+    pub is_main: bool,
+    /// Whether it belongs to the owner of one of the tables.
+    pub own: bool,
+    /// The owner of the sequence that takes its place.
+    pub heir: pg_sys::Oid,
     /// Its name without and with its schema, in the database's encoding.
     pub names: [Vec<u8>; 2],
     data_type: DataType,
@@ -29,47 +35,36 @@ pub struct CoreSequence {
     min: i64,
     max: i64,
     cycle: bool,
-    /// The value that the next caller would get; `None`: there is none left.
-    pub next: Option<i64>,
 }
 
 impl CoreSequence {
-    /// Reads a sequence. Its last value covers what sessions have cached. Nothing of it is looked
-    /// up by name, and nobody's rights are needed: the caller has checked that the column may use
-    /// it.
-    pub fn read(oid: pg_sys::Oid) -> CoreSequence {
-        let id = oid.to_u32();
-        let sql = format!(
-            "SELECT c.relowner, c.relname::text, n.nspname || '.' || c.relname, s.seqtypid,
-                    s.seqstart, s.seqincrement, s.seqmin, s.seqmax, s.seqcycle
-               FROM pg_sequence s
-               JOIN pg_class c ON c.oid = s.seqrelid
-               JOIN pg_namespace n ON n.oid = c.relnamespace
-              WHERE s.seqrelid = {id}::oid"
-        );
-        let found = spi::look_up(&sql, |row| {
-            let int8 = |number| row.int8(number).unwrap_or(0);
-            CoreSequence {
-                oid,
-                owner: row.oid(1),
-                names: [2, 3].map(|number| row.bytes(number).unwrap_or_default()),
-                data_type: definitions::data_type_from(row.oid(4)).unwrap_or(DataType::BigInt),
-                start: int8(5),
-                increment: int8(6),
-                min: int8(7),
-                max: int8(8),
-                cycle: row.bool(9),
-                next: None,
-            }
-        });
-        let missing = || HiloError::NoSuchRelation(id);
-        let mut sequence = found.into_iter().next().ok_or_else(missing).or_raise();
+    /// As `sequences.sql` finds it.
+    pub fn read(row: Row) -> CoreSequence {
+        let int8 = |number| row.int8(number).unwrap_or(0);
+        CoreSequence {
+            oid: row.oid(1),
+            is_main: row.bool(2),
+            own: row.bool(3),
+            heir: row.oid(4),
+            names: [5, 6].map(|number| row.bytes(number).unwrap_or_default()),
+            data_type: definitions::data_type_from(row.oid(7)).unwrap_or(DataType::BigInt),
+            start: int8(8),
+            increment: int8(9),
+            min: int8(10),
+            max: int8(11),
+            cycle: row.bool(12),
+        }
+    }
+
+    /// The value that the next caller would get; `None`: there is none left. The last value covers
+    /// what sessions have cached. Nobody's rights are needed: the query has checked that the column
+    /// may use the sequence.
+    pub fn next(&self) -> Option<i64> {
         // A sequence of core's always has one row.
-        let state = Table::read(oid).or_raise().find(Index::None, &[]);
-        let state = state.ok_or_else(missing).or_raise();
+        let state = Table::read(self.oid).or_raise().find(Index::None, &[]);
+        let state = state.ok_or(HiloError::NoSuchRelation(self.oid.to_u32())).or_raise();
         let (last, called) = (state.int8(state::LAST_VALUE), state.bool(state::IS_CALLED));
-        sequence.next = if called { sequence.after(last) } else { Some(last) };
-        sequence
+        if called { self.after(last) } else { Some(last) }
     }
 
     pub fn direction(&self) -> Direction {
@@ -95,11 +90,11 @@ impl CoreSequence {
         next.or(self.cycle.then_some(restart))
     }
 
-    /// The first value that comes, in the sequence's steps, at or after its next one and beyond
+    /// The first value that comes, in the sequence's steps, at or after its `next` one and beyond
     /// `taken`. `None`: there is none left. A sequence that cycles and has none left before its
     /// bound continues where it stands: its values come again anyway.
-    pub fn next_beyond(&self, taken: Option<i64>) -> Option<i64> {
-        let next = self.next?;
+    pub fn next_beyond(&self, next: Option<i64>, taken: Option<i64>) -> Option<i64> {
+        let next = next?;
         let Some(taken) = taken.filter(|taken| !self.direction().is_beyond(next, *taken)) else {
             return Some(next);
         };

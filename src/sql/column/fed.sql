@@ -80,4 +80,16 @@ feed AS NOT MATERIALIZED (
                                        ELSE m.nspname = n.names[array_upper(n.names, 1) - 1]::name END
                             ORDER BY array_position(g.path, m.oid) LIMIT 1) END AS sequence) k
       LEFT JOIN pg_class s ON s.oid = k.sequence
+), drawn AS (
+    -- The sequences of Postgres that feed them. is_main: not only those that inherit. heir: the owner of the tables or, if they
+    -- have several, of the sequence, as whom the user acts.
+    SELECT s.sequence, c.relname, n.nspname, c.relowner, c.relacl, format('%I.%I', n.nspname, c.relname) AS object,
+           bool_or(s.relation = s.root) AS is_main, bool_or(s.own) AS own, bool_or(s.identity <> '') AS of_identity,
+           CASE WHEN min(s.owner) = max(s.owner) THEN min(s.owner) WHEN pg_has_role(c.relowner, 'USAGE') THEN c.relowner
+                ELSE quote_ident(current_user)::regrole::oid END AS heir
+      FROM source s
+      JOIN pg_class c ON c.oid = s.sequence
+      JOIN pg_namespace n ON n.oid = c.relnamespace
+     WHERE s.draws
+     GROUP BY s.sequence, c.oid, n.oid
 )

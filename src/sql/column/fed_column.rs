@@ -10,12 +10,14 @@ use hilo_core::options::DataType;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::data_type_from;
 use crate::catalog::name::{Name, escape_for_message};
+use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::stored::base_type;
-use crate::catalog::{privileges, relations, version};
+use crate::catalog::{relations, version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::sql::call::spi::{self, Row};
 use crate::sql::call::values::{self, Use};
+use crate::sql::column::core_sequence::CoreSequence;
 
 /// A column of a table that the current user owns.
 pub struct FedColumn {
@@ -91,14 +93,8 @@ impl Question<'_> {
     }
 
     /// The sequences of core's that feed the columns, also of tables that inherit.
-    pub fn sequences(self) -> Vec<Drawn> {
-        let query = "SELECT s.sequence, bool_or(s.relation = s.root), bool_or(s.own)
-                       FROM source s WHERE s.draws GROUP BY s.sequence ORDER BY s.sequence";
-        spi::look_up(&self.sql(query, b""), |row| Drawn {
-            oid: row.oid(1),
-            is_main: row.bool(2),
-            own: row.bool(3),
-        })
+    pub fn sequences(self) -> Vec<CoreSequence> {
+        spi::look_up(&self.sql(include_str!("sequences.sql"), b""), CoreSequence::read)
     }
 
     /// The statements that let the columns draw from the sequence `name` of hilo's, each with what
@@ -107,9 +103,9 @@ impl Question<'_> {
     /// # Errors
     /// The first reason that forbids it.
     pub fn steps(self, name: &Name) -> Result<Vec<Step>, HiloError> {
-        let mut steps = spi::look_up(&self.sql(include_str!("steps.sql"), name), |row| Step {
-            statement: row.bytes(5),
-            report: told(&row, 1),
+        let mut steps = spi::look_up(&self.sql(include_str!("steps.sql"), name), |row| {
+            let grant = Privileges::by_name(&row.text(7)).map(|privilege| (row.oid(6), privilege));
+            Step { statement: row.bytes(5), grant, report: told(&row, 1) }
         });
         // Such a reason comes first.
         match steps.first_mut().and_then(|step| step.report.take_if(|report| report.is_error())) {
@@ -119,19 +115,10 @@ impl Question<'_> {
     }
 }
 
-/// A sequence of core's that feeds columns.
-#[derive(PartialEq, Eq)]
-pub struct Drawn {
-    pub oid: pg_sys::Oid,
-    /// Whether it feeds the columns themselves, and not only those that inherit from them.
-    pub is_main: bool,
-    /// Whether it belongs to the owner of one of the tables.
-    pub own: bool,
-}
-
-/// A statement, or a message.
+/// A statement, a privilege that somebody has had, or a message.
 pub struct Step {
     pub statement: Option<Vec<u8>>,
+    pub grant: Option<(pg_sys::Oid, Privileges)>,
     pub report: Option<HiloError>,
 }
 

@@ -1,7 +1,7 @@
 -- After fed.sql: the steps that let the columns draw from the new sequence, `given.name`, each with what
 -- there is to tell. The first ones say what forbids that.
 , old AS (
-    SELECT o.sequence, o.own, o.of_identity, c.relowner, format('%I.%I', n.nspname, c.relname) AS object,
+    SELECT o.*,
            ARRAY(SELECT pg_describe_object(f.classid, f.objid, f.part) FROM fed f
                   WHERE f.sequence = o.sequence
                     AND NOT EXISTS (SELECT FROM tree t WHERE t.relation = f.relation AND t.column_name = f.column_name)
@@ -17,30 +17,34 @@
                   WHERE u.what IS NOT NULL AND d.classid = 'pg_class'::regclass AND d.objid = o.sequence
                     AND (d.deptype = 'e' OR d.deptype IN ('a', 'i') AND d.refclassid = 'pg_class'::regclass
                                             AND d.refobjid NOT IN (SELECT t.relation FROM tree t))) AS uses
-      FROM (SELECT s.sequence, bool_or(s.own) AS own, bool_or(s.identity <> '') AS of_identity
-              FROM source s WHERE s.draws GROUP BY s.sequence) o
-      JOIN pg_class c ON c.oid = o.sequence
-      JOIN pg_namespace n ON n.oid = c.relnamespace
+      FROM drawn o
+), granted AS (
+    -- Whoever may insert draws from an identity column's sequence without a privilege, as before.
+    SELECT a.grantee, a.privilege_type AS privilege
+      FROM drawn o CROSS JOIN aclexplode(o.relacl) a
+     WHERE o.is_main AND a.privilege_type IN ('USAGE', 'SELECT', 'UPDATE') AND a.grantee <> o.heir
 ), kept AS (
     SELECT o.*, CASE WHEN o.of_identity THEN '{}' WHEN o.uses <> '{}' THEN o.uses
                      WHEN NOT o.own THEN ARRAY['its owner is role ' || pg_get_userbyid(o.relowner)] ELSE '{}' END AS reasons
       FROM old o
 )
-SELECT r.state, r.message, r.detail, r.hint, r.statement
+SELECT r.state, r.message, r.detail, r.hint, r.statement, r.grantee, r.privilege
   FROM (SELECT 0 AS place, o.sequence AS object, '55000' AS state, format('sequence %s is used by another column too', o.object) AS message,
                array_to_string(o.others, E'\n') AS detail, 'Move all of them at once with hilo_adopt_sequence.' AS hint,
-               NULL AS statement
+               NULL AS statement, NULL::oid AS grantee, NULL AS privilege
           FROM old o WHERE o.others <> '{}'
          UNION ALL
         SELECT 0, o.sequence, '2BP01', format('cannot drop identity sequence %s because other objects depend on it', o.object),
-               array_to_string(o.uses, E'\n'), 'Drop these objects, or let them draw from elsewhere.', NULL
+               array_to_string(o.uses, E'\n'), 'Drop these objects, or let them draw from elsewhere.', NULL, NULL, NULL
           FROM old o WHERE o.of_identity AND o.uses <> '{}'
+         UNION ALL
+        SELECT 1, g.grantee, NULL, NULL, NULL, NULL, NULL, g.grantee, g.privilege FROM granted g
          UNION ALL
         -- DROP IDENTITY drops the sequence, which the other defaults must no longer use then.
         SELECT CASE WHEN s.identity = '' THEN 1 ELSE 2 END, s.root, NULL, NULL, NULL, NULL,
                format('ALTER TABLE %I.%I %sALTER COLUMN %I SET DEFAULT %s.%s(%L::%s.hilo_sequence)', n.nspname, c.relname,
                       CASE WHEN s.identity <> '' THEN format('ALTER COLUMN %I DROP IDENTITY, ', s.column_name) END, s.column_name,
-                      g.schema, CASE s.identity WHEN 'a' THEN 'hilo_nextval_always' ELSE 'hilo_nextval' END, g.name, g.schema)
+                      g.schema, CASE s.identity WHEN 'a' THEN 'hilo_nextval_always' ELSE 'hilo_nextval' END, g.name, g.schema), NULL, NULL
           FROM given g
          CROSS JOIN source s
           JOIN pg_class c ON c.oid = s.root
@@ -52,11 +56,17 @@ SELECT r.state, r.message, r.detail, r.hint, r.statement
                       CASE WHEN k.reasons = '{}' THEN 'dropped' ELSE 'kept' END),
                CASE WHEN k.reasons <> '{}'
                     THEN array_to_string(k.reasons, E'\n') || E'\nWhoever still draws from it gets numbers that the column gets from hilo.'
-               END, NULL, CASE WHEN k.reasons = '{}' AND NOT k.of_identity THEN format('DROP SEQUENCE %s', k.object) END
+               END, NULL, CASE WHEN k.reasons = '{}' AND NOT k.of_identity THEN format('DROP SEQUENCE %s', k.object) END, NULL, NULL
           FROM given g CROSS JOIN kept k
          UNION ALL
-        SELECT 4, s.root, '00000', format('column %I.%I.%I takes no other values, as before', n.nspname, c.relname, s.column_name),
-               'Its default calls hilo_nextval_always. INSERT and UPDATE through a view are not checked any more.', NULL, NULL
+        SELECT 4, 0, '00000', format('privileges on hilo sequence "%s" are granted as before', min(g.name)),
+               string_agg(format('%s to %s', p.privilege, CASE p.grantee WHEN 0 THEN 'PUBLIC' ELSE pg_get_userbyid(p.grantee) END), ', '
+                          ORDER BY p.grantee, p.privilege) || '.', NULL, NULL, NULL, NULL
+          FROM given g CROSS JOIN granted p
+        HAVING count(*) > 0
+         UNION ALL
+        SELECT 5, s.root, '00000', format('column %I.%I.%I takes no other values, as before', n.nspname, c.relname, s.column_name),
+               'Its default calls hilo_nextval_always. INSERT and UPDATE through a view are not checked any more.', NULL, NULL, NULL, NULL
           FROM source s
           JOIN pg_class c ON c.oid = s.root
           JOIN pg_namespace n ON n.oid = c.relnamespace
