@@ -46,17 +46,14 @@ pub fn sparkline(steps: &[RateStep], span: f64) -> Markup {
     );
     let x = |ago: f64| WIDTH * (1.0 - (ago / span).clamp(0.0, 1.0));
     let y = |rate: f64| HEIGHT - 1.0 - (HEIGHT - 3.0) * if most > 0.0 { rate / most } else { 0.0 };
-    let (mut line, mut begin, mut end) = (String::new(), WIDTH, 0.0);
-    for [since, until, rate] in steps {
-        let pen = if line.is_empty() { 'M' } else { 'L' };
-        let (from, to, height) = (x(since), x(until), y(rate));
-        line += &format!("{pen}{from:.1} {height:.1}H{to:.1}");
-        (begin, end) = (from.min(begin), to.max(end));
-    }
+    let step = |[since, until, rate]: &RateStep| {
+        format!("{:.1} {:.1}H{:.1}", x(*since), y(*rate), x(*until))
+    };
+    let line = format!("M{}", steps.iter().map(step).collect::<Vec<_>>().join("L"));
     let drawn = html! {
         (base([WIDTH, HEIGHT]))
-        @if end > begin {
-            path.area d={ (line) (format_args!("V{:.1}H{begin:.1}Z", HEIGHT - 1.0)) } {}
+        @if let Some([since, ..]) = steps.first() {
+            path.area d={ (line) (format_args!("V{:.1}H{:.1}Z", HEIGHT - 1.0, x(*since))) } {}
             path.line d=(line) {}
         }
     };

@@ -21,9 +21,9 @@ pub fn short(number: f64) -> String {
         return "?".into();
     }
     // A number that would be rounded to 1000 has the next unit.
-    let scales = UNITS.into_iter().zip(0..).map(|(unit, power)| (unit, 1000_f64.powi(power)));
-    let mut fitting = scales.filter(|(_, scale)| number.abs() < 999.5 * scale);
-    let Some((unit, scale)) = fitting.next() else { return format!("{number:.1e}") };
+    let mut scales = UNITS.into_iter().zip(0..).map(|(unit, power)| (unit, 1000_f64.powi(power)));
+    let fitting = scales.find(|(_, scale)| number.abs() < 999.5 * scale);
+    let Some((unit, scale)) = fitting else { return format!("{number:.1e}") };
     let decimals = match number.abs() / scale {
         _ if scale == 1.0 && number.fract() == 0.0 => 0,
         99.95.. => 0,

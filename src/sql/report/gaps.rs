@@ -6,7 +6,7 @@ use maud::{Markup, html};
 
 use crate::sql::report::chart::{self, Bars, Share};
 use crate::sql::report::figures::short;
-use crate::sql::report::source::{Read, Record, Source};
+use crate::sql::report::source::{self, Read, Record};
 use crate::sql::report::table::{Table, count, text};
 use crate::sql::report::{Part, tile};
 
@@ -25,11 +25,11 @@ const TABLE: Table = Table {
     others: "reasons: hilo_gaps has all",
 };
 
-pub fn read(source: &Source) -> Read<Part> {
+pub fn read() -> Read<Part> {
     let mut lost = 0.0;
     let each = |row: &Record| lost = row.size(c"lost");
-    let table = TABLE.read(source, include_str!("gaps.sql"), each)?;
-    let body = html! { (over_time(source)?) (table) };
+    let table = TABLE.read(include_str!("gaps.sql"), each)?;
+    let body = html! { (over_time()?) (table) };
     Ok(Part { tiles: vec![tile("", "values lost", &short(lost))], body })
 }
 
@@ -40,9 +40,9 @@ fn reason(row: &Record, column: &CStr) -> Markup {
 }
 
 /// The picture of the gaps whose time is known, if there are any.
-fn over_time(source: &Source) -> Read<Markup> {
+fn over_time() -> Read<Markup> {
     let (mut columns, mut length) = (Vec::<Bars>::new(), String::new());
-    source.rows(include_str!("gaps_over_time.sql"), |row| {
+    source::rows(include_str!("gaps_over_time.sql"), |row| {
         length = row.text(c"length").unwrap_or_default();
         let name = row.text(c"name").unwrap_or_default();
         if columns.last().is_none_or(|(last, _)| *last != name) {

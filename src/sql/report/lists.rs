@@ -4,8 +4,9 @@ use std::ffi::CStr;
 
 use maud::{Markup, html};
 
+use crate::sql::call::spi;
 use crate::sql::report::figures::{duration, short};
-use crate::sql::report::source::{Read, Record, Source};
+use crate::sql::report::source::{Read, Record};
 use crate::sql::report::table::{Table, badges, count, text};
 use crate::sql::report::{Part, tile};
 
@@ -52,19 +53,19 @@ const SETTINGS: Table = Table {
     others: "settings: pg_settings has all",
 };
 
-/// An object, and the severity of a finding about it, in the database's encoding.
-pub type Finding = (Vec<u8>, Vec<u8>);
-
-/// Reads the findings, and adds those that are shown to `shown`.
-pub fn findings(source: &Source, shown: &mut Vec<Finding>) -> Read<Part> {
-    let (mut errors, mut warnings) = (0, 0);
-    let body = FINDINGS.read(source, include_str!("findings.sql"), |row| {
-        (errors, warnings) = (row.int(c"errors"), row.int(c"warnings"));
-        shown.extend(row.bytes(c"object").zip(row.bytes(c"severity")));
+/// Reads the findings. Adds the object and the severity of each that is shown to `shown`, as a row
+/// of VALUES.
+pub fn findings(shown: &mut String) -> Read<Part> {
+    let (mut errors, mut warnings) = (0.0, 0.0);
+    let body = FINDINGS.read(include_str!("findings.sql"), |row| {
+        (errors, warnings) = (row.size(c"errors"), row.size(c"warnings"));
+        let [object, severity] = [c"object", c"severity"]
+            .map(|column| spi::literal(&row.bytes(column).unwrap_or_default()));
+        *shown += &format!(", ({object}, {severity})");
     })?;
-    let class = match (errors, warnings) {
-        (1.., _) => "error",
-        (_, 1..) => "warning",
+    let class = match (errors > 0.0, warnings > 0.0) {
+        (true, _) => "error",
+        (_, true) => "warning",
         _ => "good",
     };
     let tile = tile(class, "errors and warnings", &format!("{errors} + {warnings}"));
@@ -72,10 +73,10 @@ pub fn findings(source: &Source, shown: &mut Vec<Finding>) -> Read<Part> {
 }
 
 /// The values that have left the server, by holder.
-pub fn leases(source: &Source) -> Read<Part> {
+pub fn leases() -> Read<Part> {
     let mut leased = 0.0;
     let each = |row: &Record| leased = row.size(c"leased");
-    let body = LEASES.read(source, include_str!("leases.sql"), each)?;
+    let body = LEASES.read(include_str!("leases.sql"), each)?;
     Ok(Part { tiles: vec![tile("", "values leased", &short(leased))], body })
 }
 
@@ -85,14 +86,14 @@ fn ago(row: &Record, column: &CStr) -> Markup {
 
 /// The time until the next lease expires, and how many leases never do.
 fn expiry(row: &Record, column: &CStr) -> Markup {
-    let (time, endless) = (row.float(column).map(duration), row.int(c"endless"));
+    let (time, endless) = (row.float(column).map(duration), row.size(c"endless"));
     html! {
         @if let Some(time) = &time { "in " (time) } @else { "never" }
-        @if time.is_some() && endless > 0 { "; " (endless) " never" }
+        @if time.is_some() && endless > 0.0 { "; " (endless) " never" }
     }
 }
 
-pub fn settings(source: &Source) -> Read<Part> {
-    let body = SETTINGS.read(source, include_str!("settings.sql"), |_| {})?;
+pub fn settings() -> Read<Part> {
+    let body = SETTINGS.read(include_str!("settings.sql"), |_| {})?;
     Ok(Part { tiles: Vec::new(), body })
 }

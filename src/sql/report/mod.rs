@@ -16,7 +16,7 @@ mod text;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pgrx::pg_sys;
 
-use source::{Read, Record, Source};
+use source::{Read, Record};
 use table::check_memory;
 use text::ascii;
 
@@ -42,28 +42,24 @@ type Section = (&'static str, &'static str, Read<Part>);
 
 /// `hilo_report()`: a page of HTML.
 fn hilo_report(_: Args) -> pg_sys::Datum {
-    let source = Source::new();
-    let mut shown = Vec::new();
+    let mut shown = String::new();
     let sections = [
-        ("findings", "What needs attention", lists::findings(&source, &mut shown)),
-        ("sequences", "Sequences", sequences::read(&source, &shown)),
-        ("gaps", "Gaps", gaps::read(&source)),
-        ("leases", "Leases", lists::leases(&source)),
-        ("settings", "Settings", lists::settings(&source)),
+        ("findings", "What needs attention", lists::findings(&mut shown)),
+        ("sequences", "Sequences", sequences::read(&shown)),
+        ("gaps", "Gaps", gaps::read()),
+        ("leases", "Leases", lists::leases()),
+        ("settings", "Settings", lists::settings()),
     ];
     // The name of the database, and then what else tells servers and readers apart.
     let facts = |row: &Record| row.text(c"fact").unwrap_or_default();
-    let facts = source.rows(include_str!("facts.sql"), facts);
+    let facts = source::rows(include_str!("facts.sql"), facts);
+    let facts = facts.unwrap_or_else(|why| vec![String::new(), why]);
     check_memory(sections.iter().flat_map(|(.., part)| part).map(|part| &part.body));
     text_datum(ascii(&page(&facts, &sections).0).as_bytes())
 }
 
-fn page(facts: &Read<Vec<String>>, sections: &[Section]) -> Markup {
-    let (database, facts) = match facts.as_deref() {
-        Ok([database, facts @ ..]) => (&**database, facts),
-        Ok([]) => ("", &[][..]),
-        Err(why) => ("", std::slice::from_ref(why)),
-    };
+fn page(facts: &[String], sections: &[Section]) -> Markup {
+    let (database, facts) = (facts.first().map_or("", String::as_str), facts.iter().skip(1));
     html! {
         (DOCTYPE)
         html lang="en" {

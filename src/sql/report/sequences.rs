@@ -5,11 +5,9 @@ use std::ffi::CStr;
 use maud::{Markup, html};
 
 use crate::gucs;
-use crate::sql::call::spi;
 use crate::sql::report::chart::{self, RateStep, Share};
 use crate::sql::report::figures::{duration, group_digits, percent, short};
-use crate::sql::report::lists::Finding;
-use crate::sql::report::source::{Read, Record, Source};
+use crate::sql::report::source::{Read, Record};
 use crate::sql::report::table::{Table, badges, dash, text};
 use crate::sql::report::{Part, tile};
 
@@ -40,19 +38,13 @@ const TIERS: [(&CStr, &str, &str); 5] = [
     (c"leased", "tier-leased", "leased"),
 ];
 
-pub fn read(source: &Source, findings: &[Finding]) -> Read<Part> {
-    let objects: Vec<String> = findings.iter().map(|(object, _)| spi::literal(object)).collect();
-    let severities: Vec<String> = findings.iter().map(|(_, of)| spi::literal(of)).collect();
+pub fn read(findings: &str) -> Read<Part> {
     let mut totals = [0.0; 4];
     let mut table = |in_memory: bool| {
-        let sql = format!(
-            include_str!("sequences.sql"),
-            in_memory = in_memory,
-            objects = objects.join(","),
-            severities = severities.join(",")
-        );
+        let sql =
+            format!(include_str!("sequences.sql"), in_memory = in_memory, findings = findings);
         let columns = [c"total", c"total_active", c"total_rate", c"total_ready"];
-        TABLE.read(source, &sql, |row| totals = columns.map(|column| row.size(column)))
+        TABLE.read(&sql, |row| totals = columns.map(|column| row.size(column)))
     };
     let (table, lacking) = match table(true) {
         Ok(table) => (table, None),

@@ -1,5 +1,5 @@
--- in_memory: false where there is no shared memory, so that nothing is read from there. objects and
--- severities: the findings of hilo_check.
+-- in_memory: false where there is no shared memory, so that nothing is read from there. findings:
+-- the objects and severities of those of hilo_check.
 WITH active AS MATERIALIZED (
     SELECT * FROM @hilo_stat_sequences WHERE {in_memory}
 ), rates AS (
@@ -12,8 +12,7 @@ WITH active AS MATERIALIZED (
      GROUP BY name
 ), urgent AS (
     SELECT object, min(severity) AS severity
-      FROM unnest(ARRAY[{objects}]::text[], ARRAY[{severities}]::text[])
-           AS finding (object, severity)
+      FROM (VALUES (NULL, NULL) {findings}) AS finding (object, severity)
      WHERE severity IN ('error', 'warning')
      GROUP BY object
 )
@@ -40,7 +39,7 @@ SELECT s.name, s.leased::float8, s.used, a.served::float8, a.rate, r.steps,
        sum(a.rate) OVER () AS total_rate,
        sum(a.in_slices::float8 + a.in_current + a.in_standby + a.in_returned) OVER ()
            AS total_ready,
-       count(*) OVER () AS all_rows
+       (count(*) OVER ())::float8 AS all_rows
   FROM (SELECT *, COALESCE(used_fraction, 0) AS used FROM @hilo_sequences) AS s
   LEFT JOIN active a ON a.name = s.name
   LEFT JOIN rates r ON r.name = s.name

@@ -18,41 +18,28 @@ use crate::sql::report::text::visible;
 /// The result of a query, or why there is none.
 pub type Read<T> = Result<T, String>;
 
-pub struct Source {
-    /// The schema of the extension and a dot, in the database's encoding.
-    views: Vec<u8>,
-}
-
-impl Source {
-    pub fn new() -> Source {
-        let mut views = version::schema_identifier().or_raise();
-        views.push(b'.');
-        Source { views }
-    }
-
-    /// The rows of a query, in which `@` stands before the names of the extension's functions and
-    /// views. No user can plant anything in its search_path.
-    pub fn rows<T>(&self, sql: &str, mut each: impl FnMut(&Record) -> T) -> Read<Vec<T>> {
-        let sql =
-            sql.as_bytes().split(|byte| *byte == b'@').collect::<Vec<_>>().join(&self.views[..]);
-        let each = |row| each(&Record(row));
-        let read = || spi::with_rights_of(ffi::current_user(), || spi::rows(&sql, each));
-        subtransaction::run(read).map_err(|error| visible(&unreadable(*error)))
-    }
+/// The rows of a query, in which `@` stands before the names of the extension's functions and
+/// views. No user can plant anything in its search_path.
+pub fn rows<T>(sql: &str, mut each: impl FnMut(&Record) -> T) -> Read<Vec<T>> {
+    // In the database's encoding.
+    let schema = [&version::schema_identifier().or_raise()[..], b"."].concat();
+    let sql = sql.as_bytes().split(|byte| *byte == b'@').collect::<Vec<_>>().join(&schema[..]);
+    let each = |row| each(&Record(row));
+    let read = || spi::with_rights_of(ffi::current_user(), || spi::rows(&sql, each));
+    subtransaction::run(read).map_err(|error| visible(&unreadable(*error)))
 }
 
 /// Why a part cannot be read. An error that ends the session's statement or transaction ends the
 /// report too.
 fn unreadable(error: CaughtError) -> String {
     match &error {
-        _ if subtransaction::is_final(&error) => error.rethrow(),
-        CaughtError::PostgresError(report) | CaughtError::ErrorReport(report) => {
-            match report.hint() {
-                Some(hint) => format!("{}. {hint}", report.message()),
-                None => report.message().to_owned(),
-            }
+        CaughtError::PostgresError(report) | CaughtError::ErrorReport(report)
+            if !subtransaction::is_final(&error) =>
+        {
+            let hint = report.hint().map(|hint| format!(". {hint}"));
+            format!("{}{}", report.message(), hint.unwrap_or_default())
         }
-        CaughtError::RustPanic { .. } => error.rethrow(),
+        _ => error.rethrow(),
     }
 }
 
@@ -68,11 +55,6 @@ impl Record {
     /// The same in the database's encoding.
     pub fn bytes(&self, column: &CStr) -> Option<Vec<u8>> {
         self.0.bytes(self.0.column(column))
-    }
-
-    /// A bigint; 0 if it is NULL.
-    pub fn int(&self, column: &CStr) -> i64 {
-        self.0.int8(self.0.column(column)).unwrap_or(0)
     }
 
     /// A double precision.

@@ -8,10 +8,10 @@ use maud::{Markup, html};
 use crate::errors::OrRaise;
 use crate::process::memory;
 use crate::sql::report::figures::group_digits;
-use crate::sql::report::source::{Read, Record, Source};
+use crate::sql::report::source::{self, Read, Record};
 
 /// The maximum number of rows that a table shows. The queries end there.
-const MAX_ROWS: i64 = 200;
+const MAX_ROWS: f64 = 200.0;
 
 /// Makes a cell of a column of a row.
 type Cell = fn(&Record, &CStr) -> Markup;
@@ -31,11 +31,11 @@ pub struct Table {
 impl Table {
     /// The table with the rows of a query, whose column `all_rows` counts also those that it does
     /// not return. `each` is called with every row.
-    pub fn read(&self, source: &Source, sql: &str, mut each: impl FnMut(&Record)) -> Read<Markup> {
-        let mut all = 0;
-        let rows = source.rows(sql, |row| {
+    pub fn read(&self, sql: &str, mut each: impl FnMut(&Record)) -> Read<Markup> {
+        let mut all = 0.0;
+        let rows = source::rows(sql, |row| {
             each(row);
-            all = row.int(c"all_rows");
+            all = row.size(c"all_rows");
             self.row(row)
         })?;
         check_memory(&rows);
