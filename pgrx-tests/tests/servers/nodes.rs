@@ -186,6 +186,24 @@ fn a_node_joins_the_numbering_where_it_continues() {
     cluster.finish();
 }
 
+/// Promise 5: what hilo_advance leaves out is a gap, also as the first use of a sequence on a node.
+#[test]
+fn what_a_new_node_leaves_out_is_a_gap() {
+    let cluster = node(0, 2);
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('jumped', start_value => 1, block_size => 64)");
+    client.draw("jumped", 1);
+    reload(&cluster, &mut client, &[("hilo.node_id", "1")]);
+    let mut fresh = cluster.connect("postgres");
+    let next: i64 = fresh.one("SELECT hilo_advance('jumped', 9000)");
+    let gaps: Vec<String> =
+        fresh.all("SELECT first || '-' || last || ' ' || reason FROM hilo_gaps ORDER BY first");
+    let stripes: Vec<String> =
+        (1..=next / 2048).map(|at| format!("{}-{} altered", at * 2048 - 1023, at * 2048)).collect();
+    assert_eq!((next, gaps), (9217, stripes));
+    cluster.finish();
+}
+
 /// A server that was alone and is told to be one of two does not begin again at the start.
 #[test]
 fn a_single_server_that_becomes_a_node_repeats_nothing() {

@@ -96,10 +96,12 @@ impl<'a> Ended<'a> {
     }
 
     /// Records that the next numbering begins at `index` of this one, and not where this one ended.
-    /// A sequence that this transaction has just made leaves nothing out.
+    /// A sequence that this transaction has just made leaves nothing out; a position that it has
+    /// just made may be that of a node that joins others.
     fn jump_to(&self, index: Index) {
         let position = &self.position;
-        if self.locked.is_own() && position.is_first() && position.next_index == Index::ZERO {
+        let unused = position.is_first() && position.next_index == Index::ZERO;
+        if self.locked.is_own() && unused && position.nodes <= 1 {
             return;
         }
         let jumped = Range::new(position.next_index, index);
