@@ -59,17 +59,28 @@ pub fn own<T>(
     locked: &LockedPosition,
     work: impl FnOnce(&mut Owned) -> Result<T, HiloError>,
 ) -> Result<T, HiloError> {
-    let mut owned =
-        Owned { sequence, position: locked.position, touched: false, has_rows: Cell::new(None) };
-    owned.take_over(life)?;
-    let done = work(&mut owned)?;
-    if sequence.definition.source.is_some() {
-        // A row says of each range in memory that it is there.
-        owned.position.settled_index = owned.next_index;
-    }
+    let mut owned = Owned::of(sequence, locked.position);
+    let done = owned.hold(life, work)?;
     if owned.touched || owned.position != locked.position {
         locked.update(&owned.position);
     }
+    Ok(done)
+}
+
+/// The same for the position of a sequence that this transaction has added: its row is written for
+/// the first time.
+///
+/// # Errors
+/// As for [`own`].
+pub fn own_new<T>(
+    life: i64,
+    sequence: &Sequence,
+    position: Position,
+    work: impl FnOnce(&mut Owned) -> Result<T, HiloError>,
+) -> Result<T, HiloError> {
+    let mut owned = Owned::of(sequence, position);
+    let done = owned.hold(life, work)?;
+    positions::insert(&owned.position)?;
     Ok(done)
 }
 
@@ -81,6 +92,25 @@ impl Deref for Owned<'_> {
 }
 
 impl Owned<'_> {
+    fn of(sequence: &Sequence, position: Position) -> Owned<'_> {
+        Owned { sequence, position, touched: false, has_rows: Cell::new(None) }
+    }
+
+    /// Takes the position over, and does `work`.
+    fn hold<T>(
+        &mut self,
+        life: i64,
+        work: impl FnOnce(&mut Self) -> Result<T, HiloError>,
+    ) -> Result<T, HiloError> {
+        self.take_over(life)?;
+        let done = work(self)?;
+        if self.sequence.definition.source.is_some() {
+            // A row says of each range in memory that it is there.
+            self.position.settled_index = self.next_index;
+        }
+        Ok(done)
+    }
+
     /// Ranges that an earlier life had in memory are written off; ranges that another server may
     /// have reserved beyond the position are skipped.
     fn take_over(&mut self, life: i64) -> Result<(), HiloError> {
@@ -118,13 +148,19 @@ impl Owned<'_> {
         Ok(())
     }
 
+    /// Whether nothing has been reserved in this epoch. Then there is no row of a range, and memory
+    /// holds nothing.
+    pub fn is_unused(&self) -> bool {
+        self.sequence.definition.source.is_none() && !self.position.has_reserved()
+    }
+
     /// Whether there may be rows of ranges below the position. Most sequences have none, and one
     /// look tells it for all that is done here.
     fn has_rows(&self) -> Result<bool, HiloError> {
         if let Some(known) = self.has_rows.get() {
             return Ok(known);
         }
-        let any = ranges::any(&self.position)?;
+        let any = !self.is_unused() && ranges::any(&self.position)?;
         self.has_rows.set(Some(any));
         Ok(any)
     }

@@ -57,18 +57,18 @@ impl Shared {
     /// The slot of `key`, with a pin. A key without a slot gets a free one. `None`: no slot is
     /// free.
     pub fn find_or_add(&'static self, key: &Key) -> Option<Pinned> {
-        if let Some(slot) = self.find(key) {
-            return Some(slot);
-        }
+        self.find(key).or_else(|| self.add(key)).or_else(|| self.find(key))
+    }
+
+    /// A free slot for `key`, with a pin. `None`: it has a slot, or no slot is free.
+    pub fn add(&'static self, key: &Key) -> Option<Pinned> {
         let _lock = self.lock_directory(LW_EXCLUSIVE);
-        if let Some(slot) = self.find_locked(key) {
-            return Some(Pinned::new(slot));
-        }
+        let (link, None) = self.search(key) else { return None };
         let number = self.used.set_first(self.slots.len())?;
         let entry = &self.entries[number];
         entry.key.store(key);
         entry.next.store(0, Relaxed);
-        self.search(key).0.store(number as u32 + 1, Relaxed);
+        link.store(number as u32 + 1, Relaxed);
         let slot = &self.slots[number];
         let pinned = Pinned::new(slot);
         self.lock_slot(number).assign(*key);

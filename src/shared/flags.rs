@@ -37,9 +37,21 @@ impl Flags {
 
     /// Sets the lowest flag below `end` that is not set.
     pub fn set_first(&self, end: usize) -> Option<usize> {
-        let words = self.0.iter().enumerate().filter(|(_, word)| word.load(Relaxed) != u64::MAX);
-        let mut numbers = words.flat_map(|(at, _)| at * 64..at * 64 + 64);
-        numbers.find(|number| *number >= end || self.set(*number)).filter(|number| *number < end)
+        self.0
+            .iter()
+            .enumerate()
+            .find_map(|(at, word)| {
+                loop {
+                    let number = match word.load(Relaxed).trailing_ones() {
+                        64 => return None,
+                        first => at * 64 + first as usize,
+                    };
+                    if number >= end || self.set(number) {
+                        return Some(number);
+                    }
+                }
+            })
+            .filter(|number| *number < end)
     }
 
     pub fn count(&self) -> usize {

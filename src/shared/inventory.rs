@@ -13,7 +13,7 @@ use crate::shared::slices::IndexSpace;
 use crate::shared::{Shared, slot};
 
 /// See [`Shared::in_memory`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct InMemory {
     /// Sorted and disjoint.
     pub ranges: Vec<Range>,
@@ -71,12 +71,7 @@ impl Shared {
         // room.
         let room = slices + self.slices_per_backend + pending + slot::HELD;
         let mut ranges = memory::with_capacity(room).or_raise();
-        let mut held = InMemory {
-            ranges: Vec::new(),
-            first_untaken: None,
-            reserved_to: None,
-            has_slot: false,
-        };
+        let mut held = InMemory::default();
         let found = self.find(&index_space.key);
         // Under the lock no range moves from a session to the pool. A range that moves the other
         // way is seen in the pool, or afterwards in the session's slice. Or the slice says that it

@@ -9,20 +9,24 @@ use hilo_core::options::{Definition, Options};
 use crate::catalog::creation;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::node::{self, Here};
-use crate::catalog::positions::{self, Position};
-use crate::catalog::table::next_command;
+use crate::catalog::positions::Position;
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::shared::nameplate::Nameplate;
 
-/// Creates the sequence, unless another one has the name. Returns whether it has.
+/// Adds the sequence, unless another one has the name, and returns it with the position at which it
+/// begins. The caller writes that.
 ///
 /// # Errors
 /// The errors of writing to the catalog: another transaction may be creating a sequence of this
 /// name.
-pub fn create(here: &Here, id: SequenceId, wish: &Nameplate) -> Result<bool, HiloError> {
+pub fn create(
+    here: &Here,
+    id: SequenceId,
+    wish: &Nameplate,
+) -> Result<Option<(Sequence, Position)>, HiloError> {
     if definitions::by_name(wish.name())?.is_some() {
-        return Ok(false);
+        return Ok(None);
     }
     node::check_set(gucs::node_count())?;
     let definition = Definition::create(&Options::default()).map_err(HiloError::from)?;
@@ -30,7 +34,6 @@ pub fn create(here: &Here, id: SequenceId, wish: &Nameplate) -> Result<bool, Hil
     let sequence = Sequence { id, ..Sequence::new(wish.name().into(), owner, definition) };
     creation::insert(&sequence)?;
     here.check(&sequence.definition)?;
-    positions::insert(&Position::first(&sequence, here.id))?;
-    next_command();
-    Ok(true)
+    let position = Position::first(&sequence, here.id);
+    Ok(Some((sequence, position)))
 }

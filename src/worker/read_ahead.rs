@@ -13,13 +13,14 @@ use crate::catalog::{self, definitions};
 use crate::gucs;
 use crate::shared::key::Key;
 use crate::worker::Worker;
+use crate::worker::refill::BATCH;
 use crate::worker::transaction::{self, BRIEFLY};
 
 /// So many waits within [`PAUSE`] of each other come before the first read-ahead.
 const FIRST: u32 = 4;
 const PAUSE: Duration = Duration::from_secs(1);
-/// The most sequences at once.
-const MAX_AHEAD: usize = 256;
+/// The most sequences at once. With those that sessions want meanwhile, they are one transaction.
+pub const MAX_AHEAD: usize = BATCH - 16;
 
 /// The first uses that sessions have waited for.
 #[derive(Default)]
@@ -31,6 +32,8 @@ pub struct FirstUses {
     /// The last one, until something is read ahead of it.
     last: Option<SequenceId>,
     mark: Option<Mark>,
+    /// Whether those that were read ahead last are fetched by the next reservation.
+    in_flight: bool,
 }
 
 /// A sequence that was read ahead. With a threshold above what the pool has, the first take asks
@@ -98,18 +101,27 @@ impl Worker {
         }
     }
 
-    /// Reads ahead of the first uses that have been noted since the last time.
+    /// Whether the marked slot has asked for the worker since the last time.
+    pub(super) fn has_passed_mark(&self) -> bool {
+        self.first_uses.last.is_some()
+    }
+
+    /// Reads ahead of the first uses that have been noted since the last time. Returns the slots
+    /// that it wants.
     ///
     /// A sequence that is read ahead becomes an active one like any other. It takes no slot that
     /// others may need soon, and nothing that another server serves: see
     /// [`Outcome::NotOurs`](crate::worker::reserve::Outcome::NotOurs).
-    pub(super) fn read_ahead(&mut self) {
-        let Some(last) = self.first_uses.last.take() else { return };
+    pub(super) fn read_ahead(&mut self) -> Vec<usize> {
+        let none = Vec::new();
+        // A session that waits meanwhile waits for one of those.
+        let in_flight = std::mem::take(&mut self.first_uses.in_flight);
+        let Some(last) = self.first_uses.last.take().filter(|_| !in_flight) else { return none };
         let shared = self.shared;
         let spare = shared.free_slots().saturating_sub(shared.slots.len() / 4);
         let most = self.first_uses.due().min(spare);
         if most == 0 || !gucs::refill(None).prefetch {
-            return;
+            return none;
         }
         let following = transaction::run_within(BRIEFLY, c"hilo: reading ahead", || {
             let ids = catalog::catalog_oids()?;
@@ -117,18 +129,20 @@ impl Worker {
             Ok((ids.extension, following))
         });
         // If this fails, each is fetched when it is used.
-        let Ok((extension, following)) = following else { return };
-        let keys = following.into_iter().map(|sequence| Key::here(extension, sequence));
-        let mut ahead = Vec::with_capacity(most);
-        for key in keys.filter(|key| shared.find(key).is_none()).take(most) {
-            let Some(pinned) = shared.find_or_add(&key) else { break };
+        let Ok((extension, following)) = following else { return none };
+        let add = |sequence| {
+            let pinned = shared.add(&Key::here(extension, sequence))?;
             let number = shared.number_of(pinned.slot());
             shared.want(number);
-            ahead.push((number, key.sequence));
-        }
-        if let (Some((number, sequence)), Some((_, end))) = (ahead.get(most / 4), ahead.last()) {
-            let (number, sequence, end) = (*number, *sequence, *end);
+            Some((number, sequence))
+        };
+        let (ahead, sequences): (Vec<_>, Vec<_>) =
+            following.into_iter().filter_map(add).take(most).unzip();
+        if let (Some(&number), [sequence, ..]) = (ahead.first(), &sequences[..]) {
+            let (sequence, end) = (*sequence, sequences[sequences.len() - 1]);
             self.first_uses.mark = Some(Mark { number, sequence, threshold: None, end });
+            self.first_uses.in_flight = true;
         }
+        ahead
     }
 }

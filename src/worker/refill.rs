@@ -24,6 +24,7 @@ use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
 use crate::shared::random_id;
 use crate::shared::slot::{DROPPED, Locked};
+use crate::worker::read_ahead::MAX_AHEAD;
 use crate::worker::reserve::{self, Outcome, Plan, Reserved};
 use crate::worker::transaction::{self, BRIEFLY, Commit, Failure, LOCKED};
 use crate::worker::{Worker, exhaustion_warning};
@@ -32,7 +33,7 @@ use crate::worker::{Worker, exhaustion_warning};
 const REPEAT_AFTER: Micros = Micros(60_000_000);
 
 /// The most sequences in one transaction.
-const BATCH: usize = 256;
+pub const BATCH: usize = 256;
 
 /// How many returned ranges stay in memory when there are too many of them, and up to how many are
 /// reloaded from the catalog.
@@ -116,16 +117,11 @@ impl Worker {
         let (mut any, mut free) = (false, true);
         for batch in self.due_slots().chunks(BATCH) {
             let (mut alone, mut together) = (Vec::new(), Vec::new());
-            for &number in batch {
-                // A slot for which there is no memory now keeps its flag.
-                if alone.try_reserve(1).is_err() || together.try_reserve(1).is_err() {
-                    break;
-                }
-                match self.recheck(number) {
-                    Some(plan) if plan.wish.is_some() => alone.push(plan),
-                    Some(plan) => together.push(plan),
-                    None => {}
-                }
+            self.recheck_all(batch, &mut alone, &mut together);
+            // A session may have used up what was read ahead, and wait for one of the next.
+            if self.has_passed_mark() && batch.len() <= BATCH - MAX_AHEAD {
+                let ahead = self.read_ahead();
+                self.recheck_all(&ahead, &mut alone, &mut together);
             }
             any |= !(alone.is_empty() && together.is_empty());
             if !together.is_empty() {
@@ -159,6 +155,21 @@ impl Worker {
         };
         let due = || shared.wanted.iter().filter(is_due);
         memory::try_collect(due()).unwrap_or_else(|_| due().take(BATCH).collect())
+    }
+
+    /// Rechecks slots. `alone`: the plans of those that get a transaction of their own.
+    fn recheck_all(&mut self, numbers: &[usize], alone: &mut Vec<Plan>, together: &mut Vec<Plan>) {
+        for &number in numbers {
+            // A slot for which there is no memory now keeps its flag.
+            if alone.try_reserve(1).is_err() || together.try_reserve(1).is_err() {
+                break;
+            }
+            match self.recheck(number) {
+                Some(plan) if plan.wish.is_some() => alone.push(plan),
+                Some(plan) => together.push(plan),
+                None => {}
+            }
+        }
     }
 
     /// Takes a slot's flag, and checks again what the slot needs.

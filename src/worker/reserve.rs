@@ -20,6 +20,7 @@ use crate::errors::HiloError;
 use crate::gucs;
 use crate::shared::Shared;
 use crate::shared::content::Counted;
+use crate::shared::inventory::InMemory;
 use crate::shared::key::Key;
 use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
@@ -131,8 +132,7 @@ pub fn reserve(shared: &'static Shared, here: &Here, plan: &Plan) -> Result<Outc
         RowLock::Missing if plan.is_ahead() => return Ok(Outcome::NotOurs),
         RowLock::Missing => {
             return match &plan.wish {
-                Some(wish) if !auto_create::create(here, id, wish)? => Ok(Outcome::Gone),
-                Some(_) => reserve(shared, here, plan),
+                Some(wish) => first_of_all(shared, here, plan, wish),
                 None => first_on_node(shared, here, plan),
             };
         }
@@ -177,7 +177,10 @@ fn take(
     let Key { sequence: id, .. } = plan.index_space.key;
     let index_space =
         IndexSpace { key: plan.index_space.key, node: owned.node, epoch: owned.epoch };
-    let held = shared.in_memory(&index_space);
+    let held = match owned.is_unused() {
+        true => Some(InMemory::default()),
+        false => shared.in_memory(&index_space),
+    };
     let catalog_current = held.is_some();
     if let Some(held) = held {
         owned.put(leaving)?;
@@ -205,6 +208,21 @@ fn take(
         };
     }
     Ok(reserved)
+}
+
+/// Adds a sequence that a session has wished for. Its position is written once, with the block.
+fn first_of_all(
+    shared: &'static Shared,
+    here: &Here,
+    plan: &Plan,
+    wish: &Nameplate,
+) -> Result<Outcome, HiloError> {
+    let id = plan.index_space.key.sequence;
+    let Some((sequence, position)) = auto_create::create(here, id, wish)? else {
+        return Ok(Outcome::Gone);
+    };
+    owned::own_new(shared.life(), &sequence, position, |owned| take(shared, plan, &sequence, owned))
+        .map(|reserved| Outcome::Reserved(Box::new(reserved)))
 }
 
 /// Makes the position of a node that has not drawn from this sequence before. The definition is

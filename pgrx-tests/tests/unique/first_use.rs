@@ -133,6 +133,20 @@ fn names_that_count_on_are_read_ahead() {
     cluster.finish();
 }
 
+/// A session that uses them up faster than the worker fetches them waits once for all that are
+/// fetched together: what it waits for comes with those that follow.
+#[test]
+fn a_session_that_hurries_waits_once_for_many() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT count(hilo_create('tenant-' || n)) FROM generate_series(1, 4000) n");
+    let drawn = "SELECT count(hilo_nextval('tenant-' || n)) FROM generate_series(1, 4000) n";
+    assert_eq!(client.one::<i64>(drawn), 4000);
+    let waits = client.one::<i64>("SELECT sum(waits)::bigint FROM hilo_stat_sequences");
+    assert!(waits < 30, "{waits} waits");
+    cluster.finish();
+}
+
 /// Without hilo.prefetch nothing is reserved before somebody needs it.
 #[test]
 fn nothing_is_read_ahead_without_prefetch() {
