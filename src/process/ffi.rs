@@ -91,9 +91,15 @@ pub fn await_transaction(other: pg_sys::TransactionId) {
 /// # Safety
 /// `list` must be null or such a list, to pointers of this type, for as long as the result is used.
 pub unsafe fn cells<T>(list: *const pg_sys::List) -> impl Iterator<Item = *mut T> {
-    // SAFETY: as the caller guarantees; `at` stays below the length.
-    (0..unsafe { pg_sys::list_length(list) })
-        .map(move |at| unsafe { pg_sys::list_nth(list, at) }.cast())
+    // SAFETY: as the caller guarantees. A list has as many cells as it says.
+    let cells: &[pg_sys::ListCell] = unsafe {
+        match list.as_ref() {
+            Some(list) => std::slice::from_raw_parts(list.elements, list.length as usize),
+            None => &[],
+        }
+    };
+    // SAFETY: the cells hold pointers.
+    cells.iter().map(|cell| unsafe { cell.ptr_value }.cast())
 }
 
 /// Microseconds since 2000-01-01, as Postgres counts.

@@ -64,12 +64,10 @@ unsafe fn check_target(query: *mut pg_sys::Query) {
     // SAFETY: the parser has locked the target and numbered it in the range table. A relation's
     // descriptor lives as long as the relation is open.
     unsafe {
-        let target = (*query).resultRelation;
-        if target < 1 {
-            return;
-        }
-        let entry: *mut pg_sys::RangeTblEntry =
-            pg_sys::list_nth((*query).rtable, target - 1).cast();
+        // 0: there is none.
+        let Ok(at) = usize::try_from((*query).resultRelation - 1) else { return };
+        let mut entries = ffi::cells::<pg_sys::RangeTblEntry>((*query).rtable);
+        let Some(entry) = entries.nth(at) else { return };
         if (*entry).rtekind != pg_sys::RTEKind::RTE_RELATION {
             return;
         }
