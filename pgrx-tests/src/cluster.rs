@@ -14,6 +14,7 @@ use postgres::{Client, Config, Error, NoTls};
 
 use crate::client::Heard;
 use crate::clock::Clock;
+use crate::counted;
 use crate::extension::{create_extension, is_lite};
 use crate::files::{initialise, new_data_directory, new_directory};
 use crate::log::Log;
@@ -46,6 +47,8 @@ pub struct Cluster {
     clock: OnceLock<Clock>,
     /// Variables of the server's environment.
     environment: OnceLock<Vec<(String, String)>>,
+    /// Whether the server counts its instructions.
+    counted: OnceLock<bool>,
 }
 
 /// The options of a new cluster.
@@ -54,6 +57,7 @@ pub struct Builder {
     own_identity: bool,
     clock: Option<PathBuf>,
     environment: Vec<(String, String)>,
+    counted: bool,
 }
 
 impl Builder {
@@ -93,6 +97,11 @@ impl Builder {
         self
     }
 
+    /// Has the server count its instructions: see [`Cluster::instructions`].
+    pub fn counted(self) -> Builder {
+        Builder { counted: true, ..self }
+    }
+
     /// Creates the cluster and starts its server.
     #[track_caller]
     pub fn start(self) -> Cluster {
@@ -107,6 +116,10 @@ impl Builder {
             assert!(cluster.clock.set(clock).is_ok(), "it has none yet");
         }
         cluster.environment.set(self.environment).expect("it has none yet");
+        if self.counted {
+            counted::make_directory(cluster.server, &cluster.counts());
+        }
+        cluster.counted.set(self.counted).expect("it is not said yet");
         cluster.start();
         cluster
     }
@@ -140,6 +153,7 @@ impl Cluster {
             own_identity: false,
             clock: None,
             environment: Vec::new(),
+            counted: false,
         }
     }
 
@@ -170,6 +184,7 @@ impl Cluster {
             log,
             clock: OnceLock::new(),
             environment: OnceLock::new(),
+            counted: OnceLock::new(),
         }
     }
 
@@ -266,7 +281,10 @@ impl Cluster {
 
     fn spawn(&self) -> Child {
         let log = self.log.open();
-        let mut postgres = self.server.command("postgres");
+        let mut postgres = match self.counted.get() {
+            Some(true) => counted::postgres(self.server, &self.counts()),
+            _ => self.server.command("postgres"),
+        };
         if let Some(clock) = self.clock.get() {
             clock.give_to(&mut postgres);
         }

@@ -9,6 +9,7 @@ pub mod browser;
 mod client;
 mod clock;
 mod cluster;
+mod counted;
 pub mod example;
 pub mod exporter;
 pub mod extension;
@@ -35,6 +36,7 @@ pub use accounting::{assert_accounted, assert_unique, taken_count, write_free_ra
 pub use client::{ClientExt, Heard, Refusal};
 pub use clock::clock_library;
 pub use cluster::{Builder, Cluster, Mode};
+pub use counted::can_count;
 pub use link::Link;
 pub use load::{Load, Source};
 pub use markdown::{anchors, blocks, links};

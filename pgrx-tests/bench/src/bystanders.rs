@@ -12,7 +12,7 @@ use super::contenders::rotate;
 use super::machine::SETTINGS;
 use super::results::Results;
 use super::table::{Section, Table, spread};
-use hilo_tests::{ClientExt, Cluster};
+use hilo_tests::{Builder, ClientExt, Cluster, can_count};
 
 /// Ways to write rows: an id and a label.
 pub const WAYS: [(&str, &str); 5] = [
@@ -35,6 +35,19 @@ const INSERT: &str = "INSERT INTO bystanders (v) VALUES (1)";
 /// Rows of one measurement: of single rows, and of many.
 fn sizes(bench: &Bench) -> (u64, u64) {
     (bench.plan.calls / 500, bench.plan.calls / 20)
+}
+
+/// A server without hilo's settings, which a server without hilo would not accept.
+fn builder() -> Builder {
+    let settings = SETTINGS.iter().filter(|(name, _)| !name.starts_with("hilo."));
+    settings.fold(Cluster::builder(), |builder, (name, value)| builder.config(name, value))
+}
+
+/// A file of so many rows.
+fn file(server: &Cluster, rows: u64) -> String {
+    let file = server.file(&format!("{rows} rows of bystanders"));
+    fs::write(&file, "1\n".repeat(rows as usize)).expect("cannot write the rows");
+    file.display().to_string()
 }
 
 fn copy(client: &mut Client, rows: &str) {
@@ -84,24 +97,13 @@ fn cost(client: &mut Client, way: &str, (single, many): (u64, u64), file: &str) 
 /// `bystander/WAY/SERVER`: nanoseconds for a row. Each measurement has a session of its own, so that no
 /// server is lucky with the place of one process in memory.
 pub fn measure(bench: &mut Bench) {
-    let builder = || {
-        let settings = SETTINGS.iter().filter(|(name, _)| !name.starts_with("hilo."));
-        settings.fold(Cluster::builder(), |builder, (name, value)| builder.config(name, value))
-    };
     let servers = [
         builder().start_with_hilo(),
         builder().preload(false).start(),
         builder().preload(false).start(),
     ];
     let (single, many) = sizes(bench);
-    let files: Vec<String> = servers
-        .iter()
-        .map(|server| {
-            let file = server.file("rows of bystanders");
-            fs::write(&file, "1\n".repeat(many as usize)).expect("cannot write the rows");
-            file.display().to_string()
-        })
-        .collect();
+    let files: Vec<String> = servers.iter().map(|server| file(server, many)).collect();
     for server in &servers {
         server.connect("postgres").run(TABLE);
     }
@@ -120,41 +122,89 @@ pub fn measure(bench: &mut Bench) {
     servers.into_iter().for_each(Cluster::finish);
 }
 
-/// The time for a row on the server with hilo against that without it.
-pub fn ratio(results: &Results, way: &str) -> Option<f64> {
-    against(results, way, "with")
+/// `bystander_work/WAY/SERVER`: instructions for a row, of one process that writes many more rows than another.
+pub fn count(bench: &mut Bench) {
+    /// Rows of the two processes: of single rows, and of many.
+    const SIZES: [(u64, u64); 2] = [(200, 2_000), (600, 6_000)];
+    if !can_count() {
+        return;
+    }
+    let [with, without, _] = SERVERS;
+    let servers = [
+        (with, builder().counted().start_with_hilo()),
+        (without, builder().counted().preload(false).start()),
+    ];
+    for (_, server) in &servers {
+        server.connect("postgres").run(TABLE);
+    }
+    for round in bench.rounds(bench.plan.few_rounds) {
+        for (way, _) in rotate(&WAYS, round) {
+            for (name, server) in &servers {
+                let counts = SIZES.map(|sizes| {
+                    let mut client = server.connect("postgres");
+                    let pid = client.backend_pid();
+                    cost(&mut client, way, sizes, &file(server, sizes.1));
+                    drop(client);
+                    server.instructions(pid)
+                });
+                let rows = |(single, many): (u64, u64)| match way {
+                    "select" | "copy" => many,
+                    "copy_short" => single / 4 * 10,
+                    _ => single,
+                };
+                let more = (rows(SIZES[1]) - rows(SIZES[0])) as f64;
+                let each = (counts[1] - counts[0]) / more;
+                bench.results.push(format!("bystander_work/{way}/{name}"), each);
+            }
+        }
+    }
+    servers.into_iter().for_each(|(_, server)| server.finish());
 }
 
-fn against(results: &Results, way: &str, server: &str) -> Option<f64> {
-    results.ratio(&format!("bystander/{way}/{server}"), &format!("bystander/{way}/without"))
+/// A row on a server against one on the server without hilo; `what`: in time or in instructions.
+fn against(results: &Results, what: &str, way: &str, server: &str) -> Option<f64> {
+    let [_, without, _] = SERVERS;
+    results.ratio(&format!("{what}/{way}/{server}"), &format!("{what}/{way}/{without}"))
 }
 
-/// The highest of these ratios.
+const TIME: &str = "bystander";
+const WORK: &str = "bystander_work";
+
+/// The highest of these ratios: of instructions, or of time where these cannot be counted.
 pub fn worst(results: &Results) -> Option<f64> {
-    WAYS.iter().filter_map(|(way, _)| ratio(results, way)).reduce(f64::max)
+    let of = |what| WAYS.iter().filter_map(move |(way, _)| against(results, what, way, "with"));
+    of(WORK).reduce(f64::max).or_else(|| of(TIME).reduce(f64::max))
 }
 
 pub fn section(results: &Results) -> Section {
-    let mut table = Table::new(&[
+    let [with, without, again] = SERVERS;
+    let against = |what, way, server| decimals(against(results, what, way, server));
+    let mut times = Table::new(&[
         "µs for a row",
         "with hilo",
         "without",
         "with against without",
         "another without against it",
     ]);
+    let mut work =
+        Table::new(&["instructions for a row", "with hilo", "without", "with against without"]);
     for (way, label) in WAYS {
-        let stat = |server| results.stat(&format!("bystander/{way}/{server}"));
-        let time = |server| spread(stat(server).map(|stat| stat.times(1e-3)));
-        let [with, without, again] = SERVERS;
-        let ratio = |server| decimals(against(results, way, server));
-        table.row(label, [time(with), time(without), ratio(with), ratio(again)]);
+        let stat = |what, server| results.stat(&format!("{what}/{way}/{server}"));
+        let time = |server| spread(stat(TIME, server).map(|stat| stat.times(1e-3)));
+        let ratios = [against(TIME, way, with), against(TIME, way, again)];
+        times.row(label, [time(with), time(without)].into_iter().chain(ratios));
+        let count = |server| spread(stat(WORK, server));
+        work.row(label, [count(with), count(without), against(WORK, way, with)]);
     }
     let text = "Rows for a table `(id bigserial PRIMARY KEY, v bigint, at timestamptz DEFAULT now())`, whose numbers \
                 are core's. One server preloads hilo and has the extension in the database; two others do not know of it. \
                 Each measurement has a new session, in one transaction that is rolled back, so that no row waits for \
-                the disk. The last column shows how far two servers differ that are the same."
+                the disk. The last column shows how far two servers differ that are the same. The second table has the \
+                instructions of the session's process outside the kernel, which other work on the machine does not change. \
+                `valgrind --tool=cachegrind` counts them, of a session and of one that writes three times as many rows."
         .to_owned();
-    Section { title: "Those who do not use hilo", text, tables: vec![table], picture: None }
+    let tables = [times, work].into_iter().filter(Table::has_number).collect();
+    Section { title: "Those who do not use hilo", text, tables, picture: None }
 }
 
 fn decimals(ratio: Option<f64>) -> String {

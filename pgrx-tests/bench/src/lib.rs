@@ -119,7 +119,7 @@ pub struct Bench {
 type Measurement = (&'static str, u64, fn(&mut Bench));
 
 /// Measurements with restarts disconnect all sessions, so they are last.
-const MEASUREMENTS: [Measurement; 22] = [
+const MEASUREMENTS: [Measurement; 23] = [
     ("the cost of a call", 80, calls::single),
     ("the cost of many numbers at once", 40, calls::bulk),
     ("sessions that draw at once", 180, throughput::long_selects),
@@ -128,6 +128,7 @@ const MEASUREMENTS: [Measurement; 22] = [
     ("INSERT", 140, inserts::measure),
     ("COPY", 90, copies::measure),
     ("those who do not use hilo", 100, bystanders::measure),
+    ("instructions of those who do not use hilo", 240, bystanders::count),
     ("parallel queries", 30, parallel::measure),
     ("numbers without holes", 240, gapless::measure),
     ("WAL", 40, footprint::wal),

@@ -169,10 +169,10 @@ pub const TARGETS: [Target; 30] = [
         why: "",
     },
     Target {
-        goal: "rows for tables that do not use hilo, time against a server without it, the worst way",
+        goal: "rows for tables that do not use hilo, instructions against a server without it, the worst way",
         limit: Limit::AtMost(1.01),
         ratio: bystanders::worst,
-        why: "hilo's hooks look at each statement once. The last column of the section shows how far two servers without it differ.",
+        why: "hilo's hooks look at each statement once.",
     },
     Target {
         goal: "CREATE TABLE AS over a parallel aggregate, times as fast as with CACHE 1",
