@@ -160,7 +160,7 @@ CREATE VIEW hilo.server_finding WITH (security_barrier) AS
                ', ' ORDER BY w.name) FILTER (WHERE t.oid IS NOT NULL) || ';'
       FROM (VALUES
           ('missing_grantee', 'A', '{privilege}'::text[]),
-          ('missing_owner', 'A', '{sequence}'),
+          ('missing_owner', 'O', '{sequence}'),
           ('missing_role', 'A', '{default_privilege}'),
           ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
           ('refuse_source', 'A', '{sequence}'),

@@ -1,8 +1,8 @@
 -- The triggers of the tables: for rows of a restore, rows that replication brings, and TRUNCATE.
 
 -- A row whose role does not exist comes from a dump or by replication, because the library's own writes fire
--- no triggers. The triggers are also enabled where rows arrive by replication, because there too a second
--- grant to no role would collide with the first.
+-- no triggers. The triggers of privileges are also enabled where rows arrive by replication, because there too a
+-- second grant to no role would collide with the first.
 
 CREATE FUNCTION hilo.own_row() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_own_row';
@@ -25,7 +25,6 @@ CREATE TRIGGER missing_owner BEFORE INSERT ON _hilo.sequence
     FOR EACH ROW WHEN (NEW.owner = '-'::hilo.role OR (NEW.source IS NOT NULL AND NOT pg_catalog.pg_has_role(
         NEW.owner::pg_catalog.text::pg_catalog.regrole, 'USAGE'::pg_catalog.text)))
     EXECUTE FUNCTION hilo.own_row();
-ALTER TABLE _hilo.sequence ENABLE ALWAYS TRIGGER missing_owner;
 -- Whoever may write to the tables, as members of pg_write_all_data may, must not have others run a query.
 CREATE TRIGGER refuse_source BEFORE UPDATE OF owner, source ON _hilo.sequence
     FOR EACH ROW WHEN (NEW.source IS NOT NULL AND NOT pg_catalog.pg_has_role(
@@ -44,35 +43,262 @@ ALTER TABLE _hilo.default_privilege ENABLE ALWAYS TRIGGER missing_role;
 
 -- These triggers handle what logical replication brings, from any publication. They fire for its
 -- workers only (session_replication_role = replica), and not in a restore. docs/multi-node.md says
--- what they accept and keep out.
+-- what they accept and keep out. No value is served twice because of replication, memory learns of
+-- what has changed, and no row stops a worker permanently.
+--
+-- A position belongs to its node. Rows of other nodes are accepted, and marked by the timeline -1.
+-- Rows of this server's own node are accepted only if this server has not reserved yet, as on a
+-- replica that is to take over. Once it has, neither its position nor the columns that determine
+-- the numbers are replaced by rows from elsewhere.
 
-CREATE FUNCTION hilo.replicated() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_replicated';
-COMMENT ON FUNCTION hilo.replicated() IS
-    'Applies a replicated row, except for values that this server has numbered by or reserved. Keeps out free ranges '
-    'and leases, which belong to another server';
-REVOKE ALL ON FUNCTION hilo.replicated() FROM PUBLIC;
+CREATE FUNCTION hilo.is_served_here(sequence bigint) RETURNS boolean
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_served_here_wrapper';
+COMMENT ON FUNCTION hilo.is_served_here(bigint) IS
+    'Returns whether this server has reserved from a sequence, or made its position';
+CREATE FUNCTION hilo.is_twin(system_id bigint, incarnation bigint) RETURNS boolean
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_twin_wrapper';
+COMMENT ON FUNCTION hilo.is_twin(bigint, bigint) IS
+    'Returns whether a replicated position of this node is that of another server, which hilo_check then reports';
+CREATE FUNCTION hilo.is_due(moved boolean) RETURNS boolean
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_due_wrapper';
+COMMENT ON FUNCTION hilo.is_due(boolean) IS
+    'Returns once a minute that it is time for the warning of a moved node, or else for that of a twin';
+CREATE FUNCTION hilo.depend_on(role hilo.role) RETURNS void
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_depend_on_wrapper';
+COMMENT ON FUNCTION hilo.depend_on(hilo.role) IS 'Records a role, so that DROP ROLE knows of it';
+CREATE FUNCTION hilo.note_replicated(sequence bigint, change text) RETURNS void
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_note_replicated_wrapper';
+COMMENT ON FUNCTION hilo.note_replicated(bigint, text) IS
+    'Lets sessions learn at commit that a sequence was altered, dropped with its numbers, or otherwise outdated';
 
+CREATE FUNCTION hilo.has_name(name text) RETURNS boolean
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_has_name_wrapper';
+COMMENT ON FUNCTION hilo.has_name(text) IS 'Returns whether a sequence has this name';
+CREATE FUNCTION hilo.lock_sequence(id bigint) RETURNS _hilo.sequence
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lock_sequence_wrapper';
+COMMENT ON FUNCTION hilo.lock_sequence(bigint) IS 'Locks a sequence, and returns its row; nulls: there is none';
+CREATE FUNCTION hilo.update_sequence(arrived _hilo.sequence) RETURNS void
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_update_sequence_wrapper';
+COMMENT ON FUNCTION hilo.update_sequence(_hilo.sequence) IS 'Replaces the row of a sequence, without its triggers';
+CREATE FUNCTION hilo.lock_position(sequence bigint, node integer) RETURNS _hilo.position
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lock_position_wrapper';
+COMMENT ON FUNCTION hilo.lock_position(bigint, integer) IS 'Locks a position, and returns its row; nulls: there is none';
+CREATE FUNCTION hilo.update_position(arrived _hilo.position) RETURNS void
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_update_position_wrapper';
+COMMENT ON FUNCTION hilo.update_position(_hilo.position) IS 'Replaces the row of a position, without its triggers';
+CREATE FUNCTION hilo.is_recorded(sequence bigint, grantee hilo.role, privilege text) RETURNS boolean
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_recorded_wrapper';
+COMMENT ON FUNCTION hilo.is_recorded(bigint, hilo.role, text) IS
+    'Returns whether a privilege is recorded for exactly this grantee';
+
+CREATE FUNCTION hilo.replicated_sequence() RETURNS trigger
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    -- A server runs no query that another sends, and makes no numbers between those of a source.
+    elsewhere CONSTANT text := 'SELECT NULL::bigint, NULL::bigint /* the sequence has its source on another server */';
+    known record;
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        PERFORM hilo.note_replicated(OLD.id, 'dropped');
+        RETURN OLD;
+    ELSIF TG_OP = 'UPDATE' THEN
+        known := OLD;
+    ELSE
+        -- A copy brings rows that are here already, as after a restore.
+        known := hilo.lock_sequence(NEW.id);
+    END IF;
+    IF known.id IS NULL THEN
+        IF hilo.has_name(NEW.name) THEN
+            RAISE WARNING 'hilo sequence "%" was also created on another server', NEW.name
+                USING DETAIL = 'A row of _hilo.sequence arrived by replication with a name that another sequence has on this '
+                               'server. The row was not applied.',
+                      HINT = 'Each server continues with its own sequence. Their values stay disjoint as long as both have the '
+                             'same definition and numbering.';
+            RETURN NULL;
+        END IF;
+        IF NEW.owner::text = '-' THEN
+            NEW.owner := quote_ident(CURRENT_USER)::hilo.role;
+        END IF;
+        IF NEW.source IS NOT NULL THEN
+            NEW.source := elsewhere;
+        END IF;
+        PERFORM hilo.depend_on(NEW.owner);
+        RETURN NEW;
+    END IF;
+    IF NEW.name <> known.name AND hilo.has_name(NEW.name) THEN
+        RAISE WARNING 'hilo sequence "%" was renamed to "%" on another server', known.name, NEW.name
+            USING DETAIL = 'Another sequence on this server has the new name, so the sequence keeps its old name here.',
+                  HINT = 'Rename one of the two sequences.';
+        NEW.name := known.name;
+    END IF;
+    IF NEW.owner::text = '-' THEN
+        NEW.owner := known.owner;
+    ELSIF NEW.owner::oid <> known.owner::oid THEN
+        PERFORM hilo.depend_on(NEW.owner);
+    END IF;
+    IF (NEW.data_type, NEW.start_value, NEW.increment, NEW.min_value, NEW.max_value, NEW.cycle, NEW.ordered, NEW.gapless)
+       IS DISTINCT FROM
+       (known.data_type, known.start_value, known.increment, known.min_value, known.max_value, known.cycle, known.ordered, known.gapless)
+       AND hilo.is_served_here(known.id)
+    THEN
+        RAISE WARNING 'hilo sequence "%" is numbered differently on another server', known.name
+            USING DETAIL = 'A row of _hilo.sequence arrived by replication with a different data type, increment, start value, '
+                           'bounds, cycle, order, or gapless. This server kept its own, because it has numbered the sequence '
+                           'by them.',
+                  HINT = 'Make the same change on every node that serves the sequence.';
+        NEW.data_type := known.data_type;
+        NEW.start_value := known.start_value;
+        NEW.increment := known.increment;
+        NEW.min_value := known.min_value;
+        NEW.max_value := known.max_value;
+        NEW.cycle := known.cycle;
+        NEW.ordered := known.ordered;
+        NEW.gapless := known.gapless;
+    END IF;
+    -- A source is this server's own: what the other one brings there is not brought here.
+    NEW.reserve_ahead := known.reserve_ahead;
+    NEW.source := CASE WHEN NEW.source IS NULL OR known.source IS NOT NULL OR hilo.is_served_here(known.id) THEN known.source
+                       ELSE elsewhere END;
+    IF NEW *= known THEN
+        RETURN NULL;
+    END IF;
+    PERFORM hilo.note_replicated(NEW.id, 'altered');
+    IF TG_OP = 'INSERT' THEN
+        PERFORM hilo.update_sequence(NEW);
+        RETURN NULL;
+    END IF;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION hilo.replicated_sequence() IS
+    'Applies a replicated definition, except for the columns by which this server has numbered the sequence';
+
+CREATE FUNCTION hilo.replicated_position() RETURNS trigger
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    node CONSTANT integer := hilo.node_id();
+    known record;
+BEGIN
+    IF TG_OP = 'DELETE' THEN
+        -- A position of this server is deleted with its sequence.
+        RETURN CASE WHEN OLD.node = node AND hilo.is_served_here(OLD.sequence) THEN NULL ELSE OLD END;
+    ELSIF TG_OP = 'UPDATE' THEN
+        known := OLD;
+    ELSE
+        known := hilo.lock_position(NEW.sequence, NEW.node);
+    END IF;
+    IF NEW.node = node AND hilo.is_served_here(NEW.sequence) THEN
+        IF hilo.is_twin(NEW.system_id, NEW.incarnation) AND hilo.is_due(false) THEN
+            RAISE WARNING 'another server reserves values as node %, which is the node of this server', node
+                USING DETAIL = 'A row of _hilo.position for this node arrived by replication, but this server has already reserved '
+                               'from that sequence. The row was not applied.',
+                      HINT = 'Both servers serve the same values and, with the same hilo.server_prefix, the same keys. Stop one '
+                             'of them, or give it its own hilo.node_id.';
+        END IF;
+        RETURN NULL;
+    END IF;
+    NEW.timeline := -1;
+    IF known.node IS NULL THEN
+        RETURN NEW;
+    END IF;
+    IF NEW.node <> node AND NEW.system_id <> known.system_id AND 0 NOT IN (NEW.system_id, known.system_id)
+       AND hilo.is_due(true)
+    THEN
+        RAISE WARNING 'node % is now a different server', NEW.node
+            USING DETAIL = 'A row of _hilo.position arrived by replication from a different server than before.',
+                  HINT = 'After a failover of that node this is expected. Otherwise two servers have the same hilo.node_id and '
+                         'serve the same values.';
+    END IF;
+    IF TG_OP = 'INSERT' THEN
+        PERFORM hilo.update_position(NEW);
+        RETURN NULL;
+    END IF;
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION hilo.replicated_position() IS
+    'Applies the replicated positions of other nodes, and that of this node if this server has not reserved '
+    'from the sequence yet';
+
+CREATE FUNCTION hilo.replicated_privilege() RETURNS trigger
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF TG_OP = 'INSERT' AND hilo.is_recorded(NEW.sequence, NEW.grantee, NEW.privilege) THEN
+        RETURN NULL;
+    END IF;
+    IF TG_OP <> 'DELETE' THEN
+        PERFORM hilo.depend_on(NEW.grantee);
+    END IF;
+    PERFORM hilo.note_replicated(COALESCE(NEW.sequence, OLD.sequence), 'outdated');
+    RETURN COALESCE(NEW, OLD);
+END
+$$;
+COMMENT ON FUNCTION hilo.replicated_privilege() IS 'Applies a replicated privilege that does not exist yet';
+
+CREATE FUNCTION hilo.replicated_default_privilege() RETURNS trigger
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+DECLARE
+    is_recorded boolean;
+BEGIN
+    -- Rows of servers older than 0.4.0 need the table in schema hilo.
+    EXECUTE format('SELECT true FROM %s AS t WHERE t *= $1', TG_RELID::regclass) INTO is_recorded USING NEW;
+    IF is_recorded THEN
+        RETURN NULL;
+    END IF;
+    PERFORM hilo.depend_on(NEW.owner), hilo.depend_on(NEW.grantee);
+    RETURN NEW;
+END
+$$;
+COMMENT ON FUNCTION hilo.replicated_default_privilege() IS 'Applies a replicated default privilege that does not exist yet';
+
+-- A range that another server returned is for that server to serve, and a lease is ended at the server that made it.
+CREATE FUNCTION hilo.keep_out() RETURNS trigger
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RETURN NULL;
+END
+$$;
+COMMENT ON FUNCTION hilo.keep_out() IS
+    'Keeps out replicated free ranges, leases and requests to sources, which belong to another server';
+REVOKE ALL ON FUNCTION hilo.is_served_here(bigint), hilo.is_twin(bigint, bigint), hilo.is_due(boolean), hilo.depend_on(hilo.role),
+    hilo.note_replicated(bigint, text), hilo.has_name(text),
+    hilo.lock_sequence(bigint), hilo.update_sequence(_hilo.sequence), hilo.lock_position(bigint, integer),
+    hilo.update_position(_hilo.position), hilo.is_recorded(bigint, hilo.role, text), hilo.replicated_sequence(), hilo.replicated_position(),
+    hilo.replicated_privilege(), hilo.replicated_default_privilege(), hilo.keep_out() FROM PUBLIC;
+
+-- They may have been enabled for all sessions: hilo_check reports that.
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.sequence
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+    FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
+    EXECUTE FUNCTION hilo.replicated_sequence();
 ALTER TABLE _hilo.sequence ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.position
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+    FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
+    EXECUTE FUNCTION hilo.replicated_position();
 ALTER TABLE _hilo.position ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.privilege
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+    FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
+    EXECUTE FUNCTION hilo.replicated_privilege();
 ALTER TABLE _hilo.privilege ENABLE REPLICA TRIGGER replicated;
-CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.default_privilege
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+CREATE TRIGGER replicated BEFORE INSERT OR UPDATE ON _hilo.default_privilege
+    FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
+    EXECUTE FUNCTION hilo.replicated_default_privilege();
 ALTER TABLE _hilo.default_privilege ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.free_range
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+    FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
+    EXECUTE FUNCTION hilo.keep_out();
 ALTER TABLE _hilo.free_range ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.lease
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+    FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
+    EXECUTE FUNCTION hilo.keep_out();
 ALTER TABLE _hilo.lease ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.source
-    FOR EACH ROW EXECUTE FUNCTION hilo.replicated();
+    FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
+    EXECUTE FUNCTION hilo.keep_out();
 ALTER TABLE _hilo.source ENABLE REPLICA TRIGGER replicated;
 
 CREATE TRIGGER note_roles AFTER INSERT ON _hilo.sequence

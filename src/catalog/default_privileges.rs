@@ -151,13 +151,3 @@ pub fn mentioning(role: pg_sys::Oid) -> Result<Vec<String>, HiloError> {
     let gets = gets.then(|| "privileges on new hilo sequences by default".to_owned());
     Ok(owns.into_iter().chain(gets).collect())
 }
-
-/// Whether the table already has the row.
-pub fn is_recorded(row: &Row) -> Result<bool, HiloError> {
-    let name = row.text(column::PRIVILEGE).unwrap_or_default();
-    let pattern = row.name(column::PATTERN);
-    let which = Which { owner: row.oid(column::OWNER), pattern: &pattern };
-    let keys = keys(which, row.oid(column::GRANTEE), &name);
-    let table = Own::DefaultPrivilege.read()?;
-    Ok(table.find(own::DEFAULT_PRIVILEGE_PKEY, &keys).is_some())
-}

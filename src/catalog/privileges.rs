@@ -12,7 +12,7 @@ use crate::catalog::name::{escape_for_message, quote};
 use crate::catalog::own::{self, Own};
 use crate::catalog::roles::PUBLIC;
 use crate::catalog::scan::Match;
-use crate::catalog::table::{Row, next_command};
+use crate::catalog::table::next_command;
 use crate::catalog::{catalog_oids, insert_rights, relations, roles, version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
@@ -250,12 +250,10 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
     Ok(())
 }
 
-/// Whether the table already has a row with the sequence, grantee and privilege of `row`, whatever
-/// its grantor.
-pub fn is_recorded(row: &Row) -> Result<bool, HiloError> {
-    let name = row.text(column::PRIVILEGE).unwrap_or_default();
-    let keys = keys(SequenceId(row.int8(column::SEQUENCE)), row.oid(column::GRANTEE), &name);
-    Ok(Own::Privilege.read()?.find(own::PRIVILEGE_PKEY, &keys).is_some())
+/// Whether a privilege is recorded for exactly this grantee.
+pub fn is_recorded(id: SequenceId, to: pg_sys::Oid, privilege: &str) -> Result<bool, HiloError> {
+    let found = Own::Privilege.read()?.find(own::PRIVILEGE_PKEY, &keys(id, to, privilege));
+    Ok(found.is_some())
 }
 
 /// Takes privileges from `grantee`.

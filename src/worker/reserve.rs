@@ -226,7 +226,7 @@ fn first_of_all(
 }
 
 /// Makes the position of a node that has not drawn from this sequence before. The definition is
-/// locked until the position exists: see `sql::node::replication_triggers`.
+/// locked until the position exists: see sql/triggers.sql.
 fn first_on_node(shared: &'static Shared, here: &Here, plan: &Plan) -> Result<Outcome, HiloError> {
     match definitions::lock(plan.index_space.key.sequence, LockWait::Skip)? {
         RowLock::Skipped => Ok(Outcome::Locked),

@@ -99,6 +99,69 @@ fn what_is_copied_replaces_what_was_restored() {
     subscriber.finish();
 }
 
+/// One worker is brought rows that are here, and rows that are not. A second one changes nothing, whatever it is of, and no
+/// query comes with a sequence.
+#[test]
+fn one_worker_is_brought_all_kinds_of_rows() {
+    let cluster = logical(0, 2);
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE ROLE clerk; SET session_replication_role = replica");
+    let sequence = |id: i64, owner: &str, rest: &str| {
+        format!(
+            "INSERT INTO _hilo.sequence (id, name, data_type, start_value, increment, min_value, max_value, cycle, ordered,
+                                         owner, created_at, block_size, source)
+               VALUES ({id}, 's-{id}', 'bigint', 1, 1, 1, 1000000, false, false, '{owner}', now(), {rest})"
+        )
+    };
+    let position = |id: i64, node: i32, reserved: i64| {
+        format!(
+            "INSERT INTO _hilo.position VALUES ({id}, {node}, 1, 1, {reserved}, {reserved}, 0, 2, 1024, 77, 1)"
+        )
+    };
+    for sql in [
+        sequence(1, "clerk", "NULL, NULL"),
+        sequence(1, "nobody_here", "100, 'SELECT 1, 2'"),
+        sequence(2, "nobody_here", "NULL, 'SELECT 1, 2'"),
+        sequence(2, "nobody_here", "NULL, 'SELECT 1, 2'"),
+        position(1, 0, 500),
+        position(1, 0, 700),
+        position(1, 1, 900),
+        "UPDATE _hilo.position SET served = served + 1".into(),
+        "UPDATE _hilo.sequence SET key_format = name || '{value}'".into(),
+        sequence(3, "clerk", "NULL, NULL"),
+        position(3, 1, 30),
+        position(3, 1, 40),
+        "INSERT INTO _hilo.lease SELECT * FROM _hilo.lease".into(),
+        "INSERT INTO _hilo.free_range VALUES (1, 1, 1, 0, 10)".into(),
+    ] {
+        client.run(&sql);
+    }
+    for table in [
+        "privilege VALUES (1, 'clerk', 'USAGE', 'postgres')",
+        "default_privilege VALUES ('clerk', 'x%', 'public', 'SELECT')",
+    ] {
+        for _ in 0..2 {
+            client.run(&format!("INSERT INTO _hilo.{table}"));
+        }
+    }
+    let sequences: Vec<String> = client.all(
+        "SELECT concat_ws(' ', id, owner, block_size, key_format, source ~ 'on another server') FROM _hilo.sequence ORDER BY id",
+    );
+    assert_eq!(sequences, ["1 clerk 100 s-1{value} t", "2 postgres s-2{value} t", "3 clerk"]);
+    let positions: Vec<String> = client.all(
+        "SELECT concat_ws(' ', sequence, node, next_index, served, timeline) FROM _hilo.position ORDER BY 1",
+    );
+    assert_eq!(positions, ["1 0 700 1 -1", "1 1 900 1 -1", "3 1 40 0 -1"]);
+    let rows = "SELECT concat_ws(' ', (SELECT count(*) FROM _hilo.privilege), (SELECT count(*) FROM _hilo.default_privilege),
+                              (SELECT count(*) FROM _hilo.free_range))";
+    assert_eq!(client.one::<String>(rows), "1 1 0");
+    client.refusal("DROP ROLE clerk").is("2BP01");
+    client.run("DELETE FROM _hilo.privilege; DELETE FROM _hilo.default_privilege; DELETE FROM _hilo.sequence");
+    assert_eq!(client.one::<String>(rows), "0 0 0");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.position"), 0);
+    cluster.finish();
+}
+
 /// A copied position that waits for a transaction of this server does not take the place of what that
 /// has committed.
 #[test]

@@ -42,6 +42,14 @@ macro_rules! export {
     };
 }
 
+/// Functions of triggers, all with the same body, which takes the call. Each is a symbol in the SQL
+/// objects of some version.
+macro_rules! trigger_functions {
+    ($body:path; $($name:ident),+ $(,)?) => { $(
+        $crate::sql::call::raw_function::export!($name "", |fcinfo| $body(fcinfo));
+    )+ };
+}
+
 /// The functions that make values of a type from text: from SQL's, and from a message in the binary
 /// format, which has the same. `parse` makes one of a C string.
 macro_rules! input_functions {
@@ -81,7 +89,9 @@ macro_rules! output_functions {
     };
 }
 
-pub(crate) use {export, finfo, input_functions, output_functions, raw_functions};
+pub(crate) use {
+    export, finfo, input_functions, output_functions, raw_functions, trigger_functions,
+};
 
 /// The value of a call's `nth` argument.
 ///

@@ -9,17 +9,17 @@
 
 use std::ffi::CStr;
 
-use pgrx::{pg_guard, pg_sys};
+use pgrx::prelude::*;
 
 use crate::catalog::columns::{free_range, lease, position, sequence, source};
 use crate::catalog::find_relation;
 use crate::catalog::own;
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
 use crate::catalog::scan::{Index, Match};
-use crate::catalog::table::{Table, text_datum};
+use crate::catalog::table::{Row, Table, split, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
-use crate::sql::call::trigger::{Event, Fired, refuse, trigger_functions};
+use crate::sql::call::raw_function::trigger_functions;
 
 /// The source of a restored sequence whose owner does not exist.
 const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint /* the owner did not exist */";
@@ -73,12 +73,10 @@ trigger_functions!(
     hilo_role_skip_default,
 );
 
-fn store_row(fired: Fired) -> pg_sys::Datum {
-    if fired.event != Event::Insert {
-        refuse();
-    }
-    let row = fired.new_row();
-    let replaced = match fired.table() {
+fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    let Some(arrived) = Arrived::of(fcinfo) else { refuse() };
+    let row = arrived.row();
+    let replaced = match arrived.table() {
         // Its owner does not exist. The current user becomes that, as happens to any object whose
         // ALTER … OWNER failed in a restore.
         // Nothing that it says runs with that role's rights: its source is one that fails.
@@ -90,8 +88,6 @@ fn store_row(fired: Fired) -> pg_sys::Datum {
                 None => vec![(sequence::OWNER, owner)],
             }
         }
-        // A role that does not exist. A second such row would collide with the first.
-        b"privilege" | b"default_privilege" => return pg_sys::Datum::null(),
         b"position" => {
             let (here, now) = positions::server();
             // A row that came to the dumped server by replication may lack reservations here too.
@@ -106,32 +102,123 @@ fn store_row(fired: Fired) -> pg_sys::Datum {
         }
         // It may have been served since the dump, if the sequence is in use here.
         b"free_range" => {
-            refuse_in_use(&fired, row.int8(free_range::SEQUENCE), row.int4(free_range::NODE));
-            return fired.accept();
+            arrived.refuse_in_use(row.int8(free_range::SEQUENCE), row.int4(free_range::NODE));
+            vec![]
         }
         // The dumped server may make its request again.
         b"source" => vec![(source::REQUEST, None), (source::DATABASE, Some(0_i64.into()))],
         // Another server may have taken it back since the dump, and served its rest.
         b"lease" => {
-            refuse_in_use(&fired, row.int8(lease::SEQUENCE), row.int4(lease::NODE));
+            arrived.refuse_in_use(row.int8(lease::SEQUENCE), row.int4(lease::NODE));
             vec![(lease::TIMELINE, Some(REPLICATED.into()))]
         }
+        // A role that does not exist. A second such row would collide with the first.
+        b"privilege" | b"default_privilege" => return pg_sys::Datum::null(),
         _ => refuse(),
     };
     // SAFETY: the columns get values of the types that sql/catalog.sql gives them.
-    unsafe { fired.replacing(&replaced) }
+    unsafe { arrived.replacing(&replaced) }
 }
 
-/// Refuses a row of a sequence that has been used here since it was restored. A dump of an older
-/// version is restored into SQL objects of that version, of which the library reads no more.
-fn refuse_in_use(fired: &Fired, id: i64, node: i32) {
-    let table = |name| Table::read(fired.neighbour(name)).or_raise();
-    let key = [(position::SEQUENCE, Match::Int8(id)), (position::NODE, Match::Int4(node))];
-    let position = table(c"position").find(Index::Named(c"position_pkey"), &key);
-    if position.is_some_and(|row| row.int8(position::INCARNATION) != RESTORED) {
-        let key = [(sequence::ID, Match::Int8(id))];
-        let known = table(c"sequence").find(Index::Named(c"sequence_pkey"), &key);
-        let name = known.and_then(|row| row.text(sequence::NAME));
-        HiloError::RestoreInUse(name.unwrap_or(id.to_string())).raise();
+/// Refuses a call that is not of a trigger as sql/triggers.sql has it. On another table the
+/// function would misread the row.
+fn refuse() -> ! {
+    ereport!(
+        ERROR,
+        PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
+        "this function can only be called as a trigger of the catalog of hilo",
+        "The trigger runs before a row is inserted into a table in schema _hilo."
+    );
+}
+
+/// A row that is about to be inserted into one of the catalog's tables. It must not outlive the
+/// call.
+struct Arrived<'a> {
+    tuple: pg_sys::HeapTuple,
+    relation: &'a pg_sys::RelationData,
+}
+
+impl Arrived<'_> {
+    /// `None`: the call is none of such a trigger.
+    fn of<'a>(fcinfo: pg_sys::FunctionCallInfo) -> Option<Arrived<'a>> {
+        const TIMING: u32 = pg_sys::TRIGGER_EVENT_ROW
+            | pg_sys::TRIGGER_EVENT_TIMINGMASK
+            | pg_sys::TRIGGER_EVENT_OPMASK;
+        const INSERT: u32 =
+            pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_BEFORE | pg_sys::TRIGGER_EVENT_INSERT;
+        // SAFETY: Postgres passes a live call to a trigger function. Its context is null, which is
+        // checked, or a node, whose tag tells what it is; a trigger has its relation, which is
+        // open.
+        unsafe {
+            let context = (*fcinfo).context;
+            if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_TriggerData {
+                return None;
+            }
+            let trigger: *mut pg_sys::TriggerData = context.cast();
+            let relation = &*(*trigger).tg_relation;
+            let schema = pg_sys::get_namespace_name((*relation.rd_rel).relnamespace);
+            let is_own = (*trigger).tg_event & TIMING == INSERT
+                && !schema.is_null()
+                // Before 0.4.0 it was the latter.
+                && [c"_hilo", c"hilo"].contains(&CStr::from_ptr(schema));
+            is_own.then(|| Arrived { tuple: (*trigger).tg_trigtuple, relation })
+        }
+    }
+
+    /// The name of the table.
+    fn table(&self) -> &[u8] {
+        // SAFETY: the relation is open, and its name ends with a zero byte.
+        unsafe { CStr::from_ptr((*self.relation.rd_rel).relname.data.as_ptr()).to_bytes() }
+    }
+
+    fn row(&self) -> Row {
+        // SAFETY: the tuple is one of the relation, and both live as long as the call.
+        unsafe { Row::of(self.tuple, self.relation.rd_att) }
+    }
+
+    /// The row with these columns replaced, as the answer of the trigger.
+    ///
+    /// # Safety
+    /// Each value must be of its column's type.
+    unsafe fn replacing(&self, columns: &[(i16, Option<pg_sys::Datum>)]) -> pg_sys::Datum {
+        let (mut numbers, values): (Vec<i32>, Vec<_>) =
+            columns.iter().map(|(at, value)| (i32::from(*at), *value)).unzip();
+        let (mut values, mut nulls) = split(&values);
+        // SAFETY: the caller guarantees the types, and each array has an element for every column
+        // replaced.
+        unsafe {
+            pg_sys::heap_modify_tuple_by_cols(
+                self.tuple,
+                self.relation.rd_att,
+                columns.len() as i32,
+                numbers.as_mut_ptr(),
+                values.as_mut_ptr(),
+                nulls.as_mut_ptr(),
+            )
+            .into()
+        }
+    }
+
+    /// The table of this name in the same schema.
+    fn neighbour(&self, name: &CStr) -> Table {
+        // SAFETY: the relation is open, and the name is a C string.
+        Table::read(unsafe {
+            pg_sys::get_relname_relid(name.as_ptr(), (*self.relation.rd_rel).relnamespace)
+        })
+        .or_raise()
+    }
+
+    /// Refuses a row of a sequence that has been used here since it was restored. A dump of an
+    /// older version is restored into SQL objects of that version, of which the library reads no
+    /// more.
+    fn refuse_in_use(&self, id: i64, node: i32) {
+        let key = [(position::SEQUENCE, Match::Int8(id)), (position::NODE, Match::Int4(node))];
+        let position = self.neighbour(c"position").find(Index::Named(c"position_pkey"), &key);
+        if position.is_some_and(|row| row.int8(position::INCARNATION) != RESTORED) {
+            let key = [(sequence::ID, Match::Int8(id))];
+            let known = self.neighbour(c"sequence").find(Index::Named(c"sequence_pkey"), &key);
+            let name = known.and_then(|row| row.text(sequence::NAME));
+            HiloError::RestoreInUse(name.unwrap_or(id.to_string())).raise();
+        }
     }
 }
