@@ -8,12 +8,12 @@ use hilo_core::numbers::SequenceId;
 use crate::advice::literal;
 use crate::catalog::columns::privilege as column;
 use crate::catalog::definitions::Sequence;
-use crate::catalog::name::{escape_for_message, quote};
+use crate::catalog::name::escape_for_message;
 use crate::catalog::own::{self, Own};
 use crate::catalog::roles::PUBLIC;
 use crate::catalog::scan::Match;
 use crate::catalog::table::next_command;
-use crate::catalog::{catalog_oids, insert_rights, relations, roles, version};
+use crate::catalog::{catalog_oids, insert_rights, roles, version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
@@ -308,9 +308,7 @@ pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
     if roles::is_allowed(user, pg_sys::NamespaceRelationId, schema, pg_sys::ACL_CREATE) {
         return Ok(());
     }
-    // SAFETY: a look-up in a system cache, inside a transaction. The result is null or a C string.
-    let schema = unsafe { relations::copy_name(pg_sys::get_namespace_name(schema)) };
-    let [schema, user] = [schema.as_deref().map(quote), roles::identifier(user)]
-        .map(|name| name.unwrap_or_default().to_string_lossy().into_owned());
+    let schema = String::from_utf8_lossy(&version::schema_identifier()?).into_owned();
+    let user = roles::identifier(user).unwrap_or_default().to_string_lossy().into_owned();
     Err(HiloError::NoCreate { schema, user })
 }

@@ -16,7 +16,7 @@ use pgrx::pg_sys;
 use crate::catalog::name::quote;
 use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{Table, next_command};
-use crate::catalog::{CatalogOids, catalog_oids, relations};
+use crate::catalog::{catalog_oids, relations};
 use crate::errors::HiloError;
 use crate::process::ffi;
 
@@ -80,24 +80,18 @@ pub fn is_lasting(role: pg_sys::Oid) -> bool {
         || unsafe { pg_sys::IsPinnedObject(pg_sys::AuthIdRelationId, role) }
 }
 
-/// The type whose access control list the rows of `pg_shdepend` refer to.
-fn depender(ids: &CatalogOids) -> pg_sys::ObjectAddress {
-    pg_sys::ObjectAddress {
-        classId: pg_sys::TypeRelationId,
-        objectId: ids.role_type,
-        objectSubId: 0,
-    }
-}
-
-/// The key of hilo's rows in `pg_shdepend`.
-fn keys(ids: &CatalogOids) -> [(i16, Match<'static>); 4] {
-    let depender = depender(ids);
+/// The key of hilo's rows in `pg_shdepend`, which refer to the access control list of the type.
+fn keys(role_type: pg_sys::Oid) -> [(i16, Match<'static>); 4] {
     [
         (1, Match::Oid(ffi::database())),
-        (2, Match::Oid(depender.classId)),
-        (3, Match::Oid(depender.objectId)),
-        (4, Match::Int4(depender.objectSubId)),
+        (2, Match::Oid(pg_sys::TypeRelationId)),
+        (3, Match::Oid(role_type)),
+        (4, Match::Int4(0)),
     ]
+}
+
+fn address(class: pg_sys::Oid, object: pg_sys::Oid) -> pg_sys::ObjectAddress {
+    pg_sys::ObjectAddress { classId: class, objectId: object, objectSubId: 0 }
 }
 
 fn lock(role: pg_sys::Oid, mode: u32) {
@@ -118,19 +112,15 @@ pub fn depend_on(role: pg_sys::Oid) -> Result<(), HiloError> {
     if !exists(role) {
         return Err(HiloError::NoSuchRole(role.to_u32().to_string()));
     }
-    let ids = catalog_oids()?;
+    let role_type = catalog_oids()?.role_type;
     let mut known = false;
-    Table::read(SHDEPEND)?.scan(SHDEPEND_BY_DEPENDER, &keys(&ids), |row| {
+    Table::read(SHDEPEND)?.scan(SHDEPEND_BY_DEPENDER, &keys(role_type), |row| {
         known = row.oid(SHDEPEND_ROLE) == role;
         !known
     });
     if !known {
-        let mut depender = depender(&ids);
-        let mut referenced = pg_sys::ObjectAddress {
-            classId: pg_sys::AuthIdRelationId,
-            objectId: role,
-            objectSubId: 0,
-        };
+        let mut depender = address(pg_sys::TypeRelationId, role_type);
+        let mut referenced = address(pg_sys::AuthIdRelationId, role);
         // SAFETY: both addresses are valid, and name objects that exist: the type, and the role,
         // which is locked.
         unsafe {
@@ -152,9 +142,9 @@ pub fn forget_dependency(role: pg_sys::Oid) -> Result<(), HiloError> {
         return Ok(());
     }
     lock(role, pg_sys::AccessExclusiveLock);
-    let ids = catalog_oids()?;
+    let keys = keys(catalog_oids()?.role_type);
     let table = Table::write(SHDEPEND)?;
-    table.scan(SHDEPEND_BY_DEPENDER, &keys(&ids), |row| {
+    table.scan(SHDEPEND_BY_DEPENDER, &keys, |row| {
         if row.oid(SHDEPEND_ROLE) == role {
             table.delete(&row);
         }

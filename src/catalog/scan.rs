@@ -166,24 +166,55 @@ impl Table {
 
     /// Visits the rows whose columns match `keys`, in the index's order, until `visit` returns
     /// false. Columns are attribute numbers, and the first columns of `index`.
-    pub fn scan(&self, index: Index, keys: &[(i16, Match)], mut visit: impl FnMut(Row) -> bool) {
-        let mut scan_keys: Vec<_> =
-            keys.iter().map(|(column, equals)| equals.key(*column)).collect();
-        let sight = Sight::new(self);
-        let index = index.oid(self);
-        // SAFETY: the relation is open and the index is one of its indexes. The scan is ended
-        // below, or by the transaction's abort.
+    pub fn scan(&self, index: Index, keys: &[(i16, Match)], visit: impl FnMut(Row) -> bool) {
+        self.scan_from(false, index, keys, visit);
+    }
+
+    /// The first row that [`Table::scan`] finds.
+    pub fn find(&self, index: Index, keys: &[(i16, Match)]) -> Option<Row> {
+        self.first_from(false, index, keys)
+    }
+
+    /// The last one.
+    pub fn last(&self, index: Index, keys: &[(i16, Match)]) -> Option<Row> {
+        self.first_from(true, index, keys)
+    }
+
+    fn first_from(&self, end: bool, index: Index, keys: &[(i16, Match)]) -> Option<Row> {
+        let mut found = None;
+        self.scan_from(end, index, keys, |row| {
+            found = Some(row);
+            false
+        });
+        found
+    }
+
+    /// Scans the table; from the end, it needs an index.
+    fn scan_from(
+        &self,
+        end: bool,
+        index: Index,
+        keys: &[(i16, Match)],
+        mut visit: impl FnMut(Row) -> bool,
+    ) {
+        use pg_sys::ScanDirection::BackwardScanDirection as BACKWARD;
+        let mut keys: Vec<_> = keys.iter().map(|(column, equals)| equals.key(*column)).collect();
+        let (count, keys) = (keys.len() as i32, keys.as_mut_ptr());
+        let (sight, table, index) = (Sight::new(self), self.relation(), index.oid(self));
+        let (given, by_index) = (sight.given, index != pg_sys::InvalidOid);
+        // SAFETY: the relation is open and the index is one of its indexes, which stays locked
+        // until the transaction ends. The scan is ended below, or by the transaction's abort.
         unsafe {
-            let scan = pg_sys::systable_beginscan(
-                self.relation(),
-                index,
-                index != pg_sys::InvalidOid,
-                sight.given,
-                scan_keys.len() as i32,
-                scan_keys.as_mut_ptr(),
-            );
+            let ordered = end.then(|| pg_sys::index_open(index, pg_sys::AccessShareLock as _));
+            let scan = match ordered {
+                Some(index) => pg_sys::systable_beginscan_ordered(table, index, given, count, keys),
+                None => pg_sys::systable_beginscan(table, index, by_index, given, count, keys),
+            };
             loop {
-                let tuple = pg_sys::systable_getnext(scan);
+                let tuple = match end {
+                    true => pg_sys::systable_getnext_ordered(scan, BACKWARD),
+                    false => pg_sys::systable_getnext(scan),
+                };
                 if tuple.is_null() {
                     break;
                 }
@@ -192,50 +223,14 @@ impl Table {
                     break;
                 }
             }
-            pg_sys::systable_endscan(scan);
-        }
-    }
-
-    /// The last row, in the index's order, whose columns match `keys`.
-    pub fn last(&self, index: Index, keys: &[(i16, Match)]) -> Option<Row> {
-        let mut scan_keys: Vec<_> =
-            keys.iter().map(|(column, equals)| equals.key(*column)).collect();
-        let sight = Sight::new(self);
-        let index = index.oid(self);
-        // SAFETY: as in `scan`. The index stays locked until the transaction ends.
-        unsafe {
-            let index = pg_sys::index_open(index, pg_sys::AccessShareLock as _);
-            let scan = pg_sys::systable_beginscan_ordered(
-                self.relation(),
-                index,
-                sight.given,
-                scan_keys.len() as i32,
-                scan_keys.as_mut_ptr(),
-            );
-            let direction = pg_sys::ScanDirection::BackwardScanDirection;
-            let row = loop {
-                let tuple = pg_sys::systable_getnext_ordered(scan, direction);
-                if tuple.is_null() {
-                    break None;
+            match ordered {
+                Some(index) => {
+                    pg_sys::systable_endscan_ordered(scan);
+                    pg_sys::index_close(index, pg_sys::NoLock as _);
                 }
-                if sight.sees(scan) {
-                    break Some(self.row(tuple));
-                }
-            };
-            pg_sys::systable_endscan_ordered(scan);
-            pg_sys::index_close(index, pg_sys::NoLock as _);
-            row
+                None => pg_sys::systable_endscan(scan),
+            }
         }
-    }
-
-    /// The first row that [`Table::scan`] finds.
-    pub fn find(&self, index: Index, keys: &[(i16, Match)]) -> Option<Row> {
-        let mut found = None;
-        self.scan(index, keys, |row| {
-            found = Some(row);
-            false
-        });
-        found
     }
 
     /// The values that `of` makes of the rows whose columns match `keys`, which are freed.

@@ -239,17 +239,10 @@ pub fn on_drop_role(role: pg_sys::Oid) {
 /// first worker after an update of the SQL objects records those of an older version.
 #[pg_guard]
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_note_roles(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: Postgres passes a live call, whose context is null, which is checked, or a node.
-    let triggered = unsafe {
-        let context = (*fcinfo).context;
-        !context.is_null() && (*context).type_ == pg_sys::NodeTag::T_TriggerData
-    };
-    if triggered {
-        match role_references::reconcile() {
-            Err(HiloError::Version { newer: false, .. }) => {}
-            done => done.or_raise(),
-        }
+extern "C-unwind" fn hilo_note_roles(_fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    match role_references::reconcile() {
+        Err(HiloError::Version { newer: false, .. }) => {}
+        done => done.or_raise(),
     }
     pg_sys::Datum::null()
 }
