@@ -58,6 +58,22 @@ FROM hilo_find_gaps('numbers', 'empty', 'id');
 SELECT hilo_create('unused');
 SELECT * FROM hilo_find_gaps('unused', 'empty', 'id');
 
+-- gaps in other steps: each value is missing once, in the steps of the first that has it
+SELECT hilo_create('steps', block_size => 10);
+CREATE TABLE steps (id bigint);
+INSERT INTO steps SELECT hilo_nextval('steps') FROM generate_series(1, 5);
+SELECT hilo_setval('steps', 30);
+SELECT hilo_alter('steps', increment => 3, restart_with => 40);
+INSERT INTO steps SELECT hilo_nextval('steps') FROM generate_series(1, 4);
+SELECT hilo_alter('steps', increment => 2, restart_with => 70);
+INSERT INTO steps SELECT hilo_nextval('steps') FROM generate_series(1, 2);
+INSERT INTO steps VALUES (20), (22), (23), (55);
+SELECT first, last, count, reason FROM hilo_find_gaps('steps', 'steps', 'id') WHERE first <= 72;
+SELECT count(*) AS twice
+FROM (SELECT v FROM hilo_find_gaps('steps', 'steps', 'id') g,
+             generate_series(first, last, CASE count WHEN 1 THEN 1 ELSE (last - first) / (count - 1) END) v
+       GROUP BY v HAVING count(*) > 1) t;
+
 -- values from one end of bigint to the other
 SELECT hilo_create('wide', min_value => -9223372036854775808, max_value => 9223372036854775807, start_value => -9223372036854775808,
                    increment => 4000000000000000000, block_size => 5);
@@ -101,8 +117,8 @@ RESET search_path;
 RESET ROLE;
 SELECT hilo_revoke('numbers', 'regress_hilo_finder', 'ALL');
 DROP SCHEMA planted CASCADE;
-DROP TABLE threes, down, "Odd Place"."Odd ""Table", empty, wide, words;
+DROP TABLE threes, down, steps, "Odd Place"."Odd ""Table", empty, wide, words;
 DROP SCHEMA "Odd Place";
 DROP DOMAIN number;
 DROP ROLE regress_hilo_finder;
-SELECT hilo_drop(name) FROM (VALUES ('threes'), ('down'), ('numbers'), ('unused'), ('wide'), ('round')) AS t (name);
+SELECT hilo_drop(name) FROM (VALUES ('threes'), ('down'), ('steps'), ('numbers'), ('unused'), ('wide'), ('round')) AS t (name);

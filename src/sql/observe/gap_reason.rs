@@ -5,7 +5,7 @@ use hilo_core::mapping::Mapping;
 use hilo_core::range::Range;
 
 use crate::catalog::definitions::Sequence;
-use crate::catalog::gaps::{self, GapRow};
+use crate::catalog::gaps;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::table::text_datum;
@@ -37,7 +37,6 @@ fn hilo_known(args: Args) {
     let mapping = position.mapping(definition);
     let next = position.next_index.min(mapping.limit());
     let indexes = indexes(&sequence, &position, Range::below(next)).or_raise();
-    let gaps = gap_rows(&sequence, found.as_ref(), node).or_raise();
     let mut rows = StoredRows::begin(args);
     let mut add = |first: i64, last: i64, count: i64, reason: &str| {
         let row = [
@@ -62,7 +61,7 @@ fn hilo_known(args: Args) {
         let range = range.until(next);
         add(value(range.start), value(range.last()), range.len(), reason);
     }
-    gaps.iter().for_each(|gap| add(gap.first, gap.last, gap.count, &gap.reason));
+    each_gap(&sequence, found.as_ref(), node, add).or_raise();
 }
 
 /// Indexes, and why a column may lack their values.
@@ -72,16 +71,13 @@ const UNKNOWN: &str = "rolled back, deleted or unknown";
 
 /// The reasons for the indexes of a position, of which `all` are reserved.
 fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Known>, HiloError> {
-    let tiers = || {
-        let held = stat::in_memory(sequence.id, position.epoch).into_iter();
-        memory::try_collect(held.map(|(tier, range)| (tier.name(), range)))
-    };
     // A range may move between memory and the catalog meanwhile. Memory is read before and after,
     // so that one of the readings sees it.
-    let mut known: Vec<Known> = tiers()?;
+    let tiers = || stat::in_memory(sequence.id, position.epoch);
+    let mut known: Vec<Known> = tiers();
     known.try_extend(ranges::free_of(position)?.into_iter().map(|range| ("free", range)))?;
     known.try_extend(lost_ranges(sequence, position)?)?;
-    known.try_extend(tiers()?)?;
+    known.try_extend(tiers())?;
     known.try_extend(unknown(sequence, position, all)?)?;
     Ok(known)
 }
@@ -122,13 +118,17 @@ fn lost_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Known>, H
     memory::try_collect(lost.flat_map(|lost| lost.without(&leased)).map(|range| (reason, range)))
 }
 
-/// The recorded gaps of a node, and what is leased or comes back from a lease.
-fn gap_rows(
+/// Visits the recorded gaps of a node, and what is leased or comes back from a lease. Each has its
+/// first value, the last, how many there are, and the reason.
+fn each_gap(
     sequence: &Sequence,
     position: Option<&Position>,
     node: i32,
-) -> Result<Vec<GapRow>, HiloError> {
-    let mut gaps = gaps::of_node(sequence.id, node)?;
+    mut visit: impl FnMut(i64, i64, i64, &str),
+) -> Result<(), HiloError> {
+    for gap in gaps::of_node(sequence.id, node)? {
+        visit(gap.first, gap.last, gap.count, &gap.reason);
+    }
     let now = ffi::now();
     for lease in leases::of_node(sequence.id, node)? {
         let numbered = position.map(|position| (sequence, position));
@@ -138,9 +138,9 @@ fn gap_rows(
             false => lost.map_or("free", gaps::Reason::name),
         };
         if !part.is_empty() {
-            let ((first, last), reason) = (lease.ends(part), reason.to_owned());
-            gaps.try_push(GapRow { first, last, count: part.len(), reason })?;
+            let (first, last) = lease.ends(part);
+            visit(first, last, part.len(), reason);
         }
     }
-    Ok(gaps)
+    Ok(())
 }

@@ -307,12 +307,13 @@ fn make_disjoint<M>(all: &mut Vec<(M, Held)>) {
     all.retain(|(_, held)| !held.range.is_empty());
 }
 
-/// The ranges of indexes of one sequence that are in memory under `epoch`, each with its tier.
-pub fn in_memory(id: SequenceId, epoch: Epoch) -> Vec<(Tier, Range)> {
+/// The ranges of indexes of one sequence that are in memory under `epoch`, each with the name of
+/// its tier.
+pub fn in_memory(id: SequenceId, epoch: Epoch) -> Vec<(&'static str, Range)> {
     let Ok(shared) = shared::get() else { return Vec::new() };
     let mut held = held(shared, Some(id));
     held.retain(|of| (of.index_space.key.sequence, of.index_space.epoch) == (id, epoch));
-    held.into_iter().map(|held| (held.tier, held.range)).collect()
+    held.into_iter().map(|held| (held.tier.name(), held.range)).collect()
 }
 
 /// The sequences whose last reservation failed.
