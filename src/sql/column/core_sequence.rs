@@ -3,10 +3,12 @@
 use pgrx::pg_sys;
 
 use hilo_core::direction::Direction;
+use hilo_core::mapping::{Mapping, Stripes};
+use hilo_core::numbers::Index;
 use hilo_core::options::{DataType, Options};
 
 use crate::catalog::definitions;
-use crate::catalog::scan::Index;
+use crate::catalog::scan;
 use crate::catalog::table::Table;
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::call::spi::Row;
@@ -61,10 +63,10 @@ impl CoreSequence {
     /// may use the sequence.
     pub fn next(&self) -> Option<i64> {
         // A sequence of core's always has one row.
-        let state = Table::read(self.oid).or_raise().find(Index::None, &[]);
+        let state = Table::read(self.oid).or_raise().find(scan::Index::None, &[]);
         let state = state.ok_or(HiloError::NoSuchRelation(self.oid.to_u32())).or_raise();
         let (last, called) = (state.int8(state::LAST_VALUE), state.bool(state::IS_CALLED));
-        if called { self.after(last) } else { Some(last) }
+        self.mapping(last).value(if called { Index(1) } else { Index::ZERO })
     }
 
     pub fn direction(&self) -> Direction {
@@ -73,35 +75,23 @@ impl CoreSequence {
 
     /// The bound that the values approach.
     pub fn last(&self) -> i64 {
-        match self.direction() {
-            Direction::Rising => self.max,
-            Direction::Falling => self.min,
-        }
+        self.mapping(self.start).bound()
     }
 
-    fn holds(&self, value: &i64) -> bool {
-        (self.min..=self.max).contains(value)
-    }
-
-    /// The value after `value`, which the sequence has served.
-    fn after(&self, value: i64) -> Option<i64> {
-        let next = value.checked_add(self.increment).filter(|next| self.holds(next));
-        let restart = if self.increment > 0 { self.min } else { self.max };
-        next.or(self.cycle.then_some(restart))
+    /// The values from `base` on.
+    fn mapping(&self, base: i64) -> Mapping {
+        let (increment, cycle) = (self.increment, self.cycle);
+        let (min_value, max_value) = (self.min, self.max);
+        Mapping { base, increment, min_value, max_value, cycle, stripes: Stripes::ALL }
     }
 
     /// The first value that comes, in the sequence's steps, at or after its `next` one and beyond
     /// `taken`. `None`: there is none left. A sequence that cycles and has none left before its
     /// bound continues where it stands: its values come again anyway.
     pub fn next_beyond(&self, next: Option<i64>, taken: Option<i64>) -> Option<i64> {
-        let next = next?;
-        let Some(taken) = taken.filter(|taken| !self.direction().is_beyond(next, *taken)) else {
-            return Some(next);
-        };
-        let (next_wide, step) = (i128::from(next), i128::from(self.increment));
-        let steps = (i128::from(taken) - next_wide) / step + 1;
-        let value = i64::try_from(next_wide + steps * step).ok().filter(|value| self.holds(value));
-        value.or(self.cycle.then_some(next))
+        let (Some(next), Some(taken)) = (next, taken) else { return next };
+        let lap = Mapping { cycle: false, ..self.mapping(next) };
+        lap.value(lap.first_index_beyond(taken)).or(self.cycle.then_some(next))
     }
 
     /// The options of a hilo sequence with the same values, as far as a column of type `column` can
