@@ -108,7 +108,7 @@ fn create(column: &FedColumn, sequence: &Sequence, identity: Option<&str>) -> pg
     let names = |set: &Privileges| format!("'{}'", set.names().collect::<Vec<_>>().join(", "));
     let name = free_name(column);
     let sql = format!(
-        "WITH RECURSIVE given (table_oid, number, name, owner, type, options, state, owned,
+        "WITH RECURSIVE given (relation, number, name, owner, type, options, state, owned,
                                generated, roles, privileges) AS (
          VALUES ({}::oid, {}, {}, {}, '{data_type}', '{options}', '{state}', {}, {}, {},
                  ARRAY[{}]::text[])),\n{}",
