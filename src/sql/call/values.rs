@@ -181,10 +181,10 @@ pub fn find_column(relid: pg_sys::Oid, name: &CStr, purpose: Use) -> Result<Colu
     if purpose != Use::Move && !may_select(found) {
         return Err(HiloError::NoSelect { column, relation });
     }
-    if !Numbers::are_in(found) && !(purpose == Use::Read && Numbers::may_be_keys_in(found)) {
-        return Err(HiloError::NotANumber { column, relation });
+    match Numbers::are_in(found) || purpose == Use::Read && Numbers::may_be_keys_in(found) {
+        true => Ok(found),
+        false => Err(HiloError::NotANumber { column, relation }),
     }
-    Ok(found)
 }
 
 /// Whether SELECT would show the current user a column.
