@@ -31,10 +31,7 @@ CREATE VIEW hilo.state AS
            '%3$L::pg_catalog.int8, %4$L::pg_catalog.int8, %5$L::pg_catalog.regtype, NULL::pg_catalog.bool, '
            'NULL::pg_catalog.bool, NULL::pg_catalog.int8, NULL::pg_catalog.int8, NULL::pg_catalog.text, '
            'NULL::pg_catalog.int8, NULL::pg_catalog.bool, NULL::pg_catalog.text);' AS set_bounds
-      FROM jsonb_to_record(hilo.server_state()) AS s (
-               system_id bigint, timeline integer, no_memory text, slots bigint, slots_taken bigint, slots_scarce boolean,
-               failing bigint[], no_worker_for bigint, twin_seen_for bigint, sessions text, sessions_unknown boolean,
-               sessions_hint text, restart text, create_for_column text, set_node_id text, alone boolean)
+      FROM hilo.server_state() s
       JOIN pg_extension e ON e.extname = 'hilo';
 REVOKE ALL ON hilo.state FROM PUBLIC;
 COMMENT ON VIEW hilo.state IS 'This server, and advice that depends on its settings';

@@ -2617,8 +2617,12 @@ COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
 
 SET LOCAL search_path = pg_catalog, pg_temp;
 
-CREATE FUNCTION hilo.server_state() RETURNS jsonb
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_server_state_wrapper';
+CREATE FUNCTION hilo.server_state()
+    RETURNS TABLE (
+        system_id bigint, timeline integer, no_memory text, slots bigint, slots_taken bigint, slots_scarce boolean,
+        failing bigint[], no_worker_for bigint, twin_seen_for bigint, sessions text, sessions_unknown boolean,
+        sessions_hint text, create_for_column text, set_node_id text, alone boolean, restart text)
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_server_state_wrapper';
 COMMENT ON FUNCTION hilo.server_state() IS
     'Returns what sessions and shared memory say of this server, and advice that depends on settings';
 
@@ -2628,7 +2632,7 @@ CREATE FUNCTION hilo.differences(mine jsonb, theirs jsonb)
 BEGIN ATOMIC
     WITH node AS MATERIALIZED (
         SELECT m.id, m.count, t.id AS their_id, t.count AS their_count, format('node %s', coalesce(t.id::text, 'unknown')) AS other,
-               hilo.server_state() ->> 'restart' AS restart
+               (SELECT s.restart FROM hilo.server_state() s)
           FROM jsonb_to_record(mine -> 'node') AS m (id integer, count integer, server text)
          CROSS JOIN LATERAL jsonb_to_record(theirs -> 'node') AS t (id integer, count integer, server text)
          WHERE t.server <> m.server
@@ -2750,10 +2754,7 @@ CREATE VIEW hilo.state AS
            '%3$L::pg_catalog.int8, %4$L::pg_catalog.int8, %5$L::pg_catalog.regtype, NULL::pg_catalog.bool, '
            'NULL::pg_catalog.bool, NULL::pg_catalog.int8, NULL::pg_catalog.int8, NULL::pg_catalog.text, '
            'NULL::pg_catalog.int8, NULL::pg_catalog.bool, NULL::pg_catalog.text);' AS set_bounds
-      FROM jsonb_to_record(hilo.server_state()) AS s (
-               system_id bigint, timeline integer, no_memory text, slots bigint, slots_taken bigint, slots_scarce boolean,
-               failing bigint[], no_worker_for bigint, twin_seen_for bigint, sessions text, sessions_unknown boolean,
-               sessions_hint text, restart text, create_for_column text, set_node_id text, alone boolean)
+      FROM hilo.server_state() s
       JOIN pg_extension e ON e.extname = 'hilo';
 REVOKE ALL ON hilo.state FROM PUBLIC;
 COMMENT ON VIEW hilo.state IS 'This server, and advice that depends on its settings';

@@ -1,7 +1,7 @@
 -- The triggers of the tables: for rows of a restore, rows that replication brings, and TRUNCATE.
 
 -- A row whose role does not exist comes from a dump or by replication, because the library's own writes fire
--- no triggers. The triggers of privileges are also enabled where rows arrive by replication, because there too a
+-- no triggers. Triggers of privileges also fire where rows arrive by replication: there too a
 -- second grant to no role would collide with the first.
 
 CREATE FUNCTION hilo.own_row() RETURNS trigger

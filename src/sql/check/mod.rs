@@ -12,19 +12,19 @@ mod columns;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use pgrx::pg_sys;
-use serde_json::json;
+use pgrx::{IntoDatum, pg_sys};
 
 use hilo_core::numbers::{Monotonic, Timestamp};
 
 use crate::advice;
 use crate::catalog::positions;
-use crate::errors::{HiloError, OrRaise, load_in_sessions, preload_excluded_by};
+use crate::catalog::table::text_datum;
+use crate::errors::{HiloError, load_in_sessions, preload_excluded_by};
 use crate::process::ffi;
-use crate::shared::{self, Shared};
+use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::define::loads_hilo::{LoadedBy, loader};
-use crate::sql::node::json;
 use crate::sql::observe::stat;
 
 sql_functions!(hilo_server_state);
@@ -32,9 +32,9 @@ sql_functions!(hilo_server_state);
 const SECOND: i64 = 1_000_000;
 const UNKNOWN: &str = "a setting of its own hides from this session whether all others load hilo";
 
-/// `hilo.server_state()`: what only this server knows, as an object. The knowledge of shared memory
-/// is null without it.
-fn hilo_server_state(_: Args) -> pg_sys::Datum {
+/// `hilo.server_state()`: what only this server knows, as a row. The knowledge of shared memory is
+/// null without it.
+fn hilo_server_state(args: Args) {
     let (system_id, timeline) = positions::server();
     let (shared, no_memory) = match shared::get() {
         Ok(shared) => (Some(shared), None),
@@ -49,23 +49,26 @@ fn hilo_server_state(_: Args) -> pg_sys::Datum {
         LoadedBy::Unknown => (Some(UNKNOWN.to_owned()), None),
         LoadedBy::Callers => (Some("only sessions that call hilo load it".to_owned()), None),
     };
-    json::write(&json!({
-        "system_id": system_id,
-        "timeline": timeline,
-        "no_memory": no_memory,
-        "slots": shared.map(|shared| shared.slots.len()),
-        "slots_taken": shared.map(|shared| shared.slots.len() - shared.free_slots()),
-        "slots_scarce": shared.map(Shared::is_nearly_full),
-        "failing": stat::failing(),
-        "no_worker_for": wanted.map(|ago| ago.0 / SECOND),
-        "twin_seen_for": twin.map(|at| ffi::now().since(at).0 / SECOND),
-        "sessions": sessions,
-        "sessions_unknown": sessions.as_deref() == Some(UNKNOWN),
-        "sessions_hint": load_in_sessions(whose.as_deref()),
-        "create_for_column": advice::create_for_column(),
-        "set_node_id": HiloError::NodeUnset(0).hint(),
-        "alone": advice::is_alone(),
-        "restart": advice::RESTART,
-    }))
-    .or_raise()
+    let number = |number: usize| pg_sys::Datum::from(number as i64);
+    let text = |text: &str| text_datum(text.as_bytes());
+    let row = [
+        Some(system_id.into()),
+        Some(timeline.into()),
+        no_memory.as_deref().map(text),
+        shared.map(|shared| number(shared.slots.len())),
+        shared.map(|shared| number(shared.slots.len() - shared.free_slots())),
+        shared.map(|shared| shared.is_nearly_full().into()),
+        stat::failing().into_datum(),
+        wanted.map(|ago| (ago.0 / SECOND).into()),
+        twin.map(|at| (ffi::now().since(at).0 / SECOND).into()),
+        sessions.as_deref().map(text),
+        Some((sessions.as_deref() == Some(UNKNOWN)).into()),
+        Some(text(&load_in_sessions(whose.as_deref()))),
+        Some(text(&advice::create_for_column())),
+        HiloError::NodeUnset(0).hint().as_deref().map(text),
+        Some(advice::is_alone().into()),
+        Some(text(advice::RESTART)),
+    ];
+    // SAFETY: these are the types of the columns that sql/compare.sql declares.
+    unsafe { StoredRows::begin(args).add_some(row) };
 }

@@ -2,6 +2,5 @@
 
 pub mod all_nodes;
 pub mod document;
-pub mod json;
 pub mod replication_triggers;
 pub mod restore_triggers;

@@ -81,10 +81,16 @@ fn name(row: &Record, column: &CStr) -> Markup {
     }
 }
 
+/// A step of a line of rates, from its three numbers.
+fn step(text: &str) -> Option<RateStep> {
+    let numbers: Option<Vec<f64>> = text.split(' ').map(|number| number.parse().ok()).collect();
+    numbers?.try_into().ok()
+}
+
 fn rate(row: &Record, column: &CStr) -> Markup {
     let Some(rate) = row.float(column) else { return dash() };
-    let steps = row.text(c"steps").and_then(|steps| serde_json::from_str(&steps).ok());
-    let steps: Vec<RateStep> = steps.unwrap_or_default();
+    let steps = row.text(c"steps").unwrap_or_default();
+    let steps: Vec<RateStep> = steps.split(',').filter_map(step).collect();
     let line = chart::sparkline(&steps, gucs::window().as_secs_f64());
     let served = format!("{} served", short(row.size(c"served")));
     pair(line, figure(format!("{}/s", short(rate)), served))

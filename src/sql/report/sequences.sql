@@ -3,7 +3,7 @@
 WITH active AS MATERIALIZED (
     SELECT * FROM @hilo_stat_sequences WHERE {in_memory}
 ), rates AS (
-    SELECT name, jsonb_agg(ARRAY[since, until, rate] ORDER BY since DESC)::text AS steps
+    SELECT name, string_agg(concat_ws(' ', since, until, rate), ',' ORDER BY since DESC) AS steps
       FROM (SELECT name, rate, extract(epoch FROM max(until) OVER of_one - since)::float8 AS since,
                    extract(epoch FROM max(until) OVER of_one - until)::float8 AS until
               FROM @hilo_stat_rates
