@@ -165,8 +165,8 @@ fn main(sequences: &[CoreSequence]) -> &CoreSequence {
     main.ok_or(HiloError::NoSuchRelation(0)).or_raise()
 }
 
-/// Creates the sequence that takes the place of the old one: behind the values of the columns, and
-/// behind all the sequences that have fed them.
+/// Creates the sequence that takes the place of the old one. It begins behind the values of the
+/// columns, and behind all the sequences that have fed them.
 fn create(columns: &[FedColumn], sequences: &[CoreSequence], name: Name) -> Sequence {
     let old = main(sequences);
     let direction = old.direction();
