@@ -33,14 +33,17 @@ pub struct Sequence {
 impl Sequence {
     /// A new one.
     pub fn new(name: Name, owner: pg_sys::Oid, definition: Definition) -> Sequence {
-        Sequence {
-            id: SequenceId(random_id()),
-            name,
-            owner,
-            created_at: ffi::now(),
-            owned_by: None,
-            definition,
-        }
+        Sequence::with_id(SequenceId(random_id()), name, owner, definition)
+    }
+
+    /// A new one whose id was chosen before.
+    pub fn with_id(
+        id: SequenceId,
+        name: Name,
+        owner: pg_sys::Oid,
+        definition: Definition,
+    ) -> Sequence {
+        Sequence { id, name, owner, created_at: ffi::now(), owned_by: None, definition }
     }
 }
 

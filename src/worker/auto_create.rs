@@ -31,7 +31,7 @@ pub fn create(
     node::check_set(gucs::node_count())?;
     let definition = Definition::create(&Options::default()).map_err(HiloError::from)?;
     let owner = pg_sys::Oid::from_u32(wish.owner());
-    let sequence = Sequence { id, ..Sequence::new(wish.name().into(), owner, definition) };
+    let sequence = Sequence::with_id(id, wish.name().into(), owner, definition);
     creation::insert(&sequence)?;
     here.check(&sequence.definition)?;
     let position = Position::first(&sequence, here.id);

@@ -127,15 +127,14 @@ pub fn reserve(shared: &'static Shared, here: &Here, plan: &Plan) -> Result<Outc
     if plan.index_space.node >= 0 && plan.index_space.node != here.id {
         return Ok(Outcome::OtherNode);
     }
+    // Once the sequence is there, the slot has no wish any more.
+    if let Some(wish) = &plan.wish {
+        return first_of_all(shared, here, plan, wish);
+    }
     let locked = match positions::lock(id, here.id, LockWait::Skip)? {
         RowLock::Skipped => return Ok(Outcome::Locked),
         RowLock::Missing if plan.is_ahead() => return Ok(Outcome::NotOurs),
-        RowLock::Missing => {
-            return match &plan.wish {
-                Some(wish) => first_of_all(shared, here, plan, wish),
-                None => first_on_node(shared, here, plan),
-            };
-        }
+        RowLock::Missing => return first_on_node(shared, here, plan),
         RowLock::Locked(locked) => locked,
     };
     // A position that another server serves is taken over by those who use it, and by nobody else.
