@@ -70,6 +70,52 @@ pub fn measure(bench: &mut Bench) {
 const USES: [(&str, &str); 2] =
     [("hilo", "hilo_nextval('tenant-' || n)"), ("core", "nextval(('tenant_' || n)::regclass)")];
 
+/// How sequences are created, drawn from and dropped again.
+const NEW: [[&str; 4]; 2] = [
+    [
+        "hilo",
+        "count(hilo_create('new-' || n))",
+        "hilo_nextval('new-' || n)",
+        "count(hilo_drop('new-' || n))",
+    ],
+    [
+        "core",
+        "CREATE SEQUENCE new_%s CACHE 32",
+        "nextval(('new_' || n)::regclass)",
+        "DROP SEQUENCE new_%s",
+    ],
+];
+
+/// Runs a statement for each of the sequences: a query, or one of core's, some at a time because of the locks.
+fn each(client: &mut Client, way: &str, statement: &str, count: u64) {
+    if way == "hilo" {
+        return client.run(&format!("SELECT {statement} FROM generate_series(1, {count}) n"));
+    }
+    for first in (1..=count).step_by(1_000) {
+        let last = (first + 999).min(count);
+        client.run(&format!(
+            "DO $$ BEGIN FOR n IN {first}..{last} LOOP EXECUTE format('{statement}', n); END LOOP; END $$"
+        ));
+    }
+}
+
+/// `first/new/WAY`: milliseconds for drawing once from each of many sequences that the session has just created.
+fn uses_after_creation(bench: &mut Bench, count: u64) {
+    for round in 0..bench.plan.few_rounds {
+        bench.cluster.restart();
+        let mut client = bench.connect();
+        client.run("SELECT hilo_nextval('hilo')");
+        for [way, create, call, remove] in rotate(&NEW, round) {
+            each(&mut client, way, create, count);
+            let began = Instant::now();
+            client.run(&format!("SELECT count({call}) FROM generate_series(1, {count}) n"));
+            let time = began.elapsed().as_secs_f64() * 1e3;
+            bench.results.push(format!("first/new/{way}"), time);
+            each(&mut client, way, remove, count);
+        }
+    }
+}
+
 /// `first/use/WAY`: milliseconds for drawing once from each of many sequences, for the first time
 /// since the server's start. `first/waits/WAY`: in how many of these calls the session waited.
 /// `first/created`: microseconds for the first number of a sequence that hilo.auto_create creates.
@@ -77,6 +123,7 @@ pub fn uses(bench: &mut Bench) {
     many::create(bench);
     let count = bench.plan.sequences * 9 / 10;
     bench.results.say("first uses", count.to_string());
+    uses_after_creation(bench, count);
     for round in bench.rounds(bench.plan.restarts) {
         bench.cluster.restart();
         let mut client = bench.connect();

@@ -142,7 +142,7 @@ const MEASUREMENTS: [Measurement; 23] = [
     ("a centre and its branches", 280, branches::measure),
     ("a centre of branches that fails", 210, branches::faults),
     ("first calls", 60, first::measure),
-    ("first uses of sequences", 60, first::uses),
+    ("first uses of sequences", 120, first::uses),
 ];
 
 impl Bench {

@@ -416,18 +416,21 @@ fn first_calls(results: &Results) -> Section {
 
 fn first_uses(results: &Results) -> Section {
     let count = results.words("first uses");
-    let head = ["", "after the server's start, ms", "of those, waits"];
+    let head = ["", "after the server's start, ms", "of those, waits", "after their creation, ms"];
     let mut table = Table::new(&head);
     for (id, label) in [("core", "core"), ("hilo", "hilo")] {
-        let waits = results.stat(&format!("first/waits/{id}"));
-        table.row(label, [spread(results.stat(&format!("first/use/{id}"))), spread(waits)]);
+        let columns = ["use", "waits", "new"];
+        table.row(label, columns.map(|what| spread(results.stat(&format!("first/{what}/{id}")))));
     }
     let created = spread(results.stat("first/created").map(|stat| stat.times(1e-3)));
     Section {
         title: "First uses of sequences",
         text: format!(
             "One session draws once from each of {count} sequences, in one statement; none of them has been used since the \
-             server's start. The first number of a sequence that `hilo.auto_create` creates takes {created} ms."
+             server's start. Or the session has just created them: hilo's in one statement. By strace's count the worker calls \
+             `fdatasync` 45 times for 9,000 first uses, and the kernel 0.2 times for each. For statements with a first use \
+             each, of names in no order, it calls `fdatasync` 0.13 times for each; core does so once, at each commit. The \
+             first number of a sequence that `hilo.auto_create` creates takes {created} ms."
         ),
         tables: vec![table],
         picture: None,
