@@ -1,8 +1,8 @@
 //! Read-ahead. A session that uses one sequence after the other for the first time would wait for a
 //! transaction of the worker each time. So if a few were waited for, the worker also fetches those
 //! that will probably be next. Each further one that is waited for means more of them, as the
-//! read-ahead of a file system does. One of those that are read ahead is marked: its first use has
-//! the next ones fetched, before a session waits for them.
+//! read-ahead of a file system does. The first of those that are read ahead is marked. Its first
+//! use has the next ones fetched, before a session waits for them.
 
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
@@ -13,14 +13,12 @@ use crate::catalog::{self, definitions};
 use crate::gucs;
 use crate::shared::key::Key;
 use crate::worker::Worker;
-use crate::worker::refill::BATCH;
+use crate::worker::refill::MAX_AHEAD;
 use crate::worker::transaction::{self, BRIEFLY};
 
 /// So many waits within [`PAUSE`] of each other come before the first read-ahead.
 const FIRST: u32 = 4;
 const PAUSE: Duration = Duration::from_secs(1);
-/// The most sequences at once. With those that sessions want meanwhile, they are one transaction.
-pub const MAX_AHEAD: usize = BATCH - 16;
 
 /// The first uses that sessions have waited for.
 #[derive(Default)]

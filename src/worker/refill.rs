@@ -24,7 +24,6 @@ use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
 use crate::shared::random_id;
 use crate::shared::slot::{DROPPED, Locked};
-use crate::worker::read_ahead::MAX_AHEAD;
 use crate::worker::reserve::{self, Outcome, Plan, Reserved};
 use crate::worker::transaction::{self, BRIEFLY, Commit, Failure, LOCKED};
 use crate::worker::{Worker, exhaustion_warning};
@@ -33,7 +32,11 @@ use crate::worker::{Worker, exhaustion_warning};
 const REPEAT_AFTER: Micros = Micros(60_000_000);
 
 /// The most sequences in one transaction.
-pub const BATCH: usize = 256;
+const BATCH: usize = 256;
+
+/// The most sequences that are read ahead at once. With those that sessions want meanwhile, they
+/// are one transaction.
+pub const MAX_AHEAD: usize = BATCH - 16;
 
 /// How many returned ranges stay in memory when there are too many of them, and up to how many are
 /// reloaded from the catalog.

@@ -133,8 +133,8 @@ fn names_that_count_on_are_read_ahead() {
     cluster.finish();
 }
 
-/// A session that uses them up faster than the worker fetches them waits once for all that are
-/// fetched together: what it waits for comes with those that follow.
+/// A session may use sequences up faster than the worker reads ahead. It waits once for all that are
+/// fetched together.
 #[test]
 fn a_session_that_hurries_waits_once_for_many() {
     let cluster = Cluster::with_hilo();
