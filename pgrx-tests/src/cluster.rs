@@ -202,6 +202,15 @@ impl Cluster {
         self.directory.join(name)
     }
 
+    fn counts(&self) -> PathBuf {
+        self.file("instructions")
+    }
+
+    /// How many instructions a process has run, once it has ended.
+    pub fn instructions(&self, pid: i32) -> f64 {
+        counted::of_process(&self.counts(), pid)
+    }
+
     /// All that the servers on this cluster have logged so far.
     pub fn log(&self) -> String {
         self.log.text()

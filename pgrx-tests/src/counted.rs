@@ -2,10 +2,9 @@
 //! a machine that does other things as well.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::cluster::Cluster;
 use crate::server::Server;
 use crate::wait::{LONG, wait_until};
 
@@ -31,22 +30,16 @@ pub(crate) fn postgres(server: &Server, counts: &Path) -> Command {
     valgrind
 }
 
-impl Cluster {
-    pub(crate) fn counts(&self) -> PathBuf {
-        self.file("instructions")
-    }
-
-    /// How many instructions a process has run, once it has ended.
-    pub fn instructions(&self, pid: i32) -> f64 {
-        let file = self.counts().join(pid.to_string());
-        let mut count = None;
-        wait_until("a process has counted its instructions", LONG, || {
-            let text = fs::read_to_string(&file).unwrap_or_default();
-            count = text.split_once("I   refs:").and_then(|(_, rest)| {
-                rest.split_whitespace().next()?.replace(',', "").parse().ok()
-            });
-            count.is_some()
-        });
-        count.expect("it is there")
-    }
+/// How many instructions a process has run, once it has ended.
+pub(crate) fn of_process(counts: &Path, pid: i32) -> f64 {
+    let file = counts.join(pid.to_string());
+    let mut count = None;
+    wait_until("a process has counted its instructions", LONG, || {
+        let text = fs::read_to_string(&file).unwrap_or_default();
+        count = text
+            .split_once("I   refs:")
+            .and_then(|(_, rest)| rest.split_whitespace().next()?.replace(',', "").parse().ok());
+        count.is_some()
+    });
+    count.expect("it is there")
 }
