@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Child;
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{LazyLock, Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::client::Heard;
 use crate::clock::Clock;
 use crate::counted;
 use crate::extension::{create_extension, is_lite};
-use crate::files::{initialise, new_data_directory, new_directory};
+use crate::files::{self, initialise, new_data_directory, new_directory};
 use crate::log::Log;
 use crate::process::{exit_of, signal};
 use crate::server::{SERVER, Server};
@@ -50,6 +50,19 @@ pub struct Cluster {
     /// Whether the server counts its instructions.
     counted: OnceLock<bool>,
 }
+
+/// A cluster with hilo, which is stopped. Most others are copies of it, because to create the extension takes longer.
+static WITH_HILO: LazyLock<Cluster> = LazyLock::new(|| {
+    let cluster = Cluster::builder().preload(true).start_and_create();
+    cluster.stop(Mode::Fast);
+    // What this server has counted.
+    let counters = cluster.data_directory().join("pg_stat");
+    fs::remove_dir_all(&counters)
+        .and_then(|()| fs::create_dir(&counters))
+        .expect("pg_stat is replaced");
+    SERVER.own(&counters);
+    cluster
+});
 
 /// The options of a new cluster.
 pub struct Builder {
@@ -105,12 +118,16 @@ impl Builder {
     /// Creates the cluster and starts its server.
     #[track_caller]
     pub fn start(self) -> Cluster {
+        let make = if self.own_identity { initialise } else { new_data_directory };
+        self.start_on(make)
+    }
+
+    /// Does the same on the data directory that `make` makes.
+    #[track_caller]
+    fn start_on(self, make: impl FnOnce(&Path)) -> Cluster {
         let (number, directory) = new_directory();
         let cluster = Cluster::at(number, directory, self.settings);
-        match self.own_identity {
-            true => initialise(&cluster.data_directory()),
-            false => new_data_directory(&cluster.data_directory()),
-        }
+        make(&cluster.data_directory());
         if let Some(library) = self.clock {
             let clock = Clock::new(library, cluster.file("clock"));
             assert!(cluster.clock.set(clock).is_ok(), "it has none yet");
@@ -127,7 +144,17 @@ impl Builder {
     /// Does the same with hilo preloaded, and created in the database `postgres`.
     #[track_caller]
     pub fn start_with_hilo(self) -> Cluster {
-        let cluster = self.preload(true).start();
+        match self.own_identity {
+            true => self.preload(true).start_and_create(),
+            false => {
+                self.preload(true).start_on(|data| files::copy(&WITH_HILO.data_directory(), data))
+            }
+        }
+    }
+
+    #[track_caller]
+    fn start_and_create(self) -> Cluster {
+        let cluster = self.start();
         create_extension(&mut cluster.connect("postgres"), "public");
         cluster
     }

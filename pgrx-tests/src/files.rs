@@ -35,10 +35,15 @@ pub fn new_directory() -> (usize, PathBuf) {
 
 /// Puts an initialised data directory at `data`.
 pub fn new_data_directory(data: &Path) {
+    copy(&FILES.template, data);
+}
+
+/// Copies the data directory of a server that does not run.
+pub fn copy(template: &Path, data: &Path) {
     run(SERVER
         .command_at(Path::new("cp"))
         .args(["-R", "--preserve=mode", "--reflink=auto"])
-        .arg(&FILES.template)
+        .arg(template)
         .arg(data));
 }
 

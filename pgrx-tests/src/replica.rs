@@ -1,12 +1,10 @@
 //! Copies of a cluster: standbys, and their promotion.
 
-use std::path::Path;
-
 use postgres::Client;
 
 use crate::client::ClientExt;
 use crate::cluster::Cluster;
-use crate::files::new_directory;
+use crate::files::{self, new_directory};
 use crate::server::{SERVER, run};
 use crate::wait::{LONG, wait_until};
 
@@ -70,11 +68,7 @@ impl Cluster {
         assert!(!self.is_running(), "a running server is not to be copied");
         let (number, directory) = new_directory();
         let copy = Cluster::at(number, directory, self.settings());
-        let mut cp = SERVER.command_at(Path::new("cp"));
-        run(cp
-            .args(["-R", "--preserve=mode"])
-            .arg(self.data_directory())
-            .arg(copy.data_directory()));
+        files::copy(&self.data_directory(), &copy.data_directory());
         copy
     }
 
