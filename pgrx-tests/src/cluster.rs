@@ -55,7 +55,7 @@ pub struct Cluster {
 static WITH_HILO: LazyLock<Cluster> = LazyLock::new(|| {
     let cluster = Cluster::builder().preload(true).start_and_create();
     cluster.stop(Mode::Fast);
-    // What this server has counted.
+    // The copies count from zero.
     let counters = cluster.data_directory().join("pg_stat");
     fs::remove_dir_all(&counters)
         .and_then(|()| fs::create_dir(&counters))

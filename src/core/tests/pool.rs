@@ -217,7 +217,7 @@ proptest! {
         let (cursor, mut pool) = (Cursor::new(), Pool::default());
         let mut end = Index::ZERO;
         let mut catalog: Vec<Range> = Vec::new();
-        // What each session has served lies below these.
+        // The indexes that each session was served lie below these.
         let mut floors = [Index::ZERO; 3];
         for act in acts {
             match act {
@@ -251,7 +251,8 @@ proptest! {
                     }
                 }
                 Act::Claim { session, count } => {
-                    let fit = |run: Range| (run.len() >= count).then(|| Range::of(run.start, count));
+                    let fit = |run: Range| Some(Range::of(run.start, count));
+                    let fit = |run: Range| fit(run).filter(|part| part.end <= run.end);
                     if let Some(range) = pool.claim(&cursor, SERIAL, fit) {
                         prop_assert!(range.start >= floors[session], "{range:?} after {floors:?}");
                         floors[session] = range.end;

@@ -96,8 +96,8 @@ impl<'a> Ended<'a> {
     }
 
     /// Records that the next numbering begins at `index` of this one, and not where this one ended.
-    /// A sequence that this transaction has just made leaves nothing out; a position that it has
-    /// just made may be that of a node that joins others.
+    /// A sequence that this transaction has just made leaves nothing out. But a position that it
+    /// has just made may be that of a node that joins others.
     fn jump_to(&self, index: Index) {
         let position = &self.position;
         let unused = position.is_first() && position.next_index == Index::ZERO;
