@@ -59,7 +59,6 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "background_workers",
             "column_defaults",
             "differences",
-            "is_distributed",
             "is_of_callers",
             "node_answers",
             "document_fault",
