@@ -101,7 +101,7 @@ unsafe extern "C-unwind" fn process_utility(
                 (*(node as *mut pg_sys::DiscardStmt)).target,
                 DISCARD_ALL | DISCARD_SEQUENCES
             );
-        let (copied, dependents) = (owned::before(node), owned::dependents(node));
+        let (copied, keep) = (owned::before(node), owned::keeps_dependents(node));
         let mark = owned::mark();
         let next = PREV_UTILITY.get().unwrap_or(raw::standard_ProcessUtility);
         next(
@@ -114,9 +114,9 @@ unsafe extern "C-unwind" fn process_utility(
             destination,
             completion,
         );
-        owned::after_drop(mark, dependents);
+        owned::after_drop(mark, keep);
         if !copied.is_null() {
-            owned::after(copied, dependents);
+            owned::after(copied, keep);
         }
         if discards {
             forget();

@@ -24,7 +24,6 @@ use crate::session;
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::values::is_distributed;
 use crate::sql::define::owned_by::{may_own, owned_sequences};
-use crate::sql::define::owners::Dependents;
 use crate::sql::define::{ddl_checks, owners, renumber};
 
 /// The sequences whose columns were dropped, and that are to be dropped too.
@@ -55,10 +54,10 @@ pub fn mark() -> usize {
 }
 
 /// Runs at the end of a utility statement: drops the sequences whose columns it has dropped, those
-/// beyond `mark`. They may be used by the defaults of other columns. These prevent the drop, unless
-/// the statement says CASCADE.
+/// beyond `mark`. They may be used by the defaults of other columns. With `keep`, these prevent the
+/// drop.
 #[pg_guard]
-pub unsafe extern "C-unwind" fn after_drop(mark: usize, dependents: Dependents) {
+pub unsafe extern "C-unwind" fn after_drop(mark: usize, keep: bool) {
     let ids = {
         let mut dropped = DROPPED.borrow_mut();
         let mark = mark.min(dropped.len());
@@ -66,11 +65,11 @@ pub unsafe extern "C-unwind" fn after_drop(mark: usize, dependents: Dependents) 
     };
     // SAFETY: reads a static of xact.c.
     if !ids.is_empty() && unsafe { pg_sys::IsTransactionState() } {
-        drop_sequences(ids, dependents);
+        drop_sequences(ids, keep);
     }
 }
 
-fn drop_sequences(ids: Vec<SequenceId>, dependents: Dependents) {
+fn drop_sequences(ids: Vec<SequenceId>, keep: bool) {
     next_command();
     for id in ids {
         // DROP EXTENSION, in the same statement, leaves nothing to do.
@@ -84,7 +83,7 @@ fn drop_sequences(ids: Vec<SequenceId>, dependents: Dependents) {
             continue;
         };
         if heir(&sequence).is_none() {
-            drop_defaults(&sequence.name, dependents);
+            drop_defaults(&sequence.name, keep);
         }
         if let Some(locked) = definitions::lock_existing(id).or_raise()
             && is_gone(&locked.sequence)
@@ -96,7 +95,7 @@ fn drop_sequences(ids: Vec<SequenceId>, dependents: Dependents) {
                     invalidation::note(id, Change::Outdated).or_raise();
                 }
                 None => {
-                    drop_defaults(&locked.sequence.name, dependents);
+                    drop_defaults(&locked.sequence.name, keep);
                     ddl_checks::remove(locked);
                 }
             }
@@ -134,10 +133,10 @@ fn is_shard(relid: pg_sys::Oid) -> bool {
         && number.iter().all(u8::is_ascii_digit)
 }
 
-fn drop_defaults(name: &Name, dependents: Dependents) {
+fn drop_defaults(name: &Name, keep: bool) {
     let mut defaults = column_defaults::using(name);
     defaults.retain(|default| !is_shard(default.relid));
-    let (keep, name) = (dependents == Dependents::Keep, name.to_string());
+    let name = name.to_string();
     let refusal = |dependents| HiloError::OwnedColumnHasDependents { name, dependents };
     column_defaults::drop_all(&defaults, keep, refusal);
 }
@@ -150,7 +149,7 @@ fn at_transaction(event: pg_sys::XactEvent::Type) {
         XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE => {
             let ids = std::mem::take(&mut *DROPPED.borrow_mut());
             if !ids.is_empty() {
-                drop_sequences(ids, Dependents::Keep);
+                drop_sequences(ids, true);
             }
         }
         XACT_EVENT_ABORT => DROPPED.borrow_mut().clear(),
@@ -158,26 +157,25 @@ fn at_transaction(event: pg_sys::XactEvent::Type) {
     }
 }
 
-/// The way in which a statement that drops something treats dependents.
+/// Whether a statement that drops something keeps what depends on that, and does not say CASCADE.
 ///
 /// # Safety
 /// `node` must be a statement.
-pub unsafe fn dependents(node: *mut pg_sys::Node) -> Dependents {
+pub unsafe fn keeps_dependents(node: *mut pg_sys::Node) -> bool {
     const CASCADE: pg_sys::DropBehavior::Type = pg_sys::DropBehavior::DROP_CASCADE;
     // SAFETY: the tag of a node tells its type.
-    let cascades = unsafe {
+    unsafe {
         match (*node).type_ {
-            pg_sys::NodeTag::T_DropStmt => (*node.cast::<pg_sys::DropStmt>()).behavior == CASCADE,
+            pg_sys::NodeTag::T_DropStmt => (*node.cast::<pg_sys::DropStmt>()).behavior != CASCADE,
             pg_sys::NodeTag::T_DropOwnedStmt => {
-                (*node.cast::<pg_sys::DropOwnedStmt>()).behavior == CASCADE
+                (*node.cast::<pg_sys::DropOwnedStmt>()).behavior != CASCADE
             }
             pg_sys::NodeTag::T_AlterTableStmt => {
-                commands(node.cast()).any(|command| (*command).behavior == CASCADE)
+                commands(node.cast()).all(|command| (*command).behavior != CASCADE)
             }
-            _ => false,
+            _ => true,
         }
-    };
-    if cascades { Dependents::Drop } else { Dependents::Keep }
+    }
 }
 
 /// The commands of an ALTER TABLE.
@@ -218,14 +216,14 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut pg_sys::
 /// # Safety
 /// `node` must come from [`before`], in the same statement.
 #[pg_guard]
-pub unsafe extern "C-unwind" fn after(node: *mut pg_sys::Node, dependents: Dependents) {
+pub unsafe extern "C-unwind" fn after(node: *mut pg_sys::Node, keep: bool) {
     next_command();
     // SAFETY: the tag of a node tells its type.
     unsafe {
         match (*node).type_ {
             pg_sys::NodeTag::T_TruncateStmt => restart(node.cast()),
             pg_sys::NodeTag::T_AlterTableStmt => follow_owner(node.cast()),
-            _ => owners::after(node, dependents),
+            _ => owners::after(node, keep),
         }
     }
 }

@@ -34,8 +34,7 @@ sql_functions!(hilo_sync);
 
 /// `hilo_sync(name, relation, column_name)`. Returns the next value, or NULL if there is none left.
 fn hilo_sync(args: Args) -> Option<i64> {
-    ddl_checks::begin_write(c"hilo_sync()");
-    let name = ddl_checks::require_name(args);
+    let name = ddl_checks::begin_with_name(args, c"hilo_sync()");
     ddl_checks::require(args, 1, "relation");
     let relid = args.oid(1).unwrap_or(pg_sys::InvalidOid);
     let column_name = column_name(args, 2);

@@ -9,7 +9,7 @@ use crate::catalog::{missing, node, numbering};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::slice_table;
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::ddl_checks::{begin_write, lock_by_name, require, require_name};
+use crate::sql::define::ddl_checks::{begin_with_name, lock_by_name, require};
 use crate::sql::define::unserved::look;
 use crate::sql::define::{ended, open_leases, renumber};
 use crate::sql::draw::nextval;
@@ -18,8 +18,7 @@ sql_functions!(hilo_advance);
 
 /// `hilo_advance(name, at_least)`. Returns the next value, or NULL if there is none left.
 fn hilo_advance(args: Args) -> Option<i64> {
-    begin_write(c"hilo_advance()");
-    let name = require_name(args);
+    let name = begin_with_name(args, c"hilo_advance()");
     require(args, 1, "at_least");
     let at_least = args.int8(1).unwrap_or(0);
     let found = missing::require(name).or_raise();

@@ -24,10 +24,11 @@ use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{self, Origin};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{
-    begin_write, check_owner, check_source_nodes, find_owned, lock_by_name, lock_owned, remove,
-    require, require_name,
+    begin_with_name, begin_write, check_owner, check_source_nodes, find_owned, lock_by_name,
+    lock_owned, remove, require,
 };
 use crate::sql::define::owned_by::{self, Purpose};
+use crate::sql::draw::keys;
 
 sql_functions!(hilo_create, hilo_rename, hilo_drop);
 
@@ -53,17 +54,20 @@ pub fn options(args: Args) -> Options {
         ordered: args.bool(7),
         block_size: args.int8(8),
         slice_size: args.int8(9),
-        key_format: args.datum(10).map(|_| key_format(args.bytes(10))),
+        // It is joined with names and prefixes byte by byte, so it must be in their encoding.
+        key_format: args.datum(10).map(|_| {
+            text(args.bytes(10), |bytes| format!("key_format \"{}\"", escape_for_message(bytes)))
+        }),
         gapless: args.optional(12).and_then(|_| args.bool(12)),
-        source: args.optional(14).map(|_| query(args.bytes(14))),
+        source: args.optional(14).map(|_| text(args.bytes(14), |_| "source".into())),
         reserve_ahead: args.optional(15).map(|_| seconds(args.interval(15))),
     }
 }
 
-fn query(bytes: &[u8]) -> String {
+fn text(bytes: &[u8], what: fn(&[u8]) -> String) -> String {
     let text = name::utf8(bytes).ok_or_else(|| {
         HiloError::Argument(
-            "source contains non-ASCII characters".into(),
+            format!("{} contains non-ASCII characters", what(bytes)),
             "Use ASCII only, or a database whose encoding is UTF8.",
         )
     });
@@ -75,24 +79,6 @@ fn seconds(interval: pg_sys::Interval) -> i64 {
     let days = i64::from(interval.month) * 30 + i64::from(interval.day);
     days.saturating_mul(86_400).saturating_add(interval.time.div_euclid(1_000_000))
         + i64::from(interval.time.rem_euclid(1_000_000) > 0)
-}
-
-/// A key format is joined with names and prefixes byte by byte, so it must be in their encoding.
-fn key_format(bytes: &[u8]) -> String {
-    key_format_text(bytes).or_raise().to_owned()
-}
-
-pub fn key_format_text(bytes: &[u8]) -> Result<&str, HiloError> {
-    name::utf8(bytes).ok_or_else(|| {
-        HiloError::Argument(
-            format!("key_format \"{}\" contains non-ASCII characters", escape_for_message(bytes)),
-            "Use ASCII only, or a database whose encoding is UTF8.",
-        )
-    })
-}
-
-pub fn check_key_format(definition: &Definition, name: &Name) -> Result<(), HiloError> {
-    crate::sql::draw::keys::check(definition, name)
 }
 
 /// The way to proceed if the name of a new sequence is taken.
@@ -132,7 +118,7 @@ pub fn create(
     given: Option<Numbering>,
     duplicate: Duplicate,
 ) -> Option<Sequence> {
-    check_key_format(&definition, &name).or_raise();
+    keys::check(&definition, &name).or_raise();
     privileges::may_create().or_raise();
     let owner = ffi::current_user();
     if let Some(column) = owned_by {
@@ -202,11 +188,7 @@ fn insert(sequence: &Sequence, first: &Position, origin: Origin, duplicate: Dupl
         next_command();
     };
     if matches!(duplicate, Duplicate::Refuse) {
-        PgTryBuilder::new(AssertUnwindSafe(insert))
-            .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
-                HiloError::Duplicate(sequence.name.to_string()).raise()
-            })
-            .execute();
+        if_free(&sequence.name, insert);
         return true;
     }
     match subtransaction::run(insert) {
@@ -220,19 +202,24 @@ fn insert(sequence: &Sequence, first: &Position, origin: Origin, duplicate: Dupl
     }
 }
 
+/// Writes a row with this name, unless another transaction took it first.
+fn if_free(name: &Name, write: impl FnOnce()) {
+    PgTryBuilder::new(AssertUnwindSafe(write))
+        .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
+            HiloError::Duplicate(name.to_string()).raise()
+        })
+        .execute();
+}
+
 /// `hilo_rename(name, new_name)`: the sequence keeps its numbers and its defaults.
 fn hilo_rename(args: Args) {
-    begin_write(c"hilo_rename()");
-    let name = require_name(args);
+    let name = begin_with_name(args, c"hilo_rename()");
     require(args, 1, "new name of a hilo sequence");
     let new_name = args.new_name(1);
-    let free = || {
-        if definitions::by_name(&new_name).or_raise().is_some() {
-            HiloError::Duplicate(new_name.to_string()).raise();
-        }
-    };
     find_owned(name).or_raise().ok_or_else(|| missing::to_use(name)).or_raise();
-    free();
+    if definitions::by_name(&new_name).or_raise().is_some() {
+        HiloError::Duplicate(new_name.to_string()).raise();
+    }
     let rename_defaults = || {
         for default in column_defaults::using(name) {
             column_defaults::rename_in(&default, name, &new_name);
@@ -242,14 +229,9 @@ fn hilo_rename(args: Args) {
     // for the worker, and the worker for the sequence's row.
     rename_defaults();
     let locked = lock_owned(name);
-    free();
     let renamed = Sequence { name: new_name.clone(), ..locked.sequence.clone() };
-    check_key_format(&renamed.definition, &new_name).or_raise();
-    PgTryBuilder::new(AssertUnwindSafe(|| locked.update(&renamed)))
-        .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
-            HiloError::Duplicate(new_name.to_string()).raise()
-        })
-        .execute();
+    keys::check(&renamed.definition, &new_name).or_raise();
+    if_free(&new_name, || locked.update(&renamed));
     // Rename also in the defaults that were added during the waits.
     rename_defaults();
     invalidation::note(renamed.id, Change::Outdated).or_raise();
@@ -257,9 +239,8 @@ fn hilo_rename(args: Args) {
 
 /// `hilo_drop(name, if_exists, cascade)`: drops the sequence and all that is recorded of it.
 fn hilo_drop(args: Args) {
-    begin_write(c"hilo_drop()");
-    let (name, if_exists, cascade) =
-        (require_name(args), args.bool(1).unwrap_or(false), args.bool(2).unwrap_or(false));
+    let name = begin_with_name(args, c"hilo_drop()");
+    let [if_exists, cascade] = [1, 2].map(|at| args.bool(at) == Some(true));
     let absent = || {
         if !if_exists {
             missing::to_use(name).raise();

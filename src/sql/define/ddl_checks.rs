@@ -87,7 +87,9 @@ pub fn require(args: Args, at: usize, what: &str) -> pg_sys::Datum {
     })
 }
 
-pub fn require_name(args: Args) -> &'static [u8] {
+/// Begins a write about the sequence that the first argument names, and returns the name.
+pub fn begin_with_name(args: Args, what: &'static CStr) -> &'static [u8] {
+    begin_write(what);
     require(args, 0, "name of a hilo sequence");
     args.name(0)
 }

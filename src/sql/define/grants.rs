@@ -1,6 +1,6 @@
 //! Privileges: on one sequence, on all that match a pattern, and on those to come.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 use pgrx::memcxt::PgMemoryContexts;
 use pgrx::pg_sys;
@@ -15,7 +15,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::ddl_checks::{begin_write, lock_owned, require, require_name};
+use crate::sql::define::ddl_checks::{begin_with_name, begin_write, lock_owned, require};
 
 sql_functions!(
     hilo_grant,
@@ -74,22 +74,20 @@ fn change(locked: LockedSequence, changes: Changes, grantee: pg_sys::Oid, set: P
     invalidation::note(locked.sequence.id, Change::Outdated).or_raise();
 }
 
-fn change_one(args: Args, changes: Changes) {
-    let name = require_name(args);
+fn change_one(args: Args, function: &'static CStr, changes: Changes) {
+    let name = begin_with_name(args, function);
     let (grantee, set) = grantee_and_privileges(args, 1);
     change(lock_owned(name), changes, grantee, set);
 }
 
 /// `hilo_grant(name, grantee, privilege)`.
 fn hilo_grant(args: Args) {
-    begin_write(c"hilo_grant()");
-    change_one(args, privileges::grant);
+    change_one(args, c"hilo_grant()", privileges::grant);
 }
 
 /// `hilo_revoke(name, grantee, privilege)`.
 fn hilo_revoke(args: Args) {
-    begin_write(c"hilo_revoke()");
-    change_one(args, privileges::revoke);
+    change_one(args, c"hilo_revoke()", privileges::revoke);
 }
 
 /// Changes the privileges on every matching sequence that the current user may grant on, and

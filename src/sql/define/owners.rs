@@ -21,8 +21,7 @@ raw_functions!(hilo_note_roles);
 
 /// `hilo_set_owner(name, new_owner)`: follows core's rules for ALTER SEQUENCE … OWNER TO.
 fn hilo_set_owner(args: Args) {
-    ddl_checks::begin_write(c"hilo_set_owner()");
-    let name = ddl_checks::require_name(args);
+    let name = ddl_checks::begin_with_name(args, c"hilo_set_owner()");
     ddl_checks::require(args, 1, "new owner");
     let new_owner = grants::existing_role(args.bytes(1)).or_raise();
     set_owner(ddl_checks::lock_owned(name), new_owner);
@@ -80,16 +79,6 @@ fn lock_owned_by(role: pg_sys::Oid, found: &[Sequence]) -> Result<Vec<LockedSequ
     Ok(locked)
 }
 
-/// The way in which a statement that drops a sequence treats the column defaults that use it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Dependents {
-    /// They prevent it (RESTRICT).
-    Keep,
-    /// It drops them too (CASCADE).
-    Drop,
-}
-
 /// The roles whose belongings a statement drops or reassigns.
 ///
 /// # Safety
@@ -132,11 +121,11 @@ pub unsafe fn before(node: *mut pg_sys::Node) -> bool {
     true
 }
 
-/// Runs after core has executed the statement.
+/// Runs after core has executed the statement, which says CASCADE or (`keep`) RESTRICT.
 ///
 /// # Safety
 /// As for [`old_owners`].
-pub unsafe fn after(node: *mut pg_sys::Node, dependents: Dependents) {
+pub unsafe fn after(node: *mut pg_sys::Node, keep: bool) {
     // DROP OWNED by the extension's owner has dropped the extension.
     if !is_installed() {
         return;
@@ -145,7 +134,7 @@ pub unsafe fn after(node: *mut pg_sys::Node, dependents: Dependents) {
     unsafe {
         let roles = old_owners(node);
         match (*node).type_ {
-            pg_sys::NodeTag::T_DropOwnedStmt => drop_owned(&roles, dependents),
+            pg_sys::NodeTag::T_DropOwnedStmt => drop_owned(&roles, keep),
             _ => {
                 let heir = (*node.cast::<pg_sys::ReassignOwnedStmt>()).newrole;
                 reassign(&roles, pg_sys::get_rolespec_oid(heir, false))
@@ -171,17 +160,17 @@ fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
 }
 
 /// Drops what the roles own and revokes what was granted to them.
-fn drop_owned(from: &[pg_sys::Oid], dependents: Dependents) -> Result<(), HiloError> {
+fn drop_owned(from: &[pg_sys::Oid], keep: bool) -> Result<(), HiloError> {
     let mut owned = Vec::new();
     for role in from {
         owned.push((*role, role_references::of_owner(*role)?));
     }
     // The tables come before the sequences, as in hilo_drop(), and then the defaults that were
     // added during the waits.
-    drop_defaults(owned.iter().flat_map(|(_, all)| all), dependents)?;
+    drop_defaults(owned.iter().flat_map(|(_, all)| all), keep)?;
     for (role, found) in &owned {
         let locked = lock_owned_by(*role, found)?;
-        drop_defaults(locked.iter().map(|one| &one.sequence), dependents)?;
+        drop_defaults(locked.iter().map(|one| &one.sequence), keep)?;
         locked.into_iter().for_each(ddl_checks::remove);
     }
     for role in from {
@@ -200,7 +189,7 @@ fn drop_owned(from: &[pg_sys::Oid], dependents: Dependents) -> Result<(), HiloEr
 /// names them all.
 fn drop_defaults<'a>(
     sequences: impl Iterator<Item = &'a Sequence>,
-    dependents: Dependents,
+    keep: bool,
 ) -> Result<(), HiloError> {
     let mut names = memory::try_collect(sequences.map(|sequence| &sequence.name))?;
     names.sort_unstable();
@@ -209,7 +198,7 @@ fn drop_defaults<'a>(
     }
     let mut users = column_defaults::all();
     users.retain(|(_, name)| names.binary_search(&name).is_ok());
-    if !users.is_empty() && dependents == Dependents::Keep {
+    if keep && !users.is_empty() {
         return Err(HiloError::OwnedHasDependents(column_defaults::describe_users(&users)?));
     }
     users.iter().for_each(|(default, _)| column_defaults::drop_default(default));

@@ -7,34 +7,34 @@ use crate::catalog::definitions::{LockedSequence, Sequence};
 use crate::catalog::positions::Position;
 use crate::errors::OrRaise;
 use crate::session::invalidation::{self, Change};
-use crate::sql::define::ddl::check_key_format;
+use crate::sql::draw::keys;
 
-/// Writes the definition that a locked sequence has after its numbering ended at `position`, and
-/// returns it.
-pub fn write_ended(
-    locked: &LockedSequence,
-    options: &Options,
-    owned_by: Option<ColumnRef>,
-    position: &Position,
-    restart: Option<i64>,
-) -> Definition {
-    let old = &locked.sequence;
-    let last = position.last_value(&old.definition).unwrap_or(position.base);
-    write_definition(locked, options, owned_by, Some(last), restart)
+/// A change of a locked sequence: of its options, of the column that owns it, and of the value with
+/// which it continues.
+#[derive(Clone, Copy)]
+pub struct Alteration<'a> {
+    pub locked: &'a LockedSequence,
+    pub options: &'a Options,
+    pub owned_by: Option<ColumnRef>,
+    pub restart: Option<i64>,
 }
 
-/// The same where `last` is the last value that was reserved.
-pub fn write_definition(
-    locked: &LockedSequence,
-    options: &Options,
-    owned_by: Option<ColumnRef>,
-    last: Option<i64>,
-    restart: Option<i64>,
-) -> Definition {
-    let old = &locked.sequence;
-    let definition = old.definition.alter(options, last, restart).or_raise();
-    check_key_format(&definition, &old.name).or_raise();
-    locked.update(&Sequence { owned_by, definition: definition.clone(), ..old.clone() });
-    invalidation::note(old.id, Change::Terms).or_raise();
-    definition
+impl Alteration<'_> {
+    /// Writes the definition that the sequence has after its numbering ended at `position`, and
+    /// returns it.
+    pub fn write_ended(&self, position: &Position) -> Definition {
+        let last = position.last_value(&self.locked.sequence.definition);
+        self.write(Some(last.unwrap_or(position.base)))
+    }
+
+    /// The same where `last` is the last value that was reserved.
+    pub fn write(&self, last: Option<i64>) -> Definition {
+        let old = &self.locked.sequence;
+        let definition = old.definition.alter(self.options, last, self.restart).or_raise();
+        keys::check(&definition, &old.name).or_raise();
+        let owned_by = self.owned_by;
+        self.locked.update(&Sequence { owned_by, definition: definition.clone(), ..old.clone() });
+        invalidation::note(old.id, Change::Terms).or_raise();
+        definition
+    }
 }

@@ -4,8 +4,7 @@ use hilo_core::direction::Direction;
 use hilo_core::numbers::Index;
 use hilo_core::options::{Definition, Options};
 
-use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::definitions::{LockedSequence, Sequence};
+use crate::catalog::definitions::Sequence;
 use crate::catalog::missing;
 use crate::catalog::node;
 use crate::catalog::numbering::{self, Numbering};
@@ -17,10 +16,10 @@ use crate::session::{memo, slice_table, uncommitted};
 use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl::options;
-use crate::sql::define::ddl_checks::{begin_write, lock_by_name, lock_owned, require_name};
+use crate::sql::define::ddl_checks::{begin_with_name, begin_write, lock_by_name, lock_owned};
 use crate::sql::define::ended::{Continuation, Restart, with_numbering};
 use crate::sql::define::owned_by::Purpose;
-use crate::sql::define::redefine::{write_definition, write_ended};
+use crate::sql::define::redefine::Alteration;
 use crate::sql::define::unserved::index_space;
 use crate::sql::define::{owned_by, source};
 use crate::sql::draw::nextval;
@@ -38,32 +37,26 @@ fn first_untaken(sequence: &Sequence, position: &Position) -> Index {
 
 /// `hilo_alter(name, …)`: changes the options that are not null. Only the owner may do so.
 fn hilo_alter(args: Args) {
-    begin_write(c"hilo_alter()");
-    let name = require_name(args);
+    let name = begin_with_name(args, c"hilo_alter()");
     let (options, restart) = (options(args), args.int8(11));
     let owned_by =
         args.optional(13).map(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
-    let owned = lock_owned(name);
-    alter(&owned, &options, owned_by.unwrap_or(owned.sequence.owned_by), restart, false);
+    let locked = &lock_owned(name);
+    let owned_by = owned_by.unwrap_or(locked.sequence.owned_by);
+    alter(&Alteration { locked, options: &options, owned_by, restart }, false);
 }
 
-/// Changes the options of a locked sequence and the column that owns it, and restarts it if
-/// `restart` says where. A `dry_run`, which is rolled back, leaves the numbers alone, so nobody
-/// notices it.
-pub fn alter(
-    owned: &LockedSequence,
-    options: &Options,
-    owned_by: Option<ColumnRef>,
-    restart: Option<i64>,
-    dry_run: bool,
-) {
-    let old = owned.sequence.clone();
+/// Changes a locked sequence. A `dry_run`, which is rolled back, leaves the numbers alone, so
+/// nobody notices it.
+pub fn alter(change: &Alteration, dry_run: bool) {
+    let Alteration { locked, options, owned_by, restart } = *change;
+    let old = &locked.sequence;
     if let Some(column) = owned_by.filter(|_| owned_by != old.owned_by) {
         owned_by::check(column, old.owner).or_raise();
     }
     // An error in the options is raised before the pool is frozen.
     let new = old.definition.alter(options, None, restart).or_raise();
-    if !dry_run && source::alter(owned, &new, options, owned_by, restart) {
+    if !dry_run && source::alter(change, &new) {
         return;
     }
     let nodes = gucs::node_count();
@@ -72,25 +65,24 @@ pub fn alter(
     }
     let renumbers = renumbers(&old.definition, options);
     if restart.is_none() && (dry_run || !renumbers) {
-        let position = redefine(owned, options, owned_by);
+        let position = redefine(change);
         if let Some(position) = position.filter(|_| renumbers) {
-            continuation(&position, &old).or_raise();
+            continuation(&position, old).or_raise();
         }
         return;
     }
     match restart {
         Some(base) => {
-            let ended = Restart::close(&old);
-            let position = ended.position();
-            let new = write_ended(owned, options, owned_by, position, restart);
-            let numbering = numbering::starting_at(&old, position, &new, base).or_raise();
+            let ended = Restart::close(old);
+            let new = change.write_ended(ended.position());
+            let numbering = numbering::starting_at(old, ended.position(), &new, base).or_raise();
             ended.notice(&new, numbering, Index::ZERO);
             ended.open(&new, numbering, Index::ZERO);
         }
         None => {
-            let ended = Continuation::close(&old);
-            let new = write_ended(owned, options, owned_by, ended.position(), None);
-            let (numbering, next_index) = continuation(ended.position(), &old).or_raise();
+            let ended = Continuation::close(old);
+            let new = change.write_ended(ended.position());
+            let (numbering, next_index) = continuation(ended.position(), old).or_raise();
             // Numbers that turn back from beyond a bound begin within the bounds.
             let indexes = with_numbering(ended.position(), numbering).mapping(&new).indexes();
             ended.open(numbering, next_index.max(indexes.start));
@@ -101,12 +93,8 @@ pub fn alter(
 /// Changes options that leave each index its value. The position stays as it is, so this
 /// transaction draws from the pool as every other session does, and its rollback returns nothing.
 /// Returns the position.
-fn redefine(
-    locked: &LockedSequence,
-    options: &Options,
-    owned_by: Option<ColumnRef>,
-) -> Option<Position> {
-    let old = &locked.sequence;
+fn redefine(change: &Alteration) -> Option<Position> {
+    let old = &change.locked.sequence;
     let position = positions::find(old.id, node::id()).or_raise();
     let last = position.map(|position| {
         let written = positions::find_own_write(old.id, position.node).or_raise();
@@ -117,7 +105,7 @@ fn redefine(
         let taken = Position { next_index, ..position };
         taken.last_value(&old.definition).unwrap_or(position.base)
     });
-    write_definition(locked, options, owned_by, last, None);
+    change.write(last);
     position
 }
 

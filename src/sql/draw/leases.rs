@@ -18,7 +18,7 @@ use crate::gucs;
 use crate::process::ffi;
 use crate::session::{lease, lease_news, memo};
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::ddl_checks::{begin_write, require, require_name};
+use crate::sql::define::ddl_checks::{begin_with_name, begin_write, require};
 use crate::sql::draw::nextval::record;
 
 sql_functions!(hilo_lease, hilo_lease_return, hilo_lease_renew, hilo_lease_revoke);
@@ -31,8 +31,7 @@ const LONGEST_HOLDER: usize = 255;
 /// `hilo_lease(name, n, holder, ttl, lease)`: up to n values that step evenly, which nobody else
 /// gets.
 fn hilo_lease(args: Args) -> pg_sys::Datum {
-    begin_write(c"hilo_lease()");
-    let name = require_name(args);
+    let name = begin_with_name(args, c"hilo_lease()");
     require(args, 1, "number of values to lease");
     let count = args.int8(1).unwrap_or(0);
     if !(1..=MAX_LEASE_SIZE).contains(&count) {

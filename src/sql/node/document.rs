@@ -32,6 +32,7 @@ use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::define::ddl::{self, Duplicate};
 use crate::sql::define::ddl_checks::{self, begin_write, find_owned, lock_owned};
 use crate::sql::define::owned_by::{self, Purpose};
+use crate::sql::define::redefine::Alteration;
 use crate::sql::define::{grants, owners, renumber};
 use crate::sql::draw::nextval;
 
@@ -181,8 +182,7 @@ fn lock_definitions() -> Result<(), HiloError> {
 
 /// `hilo_apply_one(…)`: the arguments are those of `hilo_create`, then what only documents have.
 fn hilo_apply_one(args: Args) -> pg_sys::Datum {
-    begin_write(c"hilo_apply_one()");
-    let name = ddl_checks::require_name(args);
+    let name = ddl_checks::begin_with_name(args, c"hilo_apply_one()");
     let definition = Definition::create(&ddl::options(args)).or_raise();
     let owner = args.datum(11).map(|_| grants::existing_role(args.bytes(11)).or_raise());
     let owned_by =
@@ -244,7 +244,8 @@ impl Wanted {
         if options.is_some() || self.owned_by != old.owned_by {
             // A table and its sequence have one owner, so a new column waits until that is settled.
             let owned_by = old.owned_by.filter(|_| self.owned_by == old.owned_by);
-            renumber::alter(&before, &options.unwrap_or_default(), owned_by, None, dry_run);
+            let (locked, options) = (&before, &options.unwrap_or_default());
+            renumber::alter(&Alteration { locked, options, owned_by, restart: None }, dry_run);
         }
         self.settle(&old)?;
         Ok(untold.is_some())
@@ -255,9 +256,10 @@ impl Wanted {
         if let Some(owner) = self.owner {
             owners::set_owner(lock_again(sequence)?, owner);
         }
-        let given = lock_again(sequence)?;
-        if self.owned_by != given.sequence.owned_by {
-            renumber::alter(&given, &Options::default(), self.owned_by, None, false);
+        let (locked, owned_by) = (&lock_again(sequence)?, self.owned_by);
+        if owned_by != locked.sequence.owned_by {
+            let options = &Options::default();
+            renumber::alter(&Alteration { locked, options, owned_by, restart: None }, false);
         }
         Ok(())
     }
