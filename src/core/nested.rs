@@ -6,11 +6,11 @@
 //! first time. So thousands of nested levels cost as much as their changes.
 
 use std::collections::{HashMap, TryReserveError};
-use std::hash::Hash;
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
 
 #[derive(Debug)]
 pub struct Nested<K, V> {
-    values: HashMap<K, Kept<V>>,
+    values: HashMap<K, Kept<V>, BuildHasherDefault<DefaultHasher>>,
     /// In the order of their levels, and for each level in the order of the changes.
     saved: Vec<Saved<K, V>>,
 }
@@ -31,13 +31,11 @@ struct Saved<K, V> {
     before: Option<(V, i32)>,
 }
 
-impl<K, V> Default for Nested<K, V> {
-    fn default() -> Self {
-        Nested { values: HashMap::new(), saved: Vec::new() }
-    }
-}
-
 impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
+    pub const fn empty() -> Nested<K, V> {
+        Nested { values: HashMap::with_hasher(BuildHasherDefault::new()), saved: Vec::new() }
+    }
+
     pub fn get(&self, key: &K) -> Option<&V> {
         self.values.get(key).map(|kept| &kept.value)
     }
@@ -58,8 +56,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
     /// # Errors
     /// Memory is out; nothing has changed.
     pub fn set(&mut self, level: i32, key: K, value: V) -> Result<(), TryReserveError> {
-        self.saved.try_reserve(1)?;
-        self.values.try_reserve(1)?;
+        self.make_room()?;
         let known = self.values.insert(key, Kept { value, level });
         match known {
             Some(known) if known.level >= level => {}
@@ -71,7 +68,21 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
         Ok(())
     }
 
-    /// Ends `level`: what it has changed belongs to the level around it.
+    /// Makes room, so that the next [`set`](Self::set) needs no memory.
+    ///
+    /// # Errors
+    /// Memory is out.
+    pub fn make_room(&mut self) -> Result<(), TryReserveError> {
+        self.saved.try_reserve(1)?;
+        self.values.try_reserve(1)
+    }
+
+    /// Ends `level`: it is committed, or rolled back as [`abort`](Self::abort) does it.
+    pub fn end(&mut self, level: i32, commits: bool, undone: impl FnMut(V, Option<&V>)) {
+        if commits { self.commit(level) } else { self.abort(level, undone) }
+    }
+
+    /// Commits `level`: what it has changed belongs to the level around it.
     pub fn commit(&mut self, level: i32) {
         let first = self.saved.partition_point(|saved| saved.level < level);
         let mut to = first;
@@ -120,5 +131,21 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
     /// How many saved values are kept.
     pub fn saved_count(&self) -> usize {
         self.saved.len()
+    }
+}
+
+/// A list, by the places in it: a level that is rolled back takes what it has added with it.
+impl<V: Clone> Nested<usize, V> {
+    /// Adds a value to the end, at `level`.
+    ///
+    /// # Errors
+    /// Memory is out; nothing has changed.
+    pub fn push(&mut self, level: i32, value: V) -> Result<(), TryReserveError> {
+        self.set(level, self.values.len(), value)
+    }
+
+    /// The values in the order in which they were added.
+    pub fn iter(&self) -> impl Iterator<Item = &V> {
+        (0..self.values.len()).filter_map(|at| self.get(&at))
     }
 }

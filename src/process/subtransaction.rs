@@ -5,6 +5,13 @@ use std::panic::AssertUnwindSafe;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
 use pgrx::prelude::*;
 
+/// The level that is open. The transaction itself is level 1, and a savepoint or a block with
+/// exceptions is one level deeper.
+pub fn level() -> i32 {
+    // SAFETY: reads a static of xact.c.
+    unsafe { pg_sys::GetCurrentTransactionNestLevel() }
+}
+
 /// Runs `work` in a subtransaction. If it returns, what it has done stays. An error, be it
 /// Postgres's, ours, a cancellation or a panic, undoes it, ends the subtransaction and is returned.
 /// A caller that does not mean to catch the error rethrows it, and the transaction is then as core

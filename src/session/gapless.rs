@@ -26,8 +26,9 @@ use crate::catalog::table;
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::memory::TryGrow;
+use crate::process::subtransaction;
 use crate::session::memo::{Entry, Last, Memo, Source};
-use crate::session::{levels, slice_table};
+use crate::session::{CLOSING, slice_table};
 use crate::shared;
 use crate::shared::slices::Slice;
 use crate::shared::slot::Terms;
@@ -51,21 +52,19 @@ struct Counted {
     last: Last,
 }
 
-#[derive(Default)]
 struct Counters {
     held: Nested<SequenceId, Counted>,
     /// The entries whose slices may be filled: their draws are hits.
     filled: Vec<&'static Entry>,
 }
 
-static STATE: Global<RefCell<Option<Counters>>> = Global::new(RefCell::new(None));
-/// Whether the positions are written already, so that each draw writes its own.
-static CLOSING: Global<Cell<bool>> = Global::new(Cell::new(false));
+static STATE: Global<RefCell<Counters>> =
+    Global::new(RefCell::new(Counters { held: Nested::empty(), filled: Vec::new() }));
 /// Whether this transaction has drawn from a gapless sequence.
 static ACTIVE: Global<Cell<bool>> = Global::new(Cell::new(false));
 
 fn with<T>(work: impl FnOnce(&mut Counters) -> T) -> T {
-    work(STATE.borrow_mut().get_or_insert_default())
+    work(&mut STATE.borrow_mut())
 }
 
 impl Counters {
@@ -136,7 +135,7 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
 pub fn rest(memo: &Memo, entry: &'static Entry) -> Result<Option<Range>, HiloError> {
     // SAFETY: raises an error or does nothing; the name is a C string.
     unsafe { pg_sys::PreventCommandIfReadOnly(c"hilo_nextval()".as_ptr()) };
-    let level = levels::current();
+    let level = subtransaction::level();
     let known = with(|state| {
         state.empty_one(entry);
         state.save(entry, level)
@@ -224,7 +223,7 @@ pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, H
 
 /// How far this transaction has counted a sequence, if it has drawn from it.
 pub fn progress(id: SequenceId) -> Option<Index> {
-    STATE.borrow_mut().as_mut().and_then(|state| {
+    with(|state| {
         state.empty();
         state.held.get(&id)?.count.map(|count| count.next)
     })
@@ -232,7 +231,7 @@ pub fn progress(id: SequenceId) -> Option<Index> {
 
 /// Notes that this transaction has renumbered a sequence: its next draw reads the position again.
 pub fn note_renumbering(id: SequenceId) -> Result<(), HiloError> {
-    let level = levels::current();
+    let level = subtransaction::level();
     with(|state| {
         state.empty();
         let Some(entry) = state.held.get(&id).map(|held| held.entry) else { return Ok(()) };
@@ -277,8 +276,6 @@ fn write(id: SequenceId, mut counter: Counter, next: Index) -> Result<(), HiloEr
 
 pub fn at_transaction(event: pg_sys::XactEvent::Type) {
     use pg_sys::XactEvent::*;
-    // Another library's callback may be the first to draw, after this one.
-    CLOSING.set(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
     if !ACTIVE.get() {
         return;
     }
@@ -293,17 +290,14 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
     }
 }
 
-pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
-    use pg_sys::SubXactEvent::*;
-    if !ACTIVE.get() {
-        return;
-    }
-    match event {
-        SUBXACT_EVENT_START_SUB => with(Counters::empty),
-        SUBXACT_EVENT_COMMIT_SUB => with(|state| state.held.commit(level)),
-        SUBXACT_EVENT_ABORT_SUB => roll_back(level),
-        _ => {}
-    }
+/// Begins a level of the transaction.
+pub fn begin_savepoint() {
+    with(Counters::empty);
+}
+
+/// Ends one.
+pub fn end_level(level: i32, commits: bool) {
+    if commits { with(|state| state.held.commit(level)) } else { roll_back(level) }
 }
 
 fn roll_back(level: i32) {

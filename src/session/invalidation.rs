@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering::*;
 use pgrx::pg_sys;
 
 use hilo_core::mapping::Mapping;
+use hilo_core::nested::Nested;
 use hilo_core::numbers::{Epoch, SequenceId};
 
 use crate::backend::{Global, forget_names};
@@ -15,8 +16,7 @@ use crate::catalog::name::Name;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::{catalog_oids, gaps, leases, ranges};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::ffi;
-use crate::session::levels::Levels;
+use crate::process::{ffi, subtransaction};
 use crate::session::{in_doubt, lease_pending, memo, uncommitted};
 use crate::shared::key::Key;
 use crate::shared::slot::{DROPPED, Locked};
@@ -39,7 +39,9 @@ pub enum Change {
     Extension,
 }
 
-static NOTED: Global<RefCell<Levels<(Key, Change)>>> = Global::new(RefCell::new(Levels::new()));
+type Noted = Nested<usize, (Key, Change)>;
+
+static NOTED: Global<RefCell<Noted>> = Global::new(RefCell::new(Nested::empty()));
 /// This transaction has defined something since it dropped the extension.
 static SINCE_DROP: Global<Cell<bool>> = Global::new(Cell::new(false));
 static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));
@@ -60,7 +62,7 @@ pub fn extension_appears() {
 pub fn note_extension_drop(extension: pg_sys::Oid) {
     begin();
     let key = Key::here(extension, Key::NONE.sequence);
-    NOTED.borrow_mut().push((key, Change::Extension)).or_raise();
+    add(key, Change::Extension).or_raise();
     SINCE_DROP.set(false);
 }
 
@@ -100,7 +102,12 @@ pub fn note(id: SequenceId, change: Change) -> Result<(), HiloError> {
     // This comes before the borrow: a FATAL error in it runs the abort callback, which borrows
     // `NOTED` too.
     let key = memo::key_of(id)?;
-    NOTED.borrow_mut().push((key, change))
+    add(key, change)
+}
+
+fn add(key: Key, change: Change) -> Result<(), HiloError> {
+    let noted = NOTED.borrow_mut().push(subtransaction::level(), (key, change));
+    noted.map_err(|_| HiloError::OutOfMemory)
 }
 
 pub fn at_transaction(event: pg_sys::XactEvent::Type) {
@@ -141,7 +148,7 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
 fn end_leases() -> Result<(), HiloError> {
     let mut at = 0;
     loop {
-        let noted = NOTED.borrow().get(at).cloned();
+        let noted = NOTED.borrow().get(&at).cloned();
         let Some((key, change)) = noted else { return Ok(()) };
         at += 1;
         if matches!(change, Change::Outdated | Change::Terms | Change::Extension) {
@@ -182,18 +189,11 @@ fn end() {
     forget_names();
 }
 
-pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
-    use pg_sys::SubXactEvent::*;
-    if !DEFINED.get() {
-        return;
-    }
-    match event {
-        SUBXACT_EVENT_ABORT_SUB => {
-            NOTED.borrow_mut().roll_back(level);
-            forget_names();
-        }
-        SUBXACT_EVENT_COMMIT_SUB => NOTED.borrow_mut().commit(level),
-        _ => {}
+/// Ends a level of the transaction.
+pub fn end_level(level: i32, commits: bool) {
+    NOTED.borrow_mut().end(level, commits, |_, _| {});
+    if DEFINED.get() && !commits {
+        forget_names();
     }
 }
 
@@ -202,7 +202,7 @@ pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
 fn publish() {
     let Ok(shared) = shared::get() else { return };
     let noted = NOTED.borrow();
-    if !noted.is_empty() {
+    if noted.saved_count() != 0 {
         shared.control.definitions.fetch_add(1, SeqCst);
     }
     for (key, change) in noted.iter() {
@@ -228,7 +228,7 @@ fn leave_in_doubt() -> Result<(), HiloError> {
     loop {
         // No borrow is held while this waits: a FATAL error runs the abort callback, which borrows
         // `NOTED` too.
-        let id = NOTED.borrow().get(at).map(|(key, _)| key.sequence);
+        let id = NOTED.borrow().get(&at).map(|(key, _)| key.sequence);
         let Some(id) = id else { break };
         in_doubt::begin(id)?;
         at += 1;

@@ -10,6 +10,7 @@ use std::cell::RefCell;
 use pgrx::pg_sys;
 
 use hilo_core::mapping::Mapping;
+use hilo_core::nested::Nested;
 use hilo_core::range::Range;
 
 use crate::backend::Global;
@@ -17,8 +18,7 @@ use crate::catalog::definitions;
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{Position, Version};
 use crate::errors::{HiloError, OrRaise};
-use crate::process::{ffi, memory};
-use crate::session::levels::Levels;
+use crate::process::{ffi, memory, subtransaction};
 use crate::session::{lease_news, memo, uncommitted, wait};
 use crate::shared::key::Key;
 use crate::shared::pending::{Committing, Place};
@@ -34,13 +34,21 @@ enum TakenFrom {
     Own(Version, Range),
 }
 
-static OPEN: Global<RefCell<Levels<TakenFrom>>> = Global::new(RefCell::new(Levels::new()));
+type Open = Nested<usize, TakenFrom>;
+
+static OPEN: Global<RefCell<Open>> = Global::new(RefCell::new(Nested::empty()));
+
+/// Adds a range that the level that is open has taken.
+fn note(taken: TakenFrom) -> Result<(), HiloError> {
+    let noted = OPEN.borrow_mut().push(subtransaction::level(), taken);
+    noted.map_err(|_| HiloError::OutOfMemory)
+}
 
 /// A place for a range, which this transaction frees at its end.
 pub fn allocate(shared: &'static Shared) -> Result<usize, HiloError> {
-    OPEN.borrow_mut().make_room()?;
+    OPEN.borrow_mut().make_room().map_err(|_| HiloError::OutOfMemory)?;
     let at = wait::for_place(shared)?;
-    OPEN.borrow_mut().push(TakenFrom::Pending(at))?;
+    note(TakenFrom::Pending(at))?;
     Ok(at)
 }
 
@@ -50,8 +58,8 @@ pub fn allocate(shared: &'static Shared) -> Result<usize, HiloError> {
 /// `OutOfMemory`
 pub fn make_room(version: Version) -> Result<(), HiloError> {
     let mut open = OPEN.borrow_mut();
-    open.make_room()?;
-    uncommitted::make_room(version, open.len() + 1)
+    open.make_room().map_err(|_| HiloError::OutOfMemory)?;
+    uncommitted::make_room(version, open.saved_count() + 1)
 }
 
 /// Notes a range that was taken from the own numbers of a version.
@@ -59,7 +67,7 @@ pub fn make_room(version: Version) -> Result<(), HiloError> {
 /// # Errors
 /// `OutOfMemory`, unless [`make_room`] has been called.
 pub fn note_own(version: Version, range: Range) -> Result<(), HiloError> {
-    OPEN.borrow_mut().push(TakenFrom::Own(version, range))
+    note(TakenFrom::Own(version, range))
 }
 
 /// The ranges of an index space that this transaction has leased out.
@@ -73,7 +81,7 @@ pub fn own_ranges(index_space: &IndexSpace) -> Vec<Range> {
     places.filter(|held| held.index_space == *index_space).map(|held| held.range).collect()
 }
 
-fn has_place(open: &Levels<TakenFrom>, at: usize) -> bool {
+fn has_place(open: &Open, at: usize) -> bool {
     open.iter().any(|taken| matches!(taken, TakenFrom::Pending(own) if *own == at))
 }
 
@@ -121,13 +129,13 @@ pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloErr
 
 pub fn at_transaction(event: pg_sys::XactEvent::Type) {
     use pg_sys::XactEvent::*;
-    lease_news::at_transaction(event);
-    if OPEN.borrow().is_empty() && lease_news::is_empty() {
+    let is_empty = || OPEN.borrow().saved_count() == 0;
+    if is_empty() && lease_news::is_empty() {
         return lease_news::forget();
     }
     match event {
         // Any session could commit it, even after a restart, and the worker would not learn of it.
-        XACT_EVENT_PRE_PREPARE if !OPEN.borrow().is_empty() || lease_news::concerns_worker() => {
+        XACT_EVENT_PRE_PREPARE if !is_empty() || lease_news::concerns_worker() => {
             HiloError::PrepareLease.raise()
         }
         XACT_EVENT_PRE_PREPARE => lease_news::write(None).or_raise(),
@@ -138,11 +146,11 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
             begin_commit();
         }
         XACT_EVENT_COMMIT => {
-            let open = OPEN.borrow_mut().take();
+            let open = OPEN.replace(Nested::empty());
             if let Ok(shared) = shared::get() {
-                for taken in open {
+                for taken in open.iter() {
                     if let TakenFrom::Pending(at) = taken {
-                        shared.free_committed(at);
+                        shared.free_committed(*at);
                     }
                 }
                 lease_news::announce(shared);
@@ -179,26 +187,17 @@ fn begin_commit() {
 /// Leaves to the worker what was taken at `level`, which is rolled back, and inside it.
 fn abandon(level: i32) {
     let Ok(shared) = shared::get() else { return };
-    let mut open = OPEN.borrow_mut();
     let mut any = false;
-    while let Some(taken) = open.pop_from(level) {
-        match taken {
-            TakenFrom::Pending(at) => any |= shared.abandon_pending(at),
-            TakenFrom::Own(version, range) => uncommitted::give_up(version, range),
-        }
-    }
-    drop(open);
+    OPEN.borrow_mut().abort(level, |taken, _| match taken {
+        TakenFrom::Pending(at) => any |= shared.abandon_pending(at),
+        TakenFrom::Own(version, range) => uncommitted::give_up(version, range),
+    });
     if any {
         wait::wake(shared);
     }
 }
 
-pub fn at_savepoint(event: pg_sys::SubXactEvent::Type, level: i32) {
-    use pg_sys::SubXactEvent::*;
-    lease_news::at_savepoint(event, level);
-    match event {
-        SUBXACT_EVENT_ABORT_SUB => abandon(level),
-        SUBXACT_EVENT_COMMIT_SUB => OPEN.borrow_mut().commit(level),
-        _ => {}
-    }
+/// Ends a level of the transaction.
+pub fn end_level(level: i32, commits: bool) {
+    if commits { OPEN.borrow_mut().commit(level) } else { abandon(level) }
 }

@@ -17,7 +17,6 @@ pub mod invalidation;
 pub mod lease;
 pub mod lease_news;
 pub mod lease_pending;
-pub mod levels;
 pub mod look_up;
 pub mod memo;
 pub mod range;
@@ -38,6 +37,10 @@ use crate::errors::HiloError;
 use crate::shared;
 
 static REGISTERED: Global<Cell<bool>> = Global::new(Cell::new(false));
+
+/// The transaction is about to be committed or prepared, and what it has kept for that is being
+/// written. A callback that draws or leases from then on leaves nothing to be written later.
+static CLOSING: Global<Cell<bool>> = Global::new(Cell::new(false));
 
 /// Registers this backend and its callbacks at its first use of hilo.
 pub fn prepare() {

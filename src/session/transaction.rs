@@ -12,7 +12,8 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use crate::backend::Global;
-use crate::session::{gapless, invalidation, lease_pending, levels};
+use crate::process::subtransaction;
+use crate::session::{CLOSING, gapless, invalidation, lease_news, lease_pending};
 
 type Callback = fn(pg_sys::XactEvent::Type);
 
@@ -39,6 +40,8 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
     if let Some(first) = FIRST.get() {
         first(event);
     }
+    use pg_sys::XactEvent::*;
+    CLOSING.set(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
     lease_pending::at_transaction(event);
     gapless::at_transaction(event);
     invalidation::at_transaction(event);
@@ -51,9 +54,17 @@ unsafe extern "C-unwind" fn at_subtransaction(
     _parent: pg_sys::SubTransactionId,
     _arg: *mut c_void,
 ) {
-    // The level that ends is still the open one.
-    let level = levels::current();
-    lease_pending::at_savepoint(event, level);
-    gapless::at_savepoint(event, level);
-    invalidation::at_savepoint(event, level);
+    use pg_sys::SubXactEvent::*;
+    match event {
+        SUBXACT_EVENT_START_SUB => gapless::begin_savepoint(),
+        SUBXACT_EVENT_COMMIT_SUB | SUBXACT_EVENT_ABORT_SUB => {
+            // The level that ends is still the open one.
+            let (level, commits) = (subtransaction::level(), event == SUBXACT_EVENT_COMMIT_SUB);
+            lease_news::end_level(level, commits);
+            lease_pending::end_level(level, commits);
+            gapless::end_level(level, commits);
+            invalidation::end_level(level, commits);
+        }
+        _ => {}
+    }
 }

@@ -28,7 +28,7 @@ use crate::catalog::positions::{self, Version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::TryGrow;
 use crate::session::memo::{Entry, Memo, Source};
-use crate::session::slice_table;
+use crate::session::{CLOSING, slice_table};
 use crate::shared::slices::Slice;
 
 /// Where the numbers of a version come from.
@@ -85,8 +85,6 @@ struct OwnVersions {
     versions: HashMap<Version, Served>,
     /// The version of each sequence that is in force.
     current: HashMap<SequenceId, Version>,
-    /// All is written back: a callback that draws later finds nothing left.
-    is_closed: bool,
 }
 
 impl OwnVersions {
@@ -172,12 +170,12 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
         return Err(HiloError::Renumbered(sequence.name.to_string()));
     };
     state.current.try_push((sequence.id, version))?;
-    let is_closed = state.is_closed;
     let served = state.of(version)?;
     // The bounds may have changed since it was in force.
     let from = served.left.map_or(position.next_index, |left| left.start);
     let from = from.max(served.floor.unwrap_or_default());
-    let end = if is_closed { from } else { terms.mapping.limit() };
+    // A callback that draws after all is written back finds nothing left.
+    let end = if CLOSING.get() { from } else { terms.mapping.limit() };
     served.left = Some(Range::new(from, end));
     entry.source.set(Source::Own);
     entry.serial.set(Serial::default());
@@ -285,7 +283,6 @@ pub fn write_back() {
     // another node since.
     let mut written = Vec::new();
     if let Some(state) = STATE.borrow_mut().as_mut() {
-        state.is_closed = true;
         for (version, served) in &mut state.versions {
             let Some(reached) = served.progress() else { continue };
             // A later callback that draws would get numbers that are not written down, so nothing

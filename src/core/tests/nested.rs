@@ -75,7 +75,7 @@ proptest! {
         steps in prop::collection::vec(step(), 0..200),
     ) {
         let mut model: Model = vec![HashMap::new()];
-        let mut nested = Nested::default();
+        let mut nested = Nested::empty();
         for step in steps {
             apply(step, &mut model, &mut nested);
             for key in 0..4 {
@@ -89,7 +89,7 @@ proptest! {
 
 #[test]
 fn levels_that_commit_one_after_the_other_leave_one_saved_value() {
-    let mut nested = Nested::default();
+    let mut nested = Nested::empty();
     nested.set(1, 'a', 0).unwrap();
     for round in 1..10_000 {
         nested.set(2, 'a', round).unwrap();
@@ -98,4 +98,19 @@ fn levels_that_commit_one_after_the_other_leave_one_saved_value() {
     assert_eq!(nested.saved_count(), 1);
     nested.abort(1, |was, is| assert_eq!((was, is), (9_999, None)));
     assert_eq!(nested.get(&'a'), None);
+}
+
+#[test]
+fn a_level_that_is_rolled_back_takes_what_it_added_to_a_list() {
+    let mut nested = Nested::empty();
+    nested.push(1, 'a').unwrap();
+    nested.push(2, 'b').unwrap();
+    nested.end(2, true, |_, _| {});
+    nested.push(2, 'c').unwrap();
+    nested.push(3, 'd').unwrap();
+    let mut undone = Vec::new();
+    nested.end(2, false, |was, is| undone.push((was, is.copied())));
+    assert_eq!(undone, [('d', None), ('c', None)]);
+    nested.push(1, 'e').unwrap();
+    assert!(nested.iter().eq(&['a', 'b', 'e']));
 }
