@@ -13,7 +13,7 @@ use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles;
 use crate::catalog::scan::Match;
 use crate::catalog::table::{Row, Table, next_command, text_datum};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::{HiloError, OrRaise, check_argument};
 
 /// Which new sequences get a privilege: those of `owner` whose names match `pattern`, as LIKE
 /// compares them.
@@ -104,15 +104,11 @@ pub fn matches(name: &[u8], pattern: &[u8]) -> bool {
 }
 
 /// Refuses a pattern that LIKE would refuse for some names only: one that ends with an escape.
-pub fn check_pattern(pattern: &[u8]) -> Result<(), HiloError> {
+pub fn check_pattern(pattern: &[u8]) {
     let escapes = pattern.iter().rev().take_while(|byte| **byte == b'\\').count();
-    if escapes % 2 == 0 {
-        return Ok(());
-    }
-    Err(HiloError::Argument(
-        "pattern must not end with an escape character".into(),
-        "Write \\\\ for a backslash, \\_ for an underscore and \\% for a percent sign.",
-    ))
+    let message = || "pattern must not end with an escape character".into();
+    let advice = "Write \\\\ for a backslash, \\_ for an underscore and \\% for a percent sign.";
+    check_argument(escapes % 2 == 0, message, advice);
 }
 
 /// The rows of the table that mention a role, as owner or as grantee.

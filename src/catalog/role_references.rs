@@ -7,7 +7,7 @@ use hilo_core::numbers::SequenceId;
 
 use crate::catalog::columns::{default_privilege, privilege, sequence};
 use crate::catalog::default_privileges;
-use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::own::{self, Own};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::{NOBODY, PUBLIC, depend_on, exists, is_lasting};
@@ -21,6 +21,17 @@ pub fn of_owner(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     let key = [(sequence::OWNER, Match::Oid(role))];
     let sequence = |row: &Row| Some(Sequence::from_row(row));
     Own::Sequence.read()?.collect(own::SEQUENCE_OWNER_IDX, &key, sequence)
+}
+
+/// Locks the sequences that a role owns.
+pub fn lock_of_owner(role: pg_sys::Oid) -> Result<Vec<LockedSequence>, HiloError> {
+    let mut locked = Vec::new();
+    for sequence in of_owner(role)? {
+        // It may have been dropped or given away during the wait for its lock.
+        let found = definitions::lock_existing(sequence.id)?;
+        locked.try_extend(found.filter(|found| found.sequence.owner == role))?;
+    }
+    Ok(locked)
 }
 
 /// The sequences on which a role has a privilege, each once.
@@ -62,12 +73,8 @@ fn reconcile_column(
 /// rows.
 pub fn reconcile() -> Result<(), HiloError> {
     reconcile_column(Own::Sequence, own::SEQUENCE_OWNER_IDX, sequence::OWNER, |role| {
-        for sequence in of_owner(role)? {
-            if let Some(locked) = definitions::lock_existing(sequence.id)?
-                && locked.sequence.owner == role
-            {
-                locked.update(&Sequence { owner: NOBODY, ..locked.sequence.clone() });
-            }
+        for locked in lock_of_owner(role)? {
+            locked.update(&Sequence { owner: NOBODY, ..locked.sequence.clone() });
         }
         Ok(())
     })?;

@@ -80,18 +80,22 @@ pub fn is_lasting(role: pg_sys::Oid) -> bool {
         || unsafe { pg_sys::IsPinnedObject(pg_sys::AuthIdRelationId, role) }
 }
 
-/// The key of hilo's rows in `pg_shdepend`, which refer to the access control list of the type.
-fn keys(role_type: pg_sys::Oid) -> [(i16, Match<'static>); 4] {
-    [
-        (1, Match::Oid(ffi::database())),
-        (2, Match::Oid(pg_sys::TypeRelationId)),
-        (3, Match::Oid(role_type)),
-        (4, Match::Int4(0)),
-    ]
-}
-
-fn address(class: pg_sys::Oid, object: pg_sys::Oid) -> pg_sys::ObjectAddress {
-    pg_sys::ObjectAddress { classId: class, objectId: object, objectSubId: 0 }
+/// Has core's record say that the access control list of the type has lost so many roles and got
+/// so many: none, or this one.
+fn record(role_type: pg_sys::Oid, role: pg_sys::Oid, [lost, got]: [i32; 2]) {
+    let class = pg_sys::TypeRelationId;
+    // SAFETY: the type exists, and so does a role that it gets, which is locked. Each array is new,
+    // has room for the role, and is core's to free.
+    unsafe {
+        let array = || {
+            let array: *mut pg_sys::Oid = pg_sys::palloc(size_of::<pg_sys::Oid>()).cast();
+            array.write(role);
+            array
+        };
+        let nobody = pg_sys::InvalidOid;
+        pg_sys::updateAclDependencies(class, role_type, 0, nobody, lost, array(), got, array());
+    }
+    next_command();
 }
 
 fn lock(role: pg_sys::Oid, mode: u32) {
@@ -113,24 +117,20 @@ pub fn depend_on(role: pg_sys::Oid) -> Result<(), HiloError> {
         return Err(HiloError::NoSuchRole(role.to_u32().to_string()));
     }
     let role_type = catalog_oids()?.role_type;
+    // Those of hilo's rows, which refer to the access control list of the type.
+    let keys = [
+        (1, Match::Oid(ffi::database())),
+        (2, Match::Oid(pg_sys::TypeRelationId)),
+        (3, Match::Oid(role_type)),
+        (4, Match::Int4(0)),
+    ];
     let mut known = false;
-    Table::read(SHDEPEND)?.scan(SHDEPEND_BY_DEPENDER, &keys(role_type), |row| {
+    Table::read(SHDEPEND)?.scan(SHDEPEND_BY_DEPENDER, &keys, |row| {
         known = row.oid(SHDEPEND_ROLE) == role;
         !known
     });
     if !known {
-        let mut depender = address(pg_sys::TypeRelationId, role_type);
-        let mut referenced = address(pg_sys::AuthIdRelationId, role);
-        // SAFETY: both addresses are valid, and name objects that exist: the type, and the role,
-        // which is locked.
-        unsafe {
-            pg_sys::recordSharedDependencyOn(
-                &mut depender,
-                &mut referenced,
-                pg_sys::SharedDependencyType::SHARED_DEPENDENCY_ACL,
-            );
-        }
-        next_command();
+        record(role_type, role, [0, 1]);
     }
     Ok(())
 }
@@ -142,14 +142,6 @@ pub fn forget_dependency(role: pg_sys::Oid) -> Result<(), HiloError> {
         return Ok(());
     }
     lock(role, pg_sys::AccessExclusiveLock);
-    let keys = keys(catalog_oids()?.role_type);
-    let table = Table::write(SHDEPEND)?;
-    table.scan(SHDEPEND_BY_DEPENDER, &keys, |row| {
-        if row.oid(SHDEPEND_ROLE) == role {
-            table.delete(&row);
-        }
-        true
-    });
-    next_command();
+    record(catalog_oids()?.role_type, role, [1, 0]);
     Ok(())
 }

@@ -2,7 +2,6 @@
 
 #[macro_use]
 mod macros;
-pub mod code;
 mod reasons;
 mod table;
 mod text;
@@ -111,6 +110,13 @@ impl HiloError {
             report = report.set_hint(shorten(hint));
         }
         report.report(level);
+    }
+}
+
+/// Raises the error of an argument that does not fit.
+pub fn check_argument(fits: bool, message: impl FnOnce() -> String, advice: &'static str) {
+    if !fits {
+        HiloError::Argument(message(), advice).raise();
     }
 }
 

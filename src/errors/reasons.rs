@@ -2,8 +2,8 @@
 
 use hilo_core::error_table;
 
+use crate::errors::Code;
 use crate::errors::text::SEE_LOG;
-use crate::errors::{Code, code};
 
 error_table! {
     /// Why a caller waited without success.
@@ -36,9 +36,11 @@ error_table! {
 impl Cause {
     pub fn code(&self) -> Code {
         match self {
-            Cause::NoWorker => code::CONFIGURATION_LIMIT_EXCEEDED,
+            Cause::NoWorker => Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
             Cause::Fault { sqlstate, .. } => Code::from(*sqlstate),
-            Cause::Slow | Cause::Source | Cause::OtherLibrary { .. } => code::LOCK_NOT_AVAILABLE,
+            Cause::Slow | Cause::Source | Cause::OtherLibrary { .. } => {
+                Code::ERRCODE_LOCK_NOT_AVAILABLE
+            }
         }
     }
 }

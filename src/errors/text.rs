@@ -2,7 +2,7 @@
 
 use crate::advice::{self, RESTART};
 use crate::citus;
-use crate::errors::{FaultKind, LONGEST, Meant};
+use crate::errors::{Code, FaultKind, LONGEST, Meant};
 use crate::gucs::LEAVE_STRIPES;
 
 pub const ON_COORDINATOR: &str = "Run hilo_create_on_all_nodes(name) on the coordinator: it makes \
@@ -156,4 +156,13 @@ pub fn first_lines(lines: &[String]) -> String {
 /// The same for the lines of a text.
 pub fn some_lines(text: &str) -> String {
     first_lines(&text.lines().map(str::to_owned).collect::<Vec<_>>())
+}
+
+/// The SQLSTATE of this name, which has five letters or digits of six bits each.
+pub fn code_of(state: &str) -> Code {
+    let packed = state
+        .bytes()
+        .rev()
+        .fold(0, |rest, byte| (rest << 6) | (i32::from(byte.wrapping_sub(b'0')) & 0x3f));
+    packed.into()
 }

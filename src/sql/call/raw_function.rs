@@ -56,17 +56,17 @@ macro_rules! input_functions {
     ($parse:path; $in:ident, $recv:ident) => {
         $crate::sql::call::raw_function::export!($in "", |fcinfo| {
             // SAFETY: the function is strict, so its one argument is a C string.
-            $parse(unsafe {
+            pgrx::pg_sys::Datum::from($parse(unsafe {
                 let text = $crate::sql::call::raw_function::argument(fcinfo, 0);
                 std::ffi::CStr::from_ptr(text.cast_mut_ptr())
-            })
+            }))
         });
         $crate::sql::call::raw_function::export!($recv "", |fcinfo| {
             // SAFETY: the function is strict, and Postgres gives a receive function a message.
-            $parse(unsafe {
+            pgrx::pg_sys::Datum::from($parse(unsafe {
                 let message = $crate::sql::call::raw_function::argument(fcinfo, 0);
                 $crate::sql::call::raw_function::message_text(message.cast_mut_ptr())
-            })
+            }))
         });
     };
 }

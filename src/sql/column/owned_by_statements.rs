@@ -14,8 +14,7 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::Name;
 use crate::catalog::table::next_command;
-use crate::catalog::{catalog_oids, column_defaults, relations};
-use crate::catalog::{gaps, privileges};
+use crate::catalog::{catalog_oids, column_defaults, gaps, relations};
 use crate::citus;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
@@ -259,9 +258,7 @@ unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
     for sequence in tables.into_iter().flat_map(|relid| owned_sequences(relid, None)) {
         session::prepare();
         if let Some(locked) = definitions::lock_existing(sequence.id).or_raise() {
-            if !privileges::acts_as(ffi::current_user(), locked.sequence.owner) {
-                HiloError::NotOwner(locked.sequence.name.to_string()).raise();
-            }
+            ddl_checks::check_owner(&locked.sequence).or_raise();
             renumber::restart(&locked.sequence);
         }
     }

@@ -53,7 +53,7 @@ fn grantee_and_privileges(args: Args, at: usize) -> (pg_sys::Oid, Privileges) {
 fn pattern(args: Args, at: usize) -> &'static [u8] {
     require(args, at, "pattern");
     let pattern = args.bytes(at);
-    default_privileges::check_pattern(pattern).or_raise();
+    default_privileges::check_pattern(pattern);
     pattern
 }
 

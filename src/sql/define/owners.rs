@@ -2,7 +2,6 @@
 //! ROLE: the same as to core's own sequences.
 
 use pgrx::pg_sys;
-use pgrx::prelude::*;
 
 use crate::catalog::column_defaults;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
@@ -13,11 +12,11 @@ use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::call::raw_function::raw_functions;
+use crate::sql::call::raw_function::trigger_functions;
 use crate::sql::define::{ddl_checks, grants};
 
 sql_functions!(hilo_set_owner);
-raw_functions!(hilo_note_roles);
+trigger_functions!(note_roles; hilo_note_roles);
 
 /// `hilo_set_owner(name, new_owner)`: follows core's rules for ALTER SEQUENCE … OWNER TO.
 fn hilo_set_owner(args: Args) {
@@ -64,19 +63,6 @@ pub fn give(locked: LockedSequence, new_owner: pg_sys::Oid) -> Result<(), HiloEr
     locked.update(&Sequence { owner: new_owner, ..sequence.clone() });
     privileges::change_owner(id, old_owner, new_owner)?;
     invalidation::note(id, Change::Outdated)
-}
-
-/// Locks those of `found` that `role` still owns.
-fn lock_owned_by(role: pg_sys::Oid, found: &[Sequence]) -> Result<Vec<LockedSequence>, HiloError> {
-    let mut locked = Vec::new();
-    for sequence in found {
-        if let Some(found) = definitions::lock_existing(sequence.id)?
-            && found.sequence.owner == role
-        {
-            locked.try_push(found)?;
-        }
-    }
-    Ok(locked)
 }
 
 /// The roles whose belongings a statement drops or reassigns.
@@ -152,7 +138,7 @@ fn is_installed() -> bool {
 
 fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
     for role in from.iter().filter(|role| **role != heir) {
-        for owned in lock_owned_by(*role, &role_references::of_owner(*role)?)? {
+        for owned in role_references::lock_of_owner(*role)? {
             give(owned, heir)?;
         }
     }
@@ -163,13 +149,13 @@ fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
 fn drop_owned(from: &[pg_sys::Oid], keep: bool) -> Result<(), HiloError> {
     let mut owned = Vec::new();
     for role in from {
-        owned.push((*role, role_references::of_owner(*role)?));
+        owned.try_extend(role_references::of_owner(*role)?)?;
     }
     // The tables come before the sequences, as in hilo_drop(), and then the defaults that were
     // added during the waits.
-    drop_defaults(owned.iter().flat_map(|(_, all)| all), keep)?;
-    for (role, found) in &owned {
-        let locked = lock_owned_by(*role, found)?;
+    drop_defaults(owned.iter(), keep)?;
+    for role in from {
+        let locked = role_references::lock_of_owner(*role)?;
         drop_defaults(locked.iter().map(|one| &one.sequence), keep)?;
         locked.into_iter().for_each(ddl_checks::remove);
     }
@@ -226,9 +212,7 @@ pub fn on_drop_role(role: pg_sys::Oid) {
 
 /// Trigger that records the roles of rows that were copied into the catalog, as by a restore. The
 /// first worker after an update of the SQL objects records those of an older version.
-#[pg_guard]
-#[unsafe(no_mangle)]
-extern "C-unwind" fn hilo_note_roles(_fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+fn note_roles(_: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     match role_references::reconcile() {
         Err(HiloError::Version { newer: false, .. }) => {}
         done => done.or_raise(),

@@ -127,9 +127,9 @@ pub fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError
     let next = old.mapping().value(index);
     let (numbering, next_index) = match mapping.value(index) {
         _ if position.nodes > 1 => (position.numbering(), index),
-        Some(first) => with(sequence, position, first)?,
+        Some(first) => continued(sequence, position, (first, false))?,
         // After the last number of all nothing comes, in whatever steps.
-        None => (with(sequence, position, mapping.bound())?.0, Index(1)),
+        None => (continued(sequence, position, (mapping.bound(), false))?.0, Index(1)),
     };
     old.open(numbering, next_index);
     Ok(next)
@@ -144,11 +144,8 @@ pub fn begin_with(sequence: &Sequence, next: Option<i64>) {
         Direction::Rising => definition.max_value,
         Direction::Falling => definition.min_value,
     };
-    let begun = match next {
-        Some(next) => with(sequence, ended.position(), next),
-        None => after(sequence, ended.position(), last),
-    };
-    let (numbering, next_index) = begun.or_raise();
+    let from = next.map_or((last, true), |next| (next, false));
+    let (numbering, next_index) = continued(sequence, ended.position(), from).or_raise();
     ended.open(definition, numbering, next_index);
 }
 
@@ -221,8 +218,8 @@ fn hilo_setval(args: Args) -> i64 {
     let locked = lock_by_name(name, check).or_raise();
     let sequence = locked.ok_or_else(|| missing::to_create(name)).or_raise().sequence;
     let ended = Restart::close(&sequence);
-    let continued = if called { after } else { with };
-    let (numbering, next_index) = continued(&sequence, ended.position(), value).or_raise();
+    let (numbering, next_index) =
+        continued(&sequence, ended.position(), (value, called)).or_raise();
     ended.notice(&sequence.definition, numbering, next_index);
     ended.open(&sequence.definition, numbering, next_index);
     if called {
@@ -239,23 +236,18 @@ fn check_value(sequence: &Sequence, value: i64) -> Result<(), HiloError> {
     }
 }
 
-/// How a sequence continues with `value`: the numbering, and the next index of this node.
-fn with(
+/// How a sequence continues with `value` or, if that `is_called`, after it: the numbering, and the
+/// next index of this node.
+fn continued(
     sequence: &Sequence,
     position: &Position,
-    value: i64,
-) -> Result<(Numbering, Index), HiloError> {
-    Ok((numbering::starting_at(sequence, position, &sequence.definition, value)?, Index::ZERO))
-}
-
-/// How a sequence continues after `value`: the numbering, and the next index of this node.
-fn after(
-    sequence: &Sequence,
-    position: &Position,
-    value: i64,
+    (value, is_called): (i64, bool),
 ) -> Result<(Numbering, Index), HiloError> {
     let definition = &sequence.definition;
     let starting_at = |base| numbering::starting_at(sequence, position, definition, base);
+    if !is_called {
+        return Ok((starting_at(value)?, Index::ZERO));
+    }
     if gucs::node_count() == 1 {
         return Ok((starting_at(value)?, Index(1)));
     }

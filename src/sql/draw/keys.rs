@@ -5,8 +5,6 @@ use pgrx::pg_sys;
 use hilo_core::key_format::{Frame, KeyFormat};
 use hilo_core::options::{Definition, OptionError};
 
-use crate::catalog::definitions::Sequence;
-use crate::catalog::missing;
 use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::table::text_datum;
@@ -18,7 +16,7 @@ use crate::session::memo::Memo;
 use crate::session::{draw, look_up};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::raw_function::raw_functions;
-use crate::sql::draw::nextval::known_memo;
+use crate::sql::draw::nextval::{find_allowed, known_memo};
 
 sql_functions!(hilo_key, hilo_key_value);
 
@@ -147,16 +145,11 @@ fn text_unguarded(frame: &Frame, value: i64) -> pg_sys::Datum {
     }
 }
 
-fn readable(name: &[u8]) -> Result<Sequence, HiloError> {
-    let sequence = missing::require(name)?;
-    crate::sql::draw::nextval::allow(&sequence, Privileges::USAGE.or(Privileges::SELECT))?;
-    Ok(sequence)
-}
-
 /// `hilo_key(name, value)`: the key that this server would make of a value.
 fn hilo_key(args: Args) -> pg_sys::Datum {
     let (name, value) = (args.name(0), args.int8(1).unwrap_or(0));
-    let definition = readable(name).or_raise().definition;
+    let definition =
+        find_allowed(name, Privileges::USAGE.or(Privileges::SELECT)).or_raise().definition;
     let (format, prefix) = (definition.parsed_key_format(), gucs::server_prefix_bytes());
     check_prefix(&format, name, prefix, definition.min_value).or_raise();
     text(&format.frame(name, prefix), value)
@@ -165,7 +158,7 @@ fn hilo_key(args: Args) -> pg_sys::Datum {
 /// `hilo_key_value(name, key)`: the value in a key that this server has made.
 fn hilo_key_value(args: Args) -> i64 {
     let (name, key) = (args.name(0), args.bytes(1));
-    let sequence = readable(name).or_raise();
+    let sequence = find_allowed(name, Privileges::USAGE.or(Privileges::SELECT)).or_raise();
     sequence
         .definition
         .parsed_key_format()

@@ -13,7 +13,7 @@ use crate::catalog::lease_name;
 use crate::catalog::leases::{self, Ended, Lease};
 use crate::catalog::table::text_datum;
 use crate::catalog::{definitions, missing, positions, privileges};
-use crate::errors::{Closed, HiloError, OrRaise};
+use crate::errors::{Closed, HiloError, OrRaise, check_argument};
 use crate::gucs;
 use crate::process::ffi;
 use crate::session::{lease, lease_news, memo};
@@ -34,21 +34,14 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
     let name = begin_with_name(args, c"hilo_lease()");
     require(args, 1, "number of values to lease");
     let count = args.int8(1).unwrap_or(0);
-    if !(1..=MAX_LEASE_SIZE).contains(&count) {
-        HiloError::Argument(
-            format!("number of values to lease must be from 1 to {MAX_LEASE_SIZE}: {count}"),
-            "Take several leases if you need more values.",
-        )
-        .raise();
-    }
+    let fits = (1..=MAX_LEASE_SIZE).contains(&count);
+    let message =
+        || format!("number of values to lease must be from 1 to {MAX_LEASE_SIZE}: {count}");
+    check_argument(fits, message, "Take several leases if you need more values.");
     let holder = args.datum(2).map(|_| args.bytes(2));
-    if holder.is_some_and(|holder| holder.len() > LONGEST_HOLDER) {
-        HiloError::Argument(
-            format!("name of a holder must be at most {LONGEST_HOLDER} bytes long"),
-            "Choose a shorter name.",
-        )
-        .raise();
-    }
+    let fits = holder.is_none_or(|holder| holder.len() <= LONGEST_HOLDER);
+    let message = || format!("name of a holder must be at most {LONGEST_HOLDER} bytes long");
+    check_argument(fits, message, "Choose a shorter name.");
     expiry(args, 3, ffi::now()); // refused before anything is taken
     let Some(id) = args.optional(4).map(id_of) else {
         return row(args, take(args, (name, count, holder), lease_id::random()));
@@ -135,13 +128,8 @@ fn expiry(args: Args, at: usize, now: Timestamp) -> Option<Timestamp> {
         )
     };
     let end = end.map_or(now, |end| Timestamp(end.value() as i64));
-    if end <= now {
-        HiloError::Argument(
-            "ttl of a lease must be positive".into(),
-            "Omit it for a lease that does not expire.",
-        )
-        .raise();
-    }
+    let message = || "ttl of a lease must be positive".into();
+    check_argument(end > now, message, "Omit it for a lease that does not expire.");
     Some(end)
 }
 
@@ -240,32 +228,25 @@ fn hilo_lease_renew(args: Args) -> Option<i64> {
 fn hilo_lease_revoke(args: Args) -> i64 {
     begin_write(c"hilo_lease_revoke()");
     let holder = args.datum(1).map(|_| args.bytes(1));
-    match (args.datum(0), holder) {
-        (None, None) => HiloError::Argument(
-            "either a lease or a holder is required".into(),
-            "Name the lease, or the holder whose leases are to end.",
-        )
-        .raise(),
-        (Some(_), _) => {
-            let (lease, _) = open(&lease_id(args)).or_raise();
-            if let Some(holder) = holder
-                && !leases::of_holder(holder).or_raise().iter().any(|one| one.id == lease.id)
-            {
-                return 0;
-            }
+    let message = || "either a lease or a holder is required".into();
+    let advice = "Name the lease, or the holder whose leases are to end.";
+    check_argument(args.datum(0).or(args.datum(1)).is_some(), message, advice);
+    let named = args.datum(0).map(|_| open(&lease_id(args)).or_raise().0);
+    let found = match (holder, &named) {
+        (Some(holder), _) => leases::of_holder(holder).or_raise(),
+        (None, named) => named.iter().cloned().collect(),
+    };
+    let mut count = 0;
+    for lease in found {
+        pgrx::check_for_interrupts!();
+        let picked = match &named {
+            Some(named) => named.id == lease.id,
+            None => lease_news::end_of(&lease.id).is_none() && may_end(&lease).or_raise(),
+        };
+        if picked {
             change(&lease, LeaseChange::Revoke);
-            1
-        }
-        (None, Some(holder)) => {
-            let mut count = 0;
-            for found in leases::of_holder(holder).or_raise() {
-                pgrx::check_for_interrupts!();
-                if lease_news::end_of(&found.id).is_none() && may_end(&found).or_raise() {
-                    change(&found, LeaseChange::Revoke);
-                    count += 1;
-                }
-            }
-            count
+            count += 1;
         }
     }
+    count
 }

@@ -6,7 +6,7 @@ use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::table::split;
 use crate::catalog::{definitions, missing, privileges};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::{HiloError, OrRaise, check_argument};
 use crate::process::ffi;
 use crate::process::memory;
 use crate::session::memo::{self, Memo};
@@ -138,13 +138,8 @@ unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys
 
 unsafe fn begin_series(args: Args) -> *mut pg_sys::FuncCallContext {
     let count = args.int8(1).unwrap_or(0);
-    if count < 0 {
-        HiloError::Argument(
-            format!("number of values must not be negative: {count}"),
-            "Ask for 0 or more values.",
-        )
-        .raise();
-    }
+    let message = || format!("number of values must not be negative: {count}");
+    check_argument(count >= 0, message, "Ask for 0 or more values.");
     // SAFETY: this is the first call of a set-returning function. The copies of the name and of the
     // series live in the memory context that the calls share, so they outlive each call.
     unsafe {
@@ -167,13 +162,8 @@ unsafe fn begin_series(args: Args) -> *mut pg_sys::FuncCallContext {
 /// `hilo_nextrange(name, n)`: n evenly spaced values in one piece.
 fn hilo_nextrange(args: Args) -> pg_sys::Datum {
     let count = args.int8(1).unwrap_or(0);
-    if count < 1 {
-        HiloError::Argument(
-            format!("size of a range must be positive: {count}"),
-            "Ask for 1 or more values.",
-        )
-        .raise();
-    }
+    let message = || format!("size of a range must be positive: {count}");
+    check_argument(count >= 1, message, "Ask for 1 or more values.");
     let (run, increment) = range::next_range(args.name(0), count).or_raise();
     let values = [run.first, run.last(increment), increment, run.count];
     // SAFETY: the function is declared to return a record of four bigints.
@@ -210,9 +200,7 @@ fn hilo_currval(args: Args) -> i64 {
         }
         _ => {
             refuse_parallel_worker("hilo_currval").or_raise();
-            let sequence = missing::require(name).or_raise();
-            allow(&sequence, needs).or_raise();
-            memo::last_of(sequence.id)
+            memo::last_of(find_allowed(name, needs).or_raise().id)
         }
     };
     current.ok_or_else(|| HiloError::NoCurrval(escape_for_message(name))).or_raise()
@@ -225,6 +213,13 @@ fn hilo_lastval(_args: Args) -> i64 {
     let sequence = definitions::by_id(entry.id).or_raise().ok_or(HiloError::NoLastval).or_raise();
     allow(&sequence, Privileges::USAGE.or(Privileges::SELECT)).or_raise();
     entry.last.get().ok_or(HiloError::NoLastval).or_raise()
+}
+
+/// The sequence of this name, on which the current user has one of `needs`.
+pub fn find_allowed(name: &[u8], needs: Privileges) -> Result<definitions::Sequence, HiloError> {
+    let sequence = missing::require(name)?;
+    allow(&sequence, needs)?;
+    Ok(sequence)
 }
 
 /// Checks that the current user has one of `needs`.

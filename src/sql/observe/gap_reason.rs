@@ -9,7 +9,7 @@ use crate::catalog::gaps;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::table::text_datum;
-use crate::catalog::{leases, missing, node, ranges, sources, takeover};
+use crate::catalog::{leases, node, ranges, sources, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
@@ -25,8 +25,7 @@ sql_functions!(hilo_known);
 /// `hilo.known(name)`: values that a column may lack of a sequence, and why. Each row begins with
 /// the numbering, and has the first value, the last, and how many there are.
 fn hilo_known(args: Args) {
-    let sequence = missing::require(args.name(0)).or_raise();
-    nextval::allow(&sequence, Privileges::ALL).or_raise();
+    let sequence = nextval::find_allowed(args.name(0), Privileges::ALL).or_raise();
     let definition = &sequence.definition;
     if definition.cycle {
         HiloError::Cycles(sequence.name.to_string()).raise();

@@ -12,7 +12,7 @@ use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::range::Range;
 
 use crate::catalog::table::text_datum;
-use crate::catalog::{definitions, missing, node, positions, privileges};
+use crate::catalog::{definitions, missing, node, positions};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
@@ -28,6 +28,7 @@ use crate::shared::totals::Totals;
 use crate::shared::{self, Shared};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::define::ddl_checks::check_owner;
 use crate::sql::observe::visibility::Visible;
 
 sql_functions!(hilo_stat_reset, node_id, rate_samples, stat_slots, stat_slices, stat_ranges);
@@ -332,9 +333,7 @@ fn hilo_stat_reset(args: Args) {
     let shared = shared::get().or_raise();
     let one = args.datum(0).map(|_| {
         let sequence = missing::require(args.name(0)).or_raise();
-        if !privileges::acts_as(ffi::current_user(), sequence.owner) {
-            HiloError::NotOwner(sequence.name.to_string()).raise();
-        }
+        check_owner(&sequence).or_raise();
         sequence.id
     });
     // SAFETY: a catalog look-up inside a transaction.

@@ -25,8 +25,8 @@ fn text(column: pg_sys::Datum) -> CString {
     column.text().unwrap_or_else(|| NOWHERE_TEXT.to_owned())
 }
 
-fn read(input: &CStr) -> pg_sys::Datum {
-    parse(input).pack().into()
+fn read(input: &CStr) -> i64 {
+    parse(input).pack()
 }
 
 fn parse(input: &CStr) -> ColumnRef {

@@ -15,15 +15,11 @@ use crate::catalog::roles::{self, NOBODY, PUBLIC};
 use crate::sql::call::raw_function::{input_functions, output_functions};
 
 // A client knows no OIDs, so the binary format has names too.
-input_functions!(read; hilo_role_in, hilo_role_recv);
+input_functions!(parse; hilo_role_in, hilo_role_recv);
 output_functions!(text; hilo_role_out, hilo_role_send);
 
 const PUBLIC_TEXT: &CStr = c"public";
 const NOBODY_TEXT: &CStr = c"-";
-
-fn read(input: &CStr) -> pg_sys::Datum {
-    parse(input).into()
-}
 
 /// The role that a text stands for. `-` and `public` are read before role names, which are read as
 /// SQL reads an identifier.

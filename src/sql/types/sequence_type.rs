@@ -13,19 +13,16 @@ use hilo_core::name;
 use crate::catalog::table::text_datum;
 use crate::errors::OrRaise;
 use crate::sql::call::args::Args;
-use crate::sql::call::raw_function::{argument, input_functions, raw_functions};
+use crate::sql::call::raw_function::{argument, export, input_functions};
 
 input_functions!(new_value; hilo_sequence_in, hilo_sequence_recv);
 
-raw_functions!(hilo_sequence_from_text, hilo_sequence_from_name);
+export!(hilo_sequence_from_text "", |fcinfo| from_text(fcinfo));
+export!(hilo_sequence_from_name "", |fcinfo| from_name(fcinfo));
 
 /// `hilo_sequence(text) RETURNS hilo_sequence`, also for varchar, which has the same layout. A text
 /// that is a valid name is already the result.
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_sequence_from_text(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
+fn from_text(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     // SAFETY: the function is strict, so its argument is a text, which has the same layout.
     let (text, bytes) = unsafe { (argument(fcinfo, 0), Args::new(fcinfo).name(0)) };
     name::validate(bytes).or_raise();
@@ -33,11 +30,7 @@ unsafe extern "C-unwind" fn hilo_sequence_from_text(
 }
 
 /// `hilo_sequence(name) RETURNS hilo_sequence`
-#[pg_guard]
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn hilo_sequence_from_name(
-    fcinfo: pg_sys::FunctionCallInfo,
-) -> pg_sys::Datum {
+fn from_name(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     // SAFETY: the function is strict, so its argument is a name, which ends with a zero byte.
     new_value(unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr::<c_char>()) })
 }
