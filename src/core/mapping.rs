@@ -13,7 +13,7 @@ use crate::numbers::Index;
 use crate::range::Range;
 
 /// Which global positions belong to this node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Stripes {
     /// 0 … nodes − 1
@@ -62,7 +62,7 @@ impl Stripes {
 }
 
 /// The constants that turn an index of a sequence into a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Mapping {
     /// the value at global position 0

@@ -81,7 +81,7 @@ pub struct Options {
 }
 
 /// A valid definition.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Definition {
     pub data_type: DataType,
     pub start_value: i64,
@@ -219,31 +219,17 @@ impl Definition {
     /// A new sequence. Defaults: bigint, increment 1, and all values of the type from 1 upwards, or
     /// from −1 downwards. It starts at the end from which it can run furthest.
     pub fn create(options: &Options) -> Result<Definition, OptionError> {
-        let data_type = options.data_type.unwrap_or(DataType::BigInt);
-        let increment = options.increment.unwrap_or(1);
-        let ascending = increment > 0;
-        let min_value = options.min_value.unwrap_or(if ascending { 1 } else { data_type.min() });
-        let max_value = options.max_value.unwrap_or(if ascending { data_type.max() } else { -1 });
-        let definition = Definition {
-            data_type,
-            start_value: options.start_value.unwrap_or(if ascending {
-                min_value
-            } else {
-                max_value
-            }),
-            increment,
-            min_value,
-            max_value,
-            cycle: options.cycle.unwrap_or(false),
-            ordered: options.ordered.unwrap_or(false),
-            block_size: options.block_size,
-            slice_size: options.slice_size,
-            key_format: options.key_format.clone(),
-            gapless: options.gapless.unwrap_or(false),
-            source: options.source.clone().filter(|source| !source.is_empty()),
-            reserve_ahead: options.reserve_ahead.filter(|seconds| *seconds != 0),
-        };
-        definition.check()?;
+        let data_type = options.data_type.unwrap_or_default();
+        let ascending = options.increment.unwrap_or(1) > 0;
+        let (min_value, max_value) =
+            if ascending { (1, data_type.max()) } else { (data_type.min(), -1) };
+        let usual = Definition { data_type, increment: 1, min_value, max_value, ..Self::default() };
+        // A size of 0 is refused here. It makes adaptive again what has a size.
+        let Options { block_size, slice_size, .. } = *options;
+        let mut definition = Definition { block_size, slice_size, ..usual.with(options) };
+        definition.start_value = options.start_value.unwrap_or(definition.first_bound());
+        definition.check_bounds()?;
+        definition.check_sizes()?;
         Ok(definition)
     }
 
@@ -263,46 +249,7 @@ impl Definition {
         last: Option<i64>,
         restart: Option<i64>,
     ) -> Result<Definition, OptionError> {
-        let data_type = options.data_type.unwrap_or(self.data_type);
-        // A bound that was the old type's own follows the type; a bound that a user chose stays.
-        let retyped = options.data_type.is_some();
-        let min_kept = if retyped && self.min_value == self.data_type.min() {
-            data_type.min()
-        } else {
-            self.min_value
-        };
-        let max_kept = if retyped && self.max_value == self.data_type.max() {
-            data_type.max()
-        } else {
-            self.max_value
-        };
-        let definition = Definition {
-            data_type,
-            start_value: options.start_value.unwrap_or(self.start_value),
-            increment: options.increment.unwrap_or(self.increment),
-            min_value: options.min_value.unwrap_or(min_kept),
-            max_value: options.max_value.unwrap_or(max_kept),
-            cycle: options.cycle.unwrap_or(self.cycle),
-            ordered: options.ordered.unwrap_or(self.ordered),
-            block_size: options
-                .block_size
-                .map_or(self.block_size, |size| (size != 0).then_some(size)),
-            slice_size: options
-                .slice_size
-                .map_or(self.slice_size, |size| (size != 0).then_some(size)),
-            key_format: options.key_format.clone().or_else(|| self.key_format.clone()),
-            gapless: options.gapless.unwrap_or(self.gapless),
-            source: match &options.source {
-                None => self.source.clone(),
-                Some(source) => Some(source.clone()).filter(|source| !source.is_empty()),
-            },
-            reserve_ahead: match options.reserve_ahead {
-                // It goes with the source.
-                None if options.source.as_deref() == Some("") => None,
-                None => self.reserve_ahead,
-                Some(seconds) => Some(seconds).filter(|seconds| *seconds != 0),
-            },
-        };
+        let definition = self.with(options);
         if self.source.is_some() && definition.increment != self.increment {
             return Err(OptionError::SourceIncrement);
         }
@@ -310,6 +257,33 @@ impl Definition {
         definition.check_current(self, last, restart)?;
         definition.check_sizes()?;
         Ok(definition)
+    }
+
+    /// The same with these options, not checked yet.
+    fn with(&self, options: &Options) -> Definition {
+        let (old, data_type) = (self.data_type, options.data_type.unwrap_or(self.data_type));
+        // A bound that was the old type's own follows the type; a bound that a user chose stays.
+        let min = if self.min_value == old.min() { data_type.min() } else { self.min_value };
+        let max = if self.max_value == old.max() { data_type.max() } else { self.max_value };
+        let unless_0 = |given: Option<i64>, known| given.or(known).filter(|size| *size != 0);
+        // It goes with the source.
+        let ahead = self.reserve_ahead.filter(|_| options.source.as_deref() != Some(""));
+        let source = options.source.as_ref().or(self.source.as_ref());
+        Definition {
+            data_type,
+            start_value: options.start_value.unwrap_or(self.start_value),
+            increment: options.increment.unwrap_or(self.increment),
+            min_value: options.min_value.unwrap_or(min),
+            max_value: options.max_value.unwrap_or(max),
+            cycle: options.cycle.unwrap_or(self.cycle),
+            ordered: options.ordered.unwrap_or(self.ordered),
+            block_size: unless_0(options.block_size, self.block_size),
+            slice_size: unless_0(options.slice_size, self.slice_size),
+            key_format: options.key_format.as_ref().or(self.key_format.as_ref()).cloned(),
+            gapless: options.gapless.unwrap_or(self.gapless),
+            source: source.filter(|source| !source.is_empty()).cloned(),
+            reserve_ahead: unless_0(options.reserve_ahead, ahead),
+        }
     }
 
     /// The options with which [`Definition::alter`] makes `new` of this one; `None` if nothing
@@ -345,6 +319,14 @@ impl Definition {
         Direction::of(self.increment)
     }
 
+    /// The bound from which it can run furthest.
+    fn first_bound(&self) -> i64 {
+        match self.direction() {
+            Direction::Rising => self.min_value,
+            Direction::Falling => self.max_value,
+        }
+    }
+
     /// The bound that the values go towards.
     pub fn last_bound(&self) -> i64 {
         match self.direction() {
@@ -357,11 +339,6 @@ impl Definition {
     pub fn values(&self) -> i128 {
         (self.max_value as i128 - self.min_value as i128) / (self.increment as i128).abs().max(1)
             + 1
-    }
-
-    fn check(&self) -> Result<(), OptionError> {
-        self.check_bounds()?;
-        self.check_sizes()
     }
 
     fn check_bounds(&self) -> Result<(), OptionError> {
@@ -472,11 +449,7 @@ impl Definition {
     /// within the bounds, so that each of its values has an index.
     pub fn grid_base(&self) -> i64 {
         let (start, step) = (i128::from(self.start_value), i128::from(self.increment));
-        let first = match self.direction() {
-            Direction::Rising => self.min_value,
-            Direction::Falling => self.max_value,
-        };
         // Between the bounds, so it fits.
-        (start - (start - i128::from(first)) / step * step) as i64
+        (start - (start - i128::from(self.first_bound())) / step * step) as i64
     }
 }

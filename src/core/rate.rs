@@ -49,11 +49,6 @@ pub struct Rate {
 }
 
 impl Rate {
-    pub const fn new() -> Self {
-        const ZERO: Mark = Mark { at: 0, taken: 0 };
-        Rate { marks: [ZERO; MARKS], len: 0, last: ZERO, refill: ZERO }
-    }
-
     /// Records that `taken` values had been taken by `now`. A clock or a counter that went back
     /// counts as standing still.
     pub fn sample(&mut self, now: Timestamp, taken: i64, window: Micros) {

@@ -78,7 +78,7 @@ impl World {
             speed: 5.0 + f64::from(random.next() % 9_000) / 100.0,
             round_trip: i64::from(20_000 + random.next() % 230_000),
             begins: i64::from(random.next() % 180) * SECOND,
-            rate: Rate::new(),
+            rate: Rate::default(),
             block: 0,
             threshold: 0,
             available: 0,
@@ -194,7 +194,7 @@ impl Branch {
     fn restart(&mut self) {
         self.left += self.available;
         self.available = 0;
-        self.rate = Rate::new();
+        self.rate = Rate::default();
         (self.block, self.threshold, self.due) = (0, 0, 0.0);
     }
 }

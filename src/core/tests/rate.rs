@@ -9,7 +9,7 @@ const WINDOW: Micros = Micros(60 * SECOND);
 
 /// Samples a count that rises as `count` says, at these times.
 fn sample(times: impl IntoIterator<Item = i64>, count: impl Fn(i64) -> i64) -> Rate {
-    let mut rate = Rate::new();
+    let mut rate = Rate::default();
     for time in times {
         rate.sample(Timestamp(time), count(time), WINDOW);
     }
@@ -23,7 +23,7 @@ fn it_fits_beside_its_slot() {
 
 #[test]
 fn nothing_seen_is_no_rate() {
-    let rate = Rate::new();
+    let rate = Rate::default();
     assert_eq!(rate.per_second(Timestamp(5 * SECOND), 0, WINDOW), 0.0);
     assert_eq!(rate.demand(Timestamp(0), 0, WINDOW).burst, 0);
 }
@@ -36,7 +36,7 @@ fn one_value_at_once_is_not_a_million_a_second() {
 
 #[test]
 fn its_course_is_what_was_seen() {
-    let nothing = Rate::new();
+    let nothing = Rate::default();
     assert_eq!(nothing.history(Timestamp(5 * SECOND), 7).count(), 0);
     let rate = sample((0..=60).map(|s| s * SECOND), |time| time / SECOND * 100);
     let course: Vec<(Timestamp, i64)> = rate.history(Timestamp(61 * SECOND), 6_150).collect();
@@ -114,7 +114,7 @@ proptest! {
     fn a_clock_or_a_counter_that_goes_back_stands_still(
         at in 1i64..120, back in 0i64..1_000_000, reset in any::<bool>(),
     ) {
-        let mut rate = Rate::new();
+        let mut rate = Rate::default();
         let (mut clock, mut counter) = (0, 0);
         for second in 0..200i64 {
             if second == at {
@@ -135,7 +135,7 @@ proptest! {
         samples in prop::collection::vec((any::<i64>(), any::<i64>(), any::<bool>()), 0..30),
         window in 1i64..,
     ) {
-        let mut rate = Rate::new();
+        let mut rate = Rate::default();
         for (now, taken, refill) in samples {
             if refill {
                 rate.refill(Timestamp(now), taken, Micros(window));

@@ -43,7 +43,7 @@ impl World {
             settings,
             room: Remaining { whole: i64::MAX, left: i64::MAX },
             latency,
-            rate: Rate::new(),
+            rate: Rate::default(),
             block: 0,
             threshold: 0,
             available: 0,
