@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
 use pgrx::pg_sys;
 
 use crate::backend::Global;
+use crate::process::ffi;
 
 /// Files with higher numbers are left alone.
 const MAX_FILES: i32 = 8192;
@@ -30,18 +31,6 @@ const PATIENT: u32 = 10;
 /// The number of the timeout that repeats it, as Postgres has registered it.
 static TIMEOUT: Global<Cell<Option<i32>>> = Global::new(Cell::new(None));
 
-#[cfg(any(feature = "pg15", feature = "pg16"))]
-const USER_TIMEOUT: i32 = 12;
-#[cfg(not(any(feature = "pg15", feature = "pg16")))]
-const USER_TIMEOUT: i32 = 13;
-
-// SAFETY: timeout.h declares them like this; a TimeoutId is an int.
-unsafe extern "C-unwind" {
-    fn RegisterTimeout(id: i32, handler: Option<unsafe extern "C-unwind" fn()>) -> i32;
-    fn enable_timeout_every(id: i32, at: pg_sys::TimestampTz, delay_ms: i32);
-    fn disable_timeout(id: i32, keep_indicator: bool);
-}
-
 fn is_socket(fd: i32) -> bool {
     let mut stat = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: it takes any number, and fills `stat` if it succeeds.
@@ -57,7 +46,7 @@ pub fn init() {
         KEPT[fd as usize / 64].fetch_or(1 << (fd % 64), Relaxed);
     }
     // SAFETY: the handler stays loaded for the life of the process, and may run at any moment.
-    TIMEOUT.set(Some(unsafe { RegisterTimeout(USER_TIMEOUT, Some(on_tick)) }));
+    TIMEOUT.set(Some(unsafe { ffi::RegisterTimeout(ffi::USER_TIMEOUT, Some(on_tick)) }));
 }
 
 /// While it exists, [`cut`] cuts connections.
@@ -69,9 +58,9 @@ impl Cuttable {
         TICKS.store(0, SeqCst);
         RUNNING.store(true, SeqCst);
         if let Some(id) = TIMEOUT.get() {
-            let at = crate::process::ffi::now().0 + i64::from(AGAIN) * 1000;
+            let at = ffi::now().0 + i64::from(AGAIN) * 1000;
             // SAFETY: the timeout is registered, and disabled in `drop`.
-            unsafe { enable_timeout_every(id, at, AGAIN) };
+            unsafe { ffi::enable_timeout_every(id, at, AGAIN) };
         }
         Cuttable(())
     }
@@ -82,7 +71,7 @@ impl Drop for Cuttable {
         RUNNING.store(false, SeqCst);
         if let Some(id) = TIMEOUT.get() {
             // SAFETY: the timeout is registered.
-            unsafe { disable_timeout(id, false) };
+            unsafe { ffi::disable_timeout(id, false) };
         }
     }
 }

@@ -117,8 +117,19 @@ pub fn monotonic() -> Monotonic {
     Monotonic((time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).max(1))
 }
 
-// SAFETY: tcopprot.h, interrupt.h and tablecmds.h declare them like this.
+/// The first number of a timeout that core gives away.
+#[cfg(any(feature = "pg15", feature = "pg16"))]
+pub const USER_TIMEOUT: i32 = 12;
+#[cfg(not(any(feature = "pg15", feature = "pg16")))]
+pub const USER_TIMEOUT: i32 = 13;
+
+// SAFETY: tcopprot.h, interrupt.h, tablecmds.h and timeout.h declare them like this; a TimeoutId is
+// an int.
 unsafe extern "C-unwind" {
+    pub fn RegisterTimeout(id: i32, handler: Option<unsafe extern "C-unwind" fn()>) -> i32;
+    pub fn enable_timeout_after(id: i32, delay_ms: i32);
+    pub fn enable_timeout_every(id: i32, at: pg_sys::TimestampTz, delay_ms: i32);
+    pub fn disable_timeout(id: i32, keep_indicator: bool);
     /// Core's handler of SIGINT for backends.
     pub fn StatementCancelHandler(signal: std::ffi::c_int);
     /// Core's handler of SIGHUP for background processes.

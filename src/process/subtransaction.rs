@@ -17,22 +17,16 @@ pub fn level() -> i32 {
 /// A caller that does not mean to catch the error rethrows it, and the transaction is then as core
 /// would have left it.
 pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, Box<CaughtError>> {
-    end_with(work, || {
-        // SAFETY: `end_with` calls this inside the subtransaction that it began.
-        unsafe { pg_sys::ReleaseCurrentSubTransaction() }
-    })
+    end_with(work, pg_sys::ReleaseCurrentSubTransaction)
 }
 
 /// Runs `work` in a subtransaction, and undoes what it has done even if it returns: only the result
 /// stays. An error is returned, as by [`run`].
 pub fn try_out<T>(work: impl FnOnce() -> T) -> Result<T, Box<CaughtError>> {
-    end_with(work, || {
-        // SAFETY: as above.
-        unsafe { pg_sys::RollbackAndReleaseCurrentSubTransaction() }
-    })
+    end_with(work, pg_sys::RollbackAndReleaseCurrentSubTransaction)
 }
 
-fn end_with<T>(work: impl FnOnce() -> T, end: impl FnOnce()) -> Result<T, Box<CaughtError>> {
+fn end_with<T>(work: impl FnOnce() -> T, end: unsafe fn()) -> Result<T, Box<CaughtError>> {
     // SAFETY: this is what PL/pgSQL does for a block with exceptions. Both ends of the
     // subtransaction are here, and one of them is reached on every way out. After either, the
     // memory context and the resource owner are restored before any other code runs.

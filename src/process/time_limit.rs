@@ -23,18 +23,6 @@ static LATE: AtomicBool = AtomicBool::new(false);
 /// The number of our timeout, as Postgres has registered it.
 static TIMEOUT: Global<Cell<Option<i32>>> = Global::new(Cell::new(None));
 
-#[cfg(any(feature = "pg15", feature = "pg16"))]
-const USER_TIMEOUT: i32 = 12;
-#[cfg(not(any(feature = "pg15", feature = "pg16")))]
-const USER_TIMEOUT: i32 = 13;
-
-// SAFETY: timeout.h declares them like this; a TimeoutId is an int.
-unsafe extern "C-unwind" {
-    fn RegisterTimeout(id: i32, handler: Option<unsafe extern "C-unwind" fn()>) -> i32;
-    fn enable_timeout_after(id: i32, delay_ms: i32);
-    fn disable_timeout(id: i32, keep_indicator: bool);
-}
-
 /// Cancels what is running, as statement_timeout does, unless somebody else has just cancelled it.
 ///
 /// # Safety
@@ -58,12 +46,13 @@ pub fn within<T>(limit: Duration, work: impl FnOnce() -> T) -> Result<T, Unfinis
     // SAFETY: the handler stays loaded for the life of the process. The timeout is disabled on
     // every way out: `subtransaction::run` returns after each error.
     let result = unsafe {
-        let id = TIMEOUT.get().unwrap_or_else(|| RegisterTimeout(USER_TIMEOUT, Some(on_expiry)));
+        let register = || ffi::RegisterTimeout(ffi::USER_TIMEOUT, Some(on_expiry));
+        let id = TIMEOUT.get().unwrap_or_else(register);
         TIMEOUT.set(Some(id));
         LATE.store(false, Relaxed);
-        enable_timeout_after(id, limit.as_millis() as i32);
+        ffi::enable_timeout_after(id, limit.as_millis() as i32);
         let result = subtransaction::run(work);
-        disable_timeout(id, false);
+        ffi::disable_timeout(id, false);
         if LATE.load(Relaxed) {
             // It may have come at the very end.
             (&raw mut pg_sys::QueryCancelPending).write_volatile(0);
