@@ -189,11 +189,9 @@ unsafe extern "C-unwind" fn object_access(
         OAT_DROP if role => owners::on_drop_role(object),
         OAT_DROP if class == pg_sys::RelationRelationId => owned::on_drop(object, part),
         OAT_DROP if class == pg_sys::DatabaseRelationId => {
-            // A session that cannot use the memory may drop a database all the same, as one may
-            // that has not loaded hilo.
-            if let Ok(Some(shared)) = subtransaction::run(shared::existing) {
-                shared.take_down_nameplates(object.to_u32());
-            }
+            // Another database may get its OID. A session that cannot use the memory may drop one
+            // all the same, as one may that has not loaded hilo.
+            let _ = subtransaction::run(|| invalidation::outdate_all(object.to_u32()));
         }
         OAT_DROP if extension && is_hilo(object) && shared::get().is_ok() => {
             invalidation::note_extension_drop(object)

@@ -262,7 +262,7 @@ fn take_returned(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range>
 #[cold]
 pub(super) fn want_block(slot: &'static Slot) {
     if let Ok(shared) = shared::get()
-        && shared.want(shared.number_of(slot))
+        && shared.wanted.set(shared.number_of(slot))
     {
         wait::wake(shared);
     }

@@ -118,7 +118,7 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
     if matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE)
         && (APPEARED.get() || drops_extension())
     {
-        outdate_all();
+        outdate_all(ffi::database().to_u32());
     }
     match event {
         // Citus drops an extension like this. All that the transaction has defined before is
@@ -241,14 +241,15 @@ fn leave_in_doubt() -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Lets nothing be served in this database any more without a look at the tables. Called before an
+/// Lets nothing be served in a database any more without a look at the tables. Called before an
 /// extension goes or comes: what is dropped is locked until the transaction has ended, and whoever
 /// looks then finds what there is. No process of ours sees the end of a transaction that is
-/// prepared. The worker frees the memory of an extension that is gone.
-fn outdate_all() {
+/// prepared. The worker frees the memory of an extension that is gone. The same goes for a database
+/// that is dropped.
+pub fn outdate_all(database: u32) {
     let Some(shared) = shared::existing() else { return };
     shared.control.definitions.fetch_add(1, SeqCst);
-    tell_all(shared, ffi::database().to_u32(), |_| true, Locked::outdate);
+    tell_all(shared, database, |_| true, Locked::outdate);
 }
 
 /// Tells the slots of a database whose keys are `such`.

@@ -160,7 +160,7 @@ fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: 
     let left = slot.cursor().peek().0.len() + slot.queue_len();
     let number = shared.number_of(slot);
     let wants = slot.is_low() || left < ahead || shared.lock_slot(number).is_bare();
-    if wants && shared.want(number) {
+    if wants && shared.wanted.set(number) {
         wait::wake(shared);
     }
 }

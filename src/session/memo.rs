@@ -393,7 +393,7 @@ pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloE
         id: key.1,
         source: Cell::new(Source::Own),
         serial: Cell::default(),
-        terms: Cell::new(Terms::UNKNOWN),
+        terms: Cell::default(),
         slice: Cell::new(Slice::empty()),
         grown: Cell::new(0),
         drawn_at: Cell::new(0),

@@ -41,6 +41,8 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
         first(event);
     }
     use pg_sys::XactEvent::*;
+    // Before the others, and even if they have nothing to do: another library's callback may be the
+    // first to draw, after them.
     CLOSING.set(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
     lease_pending::at_transaction(event);
     gapless::at_transaction(event);

@@ -315,7 +315,7 @@ pub fn until<T>(
                 cause: cause(shared, number, &patience),
             });
         }
-        shared.want(number);
+        shared.wanted.set(number);
         patience.wake(shared);
         patience.sleep(&slot.refilled, c"HiloBlock");
     };

@@ -78,11 +78,6 @@ impl Locked {
         IndexSpace { key: self.key, node: self.node, epoch: self.epoch }
     }
 
-    /// Whether the ranges here belong to `index_space`.
-    pub fn counts(&self, index_space: &IndexSpace) -> bool {
-        self.index_space() == *index_space
-    }
-
     /// Publishes a block that the worker has reserved. `false`: there is no room.
     pub fn publish(&mut self, block: Range) -> bool {
         let published = self.pool.publish(block);
@@ -247,7 +242,7 @@ impl Shared {
     /// that.
     pub fn reload(&'static self, key: &Key) {
         if let Some(number) = self.expect_free(key) {
-            self.want(number);
+            self.wanted.set(number);
         }
     }
 
@@ -271,7 +266,7 @@ impl Shared {
         let Some(slot) = self.find(&index_space.key) else { return false };
         let number = self.number_of(&slot);
         let mut locked = self.lock_slot(number);
-        let kept = if locked.counts(index_space) {
+        let kept = if locked.index_space() == *index_space {
             locked.catalog_stale = true;
             rest.is_empty() || locked.return_range(rest)
         } else {
@@ -287,7 +282,7 @@ impl Shared {
         let crowded = locked.pool.returned_ranges().is_crowded();
         drop(locked);
         drop(slot);
-        if crowded && self.want(number) {
+        if crowded && self.wanted.set(number) {
             self.nudge(index_space.key.database);
         }
         kept

@@ -22,6 +22,14 @@ pub struct Entry {
     next: AtomicU32,
 }
 
+/// Whether no process is in the middle of using a slot. A session with a memo pins first and then
+/// compares the version. So after this, either the session sees the new version, or its pin is seen
+/// here.
+fn is_unused(locked: &mut Locked) -> bool {
+    locked.outdate();
+    locked.slot.pins.load(SeqCst) == 0
+}
+
 impl Shared {
     /// The bucket of a key. It has a slot's number plus one, or 0.
     fn bucket(&self, key: &Key) -> &AtomicU32 {
@@ -44,14 +52,10 @@ impl Shared {
         (link, None)
     }
 
-    fn find_locked(&'static self, key: &Key) -> Option<&'static Slot> {
-        self.search(key).1.map(|number| &self.slots[number])
-    }
-
     /// The slot of `key`, with a pin, if there is one.
     pub fn find(&'static self, key: &Key) -> Option<Pinned> {
         let _lock = self.lock_directory(LW_SHARED);
-        self.find_locked(key).map(Pinned::new)
+        self.search(key).1.map(|number| Pinned::new(&self.slots[number]))
     }
 
     /// The slot of `key`, with a pin. A key without a slot gets a free one. `None`: no slot is
@@ -88,21 +92,14 @@ impl Shared {
     /// Frees a slot that is done and that no process is in the middle of using. Returns whether it
     /// was freed.
     pub fn free(&'static self, number: usize) -> bool {
-        self.free_if(number, |slot, locked| {
-            locked.is_done() && {
-                // A session with a memo pins first and then compares the version. So after this,
-                // either the session sees the new version, or its pin is seen here.
-                locked.outdate();
-                slot.pins.load(SeqCst) == 0
-            }
-        })
+        self.free_if(number, |locked| locked.is_done() && is_unused(locked))
     }
 
     /// Frees a slot with all that it holds, if `may` allows it.
-    fn free_if(&'static self, number: usize, may: impl FnOnce(&Slot, &mut Locked) -> bool) -> bool {
+    fn free_if(&'static self, number: usize, may: impl FnOnce(&mut Locked) -> bool) -> bool {
         let _lock = self.lock_directory(LW_EXCLUSIVE);
         let mut locked = self.lock_slot(number);
-        if locked.key == Key::NONE || !may(&self.slots[number], &mut locked) {
+        if locked.key == Key::NONE || !may(&mut locked) {
             return false;
         }
         let key = locked.key;
@@ -140,13 +137,10 @@ impl Shared {
                 continue;
             }
             if is_gone(database) {
-                self.free_if(number, |_, locked| locked.key.database == database);
+                self.free_if(number, |locked| locked.key.database == database);
             } else if slot.pins.load(SeqCst) == 0 && slot.waiting.load(SeqCst) == 0 {
-                self.free_if(number, |slot, locked| {
-                    locked.is_done() && locked.reserved_to.is_none() && {
-                        locked.outdate();
-                        slot.pins.load(SeqCst) == 0
-                    }
+                self.free_if(number, |locked| {
+                    locked.is_done() && locked.reserved_to.is_none() && is_unused(locked)
                 });
             }
         }
@@ -201,14 +195,5 @@ impl Shared {
         drop(locked);
         let place = &self.names[self.place_of_name(database, found.name())];
         place.store(number as u32 + 1, Release);
-    }
-
-    /// Makes all nameplates of a database invalid, as another may have its OID.
-    pub fn take_down_nameplates(&'static self, database: u32) {
-        for (number, slot) in self.slots.iter().enumerate() {
-            if slot.database.load(Acquire) == database {
-                self.lock_slot(number).outdate();
-            }
-        }
     }
 }

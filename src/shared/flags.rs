@@ -2,8 +2,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
-use crate::shared::Shared;
-
 /// Flags by number, 64 to a word.
 pub struct Flags(pub(super) &'static [AtomicU64]);
 
@@ -70,14 +68,5 @@ impl Flags {
                 })
             })
         })
-    }
-}
-
-impl Shared {
-    /// Notes that the worker has something to do at a slot. Returns whether that is new: then the
-    /// caller wakes the worker. So of a thousand callers that want a block at the same time, one
-    /// does.
-    pub fn want(&self, number: usize) -> bool {
-        self.wanted.set(number)
     }
 }

@@ -79,7 +79,7 @@ impl Shared {
         let locked = found.as_ref().map(|slot| self.lock_slot(self.number_of(slot)));
         if let Some(locked) = &locked {
             held.has_slot = true;
-            if locked.counts(index_space) {
+            if locked.index_space() == *index_space {
                 ranges.extend_from_slice(locked.all_ranges().as_slice());
                 (held.first_untaken, held.reserved_to) =
                     (locked.first_untaken(), locked.reserved_to);

@@ -37,14 +37,6 @@ pub struct AtomicKey {
 }
 
 impl AtomicKey {
-    pub const fn new() -> AtomicKey {
-        AtomicKey {
-            sequence: AtomicI64::new(0),
-            database: AtomicU32::new(0),
-            extension: AtomicU32::new(0),
-        }
-    }
-
     pub fn load(&self) -> Key {
         Key {
             sequence: SequenceId(self.sequence.load(Acquire)),

@@ -125,7 +125,8 @@ pub struct Shared {
     guarded: &'static [Guarded],
     /// The slots that have a key. Changed only under `directory`.
     used: Flags,
-    /// The slots where the worker has something to do.
+    /// The slots where the worker has something to do. Who sets a flag anew wakes the worker. So of
+    /// a thousand callers that want a block at the same time, one does.
     pub wanted: Flags,
     /// By the hash of a name: the number of the slot that may have its nameplate, plus one.
     names: &'static [AtomicU32],
@@ -295,6 +296,16 @@ impl Shared {
     pub fn number_of(&self, slot: &Slot) -> usize {
         (std::ptr::from_ref(slot) as usize - self.slots.as_ptr() as usize) / size_of::<Slot>()
     }
+    /// Makes memory that is all zeros ready for use.
+    fn fill(&self) {
+        self.control.slot_freed.init();
+        self.control.source_wanted.init();
+        self.control.pending_freed.init();
+        for (slot, guarded) in self.slots.iter().zip(self.guarded) {
+            slot.init();
+            guarded.init();
+        }
+    }
 }
 
 pub use preloaded::init;
@@ -309,17 +320,4 @@ pub fn random_id() -> i64 {
         error!("could not generate a random number");
     }
     (i64::from_ne_bytes(bytes) & i64::MAX).max(1)
-}
-
-impl Shared {
-    /// Makes memory that is all zeros ready for use.
-    fn fill(&self) {
-        self.control.slot_freed.init();
-        self.control.source_wanted.init();
-        self.control.pending_freed.init();
-        for (slot, guarded) in self.slots.iter().zip(self.guarded) {
-            slot.init();
-            guarded.init();
-        }
-    }
 }

@@ -212,17 +212,13 @@ impl Shared {
         self.pending[held.at].change(held.state, state).then_some(Place { state, ..*held })
     }
 
-    /// Frees a place that the worker has written off.
-    pub fn has_left(&self, held: &Place) {
-        self.bury(held);
-    }
-
     /// The worker's transaction was rolled back: the place is to be written off again.
     pub fn stays(&self, held: &Place) {
         self.pending[held.at].change(held.state, held.state.to(Phase::Dead));
     }
 
-    fn bury(&self, held: &Place) {
+    /// Frees a place that the worker has written off, or that no worker will.
+    pub fn bury(&self, held: &Place) {
         if self.free_pending(held.at, held.state) {
             self.control.pending_dead.fetch_sub(1, AcqRel);
             self.control.pending_freed.broadcast();

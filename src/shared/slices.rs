@@ -7,7 +7,7 @@
 //! and finds no place for the rest of it leaves the slice *orphaned*. The worker writes the rest to
 //! the catalog. Until then the slice is used for nothing else.
 
-use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering, Ordering::*};
+use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, Ordering::*};
 
 use pgrx::pg_sys;
 
@@ -40,25 +40,6 @@ pub struct IndexSpace {
 #[derive(Clone, Copy)]
 pub struct Orphaned(u32);
 
-/// An index in shared memory.
-struct AtomicIndex(AtomicI64);
-
-impl AtomicIndex {
-    const fn new(index: Index) -> AtomicIndex {
-        AtomicIndex(AtomicI64::new(index.0))
-    }
-
-    #[inline(always)]
-    fn load(&self, order: Ordering) -> Index {
-        Index(self.0.load(order))
-    }
-
-    #[inline(always)]
-    fn store(&self, index: Index, order: Ordering) {
-        self.0.store(index.0, order);
-    }
-}
-
 /// A run of values that one session serves by itself, cut from a range of indexes that it owns.
 ///
 /// The next `left` indexes, up to `run_end`, have values that step evenly from `next`. Behind them
@@ -69,8 +50,8 @@ pub struct Slice {
     pub left: AtomicI64,
     /// The next value.
     pub next: AtomicI64,
-    run_end: AtomicIndex,
-    range_end: AtomicIndex,
+    run_end: AtomicI64,
+    range_end: AtomicI64,
     /// Without a sequence, the slice is free.
     key: AtomicKey,
     epoch: AtomicI64,
@@ -100,16 +81,8 @@ impl Slice {
 
     /// A slice with nothing in it, of no sequence.
     pub const fn new() -> Slice {
-        Slice {
-            left: AtomicI64::new(0),
-            next: AtomicI64::new(0),
-            run_end: AtomicIndex::new(Index::ZERO),
-            range_end: AtomicIndex::new(Index::ZERO),
-            key: AtomicKey::new(),
-            epoch: AtomicI64::new(0),
-            node: AtomicI32::new(0),
-            state: AtomicU32::new(0),
-        }
+        // SAFETY: it has numbers only, which are zeros in new shared memory too.
+        unsafe { std::mem::zeroed() }
     }
 
     /// Assigns an empty slice to `index_space`.
@@ -149,18 +122,8 @@ impl Slice {
         self.state.fetch_and(!TAKING, Release);
     }
 
-    /// Marks the slice as orphaned: its owner leaves it behind with what is in it.
-    pub fn orphan(&self) {
-        self.state.fetch_or(ORPHANED, Release);
-    }
-
     pub fn is_orphaned(&self) -> bool {
         self.state.load(Acquire) & ORPHANED != 0
-    }
-
-    /// Claims an orphaned slice. `false`: another process has already claimed it.
-    fn take_over(&self) -> bool {
-        self.state.fetch_and(!(ORPHANED | LEAVING), AcqRel) & ORPHANED != 0
     }
 
     /// The state of an orphaned slice that nobody has taken up. All that is read of the slice
@@ -186,8 +149,8 @@ impl Slice {
     /// [`begin_take`]: Self::begin_take
     pub fn load(&self, range: Range, run: Run) {
         self.left.store(0, Relaxed);
-        self.range_end.store(range.end, Relaxed);
-        self.run_end.store(range.start + run.count, Release);
+        self.range_end.store(range.end.0, Relaxed);
+        self.run_end.store(range.start.0 + run.count, Release);
         self.next.store(run.first, Relaxed);
         self.left.store(run.count, Release);
     }
@@ -220,10 +183,8 @@ impl Slice {
     /// The indexes that are left.
     #[inline]
     pub fn rest(&self) -> Range {
-        Range::new(
-            self.run_end.load(Relaxed) - self.left.load(Relaxed),
-            self.range_end.load(Relaxed),
-        )
+        let start = self.run_end.load(Relaxed) - self.left.load(Relaxed);
+        Range::new(Index(start), Index(self.range_end.load(Relaxed)))
     }
 
     /// Empties the slice, which keeps its index space.
@@ -252,7 +213,7 @@ impl Slice {
             std::sync::atomic::fence(SeqCst);
             let same = self.index_space() == index_space
                 && self.run_end.load(Relaxed) == run_end
-                && self.range_end.load(Relaxed) == rest.end
+                && self.range_end.load(Relaxed) == rest.end.0
                 && self.state.load(SeqCst) == state;
             if same && state & TAKING == 0 {
                 return Some(Ok((index_space, rest)));
@@ -305,15 +266,16 @@ impl Shared {
         self.orphans().any(|slice| leaving(slice) && slice.index_space().key == *key)
     }
 
-    /// Leaves a slice behind as orphaned.
+    /// Marks a slice as orphaned: its owner leaves it behind with what is in it.
     pub fn orphan(&self, slice: &Slice) {
         self.control.orphans.fetch_add(1, AcqRel);
-        slice.orphan();
+        slice.state.fetch_or(ORPHANED, Release);
     }
 
     /// Frees an orphaned slice. Its content is recorded elsewhere, or no longer needed.
     pub fn adopt(&self, slice: &Slice) {
-        if slice.take_over() {
+        // Another process may have claimed it already.
+        if slice.state.fetch_and(!(ORPHANED | LEAVING), AcqRel) & ORPHANED != 0 {
             slice.free();
             self.control.orphans.fetch_sub(1, AcqRel);
         }

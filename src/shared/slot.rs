@@ -20,7 +20,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
 use hilo_core::cursor::Cursor;
-use hilo_core::mapping::{Mapping, Stripes};
+use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{Epoch, Index, Micros, Serial, Timestamp};
 use hilo_core::pool::{Pool, QUEUE, RETURNED, Ranges};
 use hilo_core::range::Range;
@@ -38,7 +38,7 @@ pub const UNKNOWN: Epoch = Epoch(-1);
 pub const DROPPED: Epoch = Epoch(i64::MAX);
 
 /// How one sequence is served, as its rows said when the worker read them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Terms {
     pub mapping: Mapping,
@@ -50,25 +50,6 @@ pub struct Terms {
     pub start_value: i64,
     /// In values; 0: by rate.
     pub block_size: i64,
-}
-
-impl Terms {
-    /// The terms before the worker has read any.
-    pub const UNKNOWN: Terms = Terms {
-        mapping: Mapping {
-            base: 0,
-            increment: 1,
-            min_value: 0,
-            max_value: 0,
-            cycle: false,
-            stripes: Stripes::ALL,
-        },
-        start_value: 0,
-        ordered: false,
-        has_source: false,
-        slice_size: 0,
-        block_size: 0,
-    };
 }
 
 /// A draw touches only its first two cache lines.

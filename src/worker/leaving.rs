@@ -62,7 +62,7 @@ impl Leftover {
     fn leave(&self, shared: &Shared) {
         match self {
             Leftover::Slice { slice, .. } => shared.adopt(slice),
-            Leftover::Lease(held) => shared.has_left(held),
+            Leftover::Lease(held) => shared.bury(held),
         }
     }
 

@@ -131,7 +131,7 @@ impl Worker {
         let add = |sequence| {
             let pinned = shared.add(&Key::here(extension, sequence))?;
             let number = shared.number_of(pinned.slot());
-            shared.want(number);
+            shared.wanted.set(number);
             Some((number, sequence))
         };
         let (ahead, sequences): (Vec<_>, Vec<_>) =

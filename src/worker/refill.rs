@@ -185,7 +185,7 @@ impl Worker {
         if !self.flush_other_node(number) {
             let serial = self.shared.slots[number].serial();
             self.retries.note_failure(number, serial, Obstacle::Passing);
-            self.shared.want(number);
+            self.shared.wanted.set(number);
             return None;
         }
         let plan = self.plan(number);
@@ -304,7 +304,7 @@ impl Worker {
     /// Leaves what a slot wants to the next round.
     fn put_off(&self, plan: &Plan) {
         self.shared.slots[plan.number].reserving.store(0, Release);
-        self.shared.want(plan.number);
+        self.shared.wanted.set(plan.number);
     }
 
     fn reserve_together(&self, plans: &[Plan]) -> Result<(Vec<Outcome>, Commit), Failure> {
@@ -371,7 +371,7 @@ impl Worker {
                 ),
                 Outcome::OtherNode => {
                     self.retries.note_failure(plan.number, plan.serial, Obstacle::Passing);
-                    self.shared.want(plan.number);
+                    self.shared.wanted.set(plan.number);
                 }
                 // Who has begun to wait meanwhile asks again.
                 Outcome::NotOurs => {
@@ -476,7 +476,7 @@ impl Worker {
             slot.faults.fetch_add(1, AcqRel);
             slot.refilled.broadcast();
         } else {
-            self.shared.want(plan.number);
+            self.shared.wanted.set(plan.number);
         }
     }
 }

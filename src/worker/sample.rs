@@ -32,7 +32,7 @@ impl Worker {
         let now = ffi::now();
         let window = gucs::window().into();
         if !self.flush_other_node(number) {
-            self.shared.want(number);
+            self.shared.wanted.set(number);
         }
         let mut locked = self.shared.lock_slot(number);
         let taken = locked.taken_count();
