@@ -2341,6 +2341,10 @@ COMMENT ON FUNCTION hilo.owning_column(text, bigint, boolean) IS
     'Returns the column of an owned_by as schema.table.column, or null for none. at: its place in a document. lock: the table stays '
     'as it is until the transaction ends, which takes its owner';
 
+CREATE FUNCTION hilo.lock(name text) RETURNS void
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lock_wrapper';
+COMMENT ON FUNCTION hilo.lock(text) IS 'Locks the sequence of this name, if there is one. Requires ownership of it';
+
 CREATE FUNCTION hilo.lock_definitions(keep boolean) RETURNS void
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lock_definitions_wrapper';
 COMMENT ON FUNCTION hilo.lock_definitions(boolean) IS
@@ -2351,6 +2355,7 @@ CREATE TYPE hilo.task AS (
     at bigint,
     name text,
     is_new boolean,
+    -- Arguments of hilo_apply_one
     entry jsonb,
     base bigint,
     nodes integer,
@@ -2368,7 +2373,16 @@ COMMENT ON TYPE hilo.task IS 'The work of hilo_apply on a sequence';
 CREATE FUNCTION hilo.tasks(document jsonb, prune boolean) RETURNS SETOF hilo.task
     LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 100
 BEGIN ATOMIC
-    SELECT w.at, w.name, d.id IS NULL, w.entry, w.base, w.nodes, w.stripe,
+    SELECT w.at, w.name, d.id IS NULL,
+           CASE WHEN d.id IS NULL
+                THEN w.entry OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('owned_by', w.options -> 'owned_by'::text)
+                -- A bound that is left out may follow the data type, so all options are given.
+                ELSE (SELECT pg_catalog.jsonb_object_agg(a.key, CASE a.value WHEN 'null' THEN n.none -> a.key ELSE a.value END)
+                        FROM pg_catalog.jsonb_each(w.options) a
+                       WHERE a.value <> d.options -> a.key
+                          OR (a.key <> ALL (ARRAY['key_format', 'owned_by'])
+                              AND w.options - 'owned_by'::text <> d.options - 'owned_by'::text)) END,
+           w.base, w.nodes, w.stripe,
            CASE WHEN d.id IS NULL
                 THEN pg_catalog.jsonb_strip_nulls(w.entry - '{name,numbering,privileges}'::text[])
                      OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('owner', COALESCE(w.owner, CURRENT_USER::text)) END,
@@ -2388,6 +2402,8 @@ BEGIN ATOMIC
       -- By key: conditions of a join do not pass the barrier of a view.
       LEFT JOIN LATERAL (SELECT v.* FROM hilo.described v WHERE v.name = w.name OFFSET 0) d ON true
      CROSS JOIN LATERAL (SELECT d.id IS NOT NULL AND COALESCE(w.owner <> d.owner, w.owner IS NOT NULL) AS is_given) g
+     CROSS JOIN (SELECT '{"block_size": 0, "slice_size": 0, "key_format": "{name}/{server}{value}", "source": "", "reserve_ahead": 0,
+                          "owned_by": "none"}'::jsonb AS none) n
      -- Privileges of both owners end when one gives the sequence to the other.
      CROSS JOIN LATERAL (
          SELECT CASE WHEN NOT g.is_given THEN d.privileges ELSE (
@@ -2421,7 +2437,7 @@ CREATE FUNCTION hilo_apply_one(
     block_size bigint,
     slice_size bigint,
     key_format text,
-    owner text,
+    is_new boolean,
     gapless boolean,
     owned_by text,
     source text,
@@ -2429,14 +2445,12 @@ CREATE FUNCTION hilo_apply_one(
     base bigint,
     nodes integer,
     stripe bigint,
-    of_server boolean,
-    dry_run boolean,
-    is_new boolean
+    dry_run boolean
 ) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_apply_one_wrapper';
-COMMENT ON FUNCTION hilo_apply_one(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, text, boolean, text, text, interval, bigint, integer, bigint, boolean, boolean, boolean) IS
-    'Does what hilo_apply does with one sequence and its owner, except for privileges: creates it, or alters it to these options. Null stands '
-    'for the default. Returns whether this server has been told how other servers number it. dry_run: a sequence that exists stays as it is. is_new: whether there is none yet; null: either';
+COMMENT ON FUNCTION hilo_apply_one(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval, bigint, integer, bigint, boolean) IS
+    'Creates a sequence if is_new, as hilo_create does, or alters one, as hilo_alter does. base, nodes and stripe: how other servers number it. '
+    'Returns whether this server has been told that of a sequence that exists. dry_run: leaves the numbers as they are';
 
 -- Each task, and the place of an error in the document. Rows that were returned stay when their work is rolled back.
 CREATE FUNCTION hilo.apply(tasks hilo.task[], dry_run boolean, of_server boolean)
@@ -2450,6 +2464,7 @@ DECLARE
     task record;
     of_role record;
     held jsonb;
+    is_told boolean;
     place bigint;
     code text;
     message text;
@@ -2481,12 +2496,26 @@ BEGIN
             RETURN NEXT;
             CONTINUE;
         END IF;
-        IF hilo_apply_one(
+        IF task.is_new AND of_server AND task.base IS NULL THEN
+            -- This server would begin as nobody did.
+            RAISE EXCEPTION USING ERRCODE = '55000',
+                MESSAGE = pg_catalog.format('it is not known how hilo sequence "%s" is numbered', name),
+                DETAIL = 'The server that the summary is of refuses to serve it.',
+                HINT = 'Pass the summary of a server that serves it.';
+        END IF;
+        -- A table and its sequence have one owner, so a new column waits until that is settled.
+        is_told := hilo_apply_one(
             name::hilo_sequence, task.start_value, task.increment, task.min_value, task.max_value, task.data_type::regtype,
-            task.cycle, task.ordered, task.block_size, task.slice_size, task.key_format, task.owner, task.gapless, task.owned_by,
-            task.source, pg_catalog.make_interval(secs => task.reserve_ahead::double precision), task.base, task.nodes, task.stripe,
-            of_server, dry_run, task.is_new)
-        THEN
+            task.cycle, task.ordered, task.block_size, task.slice_size, task.key_format, task.is_new, task.gapless,
+            CASE WHEN NOT task.is_new AND task.owned_by IS NOT NULL THEN 'none' END, task.source,
+            pg_catalog.make_interval(secs => task.reserve_ahead::double precision), task.base, task.nodes, task.stripe, dry_run);
+        IF coalesce(task.owner, task.gives ->> 'to'::text) IS NOT NULL THEN
+            PERFORM hilo_set_owner(name::hilo_sequence, coalesce(task.owner, task.gives ->> 'to'::text));
+        END IF;
+        IF task.owned_by <> 'none' THEN
+            PERFORM hilo_alter(name::hilo_sequence, owned_by => task.owned_by);
+        END IF;
+        IF is_told THEN
             action := 'number';
             detail := pg_catalog.jsonb_build_object('base', task.base, 'nodes', task.nodes, 'stripe', task.stripe);
             RETURN NEXT;
@@ -2562,7 +2591,8 @@ COMMENT ON FUNCTION hilo.column_defaults() IS 'Returns the columns whose default
 
 -- The tables that own sequences are locked first, and stay as they are until the transaction ends. Then the extension, so that
 -- one call waits for another instead of colliding with it over a name. Then the sequences that differ, in the order of
--- their names. Each statement sees what others have committed before it. A dry run keeps none of these locks.
+-- their names. Each statement sees what others have committed before it. A dry run keeps none of these locks, and locks one
+-- sequence at a time.
 CREATE FUNCTION hilo.apply_locked(document jsonb, prune boolean, dry_run boolean)
     RETURNS TABLE (action text, name text, detail jsonb)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 100
@@ -2581,9 +2611,13 @@ BEGIN ATOMIC
              WHERE $2 AND d.is_owned AND d.name NOT IN (SELECT w.name FROM hilo.wanted($1) w)
              ORDER BY 1 LIMIT 100) u
     HAVING pg_catalog.count(*) > 0;
+    SELECT hilo.lock(t.name) FROM (
+        SELECT a.name FROM hilo.tasks($1, $2) a WHERE NOT $3 AND NOT a.is_new AND a.at IS NOT NULL ORDER BY a.name COLLATE "C") t;
     SELECT a.action, a.name, a.detail
-      FROM hilo.apply(ARRAY(SELECT t FROM hilo.tasks($1, $2) t), $3,
-                      COALESCE(pg_catalog.jsonb_typeof($1 -> 'node'::text) = 'object', false)) a;
+      FROM (SELECT pg_catalog.array_agg(t) AS tasks FROM hilo.tasks($1, $2) t
+             GROUP BY CASE WHEN $3 THEN t.name END ORDER BY pg_catalog.min(t.name COLLATE "C")) t
+     CROSS JOIN LATERAL hilo.apply(t.tasks, $3,
+                                   COALESCE(pg_catalog.jsonb_typeof($1 -> 'node'::text) = 'object', false)) a;
 END;
 COMMENT ON FUNCTION hilo.apply_locked(jsonb, boolean, boolean) IS 'Does what hilo_apply does, for a caller who may';
 

@@ -2,7 +2,7 @@
 //! defaults), and what hilo adds to it.
 
 use crate::direction::Direction;
-use crate::key_format::{self, KeyFormat, KeyFormatError};
+use crate::key_format::{KeyFormat, KeyFormatError};
 use crate::{error_table, named};
 
 /// The maximum of `slice_size`.
@@ -284,35 +284,6 @@ impl Definition {
             source: source.filter(|source| !source.is_empty()).cloned(),
             reserve_ahead: unless_0(options.reserve_ahead, ahead),
         }
-    }
-
-    /// The options with which [`Definition::alter`] makes `new` of this one; `None` if nothing
-    /// differs. They are all set, because a bound that is left out may follow the data type.
-    pub fn options_to(&self, new: &Definition) -> Option<Options> {
-        // The default format may be written out or not.
-        fn own(of: &Definition) -> Option<&str> {
-            of.key_format.as_deref().filter(|format| *format != key_format::DEFAULT)
-        }
-        let format =
-            (own(self) != own(new)).then(|| own(new).unwrap_or(key_format::DEFAULT).to_owned());
-        let alike = Definition { key_format: self.key_format.clone(), ..new.clone() } == *self;
-        (!alike || format.is_some()).then_some(Options {
-            data_type: Some(new.data_type),
-            start_value: Some(new.start_value),
-            increment: Some(new.increment),
-            min_value: Some(new.min_value),
-            max_value: Some(new.max_value),
-            cycle: Some(new.cycle),
-            ordered: Some(new.ordered),
-            // 0 is what makes a size adaptive.
-            block_size: Some(new.block_size.unwrap_or(0)),
-            slice_size: Some(new.slice_size.unwrap_or(0)),
-            key_format: format,
-            gapless: Some(new.gapless),
-            // The empty text takes a source away, and 0 what is kept ahead of it.
-            source: Some(new.source.clone().unwrap_or_default()),
-            reserve_ahead: Some(new.reserve_ahead.unwrap_or(0)),
-        })
     }
 
     pub fn direction(&self) -> Direction {

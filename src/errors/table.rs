@@ -253,10 +253,6 @@ errors! {
         "no position of hilo sequence \"{name}\" has arrived from the server that created it"
         => detail "It is not known which values that server has served."
         => hint { NOT_ARRIVED };
-    NumberingUnknown(name: String) = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        "it is not known how hilo sequence \"{name}\" is numbered"
-        => detail "The server that the summary is of refuses to serve it."
-        => hint "Pass the summary of a server that serves it.";
     BeginsAlone(name: String) = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         "cannot begin hilo sequence \"{name}\" on one node of several: hilo.on_every_node is off"
         => detail "If another node has it already, both could serve the same values."

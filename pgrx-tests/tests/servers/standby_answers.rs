@@ -50,8 +50,7 @@ const FUNCTIONS: [(&str, &str, Answer); 55] = [
     (
         "hilo_apply_one",
         "'orders', \
-         1, 1, 1, 9, 'bigint', false, false, 1, 1, NULL, NULL, false, NULL, NULL, NULL, 1, 1, 1, \
-         false, true, false",
+         1, 1, 1, 9, 'bigint', false, false, 1, 1, NULL, false, false, NULL, NULL, NULL, 1, 1, 1, true",
         READ_ONLY,
     ),
     ("hilo_grant", "'orders', 'clerk', 'ALL'", READ_ONLY),

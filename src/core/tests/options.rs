@@ -1,6 +1,6 @@
 //! Definitions: core's defaults and checks, and what hilo adds.
 
-use hilo_core::key_format::{self, KeyFormatError};
+use hilo_core::key_format::KeyFormatError;
 use hilo_core::name::{self, NameError};
 use hilo_core::options::{DataType, Definition, OptionError, Options};
 use proptest::prelude::*;
@@ -211,31 +211,6 @@ proptest! {
             }
         }
     }
-}
-
-proptest! {
-    #[test]
-    fn altered_to_another_a_definition_becomes_it(old in any_options(), new in any_options()) {
-        if let (Ok(old), Ok(new)) = (create(old), create(new)) {
-            match old.options_to(&new) {
-                None => prop_assert_eq!(old, new),
-                Some(options) => {
-                    let altered = old.alter(&options, None, None).unwrap();
-                    prop_assert_eq!(&altered, &new);
-                    prop_assert_eq!(altered.options_to(&new), None);
-                }
-            }
-        }
-    }
-}
-
-/// The default key format, written out, means the same as none.
-#[test]
-fn the_default_format_differs_from_none_in_nothing() {
-    let none = create(plain()).unwrap();
-    let default = Definition { key_format: Some(key_format::DEFAULT.into()), ..none.clone() };
-    assert_eq!(none.options_to(&default), None);
-    assert_eq!(default.options_to(&none), None);
 }
 
 #[test]

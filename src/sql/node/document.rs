@@ -14,7 +14,7 @@ use hilo_core::options::{Definition, Options};
 
 use crate::catalog::catalog_oids;
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::missing;
 use crate::catalog::node::{self, Here};
 use crate::catalog::numbering::{self, Numbering};
@@ -30,10 +30,12 @@ use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::define::ddl::{self, Duplicate};
-use crate::sql::define::ddl_checks::{self, begin_write, find_owned, lock_owned};
+use crate::sql::define::ddl_checks::{
+    self, begin_write, check_owner, find_owned, lock_by_name, lock_owned,
+};
 use crate::sql::define::owned_by::{self, Purpose};
 use crate::sql::define::redefine::Alteration;
-use crate::sql::define::{grants, owners, renumber};
+use crate::sql::define::renumber;
 use crate::sql::draw::nextval;
 
 sql_functions!(
@@ -44,6 +46,7 @@ sql_functions!(
     hilo_check_may_apply,
     hilo_owning_column,
     hilo_lock_definitions,
+    hilo_lock,
     hilo_apply_one,
 );
 
@@ -180,110 +183,59 @@ fn lock_definitions() -> Result<(), HiloError> {
     Ok(())
 }
 
-/// `hilo_apply_one(…)`: the arguments are those of `hilo_create`, then what only documents have.
+/// `hilo.lock(name)`
+fn hilo_lock(args: Args) {
+    lock_by_name(args.bytes(0), check_owner).or_raise();
+}
+
+/// `hilo_apply_one(…)`: the arguments are those of `hilo_alter`, with `is_new` in the place of
+/// `restart_with`, then what only documents have.
 fn hilo_apply_one(args: Args) -> pg_sys::Datum {
     let name = ddl_checks::begin_with_name(args, c"hilo_apply_one()");
-    let definition = Definition::create(&ddl::options(args)).or_raise();
-    let owner = args.datum(11).map(|_| grants::existing_role(args.bytes(11)).or_raise());
-    let owned_by =
-        args.datum(13).and_then(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
+    let options = ddl::options(args);
     let numbering = args.int8(16).zip(args.int8(17)).zip(args.int8(18));
     let numbering =
         numbering.map(|((base, nodes), stripe)| Numbering { base, nodes: nodes as i32, stripe });
-    let wanted = Wanted { definition, owner, owned_by, numbering };
-    let dry_run = args.bool(20) == Some(true);
-    // Another transaction may have made or dropped it since the document was compared.
-    let is_told = match find_owned(name).or_raise() {
-        None if args.bool(21) == Some(false) => missing::to_use(name).raise(),
-        Some(_) if args.bool(21) == Some(true) => {
-            HiloError::Duplicate(args.new_name(0).to_string()).raise()
+    if args.bool(11) == Some(true) {
+        let (name, definition) = (args.new_name(0), Definition::create(&options).or_raise());
+        if ddl::create(name.clone(), definition, None, numbering, Duplicate::Refuse).is_none() {
+            HiloError::Duplicate(name.to_string()).raise();
         }
-        None => {
-            // That server does not know it, so this one would begin as nobody did.
-            if args.bool(19) == Some(true) && wanted.numbering.is_none() {
-                HiloError::NumberingUnknown(args.new_name(0).to_string()).raise();
-            }
-            wanted.make(args).or_raise();
-            false
-        }
-        Some(_) if dry_run => subtransaction::try_out(|| wanted.change(name, true).or_raise())
-            .unwrap_or_else(|error| error.rethrow()),
-        Some(_) => wanted.change(name, false).or_raise(),
-    };
-    is_told.into()
+        return false.into();
+    }
+    let locked = &lock_owned(name);
+    let old = locked.sequence.clone();
+    let untold = numbering.and_then(|there| untold(&old, there).or_raise());
+    if let Some(given) = untold {
+        number(&old, given).or_raise();
+    }
+    let owned_by = args.datum(13).map(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
+    if options != Options::default() || owned_by.is_some() {
+        let (options, owned_by) = (&options, owned_by.unwrap_or(old.owned_by));
+        let alteration = Alteration { locked, options, owned_by, restart: None };
+        renumber::alter(&alteration, args.bool(19) == Some(true));
+    }
+    untold.is_some().into()
 }
 
-/// A sequence as a document wants it.
-struct Wanted {
-    definition: Definition,
-    /// `None`: the current user for a new sequence; unchanged for one that exists
-    owner: Option<pg_sys::Oid>,
-    owned_by: Option<ColumnRef>,
-    /// How other servers number it, if the document says so.
-    numbering: Option<Numbering>,
-}
-
-impl Wanted {
-    fn make(&self, args: Args) -> Result<(), HiloError> {
-        let (name, definition) = (args.new_name(0), self.definition.clone());
-        let created =
-            ddl::create(name.clone(), definition, None, self.numbering, Duplicate::Refuse);
-        self.settle(&created.ok_or_else(|| HiloError::Duplicate(name.to_string()))?)
+/// The numbering `there` of the other nodes, if this server is yet to be told it. It has not served
+/// the sequence as the node that it is now, and would begin differently or not at all. Refuses a
+/// sequence that it numbers differently: both could serve the same values.
+///
+/// # Errors
+/// `NumberingDiffers`
+fn untold(found: &Sequence, there: Numbering) -> Result<Option<Numbering>, HiloError> {
+    let here = own_position(found)?.map(|position| position.numbering());
+    if here == Some(there) {
+        return Ok(None);
     }
-
-    /// Returns whether this server has been told how others number the sequence. A `dry_run` is
-    /// rolled back. It renumbers nothing, so that it is in nobody's way.
-    fn change(&self, name: &[u8], dry_run: bool) -> Result<bool, HiloError> {
-        let before = lock_owned(name);
-        let old = before.sequence.clone();
-        let untold = self.untold(&old)?;
-        if let Some(given) = untold {
-            number(&old, given)?;
-        }
-        let options = old.definition.options_to(&self.definition);
-        if options.is_some() || self.owned_by != old.owned_by {
-            // A table and its sequence have one owner, so a new column waits until that is settled.
-            let owned_by = old.owned_by.filter(|_| self.owned_by == old.owned_by);
-            let (locked, options) = (&before, &options.unwrap_or_default());
-            renumber::alter(&Alteration { locked, options, owned_by, restart: None }, dry_run);
-        }
-        self.settle(&old)?;
-        Ok(untold.is_some())
-    }
-
-    /// Makes the owner and the owning column those that are wanted.
-    fn settle(&self, sequence: &Sequence) -> Result<(), HiloError> {
-        if let Some(owner) = self.owner {
-            owners::set_owner(lock_again(sequence)?, owner);
-        }
-        let (locked, owned_by) = (&lock_again(sequence)?, self.owned_by);
-        if owned_by != locked.sequence.owned_by {
-            let options = &Options::default();
-            renumber::alter(&Alteration { locked, options, owned_by, restart: None }, false);
-        }
-        Ok(())
-    }
-
-    /// The numbering of the other nodes, if this server is yet to be told it. It has not served the
-    /// sequence as the node that it is now, and would begin differently or not at all. Refuses a
-    /// sequence that it numbers differently: both could serve the same values.
-    ///
-    /// # Errors
-    /// `NumberingDiffers`
-    fn untold(&self, found: &Sequence) -> Result<Option<Numbering>, HiloError> {
-        let Some(there) = self.numbering else { return Ok(None) };
-        let here = own_position(found)?.map(|position| position.numbering());
-        if here == Some(there) {
-            return Ok(None);
-        }
-        match (here, positions::find(found.id, node::id())?) {
-            (Some(here), Some(_)) => Err(HiloError::NumberingDiffers {
-                name: found.name.to_string(),
-                here: here.to_string(),
-                there: there.to_string(),
-            }),
-            _ => Ok(numbering::is_open(found)?.then_some(there)),
-        }
+    match (here, positions::find(found.id, node::id())?) {
+        (Some(here), Some(_)) => Err(HiloError::NumberingDiffers {
+            name: found.name.to_string(),
+            here: here.to_string(),
+            there: there.to_string(),
+        }),
+        _ => Ok(numbering::is_open(found)?.then_some(there)),
     }
 }
 
@@ -297,9 +249,4 @@ fn number(sequence: &Sequence, given: Numbering) -> Result<(), HiloError> {
     next_command();
     invalidation::begin();
     Ok(())
-}
-
-/// Locks a sequence that this transaction has locked before, and may have changed since.
-fn lock_again(sequence: &Sequence) -> Result<LockedSequence, HiloError> {
-    definitions::lock_existing(sequence.id)?.ok_or_else(|| missing::to_use(&sequence.name))
 }

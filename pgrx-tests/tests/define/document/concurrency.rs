@@ -93,6 +93,27 @@ fn calls_that_alter_prune_and_create_do_not_collide() {
     cluster.finish();
 }
 
+/// A call that waits for another change of a sequence sees it, and undoes what the document does not say.
+#[test]
+fn a_change_that_the_call_has_waited_for_is_no_part_of_the_result() {
+    let cluster = Cluster::with_hilo();
+    let (mut admin, mut other) = (cluster.connect("postgres"), cluster.connect("postgres"));
+    let mut second = cluster.connect("postgres");
+    let pid = second.backend_pid();
+    admin.run("SELECT hilo_create('s')");
+    other.run("BEGIN; SELECT hilo_alter('s', max_value => 70)");
+    thread::scope(|scope| {
+        let wanted = document(json!([{"name": "s", "block_size": 10}]));
+        let waiting = scope.spawn(move || apply(&mut second, &wanted));
+        wait_until("the call waits", LONG, || admin.sees_waiting(pid));
+        other.run("COMMIT");
+        assert_eq!(waiting.join().expect("it has ended well").len(), 1);
+    });
+    let found = &export(&mut admin)["sequences"][0];
+    assert_eq!((&found["block_size"], &found["max_value"]), (&json!(10), &Value::Null));
+    cluster.finish();
+}
+
 /// A transaction that sees the sequences as they were does not claim what others have made since. It makes none anew
 /// that they have dropped.
 #[test]

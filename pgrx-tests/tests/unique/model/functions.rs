@@ -116,6 +116,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "apply_locked",
             "begin_apply",
             "check_may_apply",
+            "lock",
             "lock_definitions",
             "owning_column",
             "raise",
