@@ -23,11 +23,7 @@ fn hilo_set_owner(args: Args) {
     let name = ddl_checks::begin_with_name(args, c"hilo_set_owner()");
     ddl_checks::require(args, 1, "new owner");
     let new_owner = grants::existing_role(args.bytes(1)).or_raise();
-    set_owner(ddl_checks::lock_owned(name), new_owner);
-}
-
-/// Gives a sequence that the current user owns to another role, if core's rules allow it.
-pub fn set_owner(owned: LockedSequence, new_owner: pg_sys::Oid) {
+    let owned = ddl_checks::lock_owned(name);
     if owned.sequence.owner == new_owner {
         return;
     }

@@ -185,6 +185,7 @@ fn lock_definitions() -> Result<(), HiloError> {
 
 /// `hilo.lock(name)`
 fn hilo_lock(args: Args) {
+    begin_write(c"hilo.lock()");
     lock_by_name(args.bytes(0), check_owner).or_raise();
 }
 

@@ -283,6 +283,13 @@ fn the_owning_column_becomes_that_of_the_document() {
     for wrong in [of("postgres", json!("shop.hers.id")), of("anna", json!("t.id"))] {
         admin.refusal(&format!("SELECT {}", call(&wrong, ""))).details("sequences[0]");
     }
+    // The caller's search_path says which table it is.
+    admin.run("SET search_path = shop, public");
+    let given = of("anna", json!("hers.id"));
+    assert!(apply(&mut admin, &given).is_empty());
+    admin.run("SELECT hilo_drop('a')");
+    assert_eq!(apply(&mut admin, &given).len(), 1);
+    assert_eq!(export(&mut admin)["sequences"][0]["owned_by"], json!("shop.hers.id"));
     admin.run("DROP TABLE shop.hers");
     assert_eq!(export(&mut admin), document(json!([])));
     cluster.finish();
