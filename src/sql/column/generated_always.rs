@@ -97,21 +97,17 @@ impl Check<'_> {
             let query = &*self.query;
             match query.commandType {
                 pg_sys::CmdType::CMD_INSERT => {
-                    self.insert(query.targetList, query.override_);
+                    self.targets(query.targetList, Some(query.override_));
                     if !query.onConflict.is_null() {
-                        self.update((*query.onConflict).onConflictSet);
+                        self.targets((*query.onConflict).onConflictSet, None);
                     }
                 }
-                pg_sys::CmdType::CMD_UPDATE => self.update(query.targetList),
+                pg_sys::CmdType::CMD_UPDATE => self.targets(query.targetList, None),
                 pg_sys::CmdType::CMD_MERGE => {
                     for action in ffi::cells::<pg_sys::MergeAction>(query.mergeActionList) {
-                        match (*action).commandType {
-                            pg_sys::CmdType::CMD_INSERT => {
-                                self.insert((*action).targetList, (*action).override_);
-                            }
-                            pg_sys::CmdType::CMD_UPDATE => self.update((*action).targetList),
-                            _ => {}
-                        }
+                        let inserts = (*action).commandType == pg_sys::CmdType::CMD_INSERT;
+                        let overriding = inserts.then_some((*action).override_);
+                        self.targets((*action).targetList, overriding);
                     }
                 }
                 _ => {}
@@ -119,40 +115,29 @@ impl Check<'_> {
         }
     }
 
-    unsafe fn insert(&self, targets: *mut pg_sys::List, overriding: pg_sys::OverridingKind::Type) {
+    /// Checks the targets that are protected columns and are given something else than DEFAULT, by
+    /// an INSERT that overrides like this or, with `None`, by an UPDATE.
+    unsafe fn targets(
+        &self,
+        targets: *mut pg_sys::List,
+        overriding: Option<pg_sys::OverridingKind::Type>,
+    ) {
         // SAFETY: the list is one of target entries.
         unsafe {
-            for target in self.explicit_targets(targets) {
+            for target in ffi::cells::<pg_sys::TargetEntry>(targets) {
+                let given = &mut *target;
+                if given.resjunk
+                    || !self.is_protected(given.resno)
+                    || self.is_default(given.expr.cast())
+                {
+                    continue;
+                }
                 match overriding {
-                    OVERRIDING_SYSTEM_VALUE => {}
-                    OVERRIDING_USER_VALUE => (*target).expr = default_like((*target).expr),
-                    _ => self.refuse(target, |column| {
-                        format!("cannot insert a non-DEFAULT value into column \"{column}\"")
-                    }),
+                    Some(OVERRIDING_SYSTEM_VALUE) => {}
+                    Some(OVERRIDING_USER_VALUE) => given.expr = default_like(given.expr),
+                    _ => self.refuse(given.resno, overriding.is_some()),
                 }
             }
-        }
-    }
-
-    unsafe fn update(&self, targets: *mut pg_sys::List) {
-        // SAFETY: the list is one of target entries.
-        unsafe {
-            for target in self.explicit_targets(targets) {
-                self.refuse(target, |column| {
-                    format!("column \"{column}\" can only be updated to DEFAULT")
-                });
-            }
-        }
-    }
-
-    /// The targets that are protected columns and are given something else than DEFAULT.
-    unsafe fn explicit_targets(&self, targets: *mut pg_sys::List) -> Vec<*mut pg_sys::TargetEntry> {
-        // SAFETY: the caller passes a list of target entries.
-        unsafe {
-            ffi::cells::<pg_sys::TargetEntry>(targets)
-                .filter(|target| !(**target).resjunk && self.is_protected((**target).resno))
-                .filter(|target| !self.is_default((**target).expr.cast()))
-                .collect()
         }
     }
 
@@ -195,13 +180,17 @@ impl Check<'_> {
         }
     }
 
-    unsafe fn refuse(&self, target: *mut pg_sys::TargetEntry, message: impl Fn(&str) -> String) {
+    unsafe fn refuse(&self, attnum: pg_sys::AttrNumber, inserts: bool) {
         // SAFETY: the target is a column of the relation; the name is a C string.
         let column = unsafe {
-            let name = pg_sys::get_attname(self.relid, (*target).resno, false);
+            let name = pg_sys::get_attname(self.relid, attnum, false);
             escape_for_message(CStr::from_ptr(name).to_bytes())
         };
-        HiloError::GeneratedAlways { message: message(&column), column }.raise();
+        let message = match inserts {
+            true => format!("cannot insert a non-DEFAULT value into column \"{column}\""),
+            false => format!("column \"{column}\" can only be updated to DEFAULT"),
+        };
+        HiloError::GeneratedAlways { message, column }.raise();
     }
 }
 
@@ -229,14 +218,10 @@ fn calls_function(expression: &CStr) -> bool {
         let digits = text[at + CALL.len()..].iter().take_while(|byte| byte.is_ascii_digit());
         let oid = digits
             .fold(0u32, |oid, digit| oid.wrapping_mul(10).wrapping_add(u32::from(digit - b'0')));
-        is_function(pg_sys::Oid::from_u32(oid))
+        // Core's own functions are told by their number.
+        oid >= pg_sys::FirstNormalObjectId
+            && is_of_extension(pg_sys::Oid::from_u32(oid), &[FUNCTION])
     })
-}
-
-/// Whether a function is the extension's that marks defaults.
-fn is_function(oid: pg_sys::Oid) -> bool {
-    // Core's own functions are told by their number.
-    oid.to_u32() >= pg_sys::FirstNormalObjectId && is_of_extension(oid, &[FUNCTION])
 }
 
 /// Whether a function is the extension's, and has one of these names.

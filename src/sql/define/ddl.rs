@@ -102,8 +102,16 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
     };
     let owned_by =
         args.optional(13).and_then(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
-    if create(name.clone(), definition, owned_by, None, duplicate).is_none() {
-        exists(name, duplicate);
+    match create(name.clone(), definition, owned_by, None, duplicate) {
+        Some(_) => {}
+        None if matches!(duplicate, Duplicate::Refuse) => {
+            HiloError::Duplicate(name.to_string()).raise()
+        }
+        None => ereport!(
+            PgLogLevel::NOTICE,
+            PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT,
+            format!("hilo sequence \"{name}\" already exists, skipping")
+        ),
     }
     result
 }
@@ -166,17 +174,6 @@ pub fn begin(
     }
     invalidation::begin();
     Some(sequence)
-}
-
-fn exists(name: Name, duplicate: Duplicate) {
-    match duplicate {
-        Duplicate::Refuse => HiloError::Duplicate(name.to_string()).raise(),
-        Duplicate::Skip => ereport!(
-            PgLogLevel::NOTICE,
-            PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT,
-            format!("hilo sequence \"{name}\" already exists, skipping")
-        ),
-    }
 }
 
 /// Adds the rows of a new sequence. `false`: another transaction took the name first. That is

@@ -2,7 +2,7 @@
 
 use hilo_core::direction::Direction;
 use hilo_core::numbers::Index;
-use hilo_core::options::{Definition, Options};
+use hilo_core::options::Definition;
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::missing;
@@ -63,7 +63,7 @@ pub fn alter(change: &Alteration, dry_run: bool) {
     if options.gapless == Some(true) && !old.definition.gapless && nodes > 1 {
         HiloError::GaplessNodes { name: old.name.to_string(), nodes }.raise();
     }
-    let renumbers = renumbers(&old.definition, options);
+    let renumbers = renumbers(&old.definition, &new);
     if restart.is_none() && (dry_run || !renumbers) {
         let position = redefine(change);
         if let Some(position) = position.filter(|_| renumbers) {
@@ -186,23 +186,16 @@ fn continuation(position: &Position, old: &Sequence) -> Result<(Numbering, Index
     })
 }
 
-/// Whether these options change the value of an index. Another increment does, and so does the
-/// start or end of cycling. For a sequence that cycles, so do other bounds or another data type,
-/// because they change its laps. Every change of a gapless sequence waits for the transaction that
-/// draws from it. It gets an epoch of its own, by which the others learn of it.
-fn renumbers(old: &Definition, options: &Options) -> bool {
-    if options.gapless.is_some_and(|new| new != old.gapless)
-        || (old.gapless && *options != Options::default())
-    {
-        return true;
-    }
-    let cycle = options.cycle.unwrap_or(old.cycle);
-    let laps = options.min_value.is_some_and(|new| new != old.min_value)
-        || options.max_value.is_some_and(|new| new != old.max_value)
-        || options.data_type.is_some_and(|new| new != old.data_type);
-    options.increment.is_some_and(|new| new != old.increment)
-        || cycle != old.cycle
-        || (cycle && laps)
+/// Whether a new definition changes the value of an index. Another increment does, and so does the
+/// start or end of cycling. For a sequence that cycles, so do other bounds, because they change its
+/// laps. Every change of a gapless sequence waits for the transaction that draws from it. It gets an
+/// epoch of its own, by which the others learn of it.
+fn renumbers(old: &Definition, new: &Definition) -> bool {
+    let terms = |of: &Definition| {
+        let laps = of.cycle.then_some((of.min_value, of.max_value));
+        (of.gapless, of.increment, laps)
+    };
+    terms(new) != terms(old) || (old.gapless && new != old)
 }
 
 /// `hilo_setval(name, value, is_called)`: continues after `value` or, unless `is_called`, with it.
