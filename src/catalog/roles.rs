@@ -117,7 +117,7 @@ pub fn depend_on(role: pg_sys::Oid) -> Result<(), HiloError> {
         return Err(HiloError::NoSuchRole(role.to_u32().to_string()));
     }
     let role_type = catalog_oids()?.role_type;
-    // Those of hilo's rows, which refer to the access control list of the type.
+    // The rows of hilo refer to the access control list of the type.
     let keys = [
         (1, Match::Oid(ffi::database())),
         (2, Match::Oid(pg_sys::TypeRelationId)),

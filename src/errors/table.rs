@@ -138,8 +138,10 @@ errors! {
         => hint "Specify a value within the bounds, or widen them with hilo_alter.";
     Option(error: OptionError)
         = {
-            let unsupported = error.is_unsupported();
-            if unsupported { ERRCODE_FEATURE_NOT_SUPPORTED } else { ERRCODE_INVALID_PARAMETER_VALUE }
+            match error.is_unsupported() {
+                true => ERRCODE_FEATURE_NOT_SUPPORTED,
+                false => ERRCODE_INVALID_PARAMETER_VALUE,
+            }
         },
         { error }
         => detail { error.detail() }

@@ -42,9 +42,9 @@ macro_rules! export {
     };
 }
 
-/// Functions of triggers, all with the same body, which takes the call. Each is a symbol in the SQL
-/// objects of some version.
-macro_rules! trigger_functions {
+/// Functions with the same body, which takes the call. Each is a symbol in the SQL objects of some
+/// version.
+macro_rules! call_functions {
     ($body:path; $($name:ident),+ $(,)?) => { $(
         $crate::sql::call::raw_function::export!($name "", |fcinfo| $body(fcinfo));
     )+ };
@@ -89,9 +89,7 @@ macro_rules! output_functions {
     };
 }
 
-pub(crate) use {
-    export, finfo, input_functions, output_functions, raw_functions, trigger_functions,
-};
+pub(crate) use {call_functions, export, finfo, input_functions, output_functions, raw_functions};
 
 /// The value of a call's `nth` argument.
 ///

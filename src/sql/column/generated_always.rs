@@ -115,8 +115,8 @@ impl Check<'_> {
         }
     }
 
-    /// Checks the targets that are protected columns and are given something else than DEFAULT, by
-    /// an INSERT that overrides like this or, with `None`, by an UPDATE.
+    /// Checks the targets that are protected columns and are given something else than DEFAULT.
+    /// They are those of an INSERT that overrides like this or, with `None`, of an UPDATE.
     unsafe fn targets(
         &self,
         targets: *mut pg_sys::List,

@@ -27,6 +27,7 @@ use crate::sql::define::ddl_checks::{
     begin_with_name, begin_write, check_owner, check_source_nodes, find_owned, lock_by_name,
     lock_owned, remove, require,
 };
+use crate::sql::define::ended::with_numbering;
 use crate::sql::define::owned_by::{self, Purpose};
 use crate::sql::draw::keys;
 
@@ -160,11 +161,9 @@ pub fn begin(
         numbering::check_begins(name, nodes).or_raise();
     }
     let first = Position::first(&sequence, here.id);
-    let first = match given {
-        Some(Numbering { base, nodes, stripe }) if definition.source.is_none() => {
-            Position { base, nodes, stripe, ..first }
-        }
-        _ => first,
+    let first = match given.filter(|_| definition.source.is_none()) {
+        Some(numbering) => with_numbering(&first, numbering),
+        None => first,
     };
     // The numbering of other nodes is not begun here: after a rollback this one may be told again.
     let is_own = given.is_none() && definition.source.is_none();

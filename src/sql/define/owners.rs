@@ -12,11 +12,11 @@ use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::call::raw_function::trigger_functions;
+use crate::sql::call::raw_function::call_functions;
 use crate::sql::define::{ddl_checks, grants};
 
 sql_functions!(hilo_set_owner);
-trigger_functions!(note_roles; hilo_note_roles);
+call_functions!(note_roles; hilo_note_roles);
 
 /// `hilo_set_owner(name, new_owner)`: follows core's rules for ALTER SEQUENCE … OWNER TO.
 fn hilo_set_owner(args: Args) {

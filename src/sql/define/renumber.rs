@@ -188,8 +188,8 @@ fn continuation(position: &Position, old: &Sequence) -> Result<(Numbering, Index
 
 /// Whether a new definition changes the value of an index. Another increment does, and so does the
 /// start or end of cycling. For a sequence that cycles, so do other bounds, because they change its
-/// laps. Every change of a gapless sequence waits for the transaction that draws from it. It gets an
-/// epoch of its own, by which the others learn of it.
+/// laps. Every change of a gapless sequence waits for the transaction that draws from it. It gets
+/// an epoch of its own, by which the others learn of it.
 fn renumbers(old: &Definition, new: &Definition) -> bool {
     let terms = |of: &Definition| {
         let laps = of.cycle.then_some((of.min_value, of.max_value));

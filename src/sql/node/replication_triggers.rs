@@ -20,11 +20,11 @@ use crate::process::ffi;
 use crate::session::invalidation::{self, Change};
 use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::call::raw_function::trigger_functions;
+use crate::sql::call::raw_function::call_functions;
 use crate::sql::define::ddl_checks::{forget_numbers, require};
 
 // The triggers of the tables in the SQL objects of 0.2.0 and 0.3.0.
-trigger_functions!(
+call_functions!(
     refuse_version;
     hilo_replicated_sequence,
     hilo_replicated_position,

@@ -19,7 +19,7 @@ use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{Row, Table, split, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
-use crate::sql::call::raw_function::trigger_functions;
+use crate::sql::call::raw_function::call_functions;
 
 /// The source of a restored sequence whose owner does not exist.
 const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint /* the owner did not exist */";
@@ -62,7 +62,7 @@ pub unsafe extern "C-unwind" fn follow_tables(
     }
 }
 
-trigger_functions!(
+call_functions!(
     store_row;
     hilo_restored_position,
     hilo_restored_free_range,

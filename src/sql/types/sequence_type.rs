@@ -13,12 +13,12 @@ use hilo_core::name;
 use crate::catalog::table::text_datum;
 use crate::errors::OrRaise;
 use crate::sql::call::args::Args;
-use crate::sql::call::raw_function::{argument, export, input_functions};
+use crate::sql::call::raw_function::{argument, call_functions, input_functions};
 
 input_functions!(new_value; hilo_sequence_in, hilo_sequence_recv);
 
-export!(hilo_sequence_from_text "", |fcinfo| from_text(fcinfo));
-export!(hilo_sequence_from_name "", |fcinfo| from_name(fcinfo));
+call_functions!(from_text; hilo_sequence_from_text);
+call_functions!(from_name; hilo_sequence_from_name);
 
 /// `hilo_sequence(text) RETURNS hilo_sequence`, also for varchar, which has the same layout. A text
 /// that is a valid name is already the result.
