@@ -92,3 +92,36 @@ fn a_trigger_that_was_dropped_is_found() {
     );
     cluster.finish();
 }
+
+/// The functions of the catalog's triggers refuse any other table, where they read rows as C structures.
+#[test]
+fn triggers_of_the_catalog_elsewhere() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let functions: Vec<String> = client.all(
+        "SELECT oid::regprocedure::text FROM pg_proc
+          WHERE pronamespace = 'hilo'::regnamespace AND prorettype = 'trigger'::regtype 
+            AND prolang = (SELECT oid FROM pg_language WHERE lanname = 'c')
+            AND proname NOT IN ('note_roles', 'refuse_truncate')",
+    );
+    assert_eq!(functions.len(), 7);
+    for function in functions {
+        for columns in ["(a text)", "(sequence text, node text, timeline text, owner text)"] {
+            client.run(&format!(
+                "CREATE TABLE strange {columns};
+                 CREATE TRIGGER t BEFORE INSERT ON strange FOR EACH ROW EXECUTE FUNCTION {function};
+                 ALTER TABLE strange ENABLE ALWAYS TRIGGER t"
+            ));
+            for role in ["origin", "replica"] {
+                client.run(&format!("SET session_replication_role = {role}"));
+                client
+                    .refusal("INSERT INTO strange VALUES ('x')")
+                    .is("39P01")
+                    .says("trigger of the catalog of hilo")
+                    .helps();
+            }
+            client.run("RESET session_replication_role; DROP TABLE strange");
+        }
+    }
+    cluster.finish();
+}
