@@ -204,7 +204,11 @@ BEGIN
             PERFORM hilo_set_owner(name::hilo_sequence, coalesce(task.owner, task.gives ->> 'to'::text));
         END IF;
         IF task.owned_by <> 'none' THEN
-            PERFORM hilo_alter(name::hilo_sequence, owned_by => task.owned_by);
+            -- All arguments, so that no function with fewer is another candidate.
+            PERFORM hilo_alter(
+                name::hilo_sequence, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::regtype, NULL::boolean,
+                NULL::boolean, NULL::bigint, NULL::bigint, NULL::text, NULL::bigint, NULL::boolean, task.owned_by, NULL::text,
+                NULL::interval);
         END IF;
         IF is_told THEN
             action := 'number';

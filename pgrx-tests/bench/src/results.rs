@@ -131,7 +131,7 @@ impl Results {
             text += &format!("{name}\t\"{words}\n");
         }
         for (name, samples) in &self.samples {
-            let values: Vec<String> = samples.iter().map(|value| format!("{value:.6}")).collect();
+            let values: Vec<String> = samples.iter().map(f64::to_string).collect();
             text += &format!("{name}\t{}\n", values.join(" "));
         }
         write(file, &text);
@@ -194,13 +194,13 @@ mod tests {
     fn what_was_saved_is_read_again() {
         let mut results = Results::default();
         results.push("a/b", 1.5);
-        results.push("a/b", 2.0);
+        results.push("a/b", 0.1 + 0.2);
         results.say("machine", "two cores");
         let file = std::env::temp_dir().join(format!("results-{}.tsv", std::process::id()));
         results.save(&file);
         let read = Results::load(&file);
         fs::remove_file(&file).unwrap();
-        assert_eq!(read.samples("a/b"), [1.5, 2.0]);
+        assert_eq!(read.samples("a/b"), [1.5, 0.1 + 0.2]);
         assert_eq!(read.words("machine"), "two cores");
     }
 }

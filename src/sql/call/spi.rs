@@ -143,7 +143,8 @@ pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
 /// The same for a query of core's catalogs: no user can plant anything in its search_path.
 pub fn look_up<T>(sql: &str, each: impl FnMut(Row) -> T) -> Vec<T> {
     with_rights_of(ffi::current_user(), || {
-        let settings = [(c"standard_conforming_strings", c"on")];
+        let settings =
+            [(c"standard_conforming_strings", c"on"), (c"quote_all_identifiers", c"off")];
         with_settings(&settings, || latest(sql.as_bytes(), each))
     })
 }

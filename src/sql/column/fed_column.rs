@@ -12,7 +12,7 @@ use crate::catalog::definitions::data_type_from;
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::stored::base_type;
-use crate::catalog::{relations, version};
+use crate::catalog::{catalog_oids, relations, version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::sql::call::spi::{self, Row};
@@ -58,15 +58,16 @@ impl Question<'_> {
         };
         // SAFETY: the list is made for this call, inside a transaction.
         let path = unsafe { relations::oids(pg_sys::fetch_search_path(true)) }.or_raise();
-        let schema = version::schema_identifier().or_raise();
+        let schema = catalog_oids().and_then(|ids| version::schema(ids.extension)).or_raise();
         format!(
             "WITH RECURSIVE given (relation, column_name, sequence, adopts, identity, name, schema,
                                    path) AS (
-             VALUES ({}::oid, {}, {sequence}::oid, {adopts}, {identity}, {}, {}, {})),\n{}{query}",
+             VALUES ({}::oid, {}, {sequence}::oid, {adopts}, {identity}, {},
+                     {}::regnamespace::text, {})),\n{}{query}",
             relation.to_u32(),
             spi::literal(column.to_bytes()),
             spi::literal(name),
-            spi::literal(&schema),
+            schema.to_u32(),
             oid_list(&path),
             include_str!("fed.sql"),
         )

@@ -96,12 +96,13 @@ impl<'a> Ended<'a> {
     }
 
     /// Records that the next numbering begins at `index` of this one, and not where this one ended.
-    /// A sequence that this transaction has just made leaves nothing out. But a position that it
-    /// has just made may be that of a node that joins others.
+    /// A sequence that this transaction has just made leaves nothing out. If other nodes have it,
+    /// this one has just joined them.
     fn jump_to(&self, index: Index) {
         let position = &self.position;
         let unused = position.is_first() && position.next_index == Index::ZERO;
-        if self.locked.is_own() && unused && position.nodes <= 1 {
+        let others = || positions::of_other_nodes(self.sequence.id, position.node).or_raise();
+        if self.locked.is_own() && unused && others().is_empty() {
             return;
         }
         let jumped = Range::new(position.next_index, index);

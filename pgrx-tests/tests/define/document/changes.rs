@@ -283,6 +283,8 @@ fn the_owning_column_becomes_that_of_the_document() {
     for wrong in [of("postgres", json!("shop.hers.id")), of("anna", json!("t.id"))] {
         admin.refusal(&format!("SELECT {}", call(&wrong, ""))).details("sequences[0]");
     }
+    // A function of another's, in the same schema, that such a call could mean.
+    admin.run("CREATE FUNCTION hilo_alter(name hilo_sequence, owned_by text) RETURNS void LANGUAGE sql AS ''");
     // The caller's search_path says which table it is.
     admin.run("SET search_path = shop, public");
     let given = of("anna", json!("hers.id"));
