@@ -163,6 +163,7 @@ CREATE VIEW hilo.server_finding WITH (security_barrier) AS
           ('refuse_source', 'A', '{sequence}'),
           ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, source, privilege, default_privilege}'),
           ('replicated', 'R', '{sequence, position, free_range, lease, source, privilege, default_privilege}'),
+          ('replicated_owner', 'R', '{sequence}'),
           ('restored', 'O', '{position, free_range, lease, source}')) AS w (name, fires, relations)
      CROSS JOIN unnest(w.relations) AS r (relation)
       JOIN pg_class c ON c.relname = r.relation AND c.relnamespace = '_hilo'::regnamespace

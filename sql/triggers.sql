@@ -71,6 +71,10 @@ CREATE FUNCTION hilo.note_replicated(sequence bigint, change text) RETURNS void
 COMMENT ON FUNCTION hilo.note_replicated(bigint, text) IS
     'Lets sessions learn at commit that a sequence was altered, dropped with its numbers, or otherwise outdated';
 
+CREATE FUNCTION hilo.own_replicated() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_own_replicated';
+COMMENT ON FUNCTION hilo.own_replicated() IS
+    'Makes the current user the owner of a replicated sequence whose owner does not exist';
 CREATE FUNCTION hilo.has_name(name text) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_has_name_wrapper';
 COMMENT ON FUNCTION hilo.has_name(text) IS 'Returns whether a sequence has this name';
@@ -91,8 +95,11 @@ CREATE FUNCTION hilo.is_recorded(sequence bigint, grantee hilo.role, privilege t
 COMMENT ON FUNCTION hilo.is_recorded(bigint, hilo.role, text) IS
     'Returns whether a privilege is recorded for exactly this grantee';
 
+-- The functions of these triggers have the rights of their owner. Whoever applies rows may write to the
+-- tables, and needs no other right. Nobody else can call them, or have a table of his own call them.
+
 CREATE FUNCTION hilo.replicated_sequence() RETURNS trigger
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     -- A server runs no query that another sends, and makes no numbers between those of a source.
@@ -117,12 +124,10 @@ BEGIN
                              'same definition and numbering.';
             RETURN NULL;
         END IF;
-        IF NEW.owner::text = '-' THEN
-            NEW.owner := quote_ident(CURRENT_USER)::hilo.role;
-        END IF;
         IF NEW.source IS NOT NULL THEN
             NEW.source := elsewhere;
         END IF;
+        -- A role that does not exist is replaced by the trigger replicated_owner.
         PERFORM hilo.depend_on(NEW.owner);
         RETURN NEW;
     END IF;
@@ -132,7 +137,8 @@ BEGIN
                   HINT = 'Rename one of the two sequences.';
         NEW.name := known.name;
     END IF;
-    IF NEW.owner::text = '-' THEN
+    -- A query that runs here runs as nobody else.
+    IF NEW.owner::text = '-' OR known.source <> elsewhere THEN
         NEW.owner := known.owner;
     ELSIF NEW.owner::oid <> known.owner::oid THEN
         PERFORM hilo.depend_on(NEW.owner);
@@ -156,6 +162,9 @@ BEGIN
         NEW.ordered := known.ordered;
         NEW.gapless := known.gapless;
     END IF;
+    IF TG_OP = 'INSERT' THEN
+        NEW.created_at := known.created_at;
+    END IF;
     -- A source is this server's own: what the other one brings there is not brought here.
     NEW.reserve_ahead := known.reserve_ahead;
     NEW.source := CASE WHEN NEW.source IS NULL OR known.source IS NOT NULL OR hilo.is_served_here(known.id) THEN known.source
@@ -175,10 +184,11 @@ COMMENT ON FUNCTION hilo.replicated_sequence() IS
     'Applies a replicated definition, except for the columns by which this server has numbered the sequence';
 
 CREATE FUNCTION hilo.replicated_position() RETURNS trigger
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     node CONSTANT integer := hilo.node_id();
+    is_ours boolean := NEW.node = node AND hilo.is_served_here(NEW.sequence);
     known record;
 BEGIN
     IF TG_OP = 'DELETE' THEN
@@ -186,10 +196,12 @@ BEGIN
         RETURN CASE WHEN OLD.node = node AND hilo.is_served_here(OLD.sequence) THEN NULL ELSE OLD END;
     ELSIF TG_OP = 'UPDATE' THEN
         known := OLD;
-    ELSE
+    ELSIF is_ours IS NOT TRUE THEN
         known := hilo.lock_position(NEW.sequence, NEW.node);
+        -- It may have become ours during the wait. One that is ours is not locked, for refills would wait.
+        is_ours := NEW.node = node AND hilo.is_served_here(NEW.sequence);
     END IF;
-    IF NEW.node = node AND hilo.is_served_here(NEW.sequence) THEN
+    IF is_ours THEN
         IF hilo.is_twin(NEW.system_id, NEW.incarnation) AND hilo.is_due(false) THEN
             RAISE WARNING 'another server reserves values as node %, which is the node of this server', node
                 USING DETAIL = 'A row of _hilo.position for this node arrived by replication, but this server has already reserved '
@@ -223,7 +235,7 @@ COMMENT ON FUNCTION hilo.replicated_position() IS
     'from the sequence yet';
 
 CREATE FUNCTION hilo.replicated_privilege() RETURNS trigger
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
     IF TG_OP = 'INSERT' AND hilo.is_recorded(NEW.sequence, NEW.grantee, NEW.privilege) THEN
@@ -239,7 +251,7 @@ $$;
 COMMENT ON FUNCTION hilo.replicated_privilege() IS 'Applies a replicated privilege that does not exist yet';
 
 CREATE FUNCTION hilo.replicated_default_privilege() RETURNS trigger
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     is_recorded boolean;
@@ -266,7 +278,7 @@ $$;
 COMMENT ON FUNCTION hilo.keep_out() IS
     'Keeps out replicated free ranges, leases and requests to sources, which belong to another server';
 REVOKE ALL ON FUNCTION hilo.is_served_here(bigint), hilo.is_twin(bigint, bigint), hilo.is_due(boolean), hilo.depend_on(hilo.role),
-    hilo.note_replicated(bigint, text), hilo.has_name(text),
+    hilo.own_replicated(), hilo.note_replicated(bigint, text), hilo.has_name(text),
     hilo.lock_sequence(bigint), hilo.update_sequence(_hilo.sequence), hilo.lock_position(bigint, integer),
     hilo.update_position(_hilo.position), hilo.is_recorded(bigint, hilo.role, text), hilo.replicated_sequence(), hilo.replicated_position(),
     hilo.replicated_privilege(), hilo.replicated_default_privilege(), hilo.keep_out() FROM PUBLIC;
@@ -276,6 +288,10 @@ CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.sequence
     FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
     EXECUTE FUNCTION hilo.replicated_sequence();
 ALTER TABLE _hilo.sequence ENABLE REPLICA TRIGGER replicated;
+-- It fires after the other, by its name.
+CREATE TRIGGER replicated_owner BEFORE INSERT ON _hilo.sequence
+    FOR EACH ROW WHEN (NEW.owner = '-'::hilo.role) EXECUTE FUNCTION hilo.own_replicated();
+ALTER TABLE _hilo.sequence ENABLE REPLICA TRIGGER replicated_owner;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.position
     FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
     EXECUTE FUNCTION hilo.replicated_position();

@@ -51,7 +51,7 @@ fn each_trigger_that_was_disabled_is_found_and_mended() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     let before = triggers(&mut client);
-    assert_eq!(before.len(), 26);
+    assert_eq!(before.len(), 27);
     let mend = |client: &mut Client, changed: &str| {
         client.run(changed);
         let fixes = client.all::<String>(FIXES);
@@ -104,7 +104,7 @@ fn triggers_of_the_catalog_elsewhere() {
             AND prolang = (SELECT oid FROM pg_language WHERE lanname = 'c')
             AND proname NOT IN ('note_roles', 'refuse_truncate')",
     );
-    assert_eq!(functions.len(), 7);
+    assert_eq!(functions.len(), 8);
     for function in functions {
         for columns in ["(a text)", "(sequence text, node text, timeline text, owner text)"] {
             client.run(&format!(

@@ -99,6 +99,95 @@ fn what_is_copied_replaces_what_was_restored() {
     subscriber.finish();
 }
 
+fn sequence(id: i64, owner: &str, rest: &str) -> String {
+    format!(
+        "INSERT INTO _hilo.sequence (id, name, data_type, start_value, increment, min_value, max_value, cycle, ordered,
+                                     owner, created_at, block_size, source)
+           VALUES ({id}, 's-{id}', 'bigint', 1, 1, 1, 1000000, false, false, '{owner}', now(), {rest})"
+    )
+}
+
+fn position(id: i64, node: i32, reserved: i64) -> String {
+    format!(
+        "INSERT INTO _hilo.position VALUES ({id}, {node}, 1, 1, {reserved}, {reserved}, 0, 2, 1024, 77, 1)"
+    )
+}
+
+/// Whoever may write to the tables applies all kinds of rows, without a right to read them or to
+/// call a function of hilo's own.
+#[test]
+fn who_may_only_write_applies_all_kinds_of_rows() {
+    let cluster = logical(0, 1);
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE ROLE clerk; CREATE ROLE applier IN ROLE pg_write_all_data;
+         SELECT hilo_create('mine', source => 'SELECT 1, 2'), hilo_create('s'), hilo_nextval('s')",
+    );
+    let created = "SELECT created_at::text FROM _hilo.sequence WHERE id = 2";
+    let source = |set: &str| format!("UPDATE _hilo.sequence SET owner = 'clerk', {set}");
+    client.run("SET session_replication_role = replica; SET ROLE applier");
+    client.run(&sequence(2, "nobody_here", "NULL, 'SELECT 1, 2'"));
+    client.run("RESET ROLE");
+    let before: String = client.one(created);
+    client.refusal("DROP ROLE applier").is("2BP01");
+    client.run("SET ROLE applier");
+    for sql in [
+        sequence(1, "clerk", "NULL, NULL"),
+        sequence(1, "nobody_here", "100, NULL"),
+        sequence(2, "nobody_here", "50, 'SELECT 3, 4'"),
+        position(1, 0, 500),
+        position(1, 0, 700),
+        position(1, 1, 900),
+        "UPDATE _hilo.position SET served = 3".into(),
+        "INSERT INTO _hilo.free_range VALUES (1, 1, 1, 0, 10)".into(),
+        source("source = NULL"),
+    ] {
+        client.run(&sql);
+    }
+    for table in [
+        "privilege VALUES (1, 'clerk', 'USAGE', 'postgres')",
+        "default_privilege VALUES ('clerk', 'x%', 'public', 'SELECT')",
+    ] {
+        for _ in 0..2 {
+            client.run(&format!("INSERT INTO _hilo.{table}"));
+        }
+    }
+    for call in ["has_name('s')", "lock_sequence(1)", "lock_position(1, 0)", "depend_on('clerk')"] {
+        client.refusal(&format!("SELECT hilo.{call}")).is("42501");
+    }
+    client.run("RESET ROLE");
+    assert_eq!(client.one::<String>(created), before, "the known row has its time of creation");
+    let sequences: Vec<String> = client.all(
+        "SELECT concat_ws(' ', name, owner, block_size, source ~ 'on another server') FROM _hilo.sequence ORDER BY name",
+    );
+    // A query that runs here stays with its owner.
+    assert_eq!(sequences, ["mine postgres f", "s clerk", "s-1 clerk 100", "s-2 clerk 50 t"],);
+    let positions: Vec<String> = client.all(
+        "SELECT concat_ws(' ', sequence, node, next_index, served) FROM _hilo.position WHERE sequence = 1 ORDER BY 1",
+    );
+    assert_eq!(positions, ["1 0 700 3", "1 1 900 3"]);
+    client.run("SET ROLE applier; DELETE FROM _hilo.privilege; DELETE FROM _hilo.default_privilege; DELETE FROM _hilo.sequence; RESET ROLE");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.position"), 0);
+    cluster.finish();
+}
+
+/// A transaction that is brought the positions of this server, and stays open, locks none of them.
+#[test]
+fn nobody_waits_for_who_is_brought_our_positions() {
+    let cluster = logical(0, 2);
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', block_size => 10, slice_size => 1), hilo_nextval('s')");
+    let mut worker = cluster.connect("postgres");
+    worker.run(
+        "BEGIN; SET LOCAL session_replication_role = replica;
+         INSERT INTO _hilo.position SELECT * FROM _hilo.position",
+    );
+    client.run("SET statement_timeout = '20s'");
+    client.draw("s", 100);
+    worker.run("COMMIT");
+    cluster.finish();
+}
+
 /// One worker is brought rows that are here, and rows that are not. A second one changes nothing, whatever it is of, and no
 /// query comes with a sequence.
 #[test]
@@ -106,18 +195,6 @@ fn one_worker_is_brought_all_kinds_of_rows() {
     let cluster = logical(0, 2);
     let mut client = cluster.connect("postgres");
     client.run("CREATE ROLE clerk; SET session_replication_role = replica");
-    let sequence = |id: i64, owner: &str, rest: &str| {
-        format!(
-            "INSERT INTO _hilo.sequence (id, name, data_type, start_value, increment, min_value, max_value, cycle, ordered,
-                                         owner, created_at, block_size, source)
-               VALUES ({id}, 's-{id}', 'bigint', 1, 1, 1, 1000000, false, false, '{owner}', now(), {rest})"
-        )
-    };
-    let position = |id: i64, node: i32, reserved: i64| {
-        format!(
-            "INSERT INTO _hilo.position VALUES ({id}, {node}, 1, 1, {reserved}, {reserved}, 0, 2, 1024, 77, 1)"
-        )
-    };
     for sql in [
         sequence(1, "clerk", "NULL, NULL"),
         sequence(1, "nobody_here", "100, 'SELECT 1, 2'"),

@@ -15,6 +15,7 @@ use crate::catalog::columns::{free_range, lease, position, sequence, source};
 use crate::catalog::find_relation;
 use crate::catalog::own;
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
+use crate::catalog::roles;
 use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{Row, Table, split, text_datum};
 use crate::errors::{HiloError, OrRaise};
@@ -72,6 +73,7 @@ call_functions!(
     hilo_role_skip_row,
     hilo_role_skip_default,
 );
+call_functions!(own_replicated; hilo_role_own_replicated);
 
 fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     let Some(arrived) = Arrived::of(fcinfo) else { refuse() };
@@ -118,6 +120,16 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     };
     // SAFETY: the columns get values of the types that sql/catalog.sql gives them.
     unsafe { arrived.replacing(&replaced) }
+}
+
+/// A replicated sequence gets the current user as its owner. No query comes with it.
+fn own_replicated(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    let arrived = Arrived::of(fcinfo).filter(|arrived| arrived.table() == b"sequence");
+    let Some(arrived) = arrived else { refuse() };
+    let user = ffi::current_user();
+    roles::depend_on(user).or_raise();
+    // SAFETY: the column of the owner gets a role.
+    unsafe { arrived.replacing(&[(sequence::OWNER, Some(user.into()))]) }
 }
 
 /// Refuses a call that is not of a trigger as sql/triggers.sql has it. On another table the

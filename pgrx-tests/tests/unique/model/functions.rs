@@ -166,6 +166,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "is_due",
             "depend_on",
             "note_replicated",
+            "own_replicated",
             "has_name",
             "lock_sequence",
             "update_sequence",
