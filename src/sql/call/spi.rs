@@ -1,10 +1,12 @@
 //! Queries of the library itself, run inside a function. Their text qualifies the names it uses,
 //! because it is parsed under the caller's search_path.
 
+use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 
 use pgrx::prelude::*;
 
+use crate::backend::Global;
 use crate::catalog::table::{bytes_of, next_command, text_of};
 use crate::errors::OrRaise;
 use crate::process::ffi;
@@ -117,10 +119,15 @@ pub fn for_each(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row)) {
 /// Runs a query that only reads, with the rights of the current user, and maps each row. It sees
 /// everything that is committed when it starts, and what this transaction has written, whatever the
 /// isolation level.
-pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
+pub fn latest<T>(sql: &[u8], each: impl FnMut(Row) -> T) -> Vec<T> {
+    // SAFETY: the text is a C string.
+    read(|| unsafe { pg_sys::SPI_execute(c_string(sql), true, 0) }, each)
+}
+
+/// The same for what `execute` runs.
+fn read<T>(execute: impl FnOnce() -> i32, mut each: impl FnMut(Row) -> T) -> Vec<T> {
     memory::check().or_raise();
     next_command();
-    let text = c_string(sql);
     let mut found = Vec::new();
     // SAFETY: each pair of calls encloses the use of what the first one makes, and after an error
     // the transaction's end cleans up. A read-only query uses the active snapshot, which is the
@@ -128,7 +135,7 @@ pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
     unsafe {
         pg_sys::PushActiveSnapshot(pg_sys::GetLatestSnapshot());
         pg_sys::SPI_connect();
-        pg_sys::SPI_execute(text, true, 0);
+        execute();
         let table = pg_sys::SPI_tuptable;
         for at in 0..pg_sys::SPI_processed as usize {
             let row = Row { tuple: *(*table).vals.add(at), columns: (*table).tupdesc };
@@ -142,11 +149,62 @@ pub fn latest<T>(sql: &[u8], mut each: impl FnMut(Row) -> T) -> Vec<T> {
 
 /// The same for a query of core's catalogs: no user can plant anything in its search_path.
 pub fn look_up<T>(sql: &str, each: impl FnMut(Row) -> T) -> Vec<T> {
-    with_rights_of(ffi::current_user(), || {
-        let settings =
-            [(c"standard_conforming_strings", c"on"), (c"quote_all_identifiers", c"off")];
-        with_settings(&settings, || latest(sql.as_bytes(), each))
-    })
+    trusted(|| latest(sql.as_bytes(), each))
+}
+
+/// Runs `work` with the settings that the text of a query and its result depend on.
+fn trusted<T>(work: impl FnOnce() -> T) -> T {
+    let settings = [(c"standard_conforming_strings", c"on"), (c"quote_all_identifiers", c"off")];
+    with_rights_of(ffi::current_user(), || with_settings(&settings, work))
+}
+
+/// A query of core's catalogs whose plan the session keeps, because planning takes several times as
+/// long as running. Its parameters are of type text.
+pub struct Planned {
+    sql: &'static str,
+    plan: Global<Cell<pg_sys::SPIPlanPtr>>,
+}
+
+impl Planned {
+    pub const fn new(sql: &'static str) -> Planned {
+        Planned { sql, plan: Global::new(Cell::new(std::ptr::null_mut())) }
+    }
+
+    /// Like [`look_up`].
+    pub fn look_up<T>(
+        &self,
+        parameters: &[Option<pg_sys::Datum>],
+        each: impl FnMut(Row) -> T,
+    ) -> Vec<T> {
+        let null = |value: &Option<pg_sys::Datum>| if value.is_some() { b' ' } else { b'n' };
+        let nulls: Vec<u8> = parameters.iter().map(null).collect();
+        let values = parameters.iter().map(|value| value.unwrap_or(pg_sys::Datum::null()));
+        let mut values: Vec<_> = values.collect();
+        let execute = || {
+            let plan = self.plan(values.len());
+            // SAFETY: the plan is kept, and there is a value for each of its parameters.
+            unsafe {
+                pg_sys::SPI_execute_plan(plan, values.as_mut_ptr(), nulls.as_ptr().cast(), true, 0)
+            }
+        };
+        trusted(|| read(execute, each))
+    }
+
+    /// The plan, which does not depend on the values. Core renews it when it has become invalid.
+    fn plan(&self, parameters: usize) -> pg_sys::SPIPlanPtr {
+        if self.plan.get().is_null() {
+            let mut types = vec![pg_sys::TEXTOID; parameters];
+            let generic = pg_sys::CURSOR_OPT_GENERIC_PLAN as i32;
+            let (text, count) = (c_string(self.sql.as_bytes()), parameters as i32);
+            // SAFETY: the text is a C string, and there are as many types as are said.
+            unsafe {
+                let plan = pg_sys::SPI_prepare_cursor(text, count, types.as_mut_ptr(), generic);
+                pg_sys::SPI_keepplan(plan);
+                self.plan.set(plan);
+            }
+        }
+        self.plan.get()
+    }
 }
 
 /// Runs a statement that writes or defines something, with the rights of the current user.

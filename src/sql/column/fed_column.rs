@@ -12,10 +12,11 @@ use crate::catalog::definitions::data_type_from;
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::stored::base_type;
+use crate::catalog::table::text_datum;
 use crate::catalog::{catalog_oids, relations, version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
-use crate::sql::call::spi::{self, Row};
+use crate::sql::call::spi::{Planned, Row};
 use crate::sql::call::values::{self, Use};
 use crate::sql::column::core_sequence::CoreSequence;
 
@@ -45,32 +46,52 @@ pub enum Question<'a> {
     Release(pg_sys::Oid, &'a CStr, bool),
 }
 
+/// A query of what is known of the columns, as `Question::ask` runs it. Unless its parameters stand
+/// wherever they are used, all dependencies of the database are read.
+macro_rules! query {
+    ($rest:literal) => {
+        Planned::new(concat!(
+            "WITH RECURSIVE given (relation, column_name, sequence, adopts, identity, name, schema,
+                                   path) AS NOT MATERIALIZED (
+             VALUES ($1::oid, $2, $3::oid, $4::boolean, $5::boolean, $6,
+                     $7::oid::regnamespace::text, $8::oid[])),\n",
+            include_str!("fed.sql"),
+            include_str!($rest)
+        ))
+    };
+}
+
+static COLUMNS: Planned = query!("columns.sql");
+static SEQUENCES: Planned = query!("sequences.sql");
+static STEPS: Planned = query!("steps.sql");
+
 impl Question<'_> {
-    /// The text of a query of what is known of the columns. `name`: that of a sequence of hilo's.
-    fn sql(self, query: &str, name: &[u8]) -> String {
+    /// Runs a query of what is known of the columns. `name`: that of a sequence of hilo's.
+    fn ask<T>(self, query: &Planned, name: &[u8], each: impl FnMut(Row) -> T) -> Vec<T> {
         let none = (pg_sys::InvalidOid, c"");
         let ((relation, column), sequence, adopts, identity) = match self {
-            Question::Adopt(relation, column) => ((relation, column), "NULL".into(), true, false),
-            Question::AdoptAll(sequence) => (none, sequence.to_u32().to_string(), true, false),
+            Question::Adopt(relation, column) => ((relation, column), None, true, false),
+            Question::AdoptAll(sequence) => (none, Some(sequence), true, false),
             Question::Release(relation, column, identity) => {
-                ((relation, column), "NULL".into(), false, identity)
+                ((relation, column), None, false, identity)
             }
         };
         // SAFETY: the list is made for this call, inside a transaction.
         let path = unsafe { relations::oids(pg_sys::fetch_search_path(true)) }.or_raise();
         let schema = catalog_oids().and_then(|ids| version::schema(ids.extension)).or_raise();
-        format!(
-            "WITH RECURSIVE given (relation, column_name, sequence, adopts, identity, name, schema,
-                                   path) AS (
-             VALUES ({}::oid, {}, {sequence}::oid, {adopts}, {identity}, {},
-                     {}::regnamespace::text, {})),\n{}{query}",
-            relation.to_u32(),
-            spi::literal(column.to_bytes()),
-            spi::literal(name),
-            schema.to_u32(),
-            oid_list(&path),
-            include_str!("fed.sql"),
-        )
+        let text = |text: String| text_datum(text.as_bytes());
+        let number = |oid: pg_sys::Oid| text(oid.to_u32().to_string());
+        let parameters = [
+            Some(number(relation)),
+            Some(text_datum(column.to_bytes())),
+            sequence.map(number),
+            Some(text(adopts.to_string())),
+            Some(text(identity.to_string())),
+            Some(text_datum(name)),
+            Some(number(schema)),
+            Some(text(oid_list(&path))),
+        ];
+        query.look_up(&parameters, each)
     }
 
     /// Looks the columns up, and checks that they may be moved.
@@ -78,7 +99,7 @@ impl Question<'_> {
         if let Question::Adopt(relid, column) | Question::Release(relid, column, _) = self {
             values::find_column(relid, column, Use::Move).or_raise();
         }
-        let found = spi::look_up(&self.sql(include_str!("columns.sql"), b""), |row| {
+        let found = self.ask(&COLUMNS, b"", |row| {
             let column = FedColumn {
                 place: ColumnRef { relid: row.oid(1), attnum: 0 },
                 name: CString::new(row.bytes(2).unwrap_or_default()).unwrap_or_default(),
@@ -95,7 +116,7 @@ impl Question<'_> {
 
     /// The sequences of core's that feed the columns, also of tables that inherit.
     pub fn sequences(self) -> Vec<CoreSequence> {
-        spi::look_up(&self.sql(include_str!("sequences.sql"), b""), CoreSequence::read)
+        self.ask(&SEQUENCES, b"", CoreSequence::read)
     }
 
     /// The statements that let the columns draw from the sequence `name` of hilo's, each with what
@@ -104,7 +125,7 @@ impl Question<'_> {
     /// # Errors
     /// The first reason that forbids it.
     pub fn steps(self, name: &Name) -> Result<Vec<Step>, HiloError> {
-        let mut steps = spi::look_up(&self.sql(include_str!("steps.sql"), name), |row| {
+        let mut steps = self.ask(&STEPS, name, |row| {
             let grant = Privileges::by_name(&row.text(7)).map(|privilege| (row.oid(6), privilege));
             Step { statement: row.bytes(5), grant, report: told(&row, 1) }
         });
@@ -147,8 +168,8 @@ impl FedColumn {
     }
 }
 
-/// OIDs as an SQL expression.
+/// OIDs as the text of an array.
 pub fn oid_list(oids: &[pg_sys::Oid]) -> String {
     let list: Vec<String> = oids.iter().map(|oid| oid.to_u32().to_string()).collect();
-    format!("'{{{}}}'::oid[]", list.join(","))
+    format!("{{{}}}", list.join(","))
 }

@@ -8,17 +8,27 @@ use pgrx::pg_sys;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::privileges::{self, Privileges};
+use crate::catalog::table::text_datum;
 use crate::catalog::{column_defaults, leases, relations, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::lease_news;
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::call::spi;
+use crate::sql::call::spi::{self, Planned};
 use crate::sql::column::adopt::column_name;
 use crate::sql::column::fed_column::{FedColumn, Question, oid_list};
 use crate::sql::column::lock;
 use crate::sql::define::{ddl_checks, ended, renumber};
 
 sql_functions!(hilo_release);
+
+/// The statements of [`create`].
+static STATEMENTS: Planned = Planned::new(concat!(
+    "WITH RECURSIVE given (relation, number, name, owner, type, options, state, owned, generated,
+                           roles, privileges) AS (
+     VALUES ($1::oid, $2::smallint, $3, $4, $5, $6, $7, $8::boolean, $9, $10::oid[],
+             $11::text[])),\n",
+    include_str!("release.sql")
+));
 
 /// `hilo_release(relation, column_name, identity)`. Returns the sequence that takes over.
 fn hilo_release(args: Args) -> pg_sys::Datum {
@@ -105,24 +115,24 @@ fn create(column: &FedColumn, sequence: &Sequence, identity: Option<&str>) -> pg
     );
     let granted = privileges::grants_on(sequence.id).or_raise();
     let (grantees, granted): (Vec<_>, Vec<_>) = granted.into_iter().unzip();
-    let names = |set: &Privileges| format!("'{}'", set.names().collect::<Vec<_>>().join(", "));
+    let names = |set: &Privileges| format!("\"{}\"", set.names().collect::<Vec<_>>().join(", "));
+    let granted = granted.iter().map(names).collect::<Vec<_>>().join(",");
     let name = free_name(column);
-    let sql = format!(
-        "WITH RECURSIVE given (relation, number, name, owner, type, options, state, owned,
-                               generated, roles, privileges) AS (
-         VALUES ({}::oid, {}, {}, {}, '{data_type}', '{options}', '{state}', {}, {}, {},
-                 ARRAY[{}]::text[])),\n{}",
-        column.place.relid.to_u32(),
-        column.place.attnum,
-        spi::literal(name.to_bytes()),
-        spi::literal(roles::name(sequence.owner).unwrap_or_default().to_bytes()),
-        sequence.owned_by.is_some(),
-        identity.map_or("NULL".into(), |generated| format!("'{generated}'")),
-        oid_list(&grantees),
-        granted.iter().map(names).collect::<Vec<_>>().join(", "),
-        include_str!("release.sql"),
-    );
-    let statements = spi::look_up(&sql, |row| row.bytes(1).unwrap_or_default());
+    let text = |text: String| Some(text_datum(text.as_bytes()));
+    let parameters = [
+        text(column.place.relid.to_u32().to_string()),
+        text(column.place.attnum.to_string()),
+        Some(text_datum(name.to_bytes())),
+        Some(text_datum(roles::name(sequence.owner).unwrap_or_default().to_bytes())),
+        text(data_type.to_string()),
+        text(options),
+        text(state),
+        text(sequence.owned_by.is_some().to_string()),
+        identity.map(|generated| text_datum(generated.as_bytes())),
+        text(oid_list(&grantees)),
+        text(format!("{{{granted}}}")),
+    ];
+    let statements = STATEMENTS.look_up(&parameters, |row| row.bytes(1).unwrap_or_default());
     statements.iter().for_each(|statement| spi::execute(statement));
     relations::by_name(&relations::schema(column.place.relid).unwrap_or_default(), &name)
 }
