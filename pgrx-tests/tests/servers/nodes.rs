@@ -201,7 +201,7 @@ fn what_a_new_node_leaves_out_is_a_gap() {
     let stripes: Vec<String> =
         (1..=next / 2048).map(|at| format!("{}-{} altered", at * 2048 - 1023, at * 2048)).collect();
     assert_eq!((next, gaps), (9217, stripes));
-    // What a transaction has made itself leaves nothing out.
+    // A sequence that the transaction has made leaves nothing out.
     fresh.run(
         "SET hilo.on_every_node = on; BEGIN; SELECT hilo_create('new'), hilo_advance('new', 9000); COMMIT",
     );
