@@ -205,9 +205,9 @@ impl Pool {
         (QUEUE - 2).saturating_sub(self.queue.len)
     }
 
-    /// Queues a block, which lies behind all others. `false` when the queue is full.
+    /// Queues a block, which lies behind all others. `false`: there is no place for it.
     pub fn publish(&mut self, block: Range) -> bool {
-        self.queue.push(block)
+        self.has_room() && self.queue.push(block)
     }
 
     /// Makes the next queued block current if the segment is used up. Returns whether there is

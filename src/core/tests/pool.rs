@@ -188,21 +188,34 @@ proptest! {
 enum Act {
     /// The worker reserves a block, which is published or, if the commit is not acknowledged, comes
     /// back from the catalog later.
-    Reserve { len: i64, acknowledged: bool },
+    Reserve {
+        len: i64,
+        skip: i64,
+        acknowledged: bool,
+    },
     /// The ranges in the catalog come back, as many as there are places.
     Reload,
+    Freeze,
     /// A session takes returned indexes or, if there are none for it, some from the cursor. It
     /// returns what it does not serve.
-    Draw { session: usize, want: i64, serves: i64 },
+    Draw {
+        session: usize,
+        want: i64,
+        serves: i64,
+    },
     /// A session takes the next run of so many consecutive indexes.
-    Claim { session: usize, count: i64 },
+    Claim {
+        session: usize,
+        count: i64,
+    },
 }
 
 fn act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        3 => (1i64..60, any::<bool>())
-            .prop_map(|(len, acknowledged)| Act::Reserve { len, acknowledged }),
+        3 => (1i64..60, 0i64..3, any::<bool>())
+            .prop_map(|(len, skip, acknowledged)| Act::Reserve { len, skip, acknowledged }),
         2 => Just(Act::Reload),
+        1 => Just(Act::Freeze),
         6 => (0usize..3, 1i64..20, 1i64..20)
             .prop_map(|(session, want, serves)| Act::Draw { session, want, serves }),
         3 => (0usize..3, 1i64..30).prop_map(|(session, count)| Act::Claim { session, count }),
@@ -215,18 +228,23 @@ proptest! {
     #[test]
     fn what_a_session_takes_rises(acts in prop::collection::vec(act(), 1..120)) {
         let (cursor, mut pool) = (Cursor::new(), Pool::default());
-        let mut end = Index::ZERO;
+        let (mut end, mut reserved, mut served_count) = (Index::ZERO, 0, 0);
         let mut catalog: Vec<Range> = Vec::new();
         // The indexes that each session was served lie below these.
         let mut floors = [Index::ZERO; 3];
         for act in acts {
             match act {
-                Act::Reserve { len, acknowledged } => {
-                    let block = Range::of(end, len);
-                    end = block.end;
-                    if !acknowledged || !pool.has_room() || !pool.publish(block) {
+                Act::Reserve { len, skip, acknowledged } => {
+                    let block = Range::of(end + skip, len);
+                    (end, reserved) = (block.end, reserved + len);
+                    if !acknowledged || !pool.publish(block) {
                         catalog.push(block);
                     }
+                    pool.promote(&cursor, SERIAL);
+                }
+                Act::Freeze => {
+                    pool.freeze(&cursor);
+                    pool.thaw();
                     pool.promote(&cursor, SERIAL);
                 }
                 Act::Reload => {
@@ -246,6 +264,7 @@ proptest! {
                     let served = range.take(serves);
                     prop_assert!(served.start >= floors[session], "{served:?} after {floors:?}");
                     floors[session] = served.end;
+                    served_count += served.len();
                     if !pool.return_range(&cursor, SERIAL, range) {
                         catalog.push(range);
                     }
@@ -256,9 +275,13 @@ proptest! {
                     if let Some(range) = pool.claim(&cursor, SERIAL, fit) {
                         prop_assert!(range.start >= floors[session], "{range:?} after {floors:?}");
                         floors[session] = range.end;
+                        served_count += range.len();
                     }
                 }
             }
+            let held = pool.queue().total() + pool.returned_ranges().total() + cursor.peek().0.len();
+            let stored: i64 = catalog.iter().map(Range::len).sum();
+            prop_assert_eq!(served_count + held + stored, reserved, "some are lost");
         }
     }
 }
