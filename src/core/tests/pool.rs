@@ -279,7 +279,8 @@ proptest! {
                     }
                 }
             }
-            let held = pool.queue().total() + pool.returned_ranges().total() + cursor.peek().0.len();
+            let beside = pool.queue().total() + pool.returned_ranges().total();
+            let held = beside + cursor.peek().0.len();
             let stored: i64 = catalog.iter().map(Range::len).sum();
             prop_assert_eq!(served_count + held + stored, reserved, "some are lost");
         }
