@@ -1,6 +1,6 @@
 //! Rows of hilo's own tables that replication delivers early, late, twice or through another server.
 
-use hilo_tests::{ClientExt, Cluster, LONG, Seen, Way, wait_until};
+use hilo_tests::{Client, ClientExt, Cluster, LONG, Seen, Way, wait_until};
 
 fn logical(id: usize, count: usize) -> Cluster {
     let builder = Cluster::builder().logical().own_identity().node(id, count);
@@ -113,6 +113,17 @@ fn position(id: i64, node: i32, reserved: i64) -> String {
     )
 }
 
+fn bring_grants_twice(client: &mut Client) {
+    for table in [
+        "privilege VALUES (1, 'clerk', 'USAGE', 'postgres')",
+        "default_privilege VALUES ('clerk', 'x%', 'public', 'SELECT')",
+    ] {
+        for _ in 0..2 {
+            client.run(&format!("INSERT INTO _hilo.{table}"));
+        }
+    }
+}
+
 /// Whoever may write to the tables applies all kinds of rows, without a right to read them or to
 /// call a function of hilo's own.
 #[test]
@@ -144,14 +155,7 @@ fn who_may_only_write_applies_all_kinds_of_rows() {
     ] {
         client.run(&sql);
     }
-    for table in [
-        "privilege VALUES (1, 'clerk', 'USAGE', 'postgres')",
-        "default_privilege VALUES ('clerk', 'x%', 'public', 'SELECT')",
-    ] {
-        for _ in 0..2 {
-            client.run(&format!("INSERT INTO _hilo.{table}"));
-        }
-    }
+    bring_grants_twice(&mut client);
     for call in ["has_name('s')", "lock_sequence(1)", "lock_position(1, 0)", "depend_on('clerk')"] {
         client.refusal(&format!("SELECT hilo.{call}")).is("42501");
     }
@@ -213,14 +217,7 @@ fn one_worker_is_brought_all_kinds_of_rows() {
     ] {
         client.run(&sql);
     }
-    for table in [
-        "privilege VALUES (1, 'clerk', 'USAGE', 'postgres')",
-        "default_privilege VALUES ('clerk', 'x%', 'public', 'SELECT')",
-    ] {
-        for _ in 0..2 {
-            client.run(&format!("INSERT INTO _hilo.{table}"));
-        }
-    }
+    bring_grants_twice(&mut client);
     let sequences: Vec<String> = client.all(
         "SELECT concat_ws(' ', id, owner, block_size, key_format, source ~ 'on another server') FROM _hilo.sequence ORDER BY id",
     );

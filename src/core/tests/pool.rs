@@ -270,8 +270,8 @@ proptest! {
                     }
                 }
                 Act::Claim { session, count } => {
-                    let fit = |run: Range| Some(Range::of(run.start, count));
-                    let fit = |run: Range| fit(run).filter(|part| part.end <= run.end);
+                    let fit =
+                        |run: Range| (run.len() >= count).then_some(Range::of(run.start, count));
                     if let Some(range) = pool.claim(&cursor, SERIAL, fit) {
                         prop_assert!(range.start >= floors[session], "{range:?} after {floors:?}");
                         floors[session] = range.end;
