@@ -60,14 +60,22 @@ impl Locked {
         self.all_ranges().is_empty()
     }
 
-    /// All ranges that the slot holds.
-    pub fn all_ranges(&self) -> Ranges<HELD> {
-        let mut held = Ranges::default();
+    /// All ranges that the slot holds, with their tiers.
+    pub fn tiers(&self) -> impl Iterator<Item = (Tier, Range)> {
         let current = self.slot.cursor().peek().0;
         let queued = self.pool.queue().as_slice().iter();
-        let returned = self.pool.returned_ranges().as_slice().iter();
-        for range in [current].iter().chain(queued).chain(returned).chain(self.leaving.as_slice()) {
-            let kept = held.push(*range);
+        let returned = self.pool.returned_ranges().as_slice().iter().chain(self.leaving.as_slice());
+        [(Tier::Current, current)]
+            .into_iter()
+            .chain(queued.map(|range| (Tier::Standby, *range)))
+            .chain(returned.map(|range| (Tier::Returned, *range)))
+    }
+
+    /// The ranges alone.
+    pub fn all_ranges(&self) -> Ranges<HELD> {
+        let mut held = Ranges::default();
+        for (_, range) in self.tiers() {
+            let kept = held.push(range);
             debug_assert!(kept);
         }
         held

@@ -8,6 +8,7 @@ use hilo_core::range::Range;
 
 use crate::errors::{HiloError, OrRaise};
 use crate::process::{ffi, memory};
+use crate::shared::content::Tier;
 use crate::shared::key::Key;
 use crate::shared::slices::IndexSpace;
 use crate::shared::{Shared, slot};
@@ -17,6 +18,8 @@ use crate::shared::{Shared, slot};
 pub struct InMemory {
     /// Sorted and disjoint.
     pub ranges: Vec<Range>,
+    /// Where each range was found. A range that is moving may be in two places.
+    pub tiers: Vec<(Tier, Range)>,
     /// The first index that has not been taken in order, if the pool holds any.
     pub first_untaken: Option<Index>,
     /// How far the position is, as the slot knows it. `None`: there is no slot, or it does not
@@ -70,7 +73,7 @@ impl Shared {
         // Nothing may be allocated under the lock. Sessions that come meanwhile may need some more
         // room.
         let room = slices + self.slices_per_backend + pending + slot::HELD;
-        let mut ranges = memory::with_capacity(room).or_raise();
+        let mut tiers = memory::with_capacity(room).or_raise();
         let mut held = InMemory::default();
         let found = self.find(&index_space.key);
         // Under the lock no range moves from a session to the pool. A range that moves the other
@@ -80,35 +83,39 @@ impl Shared {
         if let Some(locked) = &locked {
             held.has_slot = true;
             if locked.index_space() == *index_space {
-                ranges.extend_from_slice(locked.all_ranges().as_slice());
+                tiers.extend(locked.tiers().filter(|(_, range)| !range.is_empty()));
                 (held.first_untaken, held.reserved_to) =
                     (locked.first_untaken(), locked.reserved_to);
             }
         }
         let mut complete = true;
-        for (_, slice) in self.all_slices() {
+        let mut add = |tier, range| {
+            let has_room = tiers.len() < tiers.capacity();
+            if has_room {
+                tiers.push((tier, range));
+            }
+            has_room
+        };
+        for (pid, slice) in self.all_slices() {
             match slice.observe() {
                 None => {}
                 Some(Err(())) => complete &= slice.index_space().key != index_space.key,
                 Some(Ok((whose, rest))) if whose == *index_space && !rest.is_empty() => {
-                    complete &= ranges.len() < ranges.capacity();
-                    if complete {
-                        ranges.push(rest);
-                    }
+                    // An orphaned slice is on its way to the pool or the catalog.
+                    complete &= add(if pid == 0 { Tier::Returned } else { Tier::Slice }, rest);
                 }
                 Some(Ok(_)) => {}
             }
         }
         // A session stores what it leases out under the slot's lock.
         for pending in self.all_pending().filter(|pending| pending.index_space == *index_space) {
-            complete &= ranges.len() < ranges.capacity();
-            if complete {
-                ranges.push(pending.range);
-            }
+            complete &= add(Tier::Leased, pending.range);
         }
         drop(locked);
         drop(found);
-        held.ranges = Range::union(ranges);
+        let ranges = tiers.iter().map(|(_, range)| *range);
+        held.ranges = Range::union(memory::try_collect(ranges).or_raise());
+        held.tiers = tiers;
         complete.then_some(held)
     }
 

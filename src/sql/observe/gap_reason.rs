@@ -17,8 +17,8 @@ use crate::shared;
 use crate::shared::content::Tier;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::define::unserved::index_space;
 use crate::sql::draw::nextval;
-use crate::sql::observe::stat;
 
 sql_functions!(hilo_known);
 
@@ -70,10 +70,15 @@ const UNKNOWN: &str = "rolled back, deleted or unknown";
 
 /// The reasons for the indexes of a position, of which `all` are reserved.
 fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Known>, HiloError> {
-    // A range may move between memory and the catalog meanwhile. Memory is read before and after,
-    // so that one of the readings sees it.
-    let tiers = || stat::in_memory(sequence.id, position.epoch);
-    let mut known: Vec<Known> = tiers();
+    // A range may move between memory and the catalog meanwhile, either way. Memory is read before
+    // and after, so that one of the readings sees it.
+    let index_space = index_space(position);
+    let tiers = || {
+        let shared = shared::get().ok();
+        let held = shared.and_then(|shared| shared.in_memory_soon(&index_space));
+        held.unwrap_or_default().tiers.into_iter().map(|(tier, range)| (tier.name(), range))
+    };
+    let mut known: Vec<Known> = memory::try_collect(tiers())?;
     known.try_extend(ranges::free_of(position)?.into_iter().map(|range| ("free", range)))?;
     known.try_extend(lost_ranges(sequence, position)?)?;
     known.try_extend(tiers())?;

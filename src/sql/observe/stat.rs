@@ -8,7 +8,7 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::{Epoch, Index, SequenceId};
+use hilo_core::numbers::{Index, SequenceId};
 use hilo_core::range::Range;
 
 use crate::catalog::table::text_datum;
@@ -23,7 +23,7 @@ use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::pending::Place;
 use crate::shared::slices::IndexSpace;
-use crate::shared::slot::{DROPPED, Locked};
+use crate::shared::slot::{DROPPED, HELD, Locked};
 use crate::shared::totals::Totals;
 use crate::shared::{self, Shared};
 use crate::sql::call::args::{Args, sql_functions};
@@ -216,7 +216,7 @@ fn stat_slices(args: Args) {
 
 /// `hilo.stat_ranges()`: every range in memory, with the tier that holds it.
 fn stat_ranges(args: Args) {
-    let held = held(shared::get().or_raise(), None);
+    let held = held(shared::get().or_raise());
     let mut mappings = Mappings::new();
     let known = held.into_iter().filter_map(|held| Some((mappings.get(&held.index_space)?, held)));
     let mut all = memory::try_collect(known).or_raise();
@@ -245,22 +245,18 @@ struct Held {
     pid: Option<i32>,
 }
 
-/// Every range of this database that is in memory, of all pools or of that of one sequence. A range
-/// that moves meanwhile may appear twice.
-fn held(shared: &'static Shared, only: Option<SequenceId>) -> Vec<Held> {
+/// Every range of this database that is in memory. A range that moves meanwhile may appear twice.
+fn held(shared: &'static Shared) -> Vec<Held> {
     let mut all = slices(shared);
     let pools = each_slot(|_, locked| {
-        let current = locked.slot.cursor().peek().0;
-        let pool = (locked.index_space(), current, locked.pool, locked.leaving);
-        only.is_none_or(|id| locked.key.sequence == id).then_some(pool)
+        let mut held = [(Tier::Current, Range::EMPTY); HELD];
+        held.iter_mut().zip(locked.tiers()).for_each(|(place, tier)| *place = tier);
+        Some((locked.index_space(), held))
     });
-    for (index_space, current, pool, leaving) in pools {
-        let held = |tier, range: &Range| Held { index_space, range: *range, tier, pid: None };
-        let returned = pool.returned_ranges().as_slice().iter().chain(leaving.as_slice());
-        all.try_push(held(Tier::Current, &current)).or_raise();
-        let queue = pool.queue().as_slice().iter();
-        all.try_extend(queue.map(|range| held(Tier::Standby, range))).or_raise();
-        all.try_extend(returned.map(|range| held(Tier::Returned, range))).or_raise();
+    for (index_space, held) in pools {
+        let held = held.into_iter().filter(|(_, range)| !range.is_empty());
+        let held = held.map(|(tier, range)| Held { index_space, range, tier, pid: None });
+        all.try_extend(held).or_raise();
     }
     // A session may have taken one from a pool after it was looked at.
     all.try_extend(slices(shared)).or_raise();
@@ -306,15 +302,6 @@ fn make_disjoint<M>(all: &mut Vec<(M, Held)>) {
         end = end.max(held.range.end);
     }
     all.retain(|(_, held)| !held.range.is_empty());
-}
-
-/// The ranges of indexes of one sequence that are in memory under `epoch`, each with the name of
-/// its tier.
-pub fn in_memory(id: SequenceId, epoch: Epoch) -> Vec<(&'static str, Range)> {
-    let Ok(shared) = shared::get() else { return Vec::new() };
-    let mut held = held(shared, Some(id));
-    held.retain(|of| (of.index_space.key.sequence, of.index_space.epoch) == (id, epoch));
-    held.into_iter().map(|held| (held.tier.name(), held.range)).collect()
 }
 
 /// The sequences whose last reservation failed.
