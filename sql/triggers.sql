@@ -78,18 +78,6 @@ COMMENT ON FUNCTION hilo.own_replicated() IS
 CREATE FUNCTION hilo.has_name(name text) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_has_name_wrapper';
 COMMENT ON FUNCTION hilo.has_name(text) IS 'Returns whether a sequence has this name';
-CREATE FUNCTION hilo.lock_sequence(id bigint) RETURNS _hilo.sequence
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lock_sequence_wrapper';
-COMMENT ON FUNCTION hilo.lock_sequence(bigint) IS 'Locks a sequence, and returns its row; nulls: there is none';
-CREATE FUNCTION hilo.update_sequence(arrived _hilo.sequence) RETURNS void
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_update_sequence_wrapper';
-COMMENT ON FUNCTION hilo.update_sequence(_hilo.sequence) IS 'Replaces the row of a sequence, without its triggers';
-CREATE FUNCTION hilo.lock_position(sequence bigint, node integer) RETURNS _hilo.position
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lock_position_wrapper';
-COMMENT ON FUNCTION hilo.lock_position(bigint, integer) IS 'Locks a position, and returns its row; nulls: there is none';
-CREATE FUNCTION hilo.update_position(arrived _hilo.position) RETURNS void
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_update_position_wrapper';
-COMMENT ON FUNCTION hilo.update_position(_hilo.position) IS 'Replaces the row of a position, without its triggers';
 CREATE FUNCTION hilo.is_recorded(sequence bigint, grantee hilo.role, privilege text) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_recorded_wrapper';
 COMMENT ON FUNCTION hilo.is_recorded(bigint, hilo.role, text) IS
@@ -97,25 +85,30 @@ COMMENT ON FUNCTION hilo.is_recorded(bigint, hilo.role, text) IS
 
 -- The functions of these triggers have the rights of their owner. Whoever applies rows may write to the
 -- tables, and needs no other right. Nobody else can call them, or have a table of his own call them.
+-- A copy brings rows that are here already, as after a restore: each becomes an update. The tables may be in
+-- schema hilo, to which older servers send their rows.
 
 CREATE FUNCTION hilo.replicated_sequence() RETURNS trigger
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, _hilo, hilo, pg_temp
 AS $$
 DECLARE
     -- A server runs no query that another sends, and makes no numbers between those of a source.
     elsewhere CONSTANT text := 'SELECT NULL::bigint, NULL::bigint /* the sequence has its source on another server */';
-    known record;
 BEGIN
     IF TG_OP = 'DELETE' THEN
         PERFORM hilo.note_replicated(OLD.id, 'dropped');
         RETURN OLD;
-    ELSIF TG_OP = 'UPDATE' THEN
-        known := OLD;
-    ELSE
-        -- A copy brings rows that are here already, as after a restore.
-        known := hilo.lock_sequence(NEW.id);
-    END IF;
-    IF known.id IS NULL THEN
+    ELSIF TG_OP = 'INSERT' AND EXISTS (SELECT FROM sequence s WHERE s.id = NEW.id) THEN
+        -- All but what is this server's own. It is judged when this function is called again, for the update.
+        UPDATE sequence s
+           SET (name, data_type, start_value, increment, min_value, max_value, cycle, ordered, block_size, slice_size,
+                key_format, owner, owned_by, gapless, source) =
+               ROW (NEW.name, NEW.data_type, NEW.start_value, NEW.increment, NEW.min_value, NEW.max_value, NEW.cycle,
+                    NEW.ordered, NEW.block_size, NEW.slice_size, NEW.key_format, NEW.owner, NEW.owned_by, NEW.gapless,
+                    NEW.source)
+         WHERE s.id = NEW.id;
+        RETURN NULL;
+    ELSIF TG_OP = 'INSERT' THEN
         IF hilo.has_name(NEW.name) THEN
             RAISE WARNING 'hilo sequence "%" was also created on another server', NEW.name
                 USING DETAIL = 'A row of _hilo.sequence arrived by replication with a name that another sequence has on this '
@@ -131,52 +124,45 @@ BEGIN
         PERFORM hilo.depend_on(NEW.owner);
         RETURN NEW;
     END IF;
-    IF NEW.name <> known.name AND hilo.has_name(NEW.name) THEN
-        RAISE WARNING 'hilo sequence "%" was renamed to "%" on another server', known.name, NEW.name
+    IF NEW.name <> OLD.name AND hilo.has_name(NEW.name) THEN
+        RAISE WARNING 'hilo sequence "%" was renamed to "%" on another server', OLD.name, NEW.name
             USING DETAIL = 'Another sequence on this server has the new name, so the sequence keeps its old name here.',
                   HINT = 'Rename one of the two sequences.';
-        NEW.name := known.name;
+        NEW.name := OLD.name;
     END IF;
     -- A query that runs here runs as nobody else.
-    IF NEW.owner::text = '-' OR known.source <> elsewhere THEN
-        NEW.owner := known.owner;
-    ELSIF NEW.owner::oid <> known.owner::oid THEN
+    IF NEW.owner::text = '-' OR OLD.source <> elsewhere THEN
+        NEW.owner := OLD.owner;
+    ELSIF NEW.owner::oid <> OLD.owner::oid THEN
         PERFORM hilo.depend_on(NEW.owner);
     END IF;
     IF (NEW.data_type, NEW.start_value, NEW.increment, NEW.min_value, NEW.max_value, NEW.cycle, NEW.ordered, NEW.gapless)
        IS DISTINCT FROM
-       (known.data_type, known.start_value, known.increment, known.min_value, known.max_value, known.cycle, known.ordered, known.gapless)
-       AND hilo.is_served_here(known.id)
+       (OLD.data_type, OLD.start_value, OLD.increment, OLD.min_value, OLD.max_value, OLD.cycle, OLD.ordered, OLD.gapless)
+       AND hilo.is_served_here(OLD.id)
     THEN
-        RAISE WARNING 'hilo sequence "%" is numbered differently on another server', known.name
+        RAISE WARNING 'hilo sequence "%" is numbered differently on another server', OLD.name
             USING DETAIL = 'A row of _hilo.sequence arrived by replication with a different data type, increment, start value, '
                            'bounds, cycle, order, or gapless. This server kept its own, because it has numbered the sequence '
                            'by them.',
                   HINT = 'Make the same change on every node that serves the sequence.';
-        NEW.data_type := known.data_type;
-        NEW.start_value := known.start_value;
-        NEW.increment := known.increment;
-        NEW.min_value := known.min_value;
-        NEW.max_value := known.max_value;
-        NEW.cycle := known.cycle;
-        NEW.ordered := known.ordered;
-        NEW.gapless := known.gapless;
-    END IF;
-    IF TG_OP = 'INSERT' THEN
-        NEW.created_at := known.created_at;
+        NEW.data_type := OLD.data_type;
+        NEW.start_value := OLD.start_value;
+        NEW.increment := OLD.increment;
+        NEW.min_value := OLD.min_value;
+        NEW.max_value := OLD.max_value;
+        NEW.cycle := OLD.cycle;
+        NEW.ordered := OLD.ordered;
+        NEW.gapless := OLD.gapless;
     END IF;
     -- A source is this server's own: what the other one brings there is not brought here.
-    NEW.reserve_ahead := known.reserve_ahead;
-    NEW.source := CASE WHEN NEW.source IS NULL OR known.source IS NOT NULL OR hilo.is_served_here(known.id) THEN known.source
+    NEW.reserve_ahead := OLD.reserve_ahead;
+    NEW.source := CASE WHEN NEW.source IS NULL OR OLD.source IS NOT NULL OR hilo.is_served_here(OLD.id) THEN OLD.source
                        ELSE elsewhere END;
-    IF NEW *= known THEN
+    IF NEW *= OLD THEN
         RETURN NULL;
     END IF;
     PERFORM hilo.note_replicated(NEW.id, 'altered');
-    IF TG_OP = 'INSERT' THEN
-        PERFORM hilo.update_sequence(NEW);
-        RETURN NULL;
-    END IF;
     RETURN NEW;
 END
 $$;
@@ -184,24 +170,16 @@ COMMENT ON FUNCTION hilo.replicated_sequence() IS
     'Applies a replicated definition, except for the columns by which this server has numbered the sequence';
 
 CREATE FUNCTION hilo.replicated_position() RETURNS trigger
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, _hilo, hilo, pg_temp
 AS $$
 DECLARE
     node CONSTANT integer := hilo.node_id();
-    is_ours boolean := NEW.node = node AND hilo.is_served_here(NEW.sequence);
-    known record;
+    is_ours CONSTANT boolean := NEW.node = node AND hilo.is_served_here(NEW.sequence);
 BEGIN
     IF TG_OP = 'DELETE' THEN
         -- A position of this server is deleted with its sequence.
         RETURN CASE WHEN OLD.node = node AND hilo.is_served_here(OLD.sequence) THEN NULL ELSE OLD END;
-    ELSIF TG_OP = 'UPDATE' THEN
-        known := OLD;
-    ELSIF is_ours IS NOT TRUE THEN
-        known := hilo.lock_position(NEW.sequence, NEW.node);
-        -- It may have become ours during the wait. One that is ours is not locked, for refills would wait.
-        is_ours := NEW.node = node AND hilo.is_served_here(NEW.sequence);
-    END IF;
-    IF is_ours THEN
+    ELSIF is_ours THEN
         IF hilo.is_twin(NEW.system_id, NEW.incarnation) AND hilo.is_due(false) THEN
             RAISE WARNING 'another server reserves values as node %, which is the node of this server', node
                 USING DETAIL = 'A row of _hilo.position for this node arrived by replication, but this server has already reserved '
@@ -210,22 +188,26 @@ BEGIN
                              'of them, or give it its own hilo.node_id.';
         END IF;
         RETURN NULL;
+    ELSIF TG_OP = 'INSERT' AND EXISTS (SELECT FROM position p WHERE p.sequence = NEW.sequence AND p.node = NEW.node) THEN
+        -- It may become ours while this waits: the call for the update sees it. One that is ours by now is not
+        -- locked, for refills would wait.
+        UPDATE position p
+           SET (epoch, base, next_index, settled_index, incarnation, nodes, stripe, system_id, timeline, skip, served,
+                slices, blocks_reserved, blocks_prefetched, waits, wait_time, recycled, lost, errors) =
+               ROW (NEW.epoch, NEW.base, NEW.next_index, NEW.settled_index, NEW.incarnation, NEW.nodes, NEW.stripe,
+                    NEW.system_id, NEW.timeline, NEW.skip, NEW.served, NEW.slices, NEW.blocks_reserved,
+                    NEW.blocks_prefetched, NEW.waits, NEW.wait_time, NEW.recycled, NEW.lost, NEW.errors)
+         WHERE p.sequence = NEW.sequence AND p.node = NEW.node;
+        RETURN NULL;
     END IF;
     NEW.timeline := -1;
-    IF known.node IS NULL THEN
-        RETURN NEW;
-    END IF;
-    IF NEW.node <> node AND NEW.system_id <> known.system_id AND 0 NOT IN (NEW.system_id, known.system_id)
+    IF TG_OP = 'UPDATE' AND NEW.node <> node AND NEW.system_id <> OLD.system_id AND 0 NOT IN (NEW.system_id, OLD.system_id)
        AND hilo.is_due(true)
     THEN
         RAISE WARNING 'node % is now a different server', NEW.node
             USING DETAIL = 'A row of _hilo.position arrived by replication from a different server than before.',
                   HINT = 'After a failover of that node this is expected. Otherwise two servers have the same hilo.node_id and '
                          'serve the same values.';
-    END IF;
-    IF TG_OP = 'INSERT' THEN
-        PERFORM hilo.update_position(NEW);
-        RETURN NULL;
     END IF;
     RETURN NEW;
 END
@@ -279,8 +261,7 @@ COMMENT ON FUNCTION hilo.keep_out() IS
     'Keeps out replicated free ranges, leases and requests to sources, which belong to another server';
 REVOKE ALL ON FUNCTION hilo.is_served_here(bigint), hilo.is_twin(bigint, bigint), hilo.is_due(boolean), hilo.depend_on(hilo.role),
     hilo.own_replicated(), hilo.note_replicated(bigint, text), hilo.has_name(text),
-    hilo.lock_sequence(bigint), hilo.update_sequence(_hilo.sequence), hilo.lock_position(bigint, integer),
-    hilo.update_position(_hilo.position), hilo.is_recorded(bigint, hilo.role, text), hilo.replicated_sequence(), hilo.replicated_position(),
+    hilo.is_recorded(bigint, hilo.role, text), hilo.replicated_sequence(), hilo.replicated_position(),
     hilo.replicated_privilege(), hilo.replicated_default_privilege(), hilo.keep_out() FROM PUBLIC;
 
 -- They may have been enabled for all sessions: hilo_check reports that.

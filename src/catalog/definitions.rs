@@ -197,11 +197,6 @@ pub struct LockedSequence {
 }
 
 impl LockedSequence {
-    /// The row, as a value of type `_hilo.sequence`.
-    pub fn value(&self) -> pg_sys::Datum {
-        self.table.value(Some(&self.row))
-    }
-
     /// Replaces the row.
     pub fn update(&self, sequence: &Sequence) {
         self.table.update(&self.row, &mut sequence.values());

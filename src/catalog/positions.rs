@@ -263,11 +263,6 @@ pub struct LockedPosition {
 }
 
 impl LockedPosition {
-    /// The row, as a value of type `_hilo.position`.
-    pub fn value(&self) -> pg_sys::Datum {
-        self.table.value(Some(&self.row))
-    }
-
     /// The definition of its sequence, which a session that changes what the indexes mean writes
     /// under this lock. Until the position is this server's, replication may change it too, and
     /// locks it to do so: then it is locked here.

@@ -323,34 +323,6 @@ impl Table {
         }
     }
 
-    /// A row as a value of the table's type; nulls for `None`.
-    pub fn value(&self, row: Option<&Row>) -> pg_sys::Datum {
-        // SAFETY: the row is one of this table, which is open.
-        unsafe {
-            let columns = (*self.relation).rd_att;
-            let none = || self.form(&vec![None; (*columns).natts as usize]);
-            pg_sys::heap_copy_tuple_as_datum(row.map_or_else(none, |row| row.tuple), columns)
-        }
-    }
-
-    /// The inverse.
-    ///
-    /// # Safety
-    /// `value` must be of the table's type.
-    pub unsafe fn row_of(&self, value: pg_sys::Datum) -> Row {
-        // SAFETY: the caller guarantees that a row of this table follows the header of a varlena.
-        // `of` copies the tuple.
-        unsafe {
-            let header = pg_sys::pg_detoast_datum(value.cast_mut_ptr());
-            let mut tuple = pg_sys::HeapTupleData {
-                t_len: pgrx::varsize_any(header) as u32,
-                t_data: header.cast(),
-                ..Default::default()
-            };
-            Row::of(&mut tuple, (*self.relation).rd_att)
-        }
-    }
-
     /// Adds a row.
     pub fn insert(&self, values: &mut [Option<pg_sys::Datum>]) {
         let tuple = self.form(values);

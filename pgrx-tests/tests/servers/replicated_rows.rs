@@ -156,7 +156,7 @@ fn who_may_only_write_applies_all_kinds_of_rows() {
         client.run(&sql);
     }
     bring_grants_twice(&mut client);
-    for call in ["has_name('s')", "lock_sequence(1)", "lock_position(1, 0)", "depend_on('clerk')"] {
+    for call in ["has_name('s')", "is_served_here(1)", "depend_on('clerk')"] {
         client.refusal(&format!("SELECT hilo.{call}")).is("42501");
     }
     client.run("RESET ROLE");

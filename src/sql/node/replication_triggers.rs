@@ -10,18 +10,15 @@ use pgrx::pg_sys;
 use hilo_core::numbers::SequenceId;
 
 use crate::backend::Global;
-use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::own::Own;
-use crate::catalog::positions::{self, Position};
-use crate::catalog::table::{LockWait, Row, RowLock};
-use crate::catalog::{catalog_oids, node, privileges, roles};
+use crate::catalog::definitions;
+use crate::catalog::{catalog_oids, node, positions, privileges, roles};
 use crate::errors::OrRaise;
 use crate::process::ffi;
 use crate::session::invalidation::{self, Change};
 use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::raw_function::call_functions;
-use crate::sql::define::ddl_checks::{forget_numbers, require};
+use crate::sql::define::ddl_checks::forget_numbers;
 
 // The triggers of the tables in the SQL objects of 0.2.0 and 0.3.0.
 call_functions!(
@@ -36,10 +33,6 @@ call_functions!(
 
 sql_functions!(
     hilo_has_name,
-    hilo_lock_sequence,
-    hilo_lock_position,
-    hilo_update_sequence,
-    hilo_update_position,
     hilo_is_recorded,
     hilo_is_served_here,
     hilo_is_twin,
@@ -61,47 +54,6 @@ fn sequence(args: Args) -> SequenceId {
 /// `hilo.has_name(name)`: whether a sequence has this name.
 fn hilo_has_name(args: Args) -> pg_sys::Datum {
     definitions::by_name(args.bytes(0)).or_raise().is_some().into()
-}
-
-/// `hilo.lock_sequence(sequence)`: its row; nulls if there is none.
-fn hilo_lock_sequence(args: Args) -> pg_sys::Datum {
-    match definitions::lock_existing(sequence(args)).or_raise() {
-        Some(locked) => locked.value(),
-        None => Own::Sequence.read().or_raise().value(None),
-    }
-}
-
-/// `hilo.lock_position(sequence, node)`: its row; nulls if there is none.
-fn hilo_lock_position(args: Args) -> pg_sys::Datum {
-    let node = args.datum(1).map_or(0, |node| node.value() as i32);
-    match positions::lock(sequence(args), node, LockWait::Block).or_raise() {
-        RowLock::Locked(locked) => locked.value(),
-        _ => Own::Position.read().or_raise().value(None),
-    }
-}
-
-/// The row of a table that is the argument.
-fn arrived<T>(args: Args, own: Own, from_row: fn(&Row) -> T) -> T {
-    let row = require(args, 0, "row");
-    // SAFETY: the callers name the table of whose rows their function is declared to take one.
-    from_row(&unsafe { own.read().or_raise().row_of(row) })
-}
-
-/// `hilo.update_sequence(arrived)`: a row that is locked.
-fn hilo_update_sequence(args: Args) {
-    let arrived = arrived(args, Own::Sequence, Sequence::from_row);
-    if let Some(locked) = definitions::lock_existing(arrived.id).or_raise() {
-        locked.update(&arrived);
-    }
-}
-
-/// `hilo.update_position(arrived)`: a row that is locked.
-fn hilo_update_position(args: Args) {
-    let arrived = arrived(args, Own::Position, Position::from_row);
-    let found = positions::lock(arrived.sequence, arrived.node, LockWait::Block).or_raise();
-    if let RowLock::Locked(locked) = found {
-        locked.update(&arrived);
-    }
 }
 
 /// `hilo.is_recorded(sequence, grantee, privilege)`
