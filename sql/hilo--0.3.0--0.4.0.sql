@@ -82,6 +82,12 @@ COMMENT ON FUNCTION hilo.own_replicated() IS
 CREATE FUNCTION hilo.has_name(name text) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_has_name_wrapper';
 COMMENT ON FUNCTION hilo.has_name(text) IS 'Returns whether a sequence has this name';
+CREATE FUNCTION hilo.has_id(id bigint) RETURNS boolean
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_has_id_wrapper';
+COMMENT ON FUNCTION hilo.has_id(bigint) IS 'Returns whether a sequence has this id';
+CREATE FUNCTION hilo.has_position(sequence bigint, node integer) RETURNS boolean
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_has_position_wrapper';
+COMMENT ON FUNCTION hilo.has_position(bigint, integer) IS 'Returns whether a node has a position in a sequence';
 CREATE FUNCTION hilo.is_recorded(sequence bigint, grantee hilo.role, privilege text) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_recorded_wrapper';
 COMMENT ON FUNCTION hilo.is_recorded(bigint, hilo.role, text) IS
@@ -89,11 +95,11 @@ COMMENT ON FUNCTION hilo.is_recorded(bigint, hilo.role, text) IS
 
 -- The functions of these triggers have the rights of their owner. Whoever applies rows may write to the
 -- tables, and needs no other right. Nobody else can call them, or have a table of his own call them.
--- A copy brings rows that are here already, as after a restore: each becomes an update. The tables may be in
--- schema hilo, to which older servers send their rows.
+-- A copy brings rows that are here already, as after a restore: each becomes an update. The statements name no
+-- schema, because the tables are in schema hilo while older servers send their rows there.
 
 CREATE OR REPLACE FUNCTION hilo.replicated_sequence() RETURNS trigger
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, _hilo, hilo, pg_temp
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     -- A server runs no query that another sends, and makes no numbers between those of a source.
@@ -102,15 +108,16 @@ BEGIN
     IF TG_OP = 'DELETE' THEN
         PERFORM hilo.note_replicated(OLD.id, 'dropped');
         RETURN OLD;
-    ELSIF TG_OP = 'INSERT' AND EXISTS (SELECT FROM sequence s WHERE s.id = NEW.id) THEN
-        -- All but what is this server's own. It is judged when this function is called again, for the update.
-        UPDATE sequence s
-           SET (name, data_type, start_value, increment, min_value, max_value, cycle, ordered, block_size, slice_size,
-                key_format, owner, owned_by, gapless, source) =
-               ROW (NEW.name, NEW.data_type, NEW.start_value, NEW.increment, NEW.min_value, NEW.max_value, NEW.cycle,
-                    NEW.ordered, NEW.block_size, NEW.slice_size, NEW.key_format, NEW.owner, NEW.owned_by, NEW.gapless,
-                    NEW.source)
-         WHERE s.id = NEW.id;
+    ELSIF TG_OP = 'INSERT' AND hilo.has_id(NEW.id) THEN
+        -- All but what is this server's own. This function judges it when it is called for the update.
+        EXECUTE format(
+            'UPDATE %s AS t
+                SET (name, data_type, start_value, increment, min_value, max_value, cycle, ordered, block_size, slice_size,
+                     key_format, owner, owned_by, gapless, source) =
+                    ROW ($1.name, $1.data_type, $1.start_value, $1.increment, $1.min_value, $1.max_value, $1.cycle,
+                         $1.ordered, $1.block_size, $1.slice_size, $1.key_format, $1.owner, $1.owned_by, $1.gapless,
+                         $1.source)
+              WHERE t.id = $1.id', TG_RELID::regclass) USING NEW;
         RETURN NULL;
     ELSIF TG_OP = 'INSERT' THEN
         IF hilo.has_name(NEW.name) THEN
@@ -174,7 +181,7 @@ COMMENT ON FUNCTION hilo.replicated_sequence() IS
     'Applies a replicated definition, except for the columns by which this server has numbered the sequence';
 
 CREATE OR REPLACE FUNCTION hilo.replicated_position() RETURNS trigger
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, _hilo, hilo, pg_temp
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
 DECLARE
     node CONSTANT integer := hilo.node_id();
@@ -192,16 +199,17 @@ BEGIN
                              'of them, or give it its own hilo.node_id.';
         END IF;
         RETURN NULL;
-    ELSIF TG_OP = 'INSERT' AND EXISTS (SELECT FROM position p WHERE p.sequence = NEW.sequence AND p.node = NEW.node) THEN
+    ELSIF TG_OP = 'INSERT' AND hilo.has_position(NEW.sequence, NEW.node) THEN
         -- It may become ours while this waits: the call for the update sees it. One that is ours by now is not
         -- locked, for refills would wait.
-        UPDATE position p
-           SET (epoch, base, next_index, settled_index, incarnation, nodes, stripe, system_id, timeline, skip, served,
-                slices, blocks_reserved, blocks_prefetched, waits, wait_time, recycled, lost, errors) =
-               ROW (NEW.epoch, NEW.base, NEW.next_index, NEW.settled_index, NEW.incarnation, NEW.nodes, NEW.stripe,
-                    NEW.system_id, NEW.timeline, NEW.skip, NEW.served, NEW.slices, NEW.blocks_reserved,
-                    NEW.blocks_prefetched, NEW.waits, NEW.wait_time, NEW.recycled, NEW.lost, NEW.errors)
-         WHERE p.sequence = NEW.sequence AND p.node = NEW.node;
+        EXECUTE format(
+            'UPDATE %s AS t
+                SET (epoch, base, next_index, settled_index, incarnation, nodes, stripe, system_id, timeline, skip,
+                     served, slices, blocks_reserved, blocks_prefetched, waits, wait_time, recycled, lost, errors) =
+                    ROW ($1.epoch, $1.base, $1.next_index, $1.settled_index, $1.incarnation, $1.nodes, $1.stripe,
+                         $1.system_id, $1.timeline, $1.skip, $1.served, $1.slices, $1.blocks_reserved,
+                         $1.blocks_prefetched, $1.waits, $1.wait_time, $1.recycled, $1.lost, $1.errors)
+              WHERE t.sequence = $1.sequence AND t.node = $1.node', TG_RELID::regclass) USING NEW;
         RETURN NULL;
     END IF;
     NEW.timeline := -1;
@@ -264,8 +272,8 @@ $$;
 COMMENT ON FUNCTION hilo.keep_out() IS
     'Keeps out replicated free ranges, leases and requests to sources, which belong to another server';
 REVOKE ALL ON FUNCTION hilo.is_served_here(bigint), hilo.is_twin(bigint, bigint), hilo.is_due(boolean), hilo.depend_on(hilo.role),
-    hilo.own_replicated(), hilo.note_replicated(bigint, text), hilo.has_name(text),
-    hilo.is_recorded(bigint, hilo.role, text), hilo.replicated_sequence(), hilo.replicated_position(),
+    hilo.own_replicated(), hilo.note_replicated(bigint, text), hilo.has_name(text), hilo.has_id(bigint),
+    hilo.has_position(bigint, integer), hilo.is_recorded(bigint, hilo.role, text), hilo.replicated_sequence(), hilo.replicated_position(),
     hilo.replicated_privilege(), hilo.replicated_default_privilege(), hilo.keep_out() FROM PUBLIC;
 
 CREATE OR REPLACE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.sequence

@@ -156,7 +156,7 @@ fn who_may_only_write_applies_all_kinds_of_rows() {
         client.run(&sql);
     }
     bring_grants_twice(&mut client);
-    for call in ["has_name('s')", "is_served_here(1)", "depend_on('clerk')"] {
+    for call in ["has_name('s')", "has_id(1)", "has_position(1, 0)", "depend_on('clerk')"] {
         client.refusal(&format!("SELECT hilo.{call}")).is("42501");
     }
     client.run("RESET ROLE");
@@ -233,6 +233,42 @@ fn one_worker_is_brought_all_kinds_of_rows() {
     client.run("DELETE FROM _hilo.privilege; DELETE FROM _hilo.default_privilege; DELETE FROM _hilo.sequence");
     assert_eq!(client.one::<String>(rows), "0 0 0");
     assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.position"), 0);
+    cluster.finish();
+}
+
+/// Rows that are here already are replaced where the tables are, which is in schema hilo while an older server sends its
+/// rows. No column is forgotten.
+#[test]
+fn known_rows_are_replaced_wherever_the_tables_are() {
+    let cluster = logical(0, 2);
+    let mut client = cluster.connect("postgres");
+    let moved = |client: &mut Client, schema: &str| {
+        for table in ["sequence", "position"] {
+            let oid = format!("(SELECT oid FROM pg_class WHERE relname = '{table}')");
+            let statement: String = client.one(&format!(
+                "SELECT format('ALTER TABLE %s SET SCHEMA {schema}', {oid}::regclass)"
+            ));
+            client.run(&statement);
+        }
+    };
+    client.run("SET session_replication_role = replica");
+    client.run(&sequence(1, "nobody_here", "NULL, NULL"));
+    client.run(&position(1, 1, 500));
+    moved(&mut client, "hilo");
+    let there = |sql: String| sql.replace("_hilo.", "hilo.");
+    client.run(&there(sequence(1, "nobody_here", "100, NULL")));
+    client.run(&there(position(1, 1, 700)));
+    moved(&mut client, "_hilo");
+    let rows = "SELECT concat_ws(' ', s.block_size, p.next_index, p.timeline)
+                  FROM _hilo.sequence s JOIN _hilo.position p ON p.sequence = s.id";
+    assert_eq!(client.one::<String>(rows), "100 700 -1");
+    let forgotten = "SELECT attname::text FROM pg_attribute, pg_proc
+                      WHERE attnum > 0 AND prosrc NOT LIKE '%$1.' || attname || '%'
+                        AND (attrelid, proname) IN (('_hilo.sequence'::regclass, 'replicated_sequence'),
+                                                    ('_hilo.position'::regclass, 'replicated_position'))
+                      ORDER BY 1";
+    // The time of creation and what a source is asked are this server's own.
+    assert_eq!(client.all::<String>(forgotten), ["created_at", "reserve_ahead"]);
     cluster.finish();
 }
 

@@ -33,6 +33,8 @@ call_functions!(
 
 sql_functions!(
     hilo_has_name,
+    hilo_has_id,
+    hilo_has_position,
     hilo_is_recorded,
     hilo_is_served_here,
     hilo_is_twin,
@@ -54,6 +56,17 @@ fn sequence(args: Args) -> SequenceId {
 /// `hilo.has_name(name)`: whether a sequence has this name.
 fn hilo_has_name(args: Args) -> pg_sys::Datum {
     definitions::by_name(args.bytes(0)).or_raise().is_some().into()
+}
+
+/// `hilo.has_id(id)`: whether a sequence has this id.
+fn hilo_has_id(args: Args) -> pg_sys::Datum {
+    definitions::by_id(sequence(args)).or_raise().is_some().into()
+}
+
+/// `hilo.has_position(sequence, node)`: whether a node has a position.
+fn hilo_has_position(args: Args) -> pg_sys::Datum {
+    let node = args.datum(1).map_or(0, |node| node.value() as i32);
+    positions::find(sequence(args), node).or_raise().is_some().into()
 }
 
 /// `hilo.is_recorded(sequence, grantee, privilege)`

@@ -168,6 +168,8 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "note_replicated",
             "own_replicated",
             "has_name",
+            "has_id",
+            "has_position",
             "is_recorded",
             "restored_position",
             "restored_free_range",
