@@ -5,8 +5,10 @@ use std::fmt;
 use postgres::Client;
 
 use super::bits::Bits;
+use super::ledger::Life;
 
-/// A row of `_hilo.gap`.
+/// A row of `_hilo.gap`, or the part of one that is of one life.
+#[derive(Clone, Debug)]
 pub struct Gap {
     pub first: i64,
     pub last: i64,
@@ -14,7 +16,19 @@ pub struct Gap {
     pub reason: String,
 }
 
+impl Gap {
+    /// The numbers of a gap without holes that are of one life. The end of a life and the beginning of the next
+    /// one can be one row.
+    pub fn part_in(&self, life: &Life) -> Option<Gap> {
+        let at = life.place(self.first)?;
+        let (start, end) = (at.max(0), (at + self.count).min(life.places()));
+        let (first, last) = (life.value(start), life.value(end - 1));
+        (start < end).then(|| Gap { first, last, count: end - start, reason: self.reason.clone() })
+    }
+}
+
 /// The row of `_hilo.position`, and the free ranges and gaps of the same sequence.
+#[derive(Default)]
 pub struct CatalogState {
     pub base: i64,
     pub next_index: i64,
@@ -159,6 +173,22 @@ impl CatalogState {
     pub fn lives(&self) -> impl Iterator<Item = i64> + '_ {
         let lent = self.ranges.iter().map(|range| range.2);
         lent.chain([self.incarnation]).filter(|life| *life != 0)
+    }
+
+    /// The rows nearest to a number of this life: gaps by their values, ranges by their places.
+    pub fn beside(&self, life: &Life, place: i64) -> String {
+        /// How many of each.
+        const NEAREST: usize = 4;
+        let value = life.value(place);
+        let mut gaps: Vec<_> = self.gaps.iter().collect();
+        gaps.sort_by_key(|gap| gap.first.abs_diff(value).min(gap.last.abs_diff(value)));
+        gaps.truncate(NEAREST);
+        let begins = self.begins_at;
+        let in_places = |&(start, end, life)| (start + begins, end + begins, life);
+        let mut ranges: Vec<_> = self.ranges.iter().map(in_places).collect();
+        ranges.sort_by_key(|range| range.0.abs_diff(place).min(range.1.abs_diff(place)));
+        ranges.truncate(NEAREST);
+        format!("{gaps:?}, {ranges:?}")
     }
 
     pub fn rows(&self) -> usize {

@@ -79,6 +79,11 @@ impl Life {
         self.first + place * self.step
     }
 
+    /// How many numbers a life can have.
+    pub fn places(&self) -> i64 {
+        ((1 << REGION) - 1) / self.step.abs() + 1
+    }
+
     /// A place that no call has reached yet, as far as is known, so many ahead.
     pub fn place_ahead(&self, count: i64) -> i64 {
         let furthest = self.furthest.load(SeqCst);
