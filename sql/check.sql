@@ -3,11 +3,10 @@
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 CREATE FUNCTION hilo.unserved_values(relation oid, number smallint, sequence bigint)
-    RETURNS TABLE (node integer, value bigint, failure text, advice text)
+    RETURNS TABLE (value bigint, failure text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_unserved_values_wrapper';
 COMMENT ON FUNCTION hilo.unserved_values(oid, smallint, bigint) IS
-    'Returns the furthest value of a column that its sequence will still serve, or why it cannot be read. One row is '
-    'for this node (node is null), the other for a node whose positions replication brings';
+    'Returns the furthest value of a column that its sequence will still serve on this node, or why it cannot be read';
 
 CREATE FUNCTION hilo.is_of_callers(relation oid) RETURNS boolean
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_of_callers_wrapper';
@@ -25,30 +24,20 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
           FROM hilo.reserved q
     ), source AS MATERIALIZED (
         -- hilo_attach has written these. Only who may act as the owner sees a query.
-        SELECT q.id, q.name, q.owner, m.client, m.first, w.part[2]::bigint AS size,
-               CASE WHEN m.origin IS NULL THEN w.part[2]::bigint ELSE 1 END AS increment,
-               coalesce(substring(q.source, 'pg_sequence_last_value\((.+?)::regclass\);'), nullif(concat_ws(
-                   ' ', substring(q.source, '(?:UPDATE|INSERT INTO) (.+?) (?:SET next_|AS t \()'),
-                   substring(q.source, 'sequence_name = (.+?) RETURNING '),
-                   substring(q.source, 'VALUES \((.+?), \(\$2')), '')) AS key
+        SELECT q.id, q.name, m.client, m.first, w.part[2]::bigint AS size, w.part[3] AS counter,
+               CASE WHEN m.origin IS NULL THEN w.part[2]::bigint ELSE 1 END AS increment
           FROM readable q
-         CROSS JOIN LATERAL regexp_match(q.source, '^/\* ([a-z-]+) of (-?[1-9][0-9]{0,17}) \*/') AS w (part)
+         CROSS JOIN LATERAL regexp_match(q.source, '^/\* ([a-z-]+) of (-?[1-9][0-9]{0,17}) from (-?[0-9]+) \*/') AS w (part)
           JOIN hilo.mappers() m ON m.client = w.part[1]
          WHERE q.source IS NOT NULL AND pg_has_role(q.owner::oid, 'USAGE')
     ), counter AS MATERIALIZED (
-        SELECT r.*, o.object, o.seqincrement, o.seqcycle, o.seqcache,
+        SELECT r.id, q.seqrelid::regclass AS name,
                -- A counter of blocks has not come to this value, or of values.
-               (l.last + r.increment) * (r.size / r.increment) AS reached,
-               -- A fix does nothing for the owner of the sequence that he may not do himself.
-               pg_has_role(r.owner::oid, o.relowner, 'USAGE') AS owns
+               (coalesce(pg_sequence_last_value(q.seqrelid), q.seqstart - q.seqincrement)::numeric + r.increment)
+               * (r.size / r.increment) AS reached
           FROM source r
-          JOIN (SELECT p.relowner, format('%I.%I', n.nspname, p.relname) AS object, q.*
-                  FROM pg_sequence q
-                  JOIN pg_class p ON p.oid = q.seqrelid
-                  JOIN pg_namespace n ON n.oid = p.relnamespace) o ON quote_literal(o.object) = r.key
-         CROSS JOIN LATERAL (
-             SELECT CASE WHEN has_sequence_privilege(o.seqrelid, 'USAGE, SELECT')
-                         THEN coalesce(pg_sequence_last_value(o.seqrelid), o.seqstart - o.seqincrement)::numeric END AS last) l
+          JOIN pg_sequence q ON hashtextextended(q.seqrelid::regclass::text, 0)::text = r.counter
+         WHERE r.size > 0 AND has_sequence_privilege(q.seqrelid, 'USAGE, SELECT')
     ), slot AS MATERIALIZED (
         SELECT t.*, t.in_slices + t.in_current + t.in_standby + t.in_returned AS ready
           FROM hilo.stat_slots() t WHERE (SELECT s.no_memory IS NULL FROM state s)
@@ -59,6 +48,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
         -- everything. known: it may know of the column; readable: it may read all rows.
         SELECT d.*, s.id, s.min_value, s.max_value, s.increment, s.cycle, s.owner, s.owned_by, s.next_value,
                s.source IS NOT NULL AS has_source, c.relowner, c.relacl, a.attinhcount,
+               coalesce(s.nodes, current_setting('hilo.node_count')::integer) AS nodes,
                -- A fix does nothing for a table's owner that he may not do himself.
                pg_has_role(c.relowner, s.owner::oid, 'USAGE') AS one_owner,
                format('%I.%I', n.nspname, c.relname) AS table_name, a.attname::text AS column_name,
@@ -83,7 +73,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     ), furthest AS MATERIALIZED (
         -- Only a query sees the rows of a distributed table, and an index of the column makes it cheap. The numbers of
         -- workers that Citus gives by itself are beyond 2^48. Each operand has its type, so that no other operator fits better.
-        SELECT a.object, a.failure, a.answer::jsonb AS answer
+        SELECT a.answer::jsonb AS answer
           FROM (SELECT string_agg(format(
                            'SELECT %L::pg_catalog.text, pg_catalog.%s(%I)::pg_catalog.int8 FROM %s '
                            'WHERE %3$I OPERATOR(pg_catalog.<) 281474976710656::pg_catalog.int8', c.object,
@@ -107,34 +97,25 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                format('hilo sequence "%s" continues to %s, which the column''s type cannot hold', c.name,
                       CASE WHEN c.max_value > c.high THEN c.max_value ELSE c.min_value END),
                'Change the column''s type to bigint, or give the sequence the column''s data type with hilo_alter, so '
-               'that a clear error is raised in time.',
-               CASE WHEN s.alone AND c.alike AND NOT c.cycle AND coalesce(c.next_value, c.low) BETWEEN c.low AND c.high
-                    THEN format(s.set_bounds, s.schema, c.name, greatest(c.min_value, c.low), least(c.max_value, c.high), NULL)
-               END
-          FROM (SELECT i.*, min(i.high) OVER w = max(i.high) OVER w AND bool_and(i.one_owner AND i.high IS NOT NULL) OVER w AS alike
-                  FROM in_use i WINDOW w AS (PARTITION BY i.id)) c
-         CROSS JOIN state s
+               'that a clear error is raised in time.', NULL
+          FROM in_use c
          WHERE c.max_value > c.high OR c.min_value < c.low
          UNION ALL
-        SELECT c.readable, c.object, CASE WHEN v.is_own THEN 'error' ELSE 'warning' END,
+        SELECT c.readable, c.object, CASE WHEN u.failure IS NULL THEN 'error' ELSE 'warning' END,
                coalesce('its values cannot be read: ' || u.failure, format(
                    'its value %s is yet to %s hilo sequence "%s": inserts will fail or repeat it', u.value,
-                   CASE WHEN u.node IS NOT NULL THEN format('be served by node %s of', u.node)
-                        WHEN c.has_source THEN format('come from %s, the counter of', o.object)
-                        ELSE 'be served by' END, c.name)),
+                   coalesce('come from ' || o.name || ', the counter of', 'be served by'), c.name)),
                CASE WHEN u.failure IS NOT NULL
                     THEN 'Find out what is wrong with the table''s files; if an index is damaged, REINDEX it.'
-                    WHEN u.node IS NOT NULL THEN format('If that row was not just replicated: %s', u.advice)
-                    WHEN c.has_source THEN 'Set the counter beyond it, as long as no mapper holds a block.'
-                    WHEN u.advice IS NOT NULL THEN u.advice
+                    WHEN c.has_source THEN 'Set the counter beyond it with setval, as long as no mapper holds a block.'
+                    WHEN c.of_callers
+                    THEN 'Let the coordinator continue beyond it with hilo_setval, and then run hilo_create_on_all_nodes(name).'
+                    WHEN c.nodes > 1
+                    THEN format('On every node: SET hilo.on_every_node = on; SELECT hilo_advance(%L, %s)', c.name, u.value)
                     WHEN v.leaves_enough THEN 'Let the sequence continue beyond it with hilo_sync.'
                     ELSE 'Find out whether the row is right: beyond its value, few or none are left to the sequence. '
                          'If it is, give the column another sequence, or call hilo_sync.' END,
-               CASE WHEN NOT v.is_own OR NOT c.one_owner THEN NULL
-                    WHEN c.has_source AND o.owns
-                    THEN format('SELECT pg_catalog.setval(%L::pg_catalog.regclass, %s::bigint);', o.object,
-                                u.value / (o.size / o.increment) + 1)
-                    WHEN NOT c.has_source AND u.advice IS NULL AND v.leaves_enough
+               CASE WHEN c.of_callers IS NULL AND NOT c.has_source AND c.nodes = 1 AND v.leaves_enough AND c.one_owner
                     THEN format('SELECT %1$s.hilo_sync(%2$L::%1$s.hilo_sequence, %3$L::pg_catalog.regclass, '
                                 '%4$L::pg_catalog.name);', s.schema, c.name, c.table_name, c.column_name) END
           FROM in_use c
@@ -142,21 +123,19 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          CROSS JOIN LATERAL (
              SELECT w.* FROM hilo.unserved_values(c.relation, c.number, c.id) w WHERE c.of_callers IS NULL
               UNION ALL
-             SELECT NULL, e.value, NULL,
-                    'Let the coordinator continue beyond it with hilo_setval, and then run hilo_create_on_all_nodes(name).'
+             SELECT e.value, NULL
                FROM furthest f
               CROSS JOIN LATERAL (SELECT (f.answer ->> c.object)::bigint AS value) e
-              WHERE e.value BETWEEN c.min_value AND c.max_value AND mod(e.value::numeric - c.next_value::numeric, c.increment) = 0
-                AND CASE WHEN c.increment > 0 THEN e.value >= c.next_value ELSE e.value <= c.next_value END) u
+              WHERE e.value BETWEEN c.min_value AND c.max_value
+                AND mod(e.value::numeric - c.next_value::numeric, c.increment) = 0
+                AND (e.value - c.next_value) / c.increment >= 0) u
           LEFT JOIN counter o ON o.id = c.id
          -- Beyond a value near the end the sequence would be reported in turn.
          CROSS JOIN LATERAL (
-             SELECT u.node IS NULL AND u.failure IS NULL AS is_own,
-                    abs(u.value::numeric - CASE WHEN c.increment > 0 THEN c.min_value ELSE c.max_value END)
+             SELECT abs(u.value::numeric - CASE WHEN c.increment > 0 THEN c.min_value ELSE c.max_value END)
                     < (c.max_value::numeric - c.min_value) * 0.8 AS leaves_enough) v
-         WHERE c.checked AND (u.node IS NULL OR c.readable)
-           -- Others draw from a counter too, so what lies beyond the position need not be wrong.
-           AND (NOT v.is_own OR NOT c.has_source OR o.size > 0 AND u.value >= o.reached)
+         -- Others draw from a counter too, so what lies beyond the position need not be wrong.
+         WHERE c.checked AND (NOT c.has_source OR u.failure IS NOT NULL OR u.value >= o.reached)
     )
     -- Columns. Roles that may read everything are told how much there is to find about the others.
     SELECT CASE WHEN c.shown THEN format('column %s', c.object) ELSE 'a column' END AS object, c.severity,
@@ -196,37 +175,21 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     SELECT format('sequence "%s"', q.name), CASE WHEN q.used_fraction >= 0.95 THEN 'error' ELSE 'warning' END,
            format('%s %% of its values are reserved, up to its %s%s', to_char(q.used_fraction * 100, 'FM990.00'),
                   CASE WHEN q.increment > 0 THEN concat('maximum ', q.max_value) ELSE concat('minimum ', q.min_value) END,
-                  CASE WHEN t.hours < 16800 THEN format('; at the current rate the rest lasts %s hours', t.hours::bigint) END),
+                  CASE WHEN e.hours < 16800 THEN format('; at the current rate the rest lasts %s hours', e.hours::bigint) END),
            'Use hilo_alter to give the sequence a wider data type or wider bounds, and give the columns that it fills a '
-           'wider type.',
-           CASE WHEN s.alone AND coalesce(k.known, true) AND (w.low < q.min_value OR w.high > q.max_value)
-                     AND abs(q.next_value - CASE WHEN q.increment > 0 THEN w.low ELSE w.high END)
-                         < 0.4 * (w.high::double precision - w.low)
-                THEN format(s.set_bounds, s.schema, q.name, w.low, w.high, 'pg_catalog.int8') END
-      FROM (SELECT r.*, CASE WHEN r.increment > 0 THEN r.max_value ELSE r.min_value END AS bound FROM readable r
-             WHERE NOT r.cycle AND r.used_fraction >= 0.4) q
-     CROSS JOIN state s
-      LEFT JOIN (SELECT c.id, max(c.low) AS low, min(c.high) AS high, bool_and(c.high IS NOT NULL) AS known
-                   FROM in_use c GROUP BY c.id) k ON k.id = q.id
-     -- The sequence can go as far as every column that it fills.
+           'wider type.', NULL
+      FROM readable q
+      LEFT JOIN slot t ON t.sequence = q.id
      CROSS JOIN LATERAL (
-         SELECT CASE WHEN q.increment > 0 THEN q.min_value ELSE coalesce(k.low, -9223372036854775808) END AS low,
-                CASE WHEN q.increment > 0 THEN coalesce(k.high, 9223372036854775807) ELSE q.max_value END AS high) w
-      LEFT JOIN LATERAL (
-         SELECT (l.ready + coalesce((q.bound - q.next_value) / q.increment / q.nodes, 0)) / nullif(l.rate, 0) / 3600 AS hours
-           FROM slot l WHERE l.sequence = q.id) t ON true
-     WHERE q.used_fraction >= 0.8 OR t.hours < 168
+         SELECT (CASE WHEN q.increment > 0 THEN q.max_value ELSE q.min_value END - q.next_value)
+                / q.increment / q.nodes / nullif(t.rate, 0) / 3600 AS hours) e
+     WHERE NOT q.cycle AND (q.used_fraction >= 0.8 OR q.used_fraction >= 0.4 AND e.hours < 168)
      UNION ALL
     -- A restore without roles, for example, leaves these.
     SELECT format('sequence "%s"', min(q.name)), 'warning',
            format('%s sequences, such as this one, belong to no role that exists', count(*)),
-           'Give each of them an owner with hilo_set_owner; until then they belong to the superusers.',
-           -- Whoever restores them would own them too; a table and what it owns belong to one role.
-           CASE WHEN bool_and(q.owned_by IS NULL)
-                THEN format('SELECT %s.hilo_set_owner(name::%1$s.hilo_sequence, current_user::pg_catalog.text) '
-                            'FROM %1$s.hilo_sequences WHERE owned_by IS NULL AND owner '
-                            'NOT IN (SELECT rolname FROM pg_catalog.pg_roles);', min(s.schema::text)) END
-      FROM readable q CROSS JOIN state s
+           'Give each of them an owner with hilo_set_owner; until then they belong to the superusers.', NULL
+      FROM readable q
      WHERE NOT EXISTS (SELECT FROM pg_authid r WHERE r.oid = q.owner::oid)
     HAVING count(*) > 0
      UNION ALL
@@ -251,31 +214,12 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
       JOIN readable q ON q.id = c.sequence AND q.source IS NOT NULL
      WHERE c.failures > 0 AND (c.failures >= 30 OR c.requested_at < now() - '1 minute'::interval)
      UNION ALL
-    SELECT format('sequence "%s"', c.name), 'error', format('its counter %s %s', c.object, v.what), v.what_to_do,
-           CASE WHEN c.owns THEN 'ALTER SEQUENCE ' || c.object || v.change END
-      FROM counter c
-     CROSS JOIN state s
-      LEFT JOIN _hilo.source b ON b.sequence = c.id AND b.node = s.node
-     CROSS JOIN LATERAL (VALUES
-         (c.seqcache > 1, format('has CACHE %s', c.seqcache), 'Set CACHE 1: until then its source fails.', ' CACHE 1;'),
-         (c.seqcycle, 'cycles, and so gives numbers again', 'Set NO CYCLE: until then its source fails.', ' NO CYCLE;'),
-         (c.seqincrement <> c.increment,
-          format('has INCREMENT BY %s, and had %s when it was attached', c.seqincrement, c.increment),
-          'Change it back, or call hilo_attach again if the mapper has changed as well.',
-          CASE WHEN c.client = 'core' THEN format(' INCREMENT BY %s;', c.increment) END),
-         (CASE WHEN c.size > 0 THEN c.reached <= b.last_value AND (b.own_last IS NULL OR b.last_value > b.own_last)
-               ELSE c.reached >= b.first_value AND (b.own_first IS NULL OR b.first_value < b.own_first) END,
-          'was set back: it gives numbers again that the sequence has got',
-          'Set it beyond all numbers of the tables that use it, with setval. Until it is there, its source fails.', NULL)
-     ) AS v (is_so, what, what_to_do, change)
-     WHERE v.is_so
-     UNION ALL
     SELECT format('sequence "%s"', a.name), 'error',
            format('it takes blocks of %s from its counter as "%s", and sequence "%s" blocks of %s as "%s": values come twice',
                   a.size, a.client, o.name, o.size, o.client),
            'Find out which is the mapper''s way, and detach the other sequence with hilo_detach.', NULL
       FROM source a
-      JOIN source o ON o.key = a.key AND o.name > a.name
+      JOIN source o ON o.counter = a.counter AND o.name > a.name
      WHERE (a.first, a.size) <> (o.first, o.size)
        -- Who uses each number by itself collides with nobody who uses it as the first or last of a block.
        AND NOT ('core' IN (a.client, o.client) AND a.first IN ('value', 'value - size + 1')
@@ -285,20 +229,21 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     SELECT format('holder %s', coalesce(quote_ident(l.holder), 'without a name')), 'note',
            format('it has %s leases without an end, such as one of "%s", and has taken none since %s',
                   count(*), min(q.name), date_trunc('second', max(l.leased_at))),
-           'If it no longer exists, revoke its leases: what it may have left unused becomes a gap.',
-           format('SELECT %s.hilo_lease_revoke(lease, NULL::pg_catalog.text) FROM %1$s.hilo_leases '
-                  'WHERE holder IS NOT DISTINCT FROM %L AND expires_at IS NULL AND leased_at <= %L;',
-                  s.schema, l.holder, max(l.leased_at))
+           'If it no longer exists, revoke its leases with hilo_lease_revoke: what it may have left unused becomes a gap.', NULL
       FROM _hilo.lease l
       JOIN readable q ON q.id = l.sequence
-     CROSS JOIN state s
      WHERE l.ended IS NULL AND (l.expires_at IS NULL OR l.expires_at > clock_timestamp())
-     GROUP BY l.holder, s.schema
+     GROUP BY l.holder
     HAVING bool_and(l.expires_at IS NULL) AND max(l.leased_at) < now() - '30 days'::interval
      UNION ALL
     -- hilo_adopt keeps a sequence that something else uses, or that another role owns. Values drawn
     -- from it are not looked at, which would wait for locks.
-    SELECT format('sequence "%s"', r.name), v.severity, v.what, v.what_to_do, NULL
+    SELECT format('sequence "%s"', r.name), CASE WHEN f.differs THEN 'warning' ELSE 'note' END,
+           format('sequence %s of Postgres lives on beside it: whoever draws from that one gets the same numbers%s', c.oid::regclass,
+                  CASE WHEN f.differs THEN format('; mappers take blocks of %s here, and INCREMENT BY there is %s',
+                                                  r.block_size, o.seqincrement) END),
+           format('If no tool needs it to be there, let everything call hilo_nextval instead, and drop it: DROP SEQUENCE %s. '
+                  'For mappers, block_size must be their allocation size: with another one ids come twice.', c.oid::regclass), NULL
       FROM pg_sequence o
       JOIN pg_class c ON c.oid = o.seqrelid
       JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -308,18 +253,9 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          -- hilo_facade leaves this comment.
          SELECT r.block_size IS NOT NULL
                 AND EXISTS (SELECT FROM pg_description d WHERE d.classoid = 'pg_proc'::regclass
-                                                           AND d.description LIKE 'facade of hilo for %') AS in_blocks) f
-     CROSS JOIN LATERAL (VALUES
-         (f.in_blocks OR EXISTS (SELECT FROM named d WHERE d.name = r.name), 'note',
-          format('sequence %s of Postgres lives on beside it: whoever draws from that one gets the same numbers', c.oid::regclass),
-          format('If no tool needs it to be there, let everything call hilo_nextval instead, and drop it: DROP SEQUENCE %s',
-                 c.oid::regclass)),
-         (f.in_blocks AND o.seqincrement NOT IN (1, r.block_size), 'warning',
-          format('mappers take blocks of %s from it, but sequence %s of Postgres has INCREMENT BY %s', r.block_size, c.oid::regclass,
-                 o.seqincrement),
-          'Let block_size be the allocation size of the mappers, with hilo_alter: with another one ids come twice.')
-     ) AS v (is_so, severity, what, what_to_do)
-     WHERE v.is_so
+                                                           AND d.description LIKE 'facade of hilo for %') AS in_blocks) b
+     CROSS JOIN LATERAL (SELECT b.in_blocks AND o.seqincrement NOT IN (1, r.block_size) AS differs) f
+     WHERE b.in_blocks OR EXISTS (SELECT FROM named d WHERE d.name = r.name)
      UNION ALL
     -- Whoever may insert draws from a sequence that the column owns. From others he needs a privilege.
     SELECT format('role %s', CASE i.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(i.role) END), 'warning',
@@ -350,36 +286,27 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
     -- shutdown, and leaves the server on its first timeline: what it brought lacks nothing.
     SELECT format('node %s', s.node), 'warning',
            format('%s positions of this node, such as that of "%s", %s', count(*), min(q.name), v.what),
-           format('%s, do nothing: the first use of each sequence skips hilo.failover_skip values. %s give %s its own '
-                  'hilo.node_id.', v.if_so, v.otherwise, v.whom), NULL
+           'If the server that they come from is stopped permanently before this one serves, do nothing: the first use of '
+           'each sequence skips hilo.failover_skip values. If both are to serve, give each its own hilo.node_id.', NULL
       FROM state s
       JOIN _hilo.position p ON p.node = s.node
       JOIN readable q ON q.id = p.sequence
      CROSS JOIN LATERAL (
          -- As core prints it: without a sign.
-         SELECT mod(p.system_id + 18446744073709551616, 18446744073709551616) AS system_id,
-                p.system_id = s.system_id AS is_here) o
+         SELECT mod(p.system_id + 18446744073709551616, 18446744073709551616) AS system_id) o
      CROSS JOIN LATERAL (
-         SELECT format('arrived by replication from another server (%s)', o.system_id) AS what,
-                'If this server is to take over when that server is lost' AS if_so, 'If both are to serve,' AS otherwise,
-                'each' AS whom
-          WHERE p.timeline < 0 AND NOT (o.is_here AND p.incarnation = -1)
-          UNION ALL
-         SELECT 'were restored from a dump of a server at which they had arrived by replication',
-                'If the server that served them is stopped permanently', 'If it still serves,', 'this server'
-          WHERE p.timeline < 0 AND o.is_here AND p.incarnation = -1
-          UNION ALL
-         SELECT format('were last written on timeline %s, before this server was promoted or copied', p.timeline),
-                'Once the server that this one was copied from is stopped permanently', 'If that server still serves,',
-                'this server'
-          WHERE p.timeline >= 0 AND o.is_here AND s.timeline NOT IN (0, p.timeline)
-          UNION ALL
-         SELECT format('were last written by the server %s, from which this server was made by pg_createsubscriber, or by '
-                       'pg_upgrade before it was promoted', o.system_id),
-                'Once that server is stopped permanently', 'If it still serves,', 'this server'
-          WHERE p.timeline >= 0 AND p.system_id NOT IN (0, s.system_id) AND s.timeline > 1 AND p.next_index > 0) v
-     WHERE (p.system_id, p.timeline) <> (s.system_id, s.timeline)
-     GROUP BY s.node, v.what, v.if_so, v.otherwise, v.whom
+         SELECT CASE
+             WHEN p.timeline < 0 AND p.incarnation = -1 AND p.system_id = s.system_id
+             THEN 'were restored from a dump of a server at which they had arrived by replication'
+             WHEN p.timeline < 0
+             THEN format('arrived by replication from another server (%s)', o.system_id)
+             WHEN p.system_id = s.system_id AND s.timeline NOT IN (0, p.timeline)
+             THEN format('were last written on timeline %s, before this server was promoted or copied', p.timeline)
+             WHEN p.system_id NOT IN (0, s.system_id) AND s.timeline > 1 AND p.next_index > 0
+             THEN format('were last written by the server %s, from which this server was made by pg_createsubscriber, or by '
+                         'pg_upgrade before it was promoted', o.system_id) END AS what) v
+     WHERE v.what IS NOT NULL
+     GROUP BY s.node, v.what
      UNION ALL
     SELECT format('sequence "%s"', q.name), CASE WHEN v.overlap THEN 'error' ELSE 'warning' END,
            format('numbered differently: here from %s with node count %s, by node %s from %s with node count %s%s',
@@ -405,10 +332,6 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                   count(*), min(q.name), q.nodes, s.node_count), s.restart, NULL
       FROM state s JOIN readable q ON q.nodes <> s.node_count AND NOT q.gapless
      GROUP BY q.nodes, s.node_count, s.restart
-     UNION ALL
-    SELECT f.object, 'warning', format('could not ask it: %s', f.failure), s.mend_node, NULL
-      FROM furthest f CROSS JOIN state s
-     WHERE f.failure IS NOT NULL
      UNION ALL
     SELECT f.* FROM hilo.server_finding f;
 -- PUBLIC has no USAGE of the schema, so only hilo_check reads it.

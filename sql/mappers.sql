@@ -369,10 +369,12 @@ BEGIN
     END LOOP;
     -- hilo_check reads what the comment says.
     -- A server that took over from another may have the counter as it was earlier.
-    RETURN format('/* %s of %s */ SELECT CASE WHEN %s = %L THEN 0 ELSE %s.hilo_refuse_counter('
+    RETURN format('/* %s of %s from %s */ SELECT CASE WHEN %s = %L THEN 0 ELSE %s.hilo_refuse_counter('
                   '''the counter may lack numbers, since another server drew from it'', '
                   '''Set it beyond all numbers of the tables that use it, and call hilo_attach '
-                  'again.'') END; ', client, size, here, place, extension)
+                  'again.'') END; ', client, size, hashtextextended(concat_ws(' ', relation::text, CASE
+                      WHEN makes IN ('hibernate_sequences', 'mt_hilo') THEN entity END), 0),
+                  here, place, extension)
            || CASE WHEN counter.relkind = 'S'
                    THEN format(as_it_was, drawn, counter.increment, extension) ELSE '' END
            || format(query, drawn, relation::text, quote_literal(entity), extension);

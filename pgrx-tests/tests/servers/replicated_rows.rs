@@ -366,40 +366,6 @@ fn what_the_publisher_serves_is_not_read_ahead() {
     subscriber.finish();
 }
 
-/// A row whose number another node is yet to serve is found if replication has brought that node's
-/// position. Rows that the node has served are not, and neither is one of a node of which nothing
-/// is known.
-#[test]
-fn a_row_that_another_node_is_yet_to_serve() {
-    let (north, south) = (logical(0, 4), logical(1, 4));
-    let mut there = north.connect("postgres");
-    let table = "CREATE TABLE t (id bigint PRIMARY KEY DEFAULT hilo_nextval('s'))";
-    there.run(&format!("SELECT hilo_create('s'); {table}"));
-    there
-        .run("CREATE PUBLICATION own FOR TABLE t, _hilo.sequence, _hilo.position, _hilo.privilege");
-    let mut here = south.connect("postgres");
-    here.run(table);
-    south.subscribe("own", &north, "own", "");
-    there.run("INSERT INTO t SELECT hilo_nextval('s') FROM generate_series(1, 5000)");
-    north.wait_for_apply("own");
-    here.run("INSERT INTO t SELECT hilo_nextval('s') FROM generate_series(1, 50)");
-    let found =
-        "SELECT severity || ' ' || what FROM hilo_check() WHERE object = 'column public.t.id'";
-    // Node 2 and node 3 have no position here.
-    here.run("INSERT INTO t VALUES (4096 * 1000000::bigint + 2 * 1024 + 1)");
-    assert_eq!(here.all::<String>(found), [""; 0]);
-    here.run("INSERT INTO t VALUES (4096 * 1000000::bigint + 7)");
-    let complaints = here.all::<String>(found);
-    assert_eq!(complaints.len(), 1, "{complaints:?}");
-    assert!(
-        complaints[0].starts_with("warning its value 4096000007 is yet to be served by node 0")
-    );
-    here.run("DELETE FROM t WHERE id = 4096000007");
-    assert_eq!(here.all::<String>(found), [""; 0]);
-    south.finish();
-    north.finish();
-}
-
 /// A publisher whose tables were emptied, although its own trigger refuses that, empties no subscriber's.
 #[test]
 fn truncate_of_a_publisher_is_refused_here() {

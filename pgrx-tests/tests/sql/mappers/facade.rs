@@ -268,9 +268,9 @@ fn a_counter_that_is_left_behind_is_found() {
     client.run("CREATE SCHEMA ef; SELECT hilo_facade('ef', 'efcore')");
     let findings = client.all::<String>(found);
     let starts = [
-        "sequence \"orders\" warning mappers take blocks of 10 from it, but sequence \
-         public.orders of Postgres has INCREMENT BY 50",
-        "sequence \"orders\" note sequence public.orders of Postgres lives on beside it",
+        "sequence \"orders\" warning sequence public.orders of Postgres lives on beside it: whoever \
+         draws from that one gets the same numbers; mappers take blocks of 10 here, and INCREMENT \
+         BY there is 50",
         "sequence \"public.bills\" note sequence public.bills of Postgres lives on beside it",
         "sequence \"single\" note sequence public.single of Postgres lives on beside it",
     ];

@@ -56,7 +56,6 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "hilo_compare",
             "hilo_find_gaps",
             "hilo_check",
-            "background_workers",
             "column_defaults",
             "differences",
             "is_of_callers",
