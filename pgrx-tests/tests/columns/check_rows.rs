@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
-use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
+use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, wait_until};
 
 /// The values that are reported, with their columns.
 fn findings(client: &mut Client) -> Vec<String> {
@@ -199,6 +199,29 @@ fn held_below_what_was_served() {
     client.refusal(insert).is("23505");
     assert_eq!(findings(&mut client), none());
     assert_eq!(client.one::<i64>(insert), taken + 1);
+    cluster.finish();
+}
+
+/// A damaged file is a finding of its column, and keeps nobody from the others.
+#[test]
+fn an_index_without_its_file() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('s'); CREATE TABLE a (id bigint PRIMARY KEY DEFAULT hilo_nextval('s'));
+         CREATE TABLE b (LIKE a INCLUDING ALL); INSERT INTO a VALUES (5000); INSERT INTO b VALUES (6000)",
+    );
+    let file: String = client.one("SELECT pg_relation_filepath('a_pkey')");
+    cluster.stop(Mode::Fast);
+    std::fs::remove_file(cluster.data_directory().join(file)).expect("the index has a file");
+    cluster.start();
+    let mut client = cluster.connect("postgres");
+    let found = "SELECT severity || ' ' || what FROM hilo_check() WHERE object LIKE 'column%' ORDER BY object";
+    let found: Vec<String> = client.all(found);
+    assert!(found[0].starts_with("warning its values cannot be read: could not open file"));
+    assert!(found[1].starts_with("error its value 6000 is yet to be served"), "{found:?}");
+    client.run("REINDEX TABLE a");
+    assert_eq!(findings(&mut client), ["column public.a.id 5000", "column public.b.id 6000"]);
     cluster.finish();
 }
 
