@@ -13,9 +13,10 @@ use crate::catalog::own::{self, Own};
 use crate::catalog::record::{Field, record};
 use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{LockWait, Row, RowLock, Table};
-use crate::catalog::{find_relation, roles};
+use crate::catalog::{find_relation, relations, roles};
 use crate::errors::HiloError;
 use crate::process::ffi;
+use crate::process::memory::TryGrow;
 use crate::shared::random_id;
 
 /// A row of `_hilo.sequence`.
@@ -103,25 +104,20 @@ pub fn by_id(id: SequenceId) -> Result<Option<Sequence>, HiloError> {
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
-/// The bounds of `owned_by` for a column or, if `attnum` is `None`, for any column of the table.
-fn owner_bounds(relid: pg_sys::Oid, attnum: Option<i16>) -> (i64, i64) {
-    let packed = |attnum| ColumnRef { relid, attnum }.pack();
+/// The conditions on `owned_by`, which is `column`, for a column or, if `attnum` is `None`, for any
+/// column of the table.
+fn owner_keys(column: i16, relid: pg_sys::Oid, attnum: Option<i16>) -> [(i16, Match<'static>); 2] {
     // A table's numbers of columns are from 1 to 1600.
-    match attnum {
-        Some(attnum) => (packed(attnum) - 1, packed(attnum) + 1),
-        None => (packed(0), packed(i16::MAX)),
-    }
+    let (after, before) = attnum.map_or((0, i16::MAX), |attnum| (attnum - 1, attnum + 1));
+    let packed = |attnum| ColumnRef { relid, attnum }.pack();
+    [(column, Match::Int8Greater(packed(after))), (column, Match::Int8Less(packed(before)))]
 }
 
 /// The sequences that a column owns or, if `attnum` is `None`, any column of the table.
 pub fn of_column(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<Vec<Sequence>, HiloError> {
-    let (after, before) = owner_bounds(relid, attnum);
-    let table = Own::Sequence.read()?;
-    let keys = [
-        (column::OWNED_BY, Match::Int8Greater(after)),
-        (column::OWNED_BY, Match::Int8Less(before)),
-    ];
-    table.collect(own::SEQUENCE_OWNED_BY_IDX, &keys, |row| Some(Sequence::from_row(row)))
+    let keys = owner_keys(column::OWNED_BY, relid, attnum);
+    let sequence = |row: &Row| Some(Sequence::from_row(row));
+    Own::Sequence.read()?.collect(own::SEQUENCE_OWNED_BY_IDX, &keys, sequence)
 }
 
 /// Whether a column, or any column of the table, owns a sequence in a database whose objects are of
@@ -134,8 +130,7 @@ pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<
     if index == pg_sys::InvalidOid || column <= 0 {
         return Ok(false);
     }
-    let (after, before) = owner_bounds(relid, attnum);
-    let keys = [(column, Match::Int8Greater(after)), (column, Match::Int8Less(before))];
+    let keys = owner_keys(column, relid, attnum);
     let by_owned = Index::Named(c"sequence_owned_by_idx");
     Ok(Table::read(table)?.find(by_owned, &keys).is_some())
 }
@@ -179,6 +174,21 @@ pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloErr
     }
     let after = [(column::NAME, Match::TextGreater(&before.name))];
     table.scan(own::SEQUENCE_NAME_KEY, &after, add);
+    Ok(found)
+}
+
+/// The ids of about `most` other sequences of the table that owns `id`, and of those that follow it
+/// among its siblings, without gapless ones. Empty: no column owns it, the table has no parent, or
+/// it is the last one and has no other sequence.
+pub fn of_siblings(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloError> {
+    let mut found = Vec::new();
+    let Some(owner) = by_id(id)?.and_then(|sequence| sequence.owned_by) else { return Ok(found) };
+    for table in relations::with_next_siblings(owner.relid)?.into_iter().take(most) {
+        if found.len() < most {
+            let owned = of_column(table, None)?.into_iter().filter(|one| !one.definition.gapless);
+            found.try_extend(owned.map(|one| one.id).filter(|other| *other != id))?;
+        }
+    }
     Ok(found)
 }
 

@@ -7,9 +7,35 @@ use std::ffi::{CStr, CString, c_char};
 use pgrx::pg_sys;
 
 use crate::catalog::name::quote;
+use crate::catalog::scan::{Index, Match};
+use crate::catalog::table::{Row, Table};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
+
+// Fixed by core's initial catalog; pgrx has no names for them.
+const INHERITS: pg_sys::Oid = pg_sys::Oid::from_u32(2611);
+const INHERITS_BY_CHILD: Index = Index::Core(pg_sys::Oid::from_u32(2680));
+const INHERITS_CHILD: i16 = 1;
+const INHERITS_PARENT: i16 = 2;
+
+/// The table, and those that follow it by OID among the children of its first parent, then of its
+/// next ones. Empty: it has no parent. Locks none of them.
+pub fn with_next_siblings(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
+    let keys = [(INHERITS_CHILD, Match::Oid(table))];
+    let parent = |row: &Row| Some(row.oid(INHERITS_PARENT));
+    let next = |child: &pg_sys::Oid| child.to_u32() >= table.to_u32();
+    let mut all = Vec::new();
+    for parent in Table::read(INHERITS)?.collect(INHERITS_BY_CHILD, &keys, parent)? {
+        // As in `with_children`.
+        if owner(parent) != pg_sys::InvalidOid {
+            // SAFETY: the list was made for this call.
+            let children = unsafe { oids(ffi::children(parent)) }?;
+            all.try_extend(children.into_iter().filter(next))?;
+        }
+    }
+    Ok(all)
+}
 
 /// The table and all tables that inherit from it. Locks none of them, so each may be dropped
 /// meanwhile.

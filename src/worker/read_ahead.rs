@@ -121,26 +121,31 @@ impl Worker {
         if most == 0 || !gucs::refill(None).prefetch {
             return none;
         }
-        let following = transaction::run_within(BRIEFLY, c"hilo: reading ahead", || {
-            let ids = catalog::catalog_oids()?;
-            let following = definitions::following(last, MAX_AHEAD)?;
-            Ok((ids.extension, following))
-        });
-        // If this fails, each is fetched when it is used.
-        let Ok((extension, following)) = following else { return none };
-        let add = |sequence| {
+        let add = |extension, sequence| {
             let pinned = shared.add(&Key::here(extension, sequence))?;
             let number = shared.number_of(pinned.slot());
             shared.wanted.set(number);
             Some((number, sequence))
         };
-        let (ahead, sequences): (Vec<_>, Vec<_>) =
-            following.into_iter().filter_map(add).take(most).unzip();
-        if let (Some(&number), [sequence, ..]) = (ahead.first(), &sequences[..]) {
-            let (sequence, end) = (*sequence, sequences[sequences.len() - 1]);
+        let mut ahead = Vec::new();
+        // By name only if no sibling is left to be read ahead.
+        for next in [definitions::of_siblings, definitions::following] {
+            let next = transaction::run_within(BRIEFLY, c"hilo: reading ahead", || {
+                Ok((catalog::catalog_oids()?.extension, next(last, MAX_AHEAD)?))
+            });
+            // If this fails, each is fetched when it is used.
+            let Ok((extension, next)) = next else { continue };
+            ahead = next.iter().filter_map(|id| add(extension, *id)).take(most).collect();
+            // If the mark is among them, they have been read ahead already.
+            let known = self.first_uses.mark.as_ref().is_some_and(|it| next.contains(&it.sequence));
+            if known || !ahead.is_empty() {
+                break;
+            }
+        }
+        if let (Some(&(number, sequence)), Some(&(_, end))) = (ahead.first(), ahead.last()) {
             self.first_uses.mark = Some(Mark { number, sequence, threshold: None, end });
             self.first_uses.in_flight = true;
         }
-        ahead
+        ahead.into_iter().map(|(number, _)| number).collect()
     }
 }
