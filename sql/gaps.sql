@@ -33,134 +33,236 @@ CREATE FUNCTION hilo.index_from(
 COMMENT ON FUNCTION hilo.index_from(bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
     'Returns the first index whose value does not lie before a value';
 
-CREATE FUNCTION hilo.value_at(place bigint, base bigint, increment bigint, node integer, nodes integer, stripe bigint)
-    RETURNS bigint
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN hilo.value_at($1, $2, $3, -9223372036854775808, 9223372036854775807, false, $4, $5, $6);
-COMMENT ON FUNCTION hilo.value_at(bigint, bigint, bigint, integer, integer, bigint) IS
-    'Returns the value of a place in a numbering without bounds';
+CREATE TYPE hilo.grid AS (base bigint, increment bigint, node integer, nodes integer, stripe bigint);
+COMMENT ON TYPE hilo.grid IS
+    'A numbering without bounds: the value of place 0, the step from one to the next, and the stripes of a node';
 
-CREATE FUNCTION hilo.places(
-    one bigint, other bigint, base bigint, increment bigint, node integer, nodes integer, stripe bigint
-)
+CREATE FUNCTION hilo.value_at(place bigint, grid hilo.grid) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN hilo.value_at($1, ($2).base, ($2).increment, -9223372036854775808, 9223372036854775807, false, ($2).node,
+                         ($2).nodes, ($2).stripe);
+COMMENT ON FUNCTION hilo.value_at(bigint, hilo.grid) IS 'Returns the value of a place in a numbering without bounds';
+
+CREATE FUNCTION hilo.place_from(value bigint, grid hilo.grid) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN hilo.index_from($1, ($2).base, ($2).increment, -9223372036854775808, 9223372036854775807, false, ($2).node,
+                           ($2).nodes, ($2).stripe);
+COMMENT ON FUNCTION hilo.place_from(bigint, hilo.grid) IS
+    'Returns the first place whose value does not lie before a value';
+
+CREATE FUNCTION hilo.places(one bigint, other bigint, grid hilo.grid)
     RETURNS TABLE (one_place bigint, other_place bigint, first bigint, next bigint, are_on boolean)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 1
 BEGIN ATOMIC
-    SELECT p.one, p.other, LEAST(p.one, p.other), GREATEST(p.one + e.one, p.other + e.other), e.one + e.other = 2::bigint
-      FROM (SELECT hilo.index_from($1, $3, $4, -9223372036854775808, 9223372036854775807, false, $5, $6, $7) AS one,
-                   hilo.index_from($2, $3, $4, -9223372036854775808, 9223372036854775807, false, $5, $6, $7) AS other) p
-     CROSS JOIN LATERAL (
-         SELECT CASE WHEN $1 = hilo.value_at(p.one, $3, $4, $5, $6, $7) THEN 1::bigint ELSE 0::bigint END AS one,
-                CASE WHEN $2 = hilo.value_at(p.other, $3, $4, $5, $6, $7) THEN 1::bigint ELSE 0::bigint END AS other) e;
+    SELECT p.one, p.other, LEAST(p.one, p.other), GREATEST(p.one + e.one, p.other + e.other),
+           e.one + e.other = 2::bigint
+      FROM (SELECT hilo.place_from($1, $3) AS one, hilo.place_from($2, $3) AS other) p
+     CROSS JOIN LATERAL (SELECT CASE WHEN $1 = hilo.value_at(p.one, $3) THEN 1::bigint ELSE 0::bigint END AS one,
+                                CASE WHEN $2 = hilo.value_at(p.other, $3) THEN 1::bigint ELSE 0::bigint END AS other) e;
 END;
-COMMENT ON FUNCTION hilo.places(bigint, bigint, bigint, bigint, integer, integer, bigint) IS
-    'Returns where two values lie in a numbering, or would. The values from one to the other have the places from first to '
-    'the one before next. are_on: whether the numbering has both';
+COMMENT ON FUNCTION hilo.places(bigint, bigint, hilo.grid) IS
+    'Returns where two values lie in a numbering, or would. The values from one to the other have the places from first '
+    'to the one before next. are_on: whether the numbering has both';
 
--- Volatile: it reads the pool, which no snapshot keeps unchanged. jit is off, because the planner expects many rows.
-CREATE FUNCTION hilo_find_gaps(name hilo_sequence, relation regclass, column_name name)
-    RETURNS TABLE (first bigint, last bigint, count bigint, reason text)
-    LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 SET jit = off
+CREATE FUNCTION hilo.steps_before(value bigint, grid hilo.grid) RETURNS numeric
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN ($2).nodes <= 1
+                     AND pg_catalog.mod(($2).base::numeric - $1::numeric, ($2).increment::numeric) = 0::numeric
+                THEN pg_catalog.div(($2).base::numeric - $1::numeric, ($2).increment::numeric) END;
+COMMENT ON FUNCTION hilo.steps_before(bigint, hilo.grid) IS
+    'Returns how many steps a value lies before place 0. NULL: not in whole steps. With stripes, an earlier base had '
+    'others';
+
+CREATE FUNCTION hilo.even_step(first bigint, last bigint, count bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
-    WITH why AS MATERIALIZED (
-        -- The first one counts where a place has several.
-        SELECT ARRAY['slice', 'current', 'standby', 'returned', 'leased', 'free', 'crash', 'discarded', 'altered', 'expired',
-                     'revoked', 'not received, rolled back, deleted or unknown', 'rolled back, deleted or unknown',
-                     'not received'] AS reasons
-    ), known AS MATERIALIZED (
-        SELECT k.*, COALESCE(pg_catalog.array_position(w.reasons, k.reason), 13) AS rank
+    SELECT CASE WHEN w.way = 0::numeric THEN 1::bigint
+                WHEN pg_catalog.mod(w.way, w.steps) = 0::numeric
+                     AND pg_catalog.abs(w.way) <= 9223372036854775807::numeric * w.steps
+                THEN pg_catalog.div(w.way, w.steps)::bigint END
+      FROM (SELECT $2::numeric - $1::numeric AS way, GREATEST($3 - 1::bigint, 1::bigint)::numeric AS steps) w;
+END;
+COMMENT ON FUNCTION hilo.even_step(bigint, bigint, bigint) IS
+    'Returns the step in which so many values lie from the first to the last. NULL: there is none';
+
+CREATE FUNCTION hilo.gap_reasons() RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN ARRAY['slice', 'current', 'standby', 'returned', 'leased', 'free', 'crash', 'discarded', 'altered', 'expired',
+                 'revoked', 'not received, rolled back, deleted or unknown', 'rolled back, deleted or unknown',
+                 'not received'];
+COMMENT ON FUNCTION hilo.gap_reasons() IS
+    'Returns the reasons of hilo_find_gaps. The first one counts where a value has several';
+
+-- Volatile, as all that follow: it reads the pool, which no snapshot keeps unchanged.
+CREATE FUNCTION hilo.placed(name hilo_sequence)
+    RETURNS TABLE (
+        at bigint, rank integer, first bigint, count bigint, step bigint, is_whole boolean, places int8range,
+        grid hilo.grid
+    )
+    LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 100
+BEGIN ATOMIC
+    WITH known AS MATERIALIZED (
+        SELECT k.at, COALESCE(pg_catalog.array_position(hilo.gap_reasons(), k.reason), 13) AS rank, k.first, k.last,
+               k.count, k.reason, k.start_value, k.next, k.goes_on,
+               ROW(k.base, k.increment, k.node, k.nodes, k.stripe)::hilo.grid AS grid
           FROM hilo.known($1) WITH ORDINALITY AS k (
                    base, increment, node, nodes, stripe, next, goes_on, start_value, first, last, count, reason, at)
-         CROSS JOIN why w
     ), earlier AS (
-        -- How far before the base the earliest of these values is a place. With stripes, an earlier base had others.
-        SELECT COALESCE(pg_catalog.max(v.places), 0::numeric)::bigint AS places
+        -- How far before the base the earliest of these values is a place.
+        SELECT COALESCE(pg_catalog.max(s.steps), 0::numeric)::bigint AS places
           FROM known k
          CROSS JOIN LATERAL pg_catalog.unnest(ARRAY[k.first, k.last, k.start_value]) AS u (value)
-         CROSS JOIN LATERAL (
-             SELECT pg_catalog.div(k.base::numeric - u.value::numeric, k.increment::numeric) AS places,
-                    pg_catalog.mod(k.base::numeric - u.value::numeric, k.increment::numeric) AS rest) v
-         WHERE k.nodes <= 1 AND v.rest = 0::numeric
-           AND v.places BETWEEN 0::numeric AND 9223372036854775806::numeric - k.next::numeric
+         CROSS JOIN LATERAL (SELECT hilo.steps_before(u.value, k.grid) AS steps) s
+         WHERE s.steps BETWEEN 0::numeric AND 9223372036854775806::numeric - k.next::numeric
     ), present AS MATERIALIZED (
-        SELECT (k.base::numeric - e.places::numeric * k.increment::numeric)::bigint AS base, k.increment, k.node, k.nodes,
-               k.stripe, e.places AS earlier, CASE WHEN k.goes_on THEN k.next + e.places END AS next, k.start_value
+        -- Places are counted from there.
+        SELECT ROW(((k.grid).base::numeric - e.places::numeric * (k.grid).increment::numeric)::bigint,
+                   (k.grid).increment, (k.grid).node, (k.grid).nodes, (k.grid).stripe)::hilo.grid AS grid,
+               e.places AS earlier, CASE WHEN k.goes_on THEN k.next + e.places END AS next, k.start_value
           FROM known k CROSS JOIN earlier e
          LIMIT 1
-    ), placed AS MATERIALIZED (
-        SELECT k.at, k.rank, k.first, k.last, k.count, s.step, s.is_whole,
-               CASE WHEN s.is_whole
-                         OR CASE WHEN s.step IS NOT NULL
-                                 THEN pg_catalog.mod(p.increment::numeric, s.step) = 0::numeric
-                                      AND pg_catalog.mod(p.base::numeric - k.first::numeric, s.step) = 0::numeric END
-                    THEN pg_catalog.int8range(i.first, GREATEST(i.first, LEAST(i.next,
-                             -- The sequence has gone back since: what comes next is yet to be served.
-                             CASE WHEN k.reason <> 'leased' THEN p.next END)))
-               END AS places
-          FROM known k
-         CROSS JOIN present p
-         CROSS JOIN LATERAL hilo.places(k.first, k.last, p.base, p.increment, p.node, p.nodes, p.stripe) i
-         CROSS JOIN LATERAL (
-             SELECT k.last::numeric - k.first::numeric AS way, GREATEST(k.count - 1::bigint, 1::bigint)::numeric AS steps) w
-         CROSS JOIN LATERAL (
-             -- If there are more places than values, gaps became one row, and lie anywhere between its ends.
-             SELECT i.are_on AND i.other_place - i.one_place >= k.count - 1::bigint AS is_whole,
-                    CASE WHEN w.way = 0::numeric THEN 1::numeric
-                         WHEN pg_catalog.mod(w.way, w.steps) = 0::numeric
-                              AND pg_catalog.abs(w.way) <= 9223372036854775807::numeric * w.steps
-                         THEN pg_catalog.div(w.way, w.steps) END AS step) s
-         WHERE k.count > 0::bigint
+    )
+    SELECT k.at, k.rank, k.first, k.count, s.step, s.is_whole,
+           CASE WHEN s.is_whole
+                     OR (pg_catalog.mod((p.grid).increment::numeric, s.step::numeric) = 0::numeric
+                         AND pg_catalog.mod((p.grid).base::numeric - k.first::numeric, s.step::numeric) = 0::numeric)
+                THEN pg_catalog.int8range(i.first, GREATEST(i.first, LEAST(i.next,
+                         -- The sequence has gone back since: what comes next is yet to be served.
+                         CASE WHEN k.reason <> 'leased' THEN p.next END)))
+           END, p.grid
+      FROM known k
+     CROSS JOIN present p
+     CROSS JOIN LATERAL hilo.places(k.first, k.last, p.grid) i
+     CROSS JOIN LATERAL (
+         -- If there are more places than values, gaps became one row, and lie anywhere between its ends.
+         SELECT i.are_on AND i.other_place - i.one_place >= k.count - 1::bigint AS is_whole,
+                hilo.even_step(k.first, k.last, k.count) AS step) s
+     WHERE k.count > 0::bigint
+     UNION ALL
+    -- What was before the base. This row is always there.
+    SELECT 0::bigint, 13, 0::bigint, 0::bigint, NULL::bigint, true,
+           CASE WHEN i.are_on THEN pg_catalog.int8range(LEAST(i.first, p.earlier), p.earlier) END, p.grid
+      FROM present p
+     CROSS JOIN LATERAL hilo.places(p.start_value, p.start_value, p.grid) i;
+END;
+COMMENT ON FUNCTION hilo.placed(hilo_sequence) IS
+    'Returns what hilo.known does, with the places in the present numbering (NULL: it does not have these values), the step '
+    'of the values, and whether the numbering has all of them. rank: which reason it is';
+
+CREATE FUNCTION hilo.numberings(name hilo_sequence)
+    RETURNS TABLE (at bigint, grid hilo.grid, firsts bigint[], nexts bigint[], reasons text[], one bigint, other bigint)
+    LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 10
+BEGIN ATOMIC
+    WITH placed AS MATERIALIZED (
+        SELECT p.at, p.rank, p.first, p.count, p.step, p.is_whole, p.places, p.grid FROM hilo.placed($1) p
     ), explained AS MATERIALIZED (
-        SELECT r.rank, pg_catalog.range_agg(r.places) AS places
-          FROM (SELECT p.rank, p.places FROM placed p WHERE p.places IS NOT NULL
-                 UNION ALL
-                SELECT 13, pg_catalog.int8range(LEAST(i.first, p.earlier), p.earlier)
-                  FROM present p
-                 CROSS JOIN LATERAL hilo.places(
-                     p.start_value, p.start_value, p.base, p.increment, p.node, p.nodes, p.stripe) i
-                 WHERE i.are_on) r
-         GROUP BY r.rank
+        SELECT p.rank, pg_catalog.range_agg(p.places) AS places FROM placed p WHERE p.places IS NOT NULL GROUP BY p.rank
     ), segment AS (
-        SELECT pg_catalog.lower(s.places) AS first, pg_catalog.upper(s.places) AS next, w.reasons[e.rank] AS reason
+        SELECT pg_catalog.lower(s.places) AS first, pg_catalog.upper(s.places) AS next,
+               (hilo.gap_reasons())[e.rank] AS reason
           FROM explained e
-         CROSS JOIN why w
          CROSS JOIN LATERAL pg_catalog.unnest(e.places OPERATOR(pg_catalog.-) COALESCE(
              (SELECT pg_catalog.range_agg(b.places) FROM explained b WHERE b.rank < e.rank),
              '{}'::int8multirange)) AS s (places)
-    ), numbering AS MATERIALIZED (
-        SELECT 0::bigint AS at, p.base, p.increment, p.node, p.nodes, p.stripe, s.firsts, s.nexts, s.reasons
-          FROM present p
+    ), numbering AS (
+        SELECT 0::bigint AS at, p.grid, s.firsts, s.nexts, s.reasons
+          FROM (SELECT p.grid FROM placed p LIMIT 1) p
          CROSS JOIN (SELECT pg_catalog.array_agg(s.first ORDER BY s.first) AS firsts,
                             pg_catalog.array_agg(s.next ORDER BY s.first) AS nexts,
                             pg_catalog.array_agg(s.reason ORDER BY s.first) AS reasons FROM segment s) s
          UNION ALL
-        SELECT p.at, p.first, p.step::bigint, 0, 1, 1::bigint, ARRAY[0::bigint], ARRAY[p.count], ARRAY[w.reasons[p.rank]]
-          FROM placed p CROSS JOIN why w
+        -- What lies between the places of the present one.
+        SELECT p.at, ROW(p.first, p.step, 0, 1, 1::bigint)::hilo.grid, ARRAY[0::bigint], ARRAY[p.count],
+               ARRAY[(hilo.gap_reasons())[p.rank]]
+          FROM placed p
          WHERE NOT p.is_whole AND p.step IS NOT NULL
-    ), bounded AS MATERIALIZED (
-        SELECT n.*, e.first, e.next, hilo.value_at(e.first, n.base, n.increment, n.node, n.nodes, n.stripe) AS one,
-               hilo.value_at(e.next - 1::bigint, n.base, n.increment, n.node, n.nodes, n.stripe) AS other
-          FROM numbering n
-         CROSS JOIN LATERAL (
-             SELECT COALESCE(n.firsts[1], 0::bigint) AS first,
-                    COALESCE(n.nexts[pg_catalog.cardinality(n.nexts)], 0::bigint) AS next) e
+    )
+    SELECT n.at, n.grid, n.firsts, n.nexts, n.reasons, hilo.value_at(n.firsts[1], n.grid),
+           hilo.value_at(n.nexts[pg_catalog.cardinality(n.nexts)] - 1::bigint, n.grid)
+      FROM numbering n;
+END;
+COMMENT ON FUNCTION hilo.numberings(hilo_sequence) IS
+    'Returns the numberings whose values are examined, in the order of at, each with its segments: their first places, '
+    'the places after their last ones, and the reasons. one, other: the first and the last value';
+
+CREATE FUNCTION hilo.absent(
+    relation regclass, column_name name, grid hilo.grid, firsts bigint[], nexts bigint[], reasons text[]
+)
+    RETURNS TABLE (first bigint, next bigint, reason text)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1000
+BEGIN ATOMIC
+    SELECT GREATEST(a.first, $4[a.segment]), LEAST(a.next, $5[a.segment]), $6[a.segment]
+      FROM (SELECT a.absent_first AS first, a.absent_next AS next,
+                   pg_catalog.generate_series(pg_catalog.width_bucket(a.absent_first, $4),
+                                              pg_catalog.width_bucket(a.absent_next - 1::bigint, $4)) AS segment
+              -- Called without segments too, it checks that the caller may read the column.
+              FROM hilo.absent($1, $2, COALESCE($4[1], 0::bigint), COALESCE($5[pg_catalog.cardinality($5)], 0::bigint),
+                               ($3).base, ($3).increment, -9223372036854775808, 9223372036854775807, false, ($3).node,
+                               ($3).nodes, ($3).stripe) a) a;
+END;
+COMMENT ON FUNCTION hilo.absent(regclass, name, hilo.grid, bigint[], bigint[], text[]) IS
+    'Returns the places of a numbering, within its segments, whose values a column lacks: ranges, in order. A range may '
+    'be empty';
+
+CREATE FUNCTION hilo.shared_places(
+    grid hilo.grid, first bigint, next bigint, other hilo.grid, firsts bigint[], nexts bigint[], one_value bigint,
+    other_value bigint
+)
+    RETURNS TABLE (shared_first bigint, shared_next bigint)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
+BEGIN ATOMIC
+    SELECT q.place, q.place + s.length
+      FROM hilo.places($7, $8, $1) e
+     CROSS JOIN LATERAL (
+         -- Every so many places the two have a value in common.
+         SELECT GREATEST(e.first, $2) AS first, LEAST(e.next, $3) AS next,
+                pg_catalog.abs(($4).increment::numeric)
+                    / pg_catalog.gcd(($4).increment::numeric, ($1).increment::numeric) AS step) b
+     CROSS JOIN LATERAL (
+         SELECT LEAST(b.step, (b.next - b.first)::numeric)::bigint AS step,
+                CASE WHEN b.step = 1::numeric AND ($4).nodes <= 1 AND pg_catalog.cardinality($5) = 1
+                     THEN b.next - b.first ELSE 1::bigint END AS length) s
+     CROSS JOIN LATERAL (
+         SELECT pg_catalog.min(g.place) AS first
+           FROM pg_catalog.generate_series(b.first, b.first + s.step - 1::bigint) AS g (place)
+          WHERE pg_catalog.mod(($1).base::numeric + ($1).increment::numeric * g.place::numeric - ($4).base::numeric,
+                               ($4).increment::numeric) = 0::numeric) c
+     CROSS JOIN LATERAL pg_catalog.generate_series(c.first, b.next - 1::bigint, GREATEST(s.step, s.length)) AS q (place)
+     CROSS JOIN LATERAL (SELECT hilo.value_at(q.place, $1) AS value) v
+     CROSS JOIN LATERAL hilo.places(v.value, v.value, $4) i
+     WHERE b.first < b.next AND i.are_on AND i.first < $6[pg_catalog.width_bucket(i.first, $5)];
+END;
+COMMENT ON FUNCTION hilo.shared_places(hilo.grid, bigint, bigint, hilo.grid, bigint[], bigint[], bigint, bigint) IS
+    'Returns which places of a numbering, from first to the one before next, have values that a segment of another one '
+    'has';
+
+CREATE FUNCTION hilo.in_stripes(first bigint, next bigint, grid hilo.grid)
+    RETURNS TABLE (part_first bigint, part_next bigint)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 1
+BEGIN ATOMIC
+    SELECT GREATEST($1, n.start), n.start + LEAST($2 - n.start, n.width)
+      FROM (SELECT w.width, w.width * pg_catalog.generate_series($1 / w.width, ($2 - 1::bigint) / w.width) AS start
+              FROM (SELECT CASE WHEN ($3).nodes > 1 THEN ($3).stripe ELSE 9223372036854775807 END AS width) w) n;
+END;
+COMMENT ON FUNCTION hilo.in_stripes(bigint, bigint, hilo.grid) IS
+    'Returns the parts of a range of places that lie within one stripe each: there, values are in even steps';
+
+-- jit is off, because the planner expects many rows.
+CREATE FUNCTION hilo_find_gaps(name hilo_sequence, relation regclass, column_name name)
+    RETURNS TABLE (first bigint, last bigint, count bigint, reason text)
+    LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 SET jit = off
+BEGIN ATOMIC
+    WITH numbering AS MATERIALIZED (
+        SELECT n.at, n.grid, n.firsts, n.nexts, n.reasons, n.one, n.other FROM hilo.numberings($1) n
     ), absent AS MATERIALIZED (
-        SELECT n.at, n.base, n.increment, n.node, n.nodes, n.stripe, n.reasons[a.segment] AS reason,
-               GREATEST(a.absent_first, n.firsts[a.segment]) AS first, LEAST(a.absent_next, n.nexts[a.segment]) AS next
-          FROM bounded n
-         CROSS JOIN LATERAL (
-             SELECT a.absent_first, a.absent_next,
-                    pg_catalog.generate_series(pg_catalog.width_bucket(a.absent_first, n.firsts),
-                                               pg_catalog.width_bucket(a.absent_next - 1::bigint, n.firsts)) AS segment
-               FROM hilo.absent($2, $3, n.first, n.next, n.base, n.increment, -9223372036854775808, 9223372036854775807,
-                                false, n.node, n.nodes, n.stripe) a) a
+        SELECT n.at, n.grid, a.reason, a.first, a.next
+          FROM numbering n CROSS JOIN LATERAL hilo.absent($2, $3, n.grid, n.firsts, n.nexts, n.reasons) a
+         WHERE a.first < a.next
     ), missing AS (
-        SELECT a.at, a.base, a.increment, a.node, a.nodes, a.stripe, a.reason, a.first, a.next
-          FROM absent a
-         WHERE a.at = 0::bigint AND a.first < a.next
+        SELECT a.at, a.grid, a.reason, a.first, a.next FROM absent a WHERE a.at = 0::bigint
          UNION ALL
-        -- The parts that no numbering before this one examines.
-        SELECT a.at, a.base, a.increment, a.node, a.nodes, a.stripe, a.reason, f.first, f.next
+        -- What lies between those places that a numbering before this one has examined.
+        SELECT a.at, a.grid, a.reason, f.first, f.next
           FROM absent a
          CROSS JOIN LATERAL (
              SELECT pg_catalog.max(t.next) OVER (
@@ -168,46 +270,18 @@ BEGIN ATOMIC
                     t.first AS next
                FROM (VALUES (a.first, a.first), (a.next, a.next)
                       UNION ALL
-                     SELECT q.place, q.place + s.length
-                       FROM bounded n
-                      CROSS JOIN LATERAL hilo.places(n.one, n.other, a.base, a.increment, a.node, a.nodes, a.stripe) e
-                      CROSS JOIN LATERAL (
-                          SELECT GREATEST(e.first, a.first) AS first, LEAST(e.next, a.next) AS next,
-                                 pg_catalog.abs(n.increment::numeric)
-                                     / pg_catalog.gcd(n.increment::numeric, a.increment::numeric) AS step) b
-                      CROSS JOIN LATERAL (
-                          SELECT LEAST(b.step, (b.next - b.first)::numeric)::bigint AS step,
-                                 CASE WHEN b.step = 1::numeric AND n.nodes <= 1 AND pg_catalog.cardinality(n.firsts) = 1
-                                      THEN b.next - b.first ELSE 1::bigint END AS length) s
-                      -- Every so many places the two have a value in common.
-                      CROSS JOIN LATERAL (
-                          SELECT pg_catalog.min(g.place) AS first
-                            FROM pg_catalog.generate_series(b.first, b.first + s.step - 1::bigint) AS g (place)
-                           WHERE pg_catalog.mod(a.base::numeric + a.increment::numeric * g.place::numeric - n.base::numeric,
-                                                n.increment::numeric) = 0::numeric) c
-                      CROSS JOIN LATERAL pg_catalog.generate_series(
-                          c.first, b.next - 1::bigint, GREATEST(s.step, s.length)) AS q (place)
-                      CROSS JOIN LATERAL (
-                          SELECT hilo.value_at(q.place, a.base, a.increment, a.node, a.nodes, a.stripe) AS value) v
-                      CROSS JOIN LATERAL hilo.places(
-                          v.value, v.value, n.base, n.increment, n.node, n.nodes, n.stripe) i
-                      WHERE n.at < a.at AND b.first < b.next
-                        AND i.are_on AND i.first < n.nexts[pg_catalog.width_bucket(i.first, n.firsts)]
-                    ) AS t (first, next)) f
+                     SELECT s.shared_first, s.shared_next
+                       FROM numbering n
+                      CROSS JOIN LATERAL hilo.shared_places(
+                          a.grid, a.first, a.next, n.grid, n.firsts, n.nexts, n.one, n.other) s
+                      WHERE n.at < a.at) AS t (first, next)) f
          WHERE a.at > 0::bigint AND f.first < f.next
     )
-    -- Values are in even steps within a stripe.
-    SELECT hilo.value_at(r.first, r.base, r.increment, r.node, r.nodes, r.stripe),
-           hilo.value_at(r.next - 1::bigint, r.base, r.increment, r.node, r.nodes, r.stripe), r.next - r.first, r.reason
-      FROM (SELECT m.*, GREATEST(m.missing_first, m.width * m.number) AS first,
-                   m.width * m.number + LEAST(m.missing_next - m.width * m.number, m.width) AS next
-              FROM (SELECT m.at, m.base, m.increment, m.node, m.nodes, m.stripe, m.reason, m.first AS missing_first,
-                           m.next AS missing_next, w.width,
-                           pg_catalog.generate_series(m.first / w.width, (m.next - 1::bigint) / w.width) AS number
-                      FROM missing m
-                     CROSS JOIN LATERAL (
-                         SELECT CASE WHEN m.nodes > 1 THEN m.stripe ELSE 9223372036854775807 END AS width) w) m) r
-     ORDER BY r.at, r.first;
+    SELECT hilo.value_at(s.part_first, m.grid), hilo.value_at(s.part_next - 1::bigint, m.grid),
+           s.part_next - s.part_first, m.reason
+      FROM missing m
+     CROSS JOIN LATERAL hilo.in_stripes(m.first, m.next, m.grid) s
+     ORDER BY m.at, s.part_first;
 END;
 COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
     'Returns the values of a sequence that a column lacks, from the start of the sequence to '

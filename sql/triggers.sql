@@ -108,8 +108,8 @@ BEGIN
         -- All but what is this server's own. This function judges it when it is called for the update.
         EXECUTE format(
             'UPDATE %s AS t
-                SET (name, data_type, start_value, increment, min_value, max_value, cycle, ordered, block_size, slice_size,
-                     key_format, owner, owned_by, gapless, source) =
+                SET (name, data_type, start_value, increment, min_value, max_value, cycle, ordered, block_size,
+                     slice_size, key_format, owner, owned_by, gapless, source) =
                     ROW ($1.name, $1.data_type, $1.start_value, $1.increment, $1.min_value, $1.max_value, $1.cycle,
                          $1.ordered, $1.block_size, $1.slice_size, $1.key_format, $1.owner, $1.owned_by, $1.gapless,
                          $1.source)
@@ -209,7 +209,8 @@ BEGIN
         RETURN NULL;
     END IF;
     NEW.timeline := -1;
-    IF TG_OP = 'UPDATE' AND NEW.node <> node AND NEW.system_id <> OLD.system_id AND 0 NOT IN (NEW.system_id, OLD.system_id)
+    IF TG_OP = 'UPDATE' AND NEW.node <> node
+       AND NEW.system_id <> OLD.system_id AND 0 NOT IN (NEW.system_id, OLD.system_id)
        AND hilo.is_due(true)
     THEN
         RAISE WARNING 'node % is now a different server', NEW.node
