@@ -371,3 +371,23 @@ fn restore_over(cluster: &Cluster, database: &str, script: &str, complaint: &str
     let said = ran(psql.args(["-X", "-q", "-o", "/dev/null", "-f"]).arg(&file));
     assert!(said.contains(complaint), "{said}");
 }
+
+/// hilo names the language that its functions need. A database without it says so and can bring it, and a dump creates it
+/// first, although its name comes later.
+#[test]
+fn the_language_comes_before_the_extension() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut admin = cluster.connect("postgres");
+    for database in ["bare", "copy"] {
+        admin.run(&format!("CREATE DATABASE {database}"));
+        cluster.connect(database).run("DROP EXTENSION plpgsql");
+    }
+    let mut client = cluster.connect("bare");
+    client.refusal("CREATE EXTENSION hilo").is("42704").says("plpgsql").hints("CASCADE");
+    client.run("CREATE EXTENSION hilo CASCADE; SELECT hilo_create('orders')");
+    client.refusal("DROP EXTENSION plpgsql").is("2BP01").details("extension hilo");
+    let drawn = client.draw("orders", 3);
+    cluster.restore("copy", &cluster.pg_dump("bare", &[]));
+    assert!(cluster.connect("copy").draw("orders", 1)[0] > drawn[2]);
+    cluster.finish();
+}
