@@ -9,7 +9,9 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use hilo_core::direction::Direction;
+use hilo_core::options::DataType;
 
+use crate::catalog::definitions::data_type_from;
 use crate::catalog::relations;
 use crate::catalog::table::writer_of;
 use crate::errors::HiloError;
@@ -54,14 +56,14 @@ impl Open {
     }
 
     /// An index that has the column's values in order, if there is one that nobody else has locked.
-    pub(super) fn index_on(&self, column: i16) -> Result<Option<(Open, IntegerType)>, HiloError> {
+    pub(super) fn index_on(&self, column: i16) -> Result<Option<(Open, DataType)>, HiloError> {
         // SAFETY: a catalog look-up, which returns 0 if there is no such column.
-        let Some(kind) = IntegerType::of(unsafe { pg_sys::get_atttype(self.id(), column) }) else {
+        let Some(kind) = data_type_from(unsafe { pg_sys::get_atttype(self.id(), column) }) else {
             return Ok(None);
         };
         // SAFETY: the relation is open; the list is a copy in the current memory context.
         let indexes = unsafe { relations::oids(pg_sys::RelationGetIndexList(self.0)) }?;
-        let fit = indexes.into_iter().filter(|index| kind.fits(*index, column));
+        let fit = indexes.into_iter().filter(|index| fits(kind, *index, column));
         let open = fit.filter_map(|index| Open::new(index, true)).next();
         Ok(open.map(|index| (index, kind)))
     }
@@ -77,87 +79,70 @@ impl Drop for Open {
     }
 }
 
-/// An integer type that core has a btree operator class for.
-#[derive(Clone, Copy)]
-pub(super) enum IntegerType {
-    Int2,
-    Int4,
-    Int8,
+/// The btree operator class that core has for an integer type.
+fn operators(kind: DataType) -> pg_sys::Oid {
+    match kind {
+        DataType::SmallInt => pg_sys::INT2_BTREE_OPS_OID,
+        DataType::Integer => pg_sys::INT4_BTREE_OPS_OID,
+        DataType::BigInt => pg_sys::INT8_BTREE_OPS_OID,
+    }
 }
 
-impl IntegerType {
-    pub(super) fn of(type_oid: pg_sys::Oid) -> Option<IntegerType> {
-        match type_oid {
-            pg_sys::INT2OID => Some(IntegerType::Int2),
-            pg_sys::INT4OID => Some(IntegerType::Int4),
-            pg_sys::INT8OID => Some(IntegerType::Int8),
-            _ => None,
-        }
+/// The function that compares a value of an integer type with a bigint: that of `<=` for rising
+/// numbers, that of `>=` for falling ones.
+fn comparison(kind: DataType, direction: Direction) -> u32 {
+    use Direction::*;
+    match (kind, direction) {
+        (DataType::SmallInt, Rising) => pg_sys::F_INT28LE,
+        (DataType::SmallInt, Falling) => pg_sys::F_INT28GE,
+        (DataType::Integer, Rising) => pg_sys::F_INT48LE,
+        (DataType::Integer, Falling) => pg_sys::F_INT48GE,
+        (DataType::BigInt, Rising) => pg_sys::F_INT8LE,
+        (DataType::BigInt, Falling) => pg_sys::F_INT8GE,
     }
+}
 
-    fn operators(self) -> pg_sys::Oid {
-        match self {
-            IntegerType::Int2 => pg_sys::INT2_BTREE_OPS_OID,
-            IntegerType::Int4 => pg_sys::INT4_BTREE_OPS_OID,
-            IntegerType::Int8 => pg_sys::INT8_BTREE_OPS_OID,
-        }
+/// A value of an integer type.
+pub(super) fn number(kind: DataType, datum: pg_sys::Datum) -> i64 {
+    match kind {
+        DataType::SmallInt => datum.value() as i16 as i64,
+        DataType::Integer => datum.value() as i32 as i64,
+        DataType::BigInt => datum.value() as i64,
     }
+}
 
-    /// The function that compares a value with a bigint: that of `<=` for rising numbers, that of
-    /// `>=` for falling ones.
-    fn comparison(self, direction: Direction) -> u32 {
-        use Direction::*;
-        match (self, direction) {
-            (IntegerType::Int2, Rising) => pg_sys::F_INT28LE,
-            (IntegerType::Int2, Falling) => pg_sys::F_INT28GE,
-            (IntegerType::Int4, Rising) => pg_sys::F_INT48LE,
-            (IntegerType::Int4, Falling) => pg_sys::F_INT48GE,
-            (IntegerType::Int8, Rising) => pg_sys::F_INT8LE,
-            (IntegerType::Int8, Falling) => pg_sys::F_INT8GE,
+/// Whether an index has all rows, begins with the column, orders it as core does, and holds no
+/// expression and no predicate.
+fn fits(kind: DataType, index: pg_sys::Oid, column: i16) -> bool {
+    let none = pg_sys::Datum::null();
+    let cache = pg_sys::SysCacheIdentifier::INDEXRELID as i32;
+    // SAFETY: the row is one of pg_index, whose first columns are not null and lie as the
+    // struct has them. It is released below, after the last use of what it holds.
+    unsafe {
+        let row = pg_sys::SearchSysCache(cache, index.into(), none, none, none);
+        if row.is_null() {
+            return false;
         }
-    }
-
-    pub(super) fn value(self, datum: pg_sys::Datum) -> i64 {
-        match self {
-            IntegerType::Int2 => datum.value() as i16 as i64,
-            IntegerType::Int4 => datum.value() as i32 as i64,
-            IntegerType::Int8 => datum.value() as i64,
-        }
-    }
-
-    /// Whether an index has all rows, begins with the column, orders it as core does, and holds no
-    /// expression and no predicate.
-    fn fits(self, index: pg_sys::Oid, column: i16) -> bool {
-        let none = pg_sys::Datum::null();
-        let cache = pg_sys::SysCacheIdentifier::INDEXRELID as i32;
-        // SAFETY: the row is one of pg_index, whose first columns are not null and lie as the
-        // struct has them. It is released below, after the last use of what it holds.
-        unsafe {
-            let row = pg_sys::SearchSysCache(cache, index.into(), none, none, none);
-            if row.is_null() {
-                return false;
-            }
-            let attribute = |number: u32| {
-                let mut null = false;
-                let datum = pg_sys::SysCacheGetAttr(cache, row, number as i16, &mut null);
-                (!null).then_some(datum)
-            };
-            let form = pg_sys::GETSTRUCT(row) as *const pg_sys::FormData_pg_index;
-            let usable = (*form).indisvalid && (*form).indisready && (*form).indislive;
-            // Row versions older than the index may be missing from it for transactions that began
-            // before it.
-            let old = !(*form).indcheckxmin
-                || pg_sys::TransactionIdPrecedes(writer_of(row), pg_sys::TransactionXmin);
-            let first = *(*form).indkey.values.as_ptr() == column;
-            let plain = attribute(pg_sys::Anum_pg_index_indexprs).is_none()
-                && attribute(pg_sys::Anum_pg_index_indpred).is_none();
-            let ours = attribute(pg_sys::Anum_pg_index_indclass).is_some_and(|datum| {
-                let classes = datum.cast_mut_ptr::<pg_sys::oidvector>();
-                *(*classes).values.as_ptr() == self.operators()
-            });
-            pg_sys::ReleaseSysCache(row);
-            usable && old && first && plain && ours
-        }
+        let attribute = |number: u32| {
+            let mut null = false;
+            let datum = pg_sys::SysCacheGetAttr(cache, row, number as i16, &mut null);
+            (!null).then_some(datum)
+        };
+        let form = pg_sys::GETSTRUCT(row) as *const pg_sys::FormData_pg_index;
+        let usable = (*form).indisvalid && (*form).indisready && (*form).indislive;
+        // Row versions older than the index may be missing from it for transactions that began
+        // before it.
+        let old = !(*form).indcheckxmin
+            || pg_sys::TransactionIdPrecedes(writer_of(row), pg_sys::TransactionXmin);
+        let first = *(*form).indkey.values.as_ptr() == column;
+        let plain = attribute(pg_sys::Anum_pg_index_indexprs).is_none()
+            && attribute(pg_sys::Anum_pg_index_indpred).is_none();
+        let ours = attribute(pg_sys::Anum_pg_index_indclass).is_some_and(|datum| {
+            let classes = datum.cast_mut_ptr::<pg_sys::oidvector>();
+            *(*classes).values.as_ptr() == operators(kind)
+        });
+        pg_sys::ReleaseSysCache(row);
+        usable && old && first && plain && ours
     }
 }
 
@@ -166,7 +151,7 @@ pub(super) struct Scan {
     scan: pg_sys::IndexScanDesc,
     slot: *mut pg_sys::TupleTableSlot,
     snapshot: pg_sys::Snapshot,
-    kind: IntegerType,
+    kind: DataType,
     direction: Direction,
     order: pg_sys::ScanDirection::Type,
     entries_left: usize,
@@ -177,7 +162,7 @@ impl Scan {
     pub(super) fn new(
         table: &Open,
         index: &Open,
-        kind: IntegerType,
+        kind: DataType,
         direction: Direction,
         entries: usize,
     ) -> Scan {
@@ -229,7 +214,7 @@ impl Scan {
             Direction::Rising => pg_sys::BTLessEqualStrategyNumber,
             Direction::Falling => pg_sys::BTGreaterEqualStrategyNumber,
         };
-        let comparison = pg_sys::Oid::from_u32(self.kind.comparison(self.direction));
+        let comparison = pg_sys::Oid::from_u32(comparison(self.kind, self.direction));
         let mut key = pg_sys::ScanKeyData::default();
         // SAFETY: the key is for the index's first column, whose operator family compares it with a
         // bigint, and the scan copies it.
@@ -272,7 +257,7 @@ impl Scan {
                     values.as_mut_ptr(),
                     nulls.as_mut_ptr(),
                 );
-                return (!nulls[0]).then(|| self.kind.value(values[0]));
+                return (!nulls[0]).then(|| number(self.kind, values[0]));
             }
         }
         None

@@ -35,24 +35,21 @@ hilo_core::named! {
     }
 }
 
-/// A row of `_hilo.gap`.
-pub struct GapRow {
-    pub first: i64,
-    pub last: i64,
-    pub count: i64,
-    pub reason: String,
+/// The gaps recorded for a node.
+pub fn of_node(sequence: SequenceId, node: i32) -> Result<Vec<Gap>, HiloError> {
+    let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
+    Own::Gap.read()?.collect(own::GAP_SEQUENCE_IDX, &key, |row| of_row(row, node))
 }
 
-/// The gaps recorded for a node.
-pub fn of_node(sequence: SequenceId, node: i32) -> Result<Vec<GapRow>, HiloError> {
-    let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
-    Own::Gap.read()?.collect(own::GAP_SEQUENCE_IDX, &key, |row| {
-        (row.int4(column::NODE) == node).then(|| GapRow {
-            first: row.int8(column::FIRST_VALUE),
-            last: row.int8(column::LAST_VALUE),
-            count: row.int8(column::COUNT),
-            reason: row.text(column::REASON).unwrap_or_default(),
-        })
+/// The gap in a row, if it is one of the node's.
+fn of_row(row: &Row, node: i32) -> Option<Gap> {
+    let reason = Reason::by_name(&row.text(column::REASON)?)?;
+    (row.int4(column::NODE) == node).then(|| Gap {
+        first: row.int8(column::FIRST_VALUE),
+        last: row.int8(column::LAST_VALUE),
+        count: row.int8(column::COUNT),
+        reason: reason as usize,
+        at: Timestamp(row.int8(column::RECORDED_AT)),
     })
 }
 
@@ -110,15 +107,7 @@ pub fn add(sequence: SequenceId, node: i32, increment: i64, new: &[Gap]) -> Resu
     if node::id() == node {
         let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
         table.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
-            let reason = row.text(column::REASON).and_then(|reason| Reason::by_name(&reason));
-            if let Some(reason) = reason.filter(|_| row.int4(column::NODE) == node) {
-                let known = Gap {
-                    first: row.int8(column::FIRST_VALUE),
-                    last: row.int8(column::LAST_VALUE),
-                    count: row.int8(column::COUNT),
-                    reason: reason as usize,
-                    at: Timestamp(row.int8(column::RECORDED_AT)),
-                };
+            if let Some(known) = of_row(&row, node) {
                 gaps.try_push(known).or_raise();
                 rows.try_push(row).or_raise();
             }

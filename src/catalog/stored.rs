@@ -8,9 +8,11 @@ use pgrx::prelude::*;
 
 use hilo_core::direction::Direction;
 use hilo_core::key_format::Frame;
+use hilo_core::options::DataType;
 
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::column_values::{IntegerType, Open, Scan, Verdict};
+use crate::catalog::column_values::{Open, Scan, Verdict, number};
+use crate::catalog::definitions::data_type_from;
 use crate::catalog::name::escape_for_message;
 use crate::catalog::relations;
 use crate::catalog::table::bytes_of;
@@ -43,7 +45,7 @@ pub struct Numbers {
 }
 
 enum Form {
-    Integer(IntegerType),
+    Integer(DataType),
     Numeric,
     /// The number in a key of this form. Other texts are no numbers.
     Key(Frame),
@@ -52,7 +54,7 @@ enum Form {
 impl Numbers {
     /// How a column is read, which holds numbers unless it has `keys`.
     pub fn of(column: ColumnRef, keys: Option<&Frame>, fraction: Fraction) -> Numbers {
-        let form = match (keys, IntegerType::of(base_type(column))) {
+        let form = match (keys, data_type_from(base_type(column))) {
             (Some(frame), _) => Form::Key(frame.clone()),
             (None, Some(kind)) => Form::Integer(kind),
             (None, None) => Form::Numeric,
@@ -63,7 +65,7 @@ impl Numbers {
     /// Whether a column is of an integer type, or of numeric.
     pub fn are_in(column: ColumnRef) -> bool {
         let base = base_type(column);
-        base == pg_sys::NUMERICOID || IntegerType::of(base).is_some()
+        base == pg_sys::NUMERICOID || data_type_from(base).is_some()
     }
 
     /// Whether a column may hold keys.
@@ -74,7 +76,7 @@ impl Numbers {
     /// A value as a number; `None` if there is no bigint for it.
     pub fn read(&self, value: pg_sys::Datum) -> Option<i64> {
         match &self.form {
-            Form::Integer(kind) => return Some(kind.value(value)),
+            Form::Integer(kind) => return Some(number(*kind, value)),
             Form::Key(frame) => {
                 // SAFETY: the column is of a type with the layout of text; one of type character
                 // fills up with blanks.
@@ -106,7 +108,7 @@ impl Numbers {
 struct Heap {
     table: Open,
     column: i16,
-    index: Option<(Open, IntegerType)>,
+    index: Option<(Open, DataType)>,
 }
 
 /// The heaps that hold a column.

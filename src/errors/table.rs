@@ -425,9 +425,4 @@ errors! {
         => detail "The lease has the values {first} to {last} in steps of {increment}."
         => hint "Pass the first value that was not used, the one behind the last if all were \
                  used, or null if none was.";
-    Prefix { prefix: String, message: String, detail: Option<String>, hint: Option<String> }
-        = ERRCODE_INVALID_PARAMETER_VALUE,
-        "server prefix \"{prefix}\" cannot be used: {message}"
-        => detail { detail.clone() }
-        => hint { hint.clone() };
 }

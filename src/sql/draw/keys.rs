@@ -56,23 +56,19 @@ fn check_prefix(
     if prefix.is_empty() || !format.has_server() {
         return Ok(());
     }
+    let refusal = |why: &str, detail, hint| {
+        let prefix = escape_for_message(prefix);
+        let message = format!("server prefix \"{prefix}\" cannot be used: {why}");
+        HiloError::Told { state: "22023".into(), message, detail, hint }
+    };
     if !is_text(prefix) {
-        return Err(HiloError::Prefix {
-            prefix: escape_for_message(prefix),
-            message: "it is not valid text in the encoding of this database".into(),
-            detail: None,
-            hint: Some(
-                "Use ASCII, or set hilo.server_prefix for each database: ALTER DATABASE ... SET."
-                    .into(),
-            ),
-        });
+        let hint =
+            "Use ASCII, or set hilo.server_prefix for each database: ALTER DATABASE ... SET.";
+        let why = "it is not valid text in the encoding of this database";
+        return Err(refusal(why, None, Some(hint.into())));
     }
-    format.check_prefix(name, prefix, min_value).map_err(|error| HiloError::Prefix {
-        prefix: escape_for_message(prefix),
-        message: error.to_string(),
-        detail: error.detail(),
-        hint: error.hint(),
-    })
+    let checked = format.check_prefix(name, prefix, min_value);
+    checked.map_err(|error| refusal(&error.to_string(), error.detail(), error.hint()))
 }
 
 /// `hilo_nextkey(name)`: the next value as a key. A hit is one of `hilo_nextval`, inserted into the

@@ -131,7 +131,7 @@ fn each_gap(
     mut visit: impl FnMut(i64, i64, i64, &str),
 ) -> Result<(), HiloError> {
     for gap in gaps::of_node(sequence.id, node)? {
-        visit(gap.first, gap.last, gap.count, &gap.reason);
+        visit(gap.first, gap.last, gap.count, gaps::Reason::ALL[gap.reason].name());
     }
     let now = ffi::now();
     for lease in leases::of_node(sequence.id, node)? {
