@@ -690,15 +690,15 @@ BEGIN ATOMIC
                 hilo.even_step(k.first, k.last, k.count) AS step) s
      WHERE k.count > 0::bigint
      UNION ALL
-    -- What was before the base. This row is always there.
+    -- The places before the base. This row is always there.
     SELECT 0::bigint, 13, 0::bigint, 0::bigint, NULL::bigint, true,
            CASE WHEN i.are_on THEN pg_catalog.int8range(LEAST(i.first, p.earlier), p.earlier) END, p.grid
       FROM present p
      CROSS JOIN LATERAL hilo.places(p.start_value, p.start_value, p.grid) i;
 END;
 COMMENT ON FUNCTION hilo.placed(hilo_sequence) IS
-    'Returns what hilo.known does, with the places in the present numbering (NULL: it does not have these values), the step '
-    'of the values, and whether the numbering has all of them. rank: which reason it is';
+    'Returns what hilo.known does. places: in the present numbering; NULL: it does not have these values. is_whole: whether '
+    'it has all of them. step: of the values. rank: which reason it is';
 
 CREATE FUNCTION hilo.numberings(name hilo_sequence)
     RETURNS TABLE (at bigint, grid hilo.grid, firsts bigint[], nexts bigint[], reasons text[], one bigint, other bigint)
@@ -722,7 +722,7 @@ BEGIN ATOMIC
                             pg_catalog.array_agg(s.next ORDER BY s.first) AS nexts,
                             pg_catalog.array_agg(s.reason ORDER BY s.first) AS reasons FROM segment s) s
          UNION ALL
-        -- What lies between the places of the present one.
+        -- Values that lie between the places of the present one.
         SELECT p.at, ROW(p.first, p.step, 0, 1, 1::bigint)::hilo.grid, ARRAY[0::bigint], ARRAY[p.count],
                ARRAY[(hilo.gap_reasons())[p.rank]]
           FROM placed p
@@ -733,8 +733,8 @@ BEGIN ATOMIC
       FROM numbering n;
 END;
 COMMENT ON FUNCTION hilo.numberings(hilo_sequence) IS
-    'Returns the numberings whose values are examined, in the order of at, each with its segments: their first places, '
-    'the places after their last ones, and the reasons. one, other: the first and the last value';
+    'Returns the numberings whose values are examined, in the order of at. firsts, nexts, reasons: of the segments, the '
+    'first places, the places after the last ones, and why. one, other: the first and the last value';
 
 CREATE FUNCTION hilo.absent(
     relation regclass, column_name name, grid hilo.grid, firsts bigint[], nexts bigint[], reasons text[]
@@ -812,7 +812,7 @@ BEGIN ATOMIC
     ), missing AS (
         SELECT a.at, a.grid, a.reason, a.first, a.next FROM absent a WHERE a.at = 0::bigint
          UNION ALL
-        -- What lies between those places that a numbering before this one has examined.
+        -- The parts that no numbering before this one has examined.
         SELECT a.at, a.grid, a.reason, f.first, f.next
           FROM absent a
          CROSS JOIN LATERAL (

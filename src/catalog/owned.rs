@@ -149,8 +149,8 @@ impl Owned<'_> {
     }
 
     /// Whether nothing has been reserved in this epoch. Then there is no row of a range, and memory
-    /// holds nothing. Only the position tells it: a new slot does not know whether sessions hold
-    /// ranges of its sequence, and would have to look at all of theirs.
+    /// holds nothing. Only the position tells it. A new slot does not know whether sessions hold
+    /// ranges of its sequence: it would have to look at all of theirs.
     pub fn is_unused(&self) -> bool {
         self.sequence.definition.source.is_none() && !self.position.has_reserved()
     }
