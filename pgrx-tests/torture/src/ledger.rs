@@ -91,12 +91,8 @@ impl Life {
         reached.and_then(|value| self.place(value)).unwrap_or(0) + count
     }
 
-    /// Whether another life was to serve the numbers of this one again: then what is in no gap any more may be missing.
-    pub fn is_overtaken_by(&self, other: &Life) -> bool {
-        let sign = self.increment.signum();
-        other.number > self.number
-            && other.first * sign < self.first * sign
-            && other.committed.load(SeqCst)
+    pub fn began_before(&self, other: &Life) -> bool {
+        self.number < other.number
     }
 
     /// From now on nothing up to this place may be served.
