@@ -1,5 +1,7 @@
 //! `_hilo.sequence`: the definitions of the sequences.
 
+use std::collections::HashMap;
+
 use pgrx::pg_sys;
 
 use hilo_core::name;
@@ -16,7 +18,7 @@ use crate::catalog::table::{LockWait, Row, RowLock, Table};
 use crate::catalog::{find_relation, relations, roles};
 use crate::errors::HiloError;
 use crate::process::ffi;
-use crate::process::memory::TryGrow;
+use crate::process::memory::{self, TryGrow};
 use crate::shared::random_id;
 
 /// A row of `_hilo.sequence`.
@@ -102,6 +104,14 @@ pub fn by_id(id: SequenceId) -> Result<Option<Sequence>, HiloError> {
     let table = Own::Sequence.read()?;
     let row = table.find(own::SEQUENCE_PKEY, &[(column::ID, Match::Int8(id.0))]);
     Ok(row.map(|row| Sequence::from_row(&row)))
+}
+
+/// Those that exist now of the sequences with these ids.
+pub fn by_ids(ids: &[i64]) -> Result<HashMap<SequenceId, Sequence>, HiloError> {
+    let keys = [(column::ID, Match::Int8In(ids))];
+    let found = |row: &Row| Some(Sequence::from_row(row));
+    let found = Own::Sequence.read()?.collect(own::SEQUENCE_PKEY, &keys, found)?;
+    memory::try_map(found.len(), found.into_iter().map(|sequence| (sequence.id, sequence)))
 }
 
 /// The conditions on `owned_by`, which is `column`, for a column or, if `attnum` is `None`, for any

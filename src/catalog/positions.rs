@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::rc::Rc;
 
 use pgrx::pg_sys;
 
@@ -19,7 +20,7 @@ use crate::catalog::scan::Match;
 use crate::catalog::table::{LockWait, Row, RowLock, Table, is_own_transaction};
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::process::memory::TryGrow;
+use crate::process::memory::{self, TryGrow};
 use crate::shared::slot::Terms;
 use crate::shared::totals::Totals;
 
@@ -185,15 +186,21 @@ pub const REPLICATED: i32 = -1;
 
 /// The system identifier and the timeline of this server; the timeline is 0 in recovery.
 pub fn server() -> (i64, i32) {
-    // SAFETY: all three read shared memory that every process is attached to. In recovery the
-    // timeline for WAL insertions is not set, so it is not asked for.
-    unsafe {
-        let timeline = match pg_sys::RecoveryInProgress() {
-            true => 0,
-            false => pg_sys::GetWALInsertionTimeLine() as i32,
-        };
-        (pg_sys::GetSystemIdentifier() as i64, timeline)
-    }
+    /// They stay as they are once recovery has ended.
+    static SERVER: Global<Cell<Option<(i64, i32)>>> = Global::new(Cell::new(None));
+    SERVER.get().unwrap_or_else(|| {
+        // SAFETY: all three read shared memory that every process is attached to. In recovery the
+        // timeline for WAL insertions is not set, so it is not asked for.
+        unsafe {
+            let identifier = pg_sys::GetSystemIdentifier() as i64;
+            if pg_sys::RecoveryInProgress() {
+                return (identifier, 0);
+            }
+            let server = (identifier, pg_sys::GetWALInsertionTimeLine() as i32);
+            SERVER.set(Some(server));
+            server
+        }
+    })
 }
 
 /// The number of indexes in a stripe: a whole number of blocks, so that each block lies within one
@@ -257,7 +264,7 @@ fn newest(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
 
 /// A position row that this transaction has locked.
 pub struct LockedPosition {
-    table: Table,
+    table: Rc<Table>,
     row: Row,
     pub position: Position,
 }
@@ -316,20 +323,53 @@ pub fn lock(
     node: i32,
     wait: LockWait,
 ) -> Result<RowLock<LockedPosition>, HiloError> {
-    let table = Own::Position.write()?;
-    let find = || newest(&table, sequence, node);
-    let found = match find() {
+    let table = Rc::new(Own::Position.write()?);
+    let found = newest(&table, sequence, node);
+    Ok(lock_row(&table, sequence, node, found, wait))
+}
+
+/// Locks the rows that a node has for these sequences, but for those that another transaction has
+/// locked.
+pub fn lock_all(
+    sequences: &[i64],
+    node: i32,
+) -> Result<HashMap<SequenceId, RowLock<LockedPosition>>, HiloError> {
+    let table = Rc::new(Own::Position.write()?);
+    let keys = [(column::SEQUENCE, Match::Int8In(sequences)), (column::NODE, Match::Int4(node))];
+    let mut rows = memory::with_capacity(sequences.len())?;
+    table.scan(own::POSITION_PKEY, &keys, |row| {
+        rows.push(row);
+        rows.len() < sequences.len()
+    });
+    memory::try_map(
+        rows.len(),
+        rows.into_iter().map(|row| {
+            let sequence = SequenceId(row.int8(column::SEQUENCE));
+            (sequence, lock_row(&table, sequence, node, Some(row), LockWait::Skip))
+        }),
+    )
+}
+
+/// Locks a row that was found, or the version that has replaced it.
+fn lock_row(
+    table: &Rc<Table>,
+    sequence: SequenceId,
+    node: i32,
+    found: Option<Row>,
+    wait: LockWait,
+) -> RowLock<LockedPosition> {
+    let found = match found {
         // No other transaction sees a version that this transaction wrote, so that needs no lock.
         Some(own) if own.is_own() => RowLock::Locked(own),
         found => {
             let found = Cell::new(found);
-            table.lock_found(|| found.take().or_else(find), wait)
+            table.lock_found(|| found.take().or_else(|| newest(table, sequence, node)), wait)
         }
     };
-    Ok(found.map(|row| {
+    found.map(|row| {
         let position = Position::from_row(&row);
-        LockedPosition { table, row, position }
-    }))
+        LockedPosition { table: table.clone(), row, position }
+    })
 }
 
 /// A node's row as it is now.

@@ -49,6 +49,8 @@ impl Index {
 #[derive(Clone, Copy)]
 pub enum Match<'a> {
     Int8(i64),
+    /// One of these values. The index, which there must be, is scanned once for all of them.
+    Int8In(&'a [i64]),
     Int4(i32),
     Text(&'a [u8]),
     TextGreater(&'a [u8]),
@@ -69,6 +71,7 @@ impl Match<'_> {
         use pg_sys::{BTLessStrategyNumber as LT, *};
         match *self {
             Match::Int8(value) => (EQ, F_INT8EQ, value.into()),
+            Match::Int8In(values) => (EQ, F_INT8EQ, int8_array(values)),
             Match::Int4(value) => (EQ, F_INT4EQ, value.into()),
             Match::Oid(value) => (EQ, F_OIDEQ, value.into()),
             Match::Text(bytes) => (EQ, F_TEXTEQ, text_datum(bytes)),
@@ -90,7 +93,26 @@ impl Match<'_> {
         // SAFETY: `key` is a valid place for the result. The datum is passed by value or is text in
         // the current memory context, which lives longer than the scan.
         unsafe { pg_sys::ScanKeyInit(&mut key, column, strategy as _, function, datum) };
+        if self.is_array() {
+            key.sk_flags |= pg_sys::SK_SEARCHARRAY as i32;
+        }
         key
+    }
+
+    fn is_array(&self) -> bool {
+        matches!(self, Match::Int8In(_))
+    }
+}
+
+/// An array of type bigint[] in the current memory context.
+fn int8_array(values: &[i64]) -> pg_sys::Datum {
+    let mut values: Vec<pg_sys::Datum> = values.iter().map(|value| (*value).into()).collect();
+    // SAFETY: core copies as many elements as it is told that there are, of the length and the
+    // alignment of a bigint, which is passed by value.
+    unsafe {
+        let (count, element) = (values.len() as i32, pg_sys::INT8OID);
+        let align = pg_sys::TYPALIGN_DOUBLE as _;
+        pg_sys::construct_array(values.as_mut_ptr(), count, element, 8, true, align).into()
     }
 }
 
@@ -189,7 +211,7 @@ impl Table {
         found
     }
 
-    /// Scans the table; from the end, it needs an index.
+    /// Scans the table; from the end, or for an array, it needs an index.
     fn scan_from(
         &self,
         end: bool,
@@ -197,7 +219,10 @@ impl Table {
         keys: &[(i16, Match)],
         mut visit: impl FnMut(Row) -> bool,
     ) {
-        use pg_sys::ScanDirection::BackwardScanDirection as BACKWARD;
+        use pg_sys::ScanDirection::{BackwardScanDirection, ForwardScanDirection};
+        let direction = if end { BackwardScanDirection } else { ForwardScanDirection };
+        // Only an index's scan knows arrays, even while core ignores indexes.
+        let by_order = end || keys.iter().any(|(_, key)| key.is_array());
         let mut keys: Vec<_> = keys.iter().map(|(column, equals)| equals.key(*column)).collect();
         let (count, keys) = (keys.len() as i32, keys.as_mut_ptr());
         let (sight, table, index) = (Sight::new(self), self.relation(), index.oid(self));
@@ -205,15 +230,15 @@ impl Table {
         // SAFETY: the relation is open and the index is one of its indexes, which stays locked
         // until the transaction ends. The scan is ended below, or by the transaction's abort.
         unsafe {
-            let ordered = end.then(|| pg_sys::index_open(index, pg_sys::AccessShareLock as _));
+            let ordered = by_order.then(|| pg_sys::index_open(index, pg_sys::AccessShareLock as _));
             let scan = match ordered {
                 Some(index) => pg_sys::systable_beginscan_ordered(table, index, given, count, keys),
                 None => pg_sys::systable_beginscan(table, index, by_index, given, count, keys),
             };
             loop {
-                let tuple = match end {
-                    true => pg_sys::systable_getnext_ordered(scan, BACKWARD),
-                    false => pg_sys::systable_getnext(scan),
+                let tuple = match ordered {
+                    Some(_) => pg_sys::systable_getnext_ordered(scan, direction),
+                    None => pg_sys::systable_getnext(scan),
                 };
                 if tuple.is_null() {
                     break;

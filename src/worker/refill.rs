@@ -24,7 +24,7 @@ use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
 use crate::shared::random_id;
 use crate::shared::slot::{DROPPED, Locked};
-use crate::worker::reserve::{self, Outcome, Plan, Reserved};
+use crate::worker::reserve::{self, Batch, Outcome, Plan, Reserved};
 use crate::worker::transaction::{self, BRIEFLY, Commit, Failure, LOCKED};
 use crate::worker::{Worker, exhaustion_warning};
 
@@ -317,9 +317,10 @@ impl Worker {
             let here = Here::read()?;
             let positions = Own::Position.write()?;
             let _indexes = positions.keep_indexes();
+            let mut batch = Batch::lock(plans, &here)?;
             let mut outcomes = memory::with_capacity(plans.len())?;
             for plan in plans {
-                outcomes.push(reserve::reserve(shared, &here, plan)?);
+                outcomes.push(reserve::reserve(shared, &here, &mut batch, plan)?);
             }
             Ok(outcomes)
         })
@@ -354,7 +355,8 @@ impl Worker {
                         self.first_uses.note(plan.index_space.key.sequence);
                     }
                     if let Some(level) = reserved.passed {
-                        let (name, bound) = (reserved.name, reserved.terms.mapping.bound());
+                        let (name, bound) =
+                            (reserved.name.to_string(), reserved.terms.mapping.bound());
                         HiloError::NearEnd { name, level, bound }.warn();
                     }
                 }

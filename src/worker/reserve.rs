@@ -1,6 +1,8 @@
 //! One reservation: what is written for one sequence inside the worker's transaction.
 
-use hilo_core::numbers::{Epoch, Index, Serial};
+use std::collections::HashMap;
+
+use hilo_core::numbers::{Epoch, Index, SequenceId, Serial};
 use hilo_core::policy::{self, Remaining};
 use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
@@ -10,14 +12,16 @@ use hilo_core::source::Wish;
 use crate::catalog::catalog_oids;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::leases;
+use crate::catalog::name::Name;
 use crate::catalog::node::Here;
 use crate::catalog::owned::{self, LentRows, Owned};
-use crate::catalog::positions::{self, Position};
+use crate::catalog::positions::{self, LockedPosition, Position};
 use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock, next_command};
 use crate::catalog::{numbering, source_query, table};
 use crate::errors::HiloError;
 use crate::gucs;
+use crate::process::memory;
 use crate::shared::Shared;
 use crate::shared::content::Counted;
 use crate::shared::inventory::InMemory;
@@ -88,8 +92,7 @@ pub enum Outcome {
 }
 
 pub struct Reserved {
-    /// The sequence's name.
-    pub name: String,
+    pub name: Name,
     pub epoch: Epoch,
     pub terms: Terms,
     /// Where the position is now.
@@ -116,8 +119,48 @@ pub struct Reserved {
     pub awaits: bool,
 }
 
+/// The rows of the sequences that are reserved for together, found by one scan of each table.
+pub struct Batch {
+    positions: HashMap<SequenceId, RowLock<LockedPosition>>,
+    definitions: HashMap<SequenceId, Sequence>,
+}
+
+impl Batch {
+    /// Locks the positions, and then reads the definitions, which change under these locks.
+    ///
+    /// # Errors
+    /// `OutOfMemory`, and those of reading the catalog.
+    pub fn lock(plans: &[Plan], here: &Here) -> Result<Batch, HiloError> {
+        let there = plans.iter().filter(|plan| plan.wish.is_none());
+        let ids = memory::try_collect(there.map(|plan| plan.index_space.key.sequence.0))?;
+        let positions = positions::lock_all(&ids, here.id)?;
+        Ok(Batch { positions, definitions: definitions::by_ids(&ids)? })
+    }
+
+    fn position(
+        &mut self,
+        id: SequenceId,
+        here: &Here,
+    ) -> Result<RowLock<LockedPosition>, HiloError> {
+        let found = self.positions.remove(&id);
+        found.map_or_else(|| positions::lock(id, here.id, LockWait::Skip), Ok)
+    }
+
+    fn definition(&mut self, locked: &LockedPosition) -> Result<RowLock<Sequence>, HiloError> {
+        match self.definitions.remove(&locked.position.sequence) {
+            Some(found) if locked.position.is_ours() => Ok(RowLock::Locked(found)),
+            _ => locked.definition(),
+        }
+    }
+}
+
 /// Reserves for one sequence.
-pub fn reserve(shared: &'static Shared, here: &Here, plan: &Plan) -> Result<Outcome, HiloError> {
+pub fn reserve(
+    shared: &'static Shared,
+    here: &Here,
+    batch: &mut Batch,
+    plan: &Plan,
+) -> Result<Outcome, HiloError> {
     let Key { extension, sequence: id, .. } = plan.index_space.key;
     // The slot is that of an extension that was dropped. A restored one may have a sequence with
     // the same id.
@@ -131,17 +174,17 @@ pub fn reserve(shared: &'static Shared, here: &Here, plan: &Plan) -> Result<Outc
     if let Some(wish) = &plan.wish {
         return first_of_all(shared, here, plan, wish);
     }
-    let locked = match positions::lock(id, here.id, LockWait::Skip)? {
+    let locked = match batch.position(id, here)? {
         RowLock::Skipped => return Ok(Outcome::Locked),
         RowLock::Missing if plan.is_ahead() => return Ok(Outcome::NotOurs),
-        RowLock::Missing => return first_on_node(shared, here, plan),
+        RowLock::Missing => return first_on_node(shared, here, batch, plan),
         RowLock::Locked(locked) => locked,
     };
     // A position that another server serves is taken over by those who use it, and by nobody else.
     if plan.is_ahead() && (!locked.position.is_ours() || locked.position.may_lack()) {
         return Ok(Outcome::NotOurs);
     }
-    let sequence = match locked.definition()? {
+    let sequence = match batch.definition(&locked)? {
         RowLock::Skipped => return Ok(Outcome::Locked),
         // Nothing is reserved of a gapless sequence.
         RowLock::Locked(sequence) if !sequence.definition.gapless => sequence,
@@ -226,7 +269,12 @@ fn first_of_all(
 
 /// Makes the position of a node that has not drawn from this sequence before. The definition is
 /// locked until the position exists: see sql/triggers.sql.
-fn first_on_node(shared: &'static Shared, here: &Here, plan: &Plan) -> Result<Outcome, HiloError> {
+fn first_on_node(
+    shared: &'static Shared,
+    here: &Here,
+    batch: &mut Batch,
+    plan: &Plan,
+) -> Result<Outcome, HiloError> {
     match definitions::lock(plan.index_space.key.sequence, LockWait::Skip)? {
         RowLock::Skipped => Ok(Outcome::Locked),
         RowLock::Missing => Ok(Outcome::Gone),
@@ -237,7 +285,7 @@ fn first_on_node(shared: &'static Shared, here: &Here, plan: &Plan) -> Result<Ou
             }
             positions::insert(&numbering::join(&locked.sequence, here)?)?;
             table::next_command();
-            reserve(shared, here, plan)
+            reserve(shared, here, batch, plan)
         }
     }
 }
@@ -286,7 +334,7 @@ fn lend_received(
     let is_asked = owned.request(&mut supply, wanted)?;
     let asks = definition.source.clone().filter(|_| is_asked);
     Ok(Reserved {
-        name: sequence.name.to_string(),
+        name: sequence.name.clone(),
         epoch: owned.epoch,
         terms,
         next_index: owned.next_index,
@@ -330,7 +378,7 @@ fn decide(
     let block = Range::of(start, count);
     let left = Remaining { left: limit - block.end, ..room };
     let reserved = Reserved {
-        name: sequence.name.to_string(),
+        name: sequence.name.clone(),
         epoch: position.epoch,
         terms,
         next_index: start,
