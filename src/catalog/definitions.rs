@@ -154,8 +154,8 @@ pub fn collect<T>(mut of: impl FnMut(Sequence) -> Option<T>) -> Result<Vec<T>, H
 /// They are those whose names count on from its name, and else those whose names follow in the
 /// order of their bytes.
 pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloError> {
-    /// So many names that do not exist end the count.
-    const MISSING: usize = 16;
+    /// So many names are looked up at once. If none of them exists, the count has ended.
+    const AT_ONCE: usize = 32;
     let (mut found, mut left) = (Vec::new(), most);
     let Some(before) = by_id(id)? else { return Ok(found) };
     let mut add = |row: Row| {
@@ -167,19 +167,23 @@ pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloErr
         left > 0
     };
     let table = Own::Sequence.read()?;
-    let mut missing = 0;
-    for name in name::successors(&before.name).take(most) {
-        match table.find(own::SEQUENCE_NAME_KEY, &[(column::NAME, Match::Text(&name))]) {
-            Some(row) => {
-                missing = 0;
-                if !add(row) {
-                    return Ok(found);
-                }
-            }
-            None => missing += 1,
-        }
-        if missing > MISSING {
+    let names: Vec<_> = name::successors(&before.name).take(most).collect();
+    for names in names.chunks(AT_ONCE) {
+        let mut rows = memory::with_capacity(AT_ONCE)?;
+        table.scan(own::SEQUENCE_NAME_KEY, &[(column::NAME, Match::TextIn(names))], |row| {
+            rows.push(row);
+            rows.len() < AT_ONCE
+        });
+        if rows.is_empty() {
             break;
+        }
+        // In the order of their numbers.
+        rows.sort_by_cached_key(|row| {
+            let name = row.name(column::NAME);
+            (name.len(), name)
+        });
+        if !rows.into_iter().all(&mut add) {
+            return Ok(found);
         }
     }
     let after = [(column::NAME, Match::TextGreater(&before.name))];

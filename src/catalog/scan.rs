@@ -53,6 +53,8 @@ pub enum Match<'a> {
     Int8In(&'a [i64]),
     Int4(i32),
     Text(&'a [u8]),
+    /// The same for texts.
+    TextIn(&'a [Vec<u8>]),
     TextGreater(&'a [u8]),
     Oid(pg_sys::Oid),
     OidGreater(pg_sys::Oid),
@@ -71,10 +73,13 @@ impl Match<'_> {
         use pg_sys::{BTLessStrategyNumber as LT, *};
         match *self {
             Match::Int8(value) => (EQ, F_INT8EQ, value.into()),
-            Match::Int8In(values) => (EQ, F_INT8EQ, int8_array(values)),
+            Match::Int8In(values) => {
+                (EQ, F_INT8EQ, array(INT8OID, values, |value| (*value).into()))
+            }
             Match::Int4(value) => (EQ, F_INT4EQ, value.into()),
             Match::Oid(value) => (EQ, F_OIDEQ, value.into()),
             Match::Text(bytes) => (EQ, F_TEXTEQ, text_datum(bytes)),
+            Match::TextIn(texts) => (EQ, F_TEXTEQ, array(TEXTOID, texts, |text| text_datum(text))),
             Match::Uuid(bytes) => (EQ, F_UUID_EQ, bytes.as_ptr().into()),
             Match::TextGreater(bytes) => (GT, F_TEXT_GT, text_datum(bytes)),
             Match::OidGreater(value) => (GT, F_OIDGT, value.into()),
@@ -100,19 +105,24 @@ impl Match<'_> {
     }
 
     fn is_array(&self) -> bool {
-        matches!(self, Match::Int8In(_))
+        matches!(self, Match::Int8In(_) | Match::TextIn(_))
     }
 }
 
-/// An array of type bigint[] in the current memory context.
-fn int8_array(values: &[i64]) -> pg_sys::Datum {
-    let mut values: Vec<pg_sys::Datum> = values.iter().map(|value| (*value).into()).collect();
-    // SAFETY: core copies as many elements as it is told that there are, of the length and the
-    // alignment of a bigint, which is passed by value.
+/// An array of these elements in the current memory context.
+fn array<T>(
+    element: pg_sys::Oid,
+    values: &[T],
+    datum: impl Fn(&T) -> pg_sys::Datum,
+) -> pg_sys::Datum {
+    let mut values: Vec<_> = values.iter().map(datum).collect();
+    let (mut length, mut by_value, mut align) = (0, false, 0);
+    // SAFETY: the type is one of core's. Its properties are filled in, and as many elements copied
+    // as there are.
     unsafe {
-        let (count, element) = (values.len() as i32, pg_sys::INT8OID);
-        let align = pg_sys::TYPALIGN_DOUBLE as _;
-        pg_sys::construct_array(values.as_mut_ptr(), count, element, 8, true, align).into()
+        pg_sys::get_typlenbyvalalign(element, &mut length, &mut by_value, &mut align);
+        let (count, length) = (values.len() as i32, length.into());
+        pg_sys::construct_array(values.as_mut_ptr(), count, element, length, by_value, align).into()
     }
 }
 
