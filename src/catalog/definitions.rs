@@ -106,7 +106,7 @@ pub fn by_id(id: SequenceId) -> Result<Option<Sequence>, HiloError> {
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
-/// Those that exist now of the sequences with these ids.
+/// The sequences with these ids that exist now.
 pub fn by_ids(ids: &[i64]) -> Result<HashMap<SequenceId, Sequence>, HiloError> {
     let keys = [(column::ID, Match::Int8In(ids))];
     let found = |row: &Row| Some(Sequence::from_row(row));
