@@ -32,6 +32,8 @@ pub struct FirstUses {
     mark: Option<Mark>,
     /// Whether those that were read ahead last are fetched by the next reservation.
     in_flight: bool,
+    /// How often in a row nothing has come of reading ahead.
+    vain: u32,
 }
 
 /// A sequence that was read ahead. With a threshold above what the pool has, the first take asks
@@ -49,16 +51,22 @@ impl FirstUses {
     /// Notes that a session has waited for this sequence, whose first block it now has.
     pub fn note(&mut self, sequence: SequenceId) {
         if self.at.is_none_or(|at| at.elapsed() > PAUSE) {
-            self.waits = 0;
+            (self.waits, self.vain) = (0, 0);
         }
         self.waits = self.waits.saturating_add(1);
         self.at = Some(Instant::now());
         self.last = Some(sequence);
     }
 
+    /// Notes that nothing has come of reading ahead. The next time comes after twice as many waits.
+    fn give_up(&mut self) {
+        const MOST_VAIN: u32 = 8;
+        (self.waits, self.vain) = (0, (self.vain + 1).min(MOST_VAIN));
+    }
+
     /// How many sequences to read ahead: 4, 16, 64 and so on.
     fn due(&self) -> usize {
-        match self.waits.checked_sub(FIRST) {
+        match self.waits.checked_sub(FIRST << self.vain) {
             None => 0,
             Some(more) => 4_usize.checked_pow(more + 1).unwrap_or(MAX_AHEAD).min(MAX_AHEAD),
         }
@@ -95,7 +103,18 @@ impl Worker {
         if locked.key.database == self.database.to_u32() && locked.key.sequence == mark.sequence {
             locked.slot.threshold.store(mark.threshold.unwrap_or_default(), Relaxed);
             drop(locked);
-            self.first_uses.note(mark.end);
+            let first_uses = &mut self.first_uses;
+            (first_uses.waits, first_uses.vain) = (first_uses.waits.max(FIRST), 0);
+            first_uses.note(mark.end);
+        }
+    }
+
+    /// Notes that a sequence that was read ahead is not this server's own. If it is the marked one,
+    /// the others are probably none either.
+    pub(super) fn drop_mark(&mut self, key: &Key, number: usize) {
+        if self.first_uses.is_mark(number, key.sequence) {
+            self.first_uses.mark = None;
+            self.first_uses.give_up();
         }
     }
 
@@ -127,7 +146,7 @@ impl Worker {
             shared.wanted.set(number);
             Some((number, sequence))
         };
-        let mut ahead = Vec::new();
+        let (mut ahead, mut known) = (Vec::new(), false);
         // By name only if no sibling is left to be read ahead.
         for next in [definitions::of_siblings, definitions::following] {
             let next = transaction::run_within(BRIEFLY, c"hilo: reading ahead", || {
@@ -137,7 +156,7 @@ impl Worker {
             let Ok((extension, next)) = next else { continue };
             ahead = next.iter().filter_map(|id| add(extension, *id)).take(most).collect();
             // If the mark is among them, they have been read ahead already.
-            let known = self.first_uses.mark.as_ref().is_some_and(|it| next.contains(&it.sequence));
+            known = self.first_uses.mark.as_ref().is_some_and(|it| next.contains(&it.sequence));
             if known || !ahead.is_empty() {
                 break;
             }
@@ -145,6 +164,8 @@ impl Worker {
         if let (Some(&(number, sequence)), Some(&(_, end))) = (ahead.first(), ahead.last()) {
             self.first_uses.mark = Some(Mark { number, sequence, threshold: None, end });
             self.first_uses.in_flight = true;
+        } else if !known {
+            self.first_uses.give_up();
         }
         ahead.into_iter().map(|(number, _)| number).collect()
     }

@@ -377,6 +377,7 @@ impl Worker {
                 }
                 // Who has begun to wait meanwhile asks again.
                 Outcome::NotOurs => {
+                    self.drop_mark(&plan.index_space.key, plan.number);
                     self.shared.slots[plan.number].refilled.broadcast();
                     gone.push(plan.number);
                 }
