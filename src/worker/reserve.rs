@@ -126,7 +126,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Locks the positions, and then reads the definitions, which change under these locks.
+    /// Locks the positions that there are, and then reads the definitions, which change under these
+    /// locks.
     ///
     /// # Errors
     /// `OutOfMemory`, and those of reading the catalog.
@@ -142,8 +143,14 @@ impl Batch {
         id: SequenceId,
         here: &Here,
     ) -> Result<RowLock<LockedPosition>, HiloError> {
-        let found = self.positions.remove(&id);
-        found.map_or_else(|| positions::lock(id, here.id, LockWait::Skip), Ok)
+        match self.positions.remove(&id) {
+            Some(found) => Ok(found),
+            None => {
+                // Nothing has kept its definition from changing since that was read.
+                self.definitions.remove(&id);
+                positions::lock(id, here.id, LockWait::Skip)
+            }
+        }
     }
 
     fn definition(&mut self, locked: &LockedPosition) -> Result<RowLock<Sequence>, HiloError> {

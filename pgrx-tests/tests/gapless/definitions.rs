@@ -1,6 +1,11 @@
 //! Definitions: created, altered, taken over and owned like other sequences.
 
-use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
+use std::thread;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
 use super::{INSERT, assert_gapless, assert_table, with_invoices};
 
@@ -224,5 +229,53 @@ fn the_views_show_it_as_it_is() {
     );
     client.run("SELECT hilo_release('invoices', 'id')");
     assert_eq!(client.one::<i64>("INSERT INTO invoices DEFAULT VALUES RETURNING id"), 3);
+    cluster.finish();
+}
+
+/// The worker finds that this node has no position of a sequence. Until it makes one, another session begins a numbering
+/// there, which is gapless: the worker reserves nothing of it.
+#[test]
+fn a_sequence_becomes_gapless_while_the_worker_joins() {
+    let cluster = Cluster::builder().node(1, 2).start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SET hilo.on_every_node = on; SELECT hilo_create('other'), hilo_create('first'), hilo_create('bills')",
+    );
+    drop(client);
+    cluster.configure("hilo.node_id", "0");
+    cluster.configure("hilo.node_count", "1");
+    cluster.restart();
+    let mut client = cluster.connect("postgres");
+    client.draw("other", 1);
+    let mut holder = cluster.connect("postgres");
+    holder.run(
+        "BEGIN; INSERT INTO _hilo.position SELECT (jsonb_populate_record(p, '{\"node\": 0}')).*
+         FROM _hilo.position p WHERE sequence = (SELECT id FROM _hilo.sequence WHERE name = 'first')",
+    );
+    let mut users = ["first", "bills"].map(|name| (name, cluster.connect("postgres")));
+    let worker = cluster.wait_for_worker("postgres");
+    kill(Pid::from_raw(worker), Signal::SIGSTOP).expect("the worker runs");
+    let waits_for = |client: &mut Client, pid: i32, what: &str| {
+        client.one::<bool>(&format!(
+            "SELECT coalesce(wait_event IN ({what}), false) FROM pg_stat_activity WHERE pid = {pid}"
+        ))
+    };
+    thread::scope(|scope| {
+        for (name, user) in &mut users {
+            let pid = user.backend_pid();
+            scope.spawn(move || user.draw(name, 1));
+            wait_until("it waits", LONG, || {
+                waits_for(&mut client, pid, "'Extension', 'HiloBlock'")
+            });
+        }
+        kill(Pid::from_raw(worker), Signal::SIGCONT).expect("the worker stands");
+        wait_until("the worker waits", LONG, || waits_for(&mut client, worker, "'transactionid'"));
+        client.run(
+            "SET hilo.on_every_node = on; SELECT hilo_alter('bills', gapless => true, restart_with => 1)",
+        );
+        holder.run("ROLLBACK");
+    });
+    assert_eq!(client.draw("bills", 1), [2]);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_blocks WHERE name = 'bills'"), 0);
     cluster.finish();
 }
