@@ -382,11 +382,8 @@ impl Worker {
                     gone.push(plan.number);
                 }
                 Outcome::Gone => {
-                    let mut locked = self.shared.lock_slot(plan.number);
-                    locked.end();
-                    let slot = locked.slot;
-                    drop(locked);
-                    slot.refilled.broadcast();
+                    self.shared.lock_slot(plan.number).end();
+                    self.shared.slots[plan.number].refilled.broadcast();
                     gone.push(plan.number);
                 }
             }

@@ -181,8 +181,8 @@ fn the_sequences_of_siblings_are_read_ahead() {
     cluster.finish();
 }
 
-/// How many rows of `_hilo.sequence` and `_hilo.position` were read in a database that has not been used
-/// before, for each of the 1,000 sequences that are used there in this order.
+/// How many rows of `_hilo.sequence` and `_hilo.position` are read for each of 1,000 sequences, which are used in this
+/// order. The server has just started.
 fn rows_read(cluster: &Cluster, database: &str, order: &str) -> i64 {
     let mut client = cluster.connect(database);
     let read = "SELECT sum(idx_tup_fetch)::bigint / 1000 FROM pg_stat_all_tables
