@@ -104,7 +104,8 @@ BEGIN
     IF TG_OP = 'DELETE' THEN
         PERFORM hilo.note_replicated(OLD.id, 'dropped');
         RETURN OLD;
-    ELSIF TG_OP = 'INSERT' AND hilo.has_id(NEW.id) THEN
+    END IF;
+    IF TG_OP = 'INSERT' AND hilo.has_id(NEW.id) THEN
         -- All but what is this server's own. This function judges it when it is called for the update.
         EXECUTE format(
             'UPDATE %s AS t
@@ -114,8 +115,12 @@ BEGIN
                          $1.ordered, $1.block_size, $1.slice_size, $1.key_format, $1.owner, $1.owned_by, $1.gapless,
                          $1.source)
               WHERE t.id = $1.id', TG_RELID::regclass) USING NEW;
-        RETURN NULL;
-    ELSIF TG_OP = 'INSERT' THEN
+        -- It may have been dropped while this waited.
+        IF hilo.has_id(NEW.id) THEN
+            RETURN NULL;
+        END IF;
+    END IF;
+    IF TG_OP = 'INSERT' THEN
         IF hilo.has_name(NEW.name) THEN
             RAISE WARNING 'hilo sequence "%" was also created on another server', NEW.name
                 USING DETAIL = 'A row of _hilo.sequence arrived by replication with a name that another sequence has on this '
@@ -206,7 +211,9 @@ BEGIN
                          $1.system_id, $1.timeline, $1.skip, $1.served, $1.slices, $1.blocks_reserved,
                          $1.blocks_prefetched, $1.waits, $1.wait_time, $1.recycled, $1.lost, $1.errors)
               WHERE t.sequence = $1.sequence AND t.node = $1.node', TG_RELID::regclass) USING NEW;
-        RETURN NULL;
+        IF hilo.has_position(NEW.sequence, NEW.node) THEN
+            RETURN NULL;
+        END IF;
     END IF;
     NEW.timeline := -1;
     IF TG_OP = 'UPDATE' AND NEW.node <> node

@@ -302,6 +302,32 @@ fn a_copy_does_not_replace_what_has_become_ours_meanwhile() {
     subscriber.finish();
 }
 
+/// Copied rows that wait for a transaction of this server, which drops the sequence, are not lost.
+#[test]
+fn what_is_dropped_during_a_copy_comes_with_it() {
+    let (publisher, subscriber) = (logical(0, 1), logical(0, 1));
+    let mut there = publisher.connect("postgres");
+    there.run(
+        "SELECT hilo_create('dropped'), hilo_nextval('dropped');
+         CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position",
+    );
+    subscriber.subscribe("own", &publisher, "own", "");
+    let mut here = subscriber.connect("postgres");
+    let mut other = subscriber.connect("postgres");
+    here.run("DROP SUBSCRIPTION own");
+    here.run("BEGIN; SELECT hilo_drop('dropped')");
+    let address = publisher.address();
+    other.run(&format!("CREATE SUBSCRIPTION own CONNECTION '{address}' PUBLICATION own"));
+    wait_until("both copies wait", LONG, || {
+        other.one::<i64>("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted") == 2
+    });
+    here.run("COMMIT");
+    subscriber.wait_for_copy();
+    let rows = "SELECT count(*) FROM _hilo.sequence s JOIN _hilo.position p ON p.sequence = s.id";
+    assert_eq!(other.one::<i64>(rows), 1);
+    subscriber.finish();
+}
+
 /// Our own row that comes back over another server is nobody's twin.
 #[test]
 fn our_own_row_over_a_detour_is_no_twin() {
