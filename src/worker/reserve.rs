@@ -126,8 +126,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Locks the positions that there are, and then reads the definitions, which change under these
-    /// locks.
+    /// Locks the positions that there are, and then reads the definitions: what the indexes mean
+    /// changes under these locks only.
     ///
     /// # Errors
     /// `OutOfMemory`, and those of reading the catalog.
@@ -336,8 +336,13 @@ fn lend_received(
         latency: supply.latency as f64 / 1_000_000.0,
     };
     let held = available + lent + chosen.left;
-    let wanted =
-        policy::request_size(held, chosen.unmet, size, &plan.demand, &pace, whole, &settings);
+    // A source gives for good, and answers one request after the other.
+    let wanted = match plan.is_ahead() {
+        true => 0,
+        false => {
+            policy::request_size(held, chosen.unmet, size, &plan.demand, &pace, whole, &settings)
+        }
+    };
     let is_asked = owned.request(&mut supply, wanted)?;
     let asks = definition.source.clone().filter(|_| is_asked);
     Ok(Reserved {

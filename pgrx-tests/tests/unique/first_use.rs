@@ -227,6 +227,29 @@ fn restored_positions_are_not_read_ahead_again_and_again() {
     cluster.finish();
 }
 
+/// A source gives values for good. It is asked for those of sequences that are used, and no others.
+#[test]
+fn no_source_is_asked_ahead() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE SEQUENCE counter;
+         SELECT hilo_create('own'), count(hilo_create('many-' || n, source =>
+             'SELECT n * 1000 + 1, n * 1000 + 1000 FROM nextval(''public.counter'') n'))
+         FROM generate_series(1, 60) n",
+    );
+    for number in 1..=12 {
+        client.draw(&format!("many-{number}"), 1);
+    }
+    // The worker has served another wait since.
+    client.draw("own", 1);
+    let ahead = "SELECT count(*) - 13 FROM hilo_stat_sequences";
+    assert!(client.one::<i64>(ahead) > 0, "none is read ahead");
+    let asked = "SELECT count(*) FROM hilo_stat_sources WHERE requested > 0";
+    assert_eq!(client.one::<i64>(asked), 12);
+    cluster.finish();
+}
+
 /// The sequences that are read ahead when `name` is used after three others, since the start.
 fn read_ahead_of(cluster: &Cluster, name: &str) -> Vec<String> {
     read_ahead_while(cluster, "", name)
