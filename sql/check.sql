@@ -344,6 +344,8 @@ SELECT set_config('search_path', format('%s, pg_temp', e.extnamespace::regnamesp
 
 CREATE FUNCTION hilo_check() RETURNS TABLE (object text, severity text, what text, what_to_do text, fix text)
     LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 10 SET search_path = pg_catalog, pg_temp SET jit = off
+    -- Names of counters are compared with those that hilo_attach has read.
+    SET quote_all_identifiers = off
 BEGIN ATOMIC
     -- The worst come first.
     SELECT f.object, f.severity, f.what, f.what_to_do, f.fix

@@ -1854,6 +1854,7 @@ CREATE FUNCTION hilo.make_source(
     first text
 ) RETURNS text
     LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+    SET quote_all_identifiers = off
 AS $source$
 DECLARE
     of_core CONSTANT text :=
@@ -3363,6 +3364,8 @@ SELECT set_config('search_path', format('%s, pg_temp', e.extnamespace::regnamesp
 DROP FUNCTION hilo_check();
 CREATE FUNCTION hilo_check() RETURNS TABLE (object text, severity text, what text, what_to_do text, fix text)
     LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 10 SET search_path = pg_catalog, pg_temp SET jit = off
+    -- Names of counters are compared with those that hilo_attach has read.
+    SET quote_all_identifiers = off
 BEGIN ATOMIC
     -- The worst come first.
     SELECT f.object, f.severity, f.what, f.what_to_do, f.fix

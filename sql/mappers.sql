@@ -259,6 +259,7 @@ CREATE FUNCTION hilo.make_source(
     first text
 ) RETURNS text
     LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+    SET quote_all_identifiers = off
 AS $source$
 DECLARE
     of_core CONSTANT text :=

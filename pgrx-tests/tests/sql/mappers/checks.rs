@@ -96,8 +96,10 @@ fn two_ways_to_read_one_counter_are_found() {
          CREATE TABLE mt_hilo (entity_name varchar PRIMARY KEY, hi_value bigint);
          SELECT hilo_create('m' || i, block_size => 20 + i / 3) FROM generate_series(1, 3) i;
          SELECT hilo_attach('one', 'a', 'efcore'), hilo_attach('two', 'a', 'doctrine'),
-                hilo_attach('b1', 'b', 'efcore'), hilo_attach('b2', 'b', 'hibernate'),
-                hilo_attach('m1', 'mt_hilo', 'marten', 'x'),
+                hilo_attach('b1', 'b', 'efcore');
+         SET quote_all_identifiers = on; SELECT hilo_attach('b2', 'b', 'hibernate');
+         RESET quote_all_identifiers;
+         SELECT hilo_attach('m1', 'mt_hilo', 'marten', 'x'),
                 hilo_attach('m2', 'mt_hilo', 'marten', 'y'),
                 hilo_attach('m3', 'mt_hilo', 'marten', 'x')",
     );
