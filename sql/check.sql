@@ -110,8 +110,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                     WHEN c.has_source THEN 'Set the counter beyond it with setval, as long as no mapper holds a block.'
                     WHEN c.of_callers
                     THEN 'Let the coordinator continue beyond it with hilo_setval, and then run hilo_create_on_all_nodes(name).'
-                    WHEN c.nodes > 1
-                    THEN format('On every node: SET hilo.on_every_node = on; SELECT hilo_advance(%L, %s)', c.name, u.value)
+                    WHEN c.nodes > 1 THEN format(s.pass, c.name, u.value)
                     WHEN v.leaves_enough THEN 'Let the sequence continue beyond it with hilo_sync.'
                     ELSE 'Find out whether the row is right: beyond its value, few or none are left to the sequence. '
                          'If it is, give the column another sequence, or call hilo_sync.' END,

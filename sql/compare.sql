@@ -6,7 +6,7 @@ CREATE FUNCTION hilo.server_state()
     RETURNS TABLE (
         system_id bigint, timeline integer, no_memory text, slots bigint, slots_taken bigint, slots_scarce boolean,
         failing bigint[], no_worker_for bigint, twin_seen_for bigint, sessions text, sessions_unknown boolean,
-        sessions_hint text, create_for_column text, set_node_id text, alone boolean, restart text)
+        sessions_hint text, create_for_column text, set_node_id text, alone boolean, restart text, pass text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_server_state_wrapper';
 COMMENT ON FUNCTION hilo.server_state() IS
     'Returns what sessions and shared memory say of this server, and advice that depends on settings';

@@ -2749,7 +2749,7 @@ CREATE FUNCTION hilo.server_state()
     RETURNS TABLE (
         system_id bigint, timeline integer, no_memory text, slots bigint, slots_taken bigint, slots_scarce boolean,
         failing bigint[], no_worker_for bigint, twin_seen_for bigint, sessions text, sessions_unknown boolean,
-        sessions_hint text, create_for_column text, set_node_id text, alone boolean, restart text)
+        sessions_hint text, create_for_column text, set_node_id text, alone boolean, restart text, pass text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_server_state_wrapper';
 COMMENT ON FUNCTION hilo.server_state() IS
     'Returns what sessions and shared memory say of this server, and advice that depends on settings';
@@ -3129,8 +3129,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                     WHEN c.has_source THEN 'Set the counter beyond it with setval, as long as no mapper holds a block.'
                     WHEN c.of_callers
                     THEN 'Let the coordinator continue beyond it with hilo_setval, and then run hilo_create_on_all_nodes(name).'
-                    WHEN c.nodes > 1
-                    THEN format('On every node: SET hilo.on_every_node = on; SELECT hilo_advance(%L, %s)', c.name, u.value)
+                    WHEN c.nodes > 1 THEN format(s.pass, c.name, u.value)
                     WHEN v.leaves_enough THEN 'Let the sequence continue beyond it with hilo_sync.'
                     ELSE 'Find out whether the row is right: beyond its value, few or none are left to the sequence. '
                          'If it is, give the column another sequence, or call hilo_sync.' END,

@@ -46,12 +46,13 @@ pub fn create_for_column() -> String {
     format!("{how} Or give the column another default.")
 }
 
+/// How to serve nothing up to a value any more, on no node. `format` of SQL fills in the name and the
+/// value.
+pub const PASS: &str = "On every node: SET hilo.on_every_node = on; SELECT hilo_advance(%L, %s)";
+
 /// How to serve nothing up to `taken` any more, on no node.
 pub fn pass(name: &str, taken: i64) -> String {
-    format!(
-        "On every node: SET hilo.on_every_node = on; SELECT hilo_advance({}, {taken})",
-        literal(name)
-    )
+    PASS.replace("%s", &taken.to_string()).replace("%L", &literal(name))
 }
 
 /// A string constant of SQL, as it is usually written.

@@ -68,6 +68,7 @@ fn hilo_server_state(args: Args) {
         HiloError::NodeUnset(0).hint().as_deref().map(text),
         Some(advice::is_alone().into()),
         Some(text(advice::RESTART)),
+        Some(text(advice::PASS)),
     ];
     // SAFETY: these are the types of the columns that sql/compare.sql declares.
     unsafe { StoredRows::begin(args).add_some(row) };
