@@ -7,7 +7,7 @@ use std::time::Duration;
 use hilo_tests::{Client, ClientExt, Cluster, wait_until};
 
 /// Values to try for an argument of each type: NULL and the type's extremes, a usual one first.
-const EXTREMES: [(&str, &[&str]); 25] = [
+const EXTREMES: [(&str, &[&str]); 26] = [
     (
         "_hilo.sequence",
         &[
@@ -59,6 +59,16 @@ const EXTREMES: [(&str, &[&str]); 25] = [
     ("interval", &["'1 hour'", "NULL", "'0'", "'-1 day'", "'1 microsecond'", "'178000000 years'"]),
     ("internal", &["NULL"]),
     ("hilo.task[]", &["'{}'", "NULL"]),
+    (
+        "hilo.grid",
+        &[
+            "'(1,1,0,1,1024)'",
+            "NULL",
+            "'(,,,,)'",
+            "'(0,0,0,0,0)'",
+            "'(9223372036854775807,-9223372036854775808,-1,-1,-1)'",
+        ],
+    ),
 ];
 
 /// The ends that a call may have: a refusal that is meant, a limit, or the time-out that the test
