@@ -46,8 +46,8 @@ pub fn create_for_column() -> String {
     format!("{how} Or give the column another default.")
 }
 
-/// How to serve nothing up to a value any more, on no node. `format` of SQL fills in the name and the
-/// value.
+/// How to serve nothing up to a value any more, on no node. `format` of SQL fills in the name and
+/// the value.
 pub const PASS: &str = "On every node: SET hilo.on_every_node = on; SELECT hilo_advance(%L, %s)";
 
 /// How to serve nothing up to `taken` any more, on no node.
