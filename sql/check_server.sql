@@ -118,22 +118,28 @@ CREATE VIEW hilo.server_finding WITH (security_barrier) AS
 
     -- Each trigger has the rows for which it fires: ordinary ones (O), replicated ones (R) or all (A). That changes with
     -- ALTER TABLE ... ENABLE TRIGGER ALL, as of a restore or of test fixtures.
-    SELECT format('table _hilo.%s', c.relname), 'error',
+    SELECT format('table _hilo.%s', r.relation), 'error',
            format('triggers do not fire as they should (%s), so that rows which are restored or replicated, or TRUNCATE, may '
-                  'cause a value to be served twice', string_agg(t.tgname, ', ' ORDER BY t.tgname)),
-           'Let them fire as before.',
-           format('ALTER TABLE _hilo.%s %s;', c.relname, string_agg(
-               format('ENABLE %sTRIGGER %s', CASE w.fires WHEN 'R' THEN 'REPLICA ' WHEN 'A' THEN 'ALWAYS ' END, t.tgname),
-               ', ' ORDER BY t.tgname))
-      FROM pg_trigger t
-      JOIN pg_class c ON c.oid = t.tgrelid AND c.relnamespace = '_hilo'::regnamespace
-     CROSS JOIN LATERAL (
-         SELECT CASE WHEN t.tgname IN ('replicated', 'replicated_owner') THEN 'R'
-                     WHEN t.tgname IN ('missing_owner', 'note_roles', 'restored') THEN 'O'
-                     WHEN t.tgname IN ('missing_grantee', 'missing_role', 'refuse_source', 'refuse_truncate') THEN 'A'
-                END AS fires) w
-     WHERE t.tgenabled::text <> w.fires
-     GROUP BY c.relname
+                  'cause a value to be served twice', string_agg(w.name, ', ' ORDER BY w.name)),
+           'Let them fire as before. If any was dropped, create it with its statement of sql/triggers.sql.',
+           'ALTER TABLE _hilo.' || r.relation || ' ' || string_agg(
+               format('ENABLE %sTRIGGER %s', CASE w.fires WHEN 'R' THEN 'REPLICA ' WHEN 'A' THEN 'ALWAYS ' END, w.name),
+               ', ' ORDER BY w.name) FILTER (WHERE t.oid IS NOT NULL) || ';'
+      FROM (VALUES
+          ('missing_grantee', 'A', '{privilege}'::text[]),
+          ('missing_owner', 'O', '{sequence}'),
+          ('missing_role', 'A', '{default_privilege}'),
+          ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
+          ('refuse_source', 'A', '{sequence}'),
+          ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, source, privilege, default_privilege}'),
+          ('replicated', 'R', '{sequence, position, free_range, lease, source, privilege, default_privilege}'),
+          ('replicated_owner', 'R', '{sequence}'),
+          ('restored', 'O', '{position, free_range, lease, source}')) AS w (name, fires, relations)
+     CROSS JOIN unnest(w.relations) AS r (relation)
+      JOIN pg_class c ON c.relname = r.relation AND c.relnamespace = '_hilo'::regnamespace
+      LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = w.name
+     WHERE t.tgenabled::text IS DISTINCT FROM w.fires
+     GROUP BY r.relation
      UNION ALL
 
     -- Any node of Citus may be asked to serve a sequence.

@@ -149,6 +149,27 @@ COMMENT ON FUNCTION hilo.placed(hilo_sequence) IS
     'Returns what hilo.known does. places: in the present numbering; NULL: it does not have these values. is_whole: whether '
     'it has all of them. step: of the values. rank: which reason it is';
 
+CREATE FUNCTION hilo.every_so_many(first bigint, step bigint, count bigint, steps bigint[])
+    RETURNS TABLE (part_first bigint, part_count bigint, part_step bigint)
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE ROWS 1 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    parts numeric := 1;
+    more numeric;
+BEGIN
+    FOR i IN 1 .. cardinality(steps) LOOP
+        more := lcm(parts, abs(steps[i]::numeric) / gcd(steps[i]::numeric, step::numeric));
+        -- Else fewer values have to be looked at one by one.
+        IF more * more <= "count" AND more * abs(step::numeric) <= 9223372036854775807 THEN
+            parts := more;
+        END IF;
+    END LOOP;
+    RETURN QUERY SELECT "first" + g.part * step, div("count" - 1 - g.part, parts)::bigint + 1, step * parts::bigint
+                   FROM generate_series(0::bigint, parts::bigint - 1) AS g (part);
+END $$;
+COMMENT ON FUNCTION hilo.every_so_many(bigint, bigint, bigint, bigint[]) IS
+    'Divides so many values, in steps from the first one, into parts that each have every so many of them. A numbering in '
+    'one of the other steps then has all values of a part in a range, or none, unless there are few';
+
 CREATE FUNCTION hilo.numberings(name hilo_sequence)
     RETURNS TABLE (at bigint, grid hilo.grid, firsts bigint[], nexts bigint[], reasons text[], one bigint, other bigint)
     LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 10
@@ -172,9 +193,14 @@ BEGIN ATOMIC
                             pg_catalog.array_agg(s.reason ORDER BY s.first) AS reasons FROM segment s) s
          UNION ALL
         -- Values that lie between the places of the present one.
-        SELECT p.at, ROW(p.first, p.step, 0, 1, 1::bigint)::hilo.grid, ARRAY[0::bigint], ARRAY[p.count],
+        SELECT p.at, ROW(e.part_first, e.part_step, 0, 1, 1::bigint)::hilo.grid, ARRAY[0::bigint], ARRAY[e.part_count],
                ARRAY[(hilo.gap_reasons())[p.rank]]
           FROM placed p
+         CROSS JOIN (
+             SELECT pg_catalog.array_agg(DISTINCT COALESCE(s.step, (s.grid).increment)) AS steps
+               FROM placed s
+              WHERE s.at = 0::bigint OR (NOT s.is_whole AND s.step IS NOT NULL)) o
+         CROSS JOIN LATERAL hilo.every_so_many(p.first, p.step, p.count, o.steps) e
          WHERE NOT p.is_whole AND p.step IS NOT NULL
     )
     SELECT n.at, n.grid, n.firsts, n.nexts, n.reasons, hilo.value_at(n.firsts[1], n.grid),
@@ -211,26 +237,41 @@ CREATE FUNCTION hilo.shared_places(
     RETURNS TABLE (shared_first bigint, shared_next bigint)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
 BEGIN ATOMIC
-    SELECT q.place, q.place + s.length
-      FROM hilo.places($7, $8, $1) e
-     CROSS JOIN LATERAL (
-         -- Every so many places the two have a value in common.
-         SELECT GREATEST(e.first, $2) AS first, LEAST(e.next, $3) AS next,
-                pg_catalog.abs(($4).increment::numeric)
-                    / pg_catalog.gcd(($4).increment::numeric, ($1).increment::numeric) AS step) b
-     CROSS JOIN LATERAL (
-         SELECT LEAST(b.step, (b.next - b.first)::numeric)::bigint AS step,
-                CASE WHEN b.step = 1::numeric AND ($4).nodes <= 1 AND pg_catalog.cardinality($5) = 1
-                     THEN b.next - b.first ELSE 1::bigint END AS length) s
-     CROSS JOIN LATERAL (
-         SELECT pg_catalog.min(g.place) AS first
-           FROM pg_catalog.generate_series(b.first, b.first + s.step - 1::bigint) AS g (place)
-          WHERE pg_catalog.mod(($1).base::numeric + ($1).increment::numeric * g.place::numeric - ($4).base::numeric,
-                               ($4).increment::numeric) = 0::numeric) c
-     CROSS JOIN LATERAL pg_catalog.generate_series(c.first, b.next - 1::bigint, GREATEST(s.step, s.length)) AS q (place)
+    WITH range AS (
+        -- Every so many places the two have a value in common.
+        SELECT GREATEST(e.first, $2) AS first, LEAST(e.next, $3) AS next,
+               pg_catalog.abs(($4).increment::numeric)
+                   / pg_catalog.gcd(($4).increment::numeric, ($1).increment::numeric) AS step
+          FROM hilo.places($7, $8, $1) e
+    ), common AS (
+        SELECT b.first, b.next, s.step, s.is_each, c.first AS common
+          FROM range b
+         CROSS JOIN LATERAL (SELECT LEAST(b.step, (b.next - b.first)::numeric)::bigint AS step,
+                                    b.step = 1::numeric AND ($4).nodes <= 1 AS is_each) s
+         CROSS JOIN LATERAL (
+             SELECT pg_catalog.min(g.place) AS first
+               FROM pg_catalog.generate_series(b.first, b.first + s.step - 1::bigint) AS g (place)
+              WHERE pg_catalog.mod(($1).base::numeric + ($1).increment::numeric * g.place::numeric - ($4).base::numeric,
+                                   ($4).increment::numeric) = 0::numeric) c
+         WHERE b.first < b.next AND c.first IS NOT NULL
+    )
+    -- A range for each segment,
+    SELECT GREATEST(i.first, c.first), LEAST(i.next, c.next)
+      FROM common c
+     CROSS JOIN LATERAL hilo.places(hilo.value_at(c.first, $1), hilo.value_at(c.next - 1::bigint, $1), $4) o
+     CROSS JOIN LATERAL pg_catalog.generate_series(GREATEST(pg_catalog.width_bucket(o.first, $5), 1),
+                                                   pg_catalog.width_bucket(o.next - 1::bigint, $5)) AS s (segment)
+     CROSS JOIN LATERAL hilo.places(hilo.value_at($5[s.segment], $4),
+                                    hilo.value_at($6[s.segment] - 1::bigint, $4), $1) i
+     WHERE c.is_each AND $5[s.segment] < $6[s.segment] AND GREATEST(i.first, c.first) < LEAST(i.next, c.next)
+     UNION ALL
+    -- or one for each value.
+    SELECT q.place, q.place + 1::bigint
+      FROM common c
+     CROSS JOIN LATERAL pg_catalog.generate_series(c.common, c.next - 1::bigint, c.step) AS q (place)
      CROSS JOIN LATERAL (SELECT hilo.value_at(q.place, $1) AS value) v
      CROSS JOIN LATERAL hilo.places(v.value, v.value, $4) i
-     WHERE b.first < b.next AND i.are_on AND i.first < $6[pg_catalog.width_bucket(i.first, $5)];
+     WHERE NOT c.is_each AND i.are_on AND i.first < $6[pg_catalog.width_bucket(i.first, $5)];
 END;
 COMMENT ON FUNCTION hilo.shared_places(hilo.grid, bigint, bigint, hilo.grid, bigint[], bigint[], bigint, bigint) IS
     'Returns which places of a numbering, from first to the one before next, have values that a segment of another one '
@@ -281,7 +322,7 @@ BEGIN ATOMIC
            s.part_next - s.part_first, m.reason
       FROM missing m
      CROSS JOIN LATERAL hilo.in_stripes(m.first, m.next, m.grid) s
-     ORDER BY m.at, s.part_first;
+     ORDER BY m.at, s.part_first, (m.grid).base;
 END;
 COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
     'Returns the values of a sequence that a column lacks, from the start of the sequence to '

@@ -707,6 +707,27 @@ COMMENT ON FUNCTION hilo.placed(hilo_sequence) IS
     'Returns what hilo.known does. places: in the present numbering; NULL: it does not have these values. is_whole: whether '
     'it has all of them. step: of the values. rank: which reason it is';
 
+CREATE FUNCTION hilo.every_so_many(first bigint, step bigint, count bigint, steps bigint[])
+    RETURNS TABLE (part_first bigint, part_count bigint, part_step bigint)
+    LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE ROWS 1 SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+    parts numeric := 1;
+    more numeric;
+BEGIN
+    FOR i IN 1 .. cardinality(steps) LOOP
+        more := lcm(parts, abs(steps[i]::numeric) / gcd(steps[i]::numeric, step::numeric));
+        -- Else fewer values have to be looked at one by one.
+        IF more * more <= "count" AND more * abs(step::numeric) <= 9223372036854775807 THEN
+            parts := more;
+        END IF;
+    END LOOP;
+    RETURN QUERY SELECT "first" + g.part * step, div("count" - 1 - g.part, parts)::bigint + 1, step * parts::bigint
+                   FROM generate_series(0::bigint, parts::bigint - 1) AS g (part);
+END $$;
+COMMENT ON FUNCTION hilo.every_so_many(bigint, bigint, bigint, bigint[]) IS
+    'Divides so many values, in steps from the first one, into parts that each have every so many of them. A numbering in '
+    'one of the other steps then has all values of a part in a range, or none, unless there are few';
+
 CREATE FUNCTION hilo.numberings(name hilo_sequence)
     RETURNS TABLE (at bigint, grid hilo.grid, firsts bigint[], nexts bigint[], reasons text[], one bigint, other bigint)
     LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 10
@@ -730,9 +751,14 @@ BEGIN ATOMIC
                             pg_catalog.array_agg(s.reason ORDER BY s.first) AS reasons FROM segment s) s
          UNION ALL
         -- Values that lie between the places of the present one.
-        SELECT p.at, ROW(p.first, p.step, 0, 1, 1::bigint)::hilo.grid, ARRAY[0::bigint], ARRAY[p.count],
+        SELECT p.at, ROW(e.part_first, e.part_step, 0, 1, 1::bigint)::hilo.grid, ARRAY[0::bigint], ARRAY[e.part_count],
                ARRAY[(hilo.gap_reasons())[p.rank]]
           FROM placed p
+         CROSS JOIN (
+             SELECT pg_catalog.array_agg(DISTINCT COALESCE(s.step, (s.grid).increment)) AS steps
+               FROM placed s
+              WHERE s.at = 0::bigint OR (NOT s.is_whole AND s.step IS NOT NULL)) o
+         CROSS JOIN LATERAL hilo.every_so_many(p.first, p.step, p.count, o.steps) e
          WHERE NOT p.is_whole AND p.step IS NOT NULL
     )
     SELECT n.at, n.grid, n.firsts, n.nexts, n.reasons, hilo.value_at(n.firsts[1], n.grid),
@@ -769,26 +795,41 @@ CREATE FUNCTION hilo.shared_places(
     RETURNS TABLE (shared_first bigint, shared_next bigint)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
 BEGIN ATOMIC
-    SELECT q.place, q.place + s.length
-      FROM hilo.places($7, $8, $1) e
-     CROSS JOIN LATERAL (
-         -- Every so many places the two have a value in common.
-         SELECT GREATEST(e.first, $2) AS first, LEAST(e.next, $3) AS next,
-                pg_catalog.abs(($4).increment::numeric)
-                    / pg_catalog.gcd(($4).increment::numeric, ($1).increment::numeric) AS step) b
-     CROSS JOIN LATERAL (
-         SELECT LEAST(b.step, (b.next - b.first)::numeric)::bigint AS step,
-                CASE WHEN b.step = 1::numeric AND ($4).nodes <= 1 AND pg_catalog.cardinality($5) = 1
-                     THEN b.next - b.first ELSE 1::bigint END AS length) s
-     CROSS JOIN LATERAL (
-         SELECT pg_catalog.min(g.place) AS first
-           FROM pg_catalog.generate_series(b.first, b.first + s.step - 1::bigint) AS g (place)
-          WHERE pg_catalog.mod(($1).base::numeric + ($1).increment::numeric * g.place::numeric - ($4).base::numeric,
-                               ($4).increment::numeric) = 0::numeric) c
-     CROSS JOIN LATERAL pg_catalog.generate_series(c.first, b.next - 1::bigint, GREATEST(s.step, s.length)) AS q (place)
+    WITH range AS (
+        -- Every so many places the two have a value in common.
+        SELECT GREATEST(e.first, $2) AS first, LEAST(e.next, $3) AS next,
+               pg_catalog.abs(($4).increment::numeric)
+                   / pg_catalog.gcd(($4).increment::numeric, ($1).increment::numeric) AS step
+          FROM hilo.places($7, $8, $1) e
+    ), common AS (
+        SELECT b.first, b.next, s.step, s.is_each, c.first AS common
+          FROM range b
+         CROSS JOIN LATERAL (SELECT LEAST(b.step, (b.next - b.first)::numeric)::bigint AS step,
+                                    b.step = 1::numeric AND ($4).nodes <= 1 AS is_each) s
+         CROSS JOIN LATERAL (
+             SELECT pg_catalog.min(g.place) AS first
+               FROM pg_catalog.generate_series(b.first, b.first + s.step - 1::bigint) AS g (place)
+              WHERE pg_catalog.mod(($1).base::numeric + ($1).increment::numeric * g.place::numeric - ($4).base::numeric,
+                                   ($4).increment::numeric) = 0::numeric) c
+         WHERE b.first < b.next AND c.first IS NOT NULL
+    )
+    -- A range for each segment,
+    SELECT GREATEST(i.first, c.first), LEAST(i.next, c.next)
+      FROM common c
+     CROSS JOIN LATERAL hilo.places(hilo.value_at(c.first, $1), hilo.value_at(c.next - 1::bigint, $1), $4) o
+     CROSS JOIN LATERAL pg_catalog.generate_series(GREATEST(pg_catalog.width_bucket(o.first, $5), 1),
+                                                   pg_catalog.width_bucket(o.next - 1::bigint, $5)) AS s (segment)
+     CROSS JOIN LATERAL hilo.places(hilo.value_at($5[s.segment], $4),
+                                    hilo.value_at($6[s.segment] - 1::bigint, $4), $1) i
+     WHERE c.is_each AND $5[s.segment] < $6[s.segment] AND GREATEST(i.first, c.first) < LEAST(i.next, c.next)
+     UNION ALL
+    -- or one for each value.
+    SELECT q.place, q.place + 1::bigint
+      FROM common c
+     CROSS JOIN LATERAL pg_catalog.generate_series(c.common, c.next - 1::bigint, c.step) AS q (place)
      CROSS JOIN LATERAL (SELECT hilo.value_at(q.place, $1) AS value) v
      CROSS JOIN LATERAL hilo.places(v.value, v.value, $4) i
-     WHERE b.first < b.next AND i.are_on AND i.first < $6[pg_catalog.width_bucket(i.first, $5)];
+     WHERE NOT c.is_each AND i.are_on AND i.first < $6[pg_catalog.width_bucket(i.first, $5)];
 END;
 COMMENT ON FUNCTION hilo.shared_places(hilo.grid, bigint, bigint, hilo.grid, bigint[], bigint[], bigint, bigint) IS
     'Returns which places of a numbering, from first to the one before next, have values that a segment of another one '
@@ -839,7 +880,7 @@ BEGIN ATOMIC
            s.part_next - s.part_first, m.reason
       FROM missing m
      CROSS JOIN LATERAL hilo.in_stripes(m.first, m.next, m.grid) s
-     ORDER BY m.at, s.part_first;
+     ORDER BY m.at, s.part_first, (m.grid).base;
 END;
 COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
     'Returns the values of a sequence that a column lacks, from the start of the sequence to '
@@ -2969,22 +3010,28 @@ CREATE VIEW hilo.server_finding WITH (security_barrier) AS
 
     -- Each trigger has the rows for which it fires: ordinary ones (O), replicated ones (R) or all (A). That changes with
     -- ALTER TABLE ... ENABLE TRIGGER ALL, as of a restore or of test fixtures.
-    SELECT format('table _hilo.%s', c.relname), 'error',
+    SELECT format('table _hilo.%s', r.relation), 'error',
            format('triggers do not fire as they should (%s), so that rows which are restored or replicated, or TRUNCATE, may '
-                  'cause a value to be served twice', string_agg(t.tgname, ', ' ORDER BY t.tgname)),
-           'Let them fire as before.',
-           format('ALTER TABLE _hilo.%s %s;', c.relname, string_agg(
-               format('ENABLE %sTRIGGER %s', CASE w.fires WHEN 'R' THEN 'REPLICA ' WHEN 'A' THEN 'ALWAYS ' END, t.tgname),
-               ', ' ORDER BY t.tgname))
-      FROM pg_trigger t
-      JOIN pg_class c ON c.oid = t.tgrelid AND c.relnamespace = '_hilo'::regnamespace
-     CROSS JOIN LATERAL (
-         SELECT CASE WHEN t.tgname IN ('replicated', 'replicated_owner') THEN 'R'
-                     WHEN t.tgname IN ('missing_owner', 'note_roles', 'restored') THEN 'O'
-                     WHEN t.tgname IN ('missing_grantee', 'missing_role', 'refuse_source', 'refuse_truncate') THEN 'A'
-                END AS fires) w
-     WHERE t.tgenabled::text <> w.fires
-     GROUP BY c.relname
+                  'cause a value to be served twice', string_agg(w.name, ', ' ORDER BY w.name)),
+           'Let them fire as before. If any was dropped, create it with its statement of sql/triggers.sql.',
+           'ALTER TABLE _hilo.' || r.relation || ' ' || string_agg(
+               format('ENABLE %sTRIGGER %s', CASE w.fires WHEN 'R' THEN 'REPLICA ' WHEN 'A' THEN 'ALWAYS ' END, w.name),
+               ', ' ORDER BY w.name) FILTER (WHERE t.oid IS NOT NULL) || ';'
+      FROM (VALUES
+          ('missing_grantee', 'A', '{privilege}'::text[]),
+          ('missing_owner', 'O', '{sequence}'),
+          ('missing_role', 'A', '{default_privilege}'),
+          ('note_roles', 'O', '{sequence, privilege, default_privilege}'),
+          ('refuse_source', 'A', '{sequence}'),
+          ('refuse_truncate', 'A', '{sequence, position, free_range, gap, lease, source, privilege, default_privilege}'),
+          ('replicated', 'R', '{sequence, position, free_range, lease, source, privilege, default_privilege}'),
+          ('replicated_owner', 'R', '{sequence}'),
+          ('restored', 'O', '{position, free_range, lease, source}')) AS w (name, fires, relations)
+     CROSS JOIN unnest(w.relations) AS r (relation)
+      JOIN pg_class c ON c.relname = r.relation AND c.relnamespace = '_hilo'::regnamespace
+      LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = w.name
+     WHERE t.tgenabled::text IS DISTINCT FROM w.fires
+     GROUP BY r.relation
      UNION ALL
 
     -- Any node of Citus may be asked to serve a sequence.

@@ -83,6 +83,20 @@ SELECT * FROM hilo_find_gaps('wide', 'wide', 'id');
 DELETE FROM wide WHERE id BETWEEN -6000000000000000000 AND 0;
 SELECT * FROM hilo_find_gaps('wide', 'wide', 'id');
 
+-- a jump over billions of values, and then other steps
+CREATE TABLE far (id bigint DEFAULT hilo_nextval('far'));
+SELECT hilo_create('far');
+INSERT INTO far SELECT FROM generate_series(1, 3);
+SELECT hilo_setval('far', 4000000000);
+INSERT INTO far DEFAULT VALUES;
+SELECT hilo_alter('far', increment => 2);
+INSERT INTO far DEFAULT VALUES;
+SELECT hilo_alter('far', increment => 3);
+INSERT INTO far DEFAULT VALUES;
+SET temp_file_limit = '1MB';
+SELECT * FROM hilo_find_gaps('far', 'far', 'id') WHERE last < 4000000001 ORDER BY first;
+RESET temp_file_limit;
+
 -- refused
 SELECT hilo_create('round', max_value => 10, cycle => true);
 SELECT * FROM hilo_find_gaps('round', 'empty', 'id');
@@ -117,8 +131,8 @@ RESET search_path;
 RESET ROLE;
 SELECT hilo_revoke('numbers', 'regress_hilo_finder', 'ALL');
 DROP SCHEMA planted CASCADE;
-DROP TABLE threes, down, steps, "Odd Place"."Odd ""Table", empty, wide, words;
+DROP TABLE far, threes, down, steps, "Odd Place"."Odd ""Table", empty, wide, words;
 DROP SCHEMA "Odd Place";
 DROP DOMAIN number;
 DROP ROLE regress_hilo_finder;
-SELECT hilo_drop(name) FROM (VALUES ('threes'), ('down'), ('steps'), ('numbers'), ('unused'), ('wide'), ('round')) AS t (name);
+SELECT hilo_drop(name) FROM (VALUES ('far'), ('threes'), ('down'), ('steps'), ('numbers'), ('unused'), ('wide'), ('round')) AS t (name);

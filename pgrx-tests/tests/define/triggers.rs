@@ -75,6 +75,24 @@ fn each_trigger_that_was_disabled_is_found_and_mended() {
     cluster.finish();
 }
 
+/// hilo_check names a table that lacks a trigger, and mends the others.
+#[test]
+fn a_trigger_that_was_dropped_is_found() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("ALTER TABLE _hilo.lease DISABLE TRIGGER ALL; DROP TRIGGER restored ON _hilo.lease");
+    let fixes = client.all::<String>(FIXES);
+    assert_eq!(fixes.len(), 1, "{fixes:?}");
+    client.run(&fixes[0]);
+    let found = "SELECT what || ' ' || what_to_do FROM hilo_check() WHERE object = 'table _hilo.lease' AND fix IS NULL";
+    let left = client.all::<String>(found);
+    assert!(
+        matches!(&left[..], [what] if what.contains("(restored)") && what.contains("dropped")),
+        "{left:?}"
+    );
+    cluster.finish();
+}
+
 /// The functions of the catalog's triggers refuse any other table, where they read rows as C structures.
 #[test]
 fn triggers_of_the_catalog_elsewhere() {

@@ -83,6 +83,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "places",
             "placed",
             "even_step",
+            "every_so_many",
             "steps_before",
             "gap_reasons",
             "numberings",
