@@ -167,7 +167,8 @@ unsafe extern "C-unwind" fn forget() {
     memo::forget_last();
 }
 
-#[pg_guard]
+/// Runs for each object that is made, changed or dropped, and also for each function that is run and
+/// each schema that is searched. As in `process_utility`, nothing is guarded but the work.
 unsafe extern "C-unwind" fn object_access(
     access: pg_sys::ObjectAccessType::Type,
     class: pg_sys::Oid,
@@ -181,26 +182,41 @@ unsafe extern "C-unwind" fn object_access(
         if let Some(prev) = PREV_ACCESS.get() {
             prev(access, class, object, part, arg);
         }
+        match access {
+            OAT_DROP => on_drop(class, object, part),
+            OAT_POST_CREATE | OAT_POST_ALTER
+                if class == pg_sys::ExtensionRelationId && part == 0 =>
+            {
+                note_extension_change(object)
+            }
+            _ => {}
+        }
     }
-    let (extension, role) =
-        (class == pg_sys::ExtensionRelationId, class == pg_sys::AuthIdRelationId);
-    match access {
-        OAT_POST_CREATE | OAT_POST_ALTER if extension && part == 0 => note_extension_change(object),
-        OAT_DROP if role => owners::on_drop_role(object),
-        OAT_DROP if class == pg_sys::RelationRelationId => owned::on_drop(object, part),
-        OAT_DROP if class == pg_sys::DatabaseRelationId => {
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn on_drop(
+    class: pg_sys::Oid,
+    object: pg_sys::Oid,
+    part: std::ffi::c_int,
+) {
+    match class {
+        pg_sys::AuthIdRelationId => owners::on_drop_role(object),
+        pg_sys::RelationRelationId => owned::on_drop(object, part),
+        pg_sys::DatabaseRelationId => {
             // Another database may get its OID. A session that cannot use the memory may drop one
             // all the same, as one may that has not loaded hilo.
             let _ = subtransaction::run(|| invalidation::outdate_all(object.to_u32()));
         }
-        OAT_DROP if extension && is_hilo(object) && shared::get().is_ok() => {
+        pg_sys::ExtensionRelationId if is_hilo(object) && shared::get().is_ok() => {
             invalidation::note_extension_drop(object)
         }
         _ => {}
     }
 }
 
-fn note_extension_change(extension: pg_sys::Oid) {
+#[pg_guard]
+unsafe extern "C-unwind" fn note_extension_change(extension: pg_sys::Oid) {
     if version::on_change(extension).or_raise() {
         invalidation::extension_appears();
     }
