@@ -167,8 +167,8 @@ unsafe extern "C-unwind" fn forget() {
     memo::forget_last();
 }
 
-/// Runs for each object that is made, changed or dropped, and also for each function that is run and
-/// each schema that is searched. As in `process_utility`, nothing is guarded but the work.
+/// Runs for each object that is made, changed or dropped, and also for each function that is run
+/// and each schema that is searched. As in `process_utility`, nothing is guarded but the work.
 unsafe extern "C-unwind" fn object_access(
     access: pg_sys::ObjectAccessType::Type,
     class: pg_sys::Oid,
