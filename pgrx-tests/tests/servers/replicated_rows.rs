@@ -272,59 +272,49 @@ fn known_rows_are_replaced_wherever_the_tables_are() {
     cluster.finish();
 }
 
-/// A copied position that waits for a transaction of this server does not take the place of what that
-/// has committed.
-#[test]
-fn a_copy_does_not_replace_what_has_become_ours_meanwhile() {
+/// A publisher, and a subscriber to which its rows are copied a second time, while a transaction of
+/// the subscriber's keeps `change` to itself. That commits once the copy waits.
+fn copied_during(sequence: &str, change: &str, waits: &str) -> ([Cluster; 2], Client) {
     let (publisher, subscriber) = (logical(0, 1), logical(0, 1));
     let mut there = publisher.connect("postgres");
-    there.run(
-        "SELECT hilo_create('set'), hilo_nextval('set');
-         CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position",
-    );
+    there.run(&format!(
+        "SELECT hilo_create('{sequence}'), hilo_nextval('{sequence}');
+         CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position"
+    ));
     subscriber.subscribe("own", &publisher, "own", "");
     let mut here = subscriber.connect("postgres");
     let mut other = subscriber.connect("postgres");
     here.run("DROP SUBSCRIPTION own");
-    here.run("BEGIN; SELECT hilo_setval('set', 100000)");
+    here.run(&format!("BEGIN; {change}"));
     let address = publisher.address();
     other.run(&format!("CREATE SUBSCRIPTION own CONNECTION '{address}' PUBLICATION own"));
-    wait_until("the copy of the position waits", LONG, || {
-        other.one::<bool>(
-            "SELECT EXISTS (SELECT FROM pg_locks w JOIN pg_locks t USING (pid)
-                             WHERE NOT w.granted AND t.locktype = 'tuple'
-                               AND t.relation = '_hilo.position'::regclass)",
-        )
-    });
+    wait_until("the copy waits", LONG, || other.one::<bool>(waits));
     here.run("COMMIT");
     subscriber.wait_for_copy();
-    assert_eq!(other.draw("set", 1), [100_001]);
+    ([publisher, subscriber], other)
+}
+
+/// A copied position that waits for a transaction of this server does not take the place of what that
+/// has committed.
+#[test]
+fn a_copy_does_not_replace_what_has_become_ours_meanwhile() {
+    let the_position_waits = "SELECT EXISTS (SELECT FROM pg_locks w JOIN pg_locks t USING (pid)
+                                              WHERE NOT w.granted AND t.locktype = 'tuple'
+                                                AND t.relation = '_hilo.position'::regclass)";
+    let ([_publisher, subscriber], mut client) =
+        copied_during("set", "SELECT hilo_setval('set', 100000)", the_position_waits);
+    assert_eq!(client.draw("set", 1), [100_001]);
     subscriber.finish();
 }
 
 /// Copied rows that wait for a transaction of this server, which drops the sequence, are not lost.
 #[test]
 fn what_is_dropped_during_a_copy_comes_with_it() {
-    let (publisher, subscriber) = (logical(0, 1), logical(0, 1));
-    let mut there = publisher.connect("postgres");
-    there.run(
-        "SELECT hilo_create('dropped'), hilo_nextval('dropped');
-         CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position",
-    );
-    subscriber.subscribe("own", &publisher, "own", "");
-    let mut here = subscriber.connect("postgres");
-    let mut other = subscriber.connect("postgres");
-    here.run("DROP SUBSCRIPTION own");
-    here.run("BEGIN; SELECT hilo_drop('dropped')");
-    let address = publisher.address();
-    other.run(&format!("CREATE SUBSCRIPTION own CONNECTION '{address}' PUBLICATION own"));
-    wait_until("both copies wait", LONG, || {
-        other.one::<i64>("SELECT count(DISTINCT pid) FROM pg_locks WHERE NOT granted") == 2
-    });
-    here.run("COMMIT");
-    subscriber.wait_for_copy();
+    let both_wait = "SELECT count(DISTINCT pid) = 2 FROM pg_locks WHERE NOT granted";
+    let ([_publisher, subscriber], mut client) =
+        copied_during("dropped", "SELECT hilo_drop('dropped')", both_wait);
     let rows = "SELECT count(*) FROM _hilo.sequence s JOIN _hilo.position p ON p.sequence = s.id";
-    assert_eq!(other.one::<i64>(rows), 1);
+    assert_eq!(client.one::<i64>(rows), 1);
     subscriber.finish();
 }
 
