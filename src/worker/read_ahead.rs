@@ -58,6 +58,12 @@ impl FirstUses {
         self.last = Some(sequence);
     }
 
+    /// Notes that the first use of the marked one has come. Reading ahead goes on behind `end`.
+    fn go_on(&mut self, end: SequenceId) {
+        (self.waits, self.vain) = (self.waits.max(FIRST), 0);
+        self.note(end);
+    }
+
     /// Notes that nothing has come of reading ahead. The next time comes after twice as many waits.
     fn give_up(&mut self) {
         const MOST_VAIN: u32 = 8;
@@ -103,9 +109,7 @@ impl Worker {
         if locked.key.database == self.database.to_u32() && locked.key.sequence == mark.sequence {
             locked.slot.threshold.store(mark.threshold.unwrap_or_default(), Relaxed);
             drop(locked);
-            let first_uses = &mut self.first_uses;
-            (first_uses.waits, first_uses.vain) = (first_uses.waits.max(FIRST), 0);
-            first_uses.note(mark.end);
+            self.first_uses.go_on(mark.end);
         }
     }
 
