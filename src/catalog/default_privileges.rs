@@ -1,19 +1,22 @@
 //! `_hilo.default_privilege`: the privileges that new sequences of a role start with, as those of
 //! ALTER DEFAULT PRIVILEGES.
 //!
-//! Writers of this table wait for each other (`lock`), so that none meets a row that another has
-//! just added or deleted.
+//! Any role may have rows here, and keep its transaction open. So nobody waits for anything but
+//! changes of the default privileges of the same owner (`lock_owner`), and DROP OWNED for nothing
+//! but the end of a row that it would delete too.
 
 use pgrx::pg_sys;
 
 use crate::catalog::columns::default_privilege as column;
 use crate::catalog::definitions::Sequence;
+use crate::catalog::object_lock::ObjectLock;
 use crate::catalog::own::{self, Own};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles;
-use crate::catalog::scan::Match;
-use crate::catalog::table::{Row, Table, next_command, text_datum};
+use crate::catalog::scan::{Index, Match};
+use crate::catalog::table::{LockWait, RowLock, Strength, Table, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise, check_argument};
+use crate::process::memory::TryGrow;
 
 /// Which new sequences get a privilege: those of `owner` whose names match `pattern`, as LIKE
 /// compares them.
@@ -23,13 +26,34 @@ pub struct Which<'a> {
     pub pattern: &'a [u8],
 }
 
-/// A lock that only its own kind and changes of the table's definition wait for; it ends with the
-/// transaction.
-fn lock() -> Result<Table, HiloError> {
-    let table = Own::DefaultPrivilege.oid()?;
-    // SAFETY: takes a lock inside a transaction; any OID can be locked.
-    unsafe { pg_sys::LockRelationOid(table, pg_sys::ShareUpdateExclusiveLock as _) }
-    Own::DefaultPrivilege.write()
+/// Opens the table to change the default privileges of `owner`. Others who do so wait until the
+/// transaction ends: none may add a row that another has just added.
+fn lock_owner(owner: pg_sys::Oid) -> Result<Table, HiloError> {
+    let table = Own::DefaultPrivilege.write()?;
+    ObjectLock::new(table.id(), owner.to_u32().into()).acquire(pg_sys::ExclusiveLock, false);
+    Ok(table)
+}
+
+/// Deletes the rows that match, each of which another transaction may be deleting.
+fn delete(table: &Table, index: Index, keys: &[(i16, Match)]) -> Result<(), HiloError> {
+    loop {
+        let (mut rows, mut missed) = (Vec::new(), false);
+        table.scan(index, keys, |row| {
+            rows.try_push(row).or_raise();
+            true
+        });
+        for row in rows {
+            match table.lock(row, LockWait::Block, Strength::Alone) {
+                RowLock::Locked(row) => table.delete(&row),
+                _ => missed = true,
+            }
+        }
+        next_command();
+        // Replication may have replaced a row instead.
+        if !missed {
+            return Ok(());
+        }
+    }
 }
 
 fn keys<'a>(which: Which<'a>, grantee: pg_sys::Oid, name: &'a str) -> [(i16, Match<'a>); 4] {
@@ -45,7 +69,7 @@ fn keys<'a>(which: Which<'a>, grantee: pg_sys::Oid, name: &'a str) -> [(i16, Mat
 pub fn grant(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
     roles::depend_on(which.owner)?;
     roles::depend_on(grantee)?;
-    let table = lock()?;
+    let table = lock_owner(which.owner)?;
     for name in set.names() {
         table.ensure(own::DEFAULT_PRIVILEGE_PKEY, &keys(which, grantee, name), &[]);
     }
@@ -55,12 +79,10 @@ pub fn grant(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), 
 
 /// Removes those privileges of `set` that are there.
 pub fn revoke(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
-    let table = lock()?;
-    for name in set.names() {
-        table.delete_all(own::DEFAULT_PRIVILEGE_PKEY, &keys(which, grantee, name));
-    }
-    next_command();
-    Ok(())
+    let table = lock_owner(which.owner)?;
+    set.names().try_for_each(|name| {
+        delete(&table, own::DEFAULT_PRIVILEGE_PKEY, &keys(which, grantee, name))
+    })
 }
 
 /// Gives a new sequence the privileges that the sequences of its owner start with.
@@ -111,38 +133,29 @@ pub fn check_pattern(pattern: &[u8]) {
     check_argument(escapes % 2 == 0, message, advice);
 }
 
-/// The rows of the table that mention a role, as owner or as grantee.
-fn mentions(table: &Table, role: pg_sys::Oid, mut visit: impl FnMut(Row)) {
-    for (index, column) in [
-        (own::DEFAULT_PRIVILEGE_PKEY, column::OWNER),
-        (own::DEFAULT_PRIVILEGE_GRANTEE_IDX, column::GRANTEE),
-    ] {
-        table.scan(index, &[(column, Match::Oid(role))], |row| {
-            visit(row);
-            true
-        });
-        // A row that mentions it twice is deleted once.
-        next_command();
-    }
-}
+/// Where a role is mentioned: as the owner, and as the grantee.
+const MENTIONS: [(Index, i16); 2] = [
+    (own::DEFAULT_PRIVILEGE_PKEY, column::OWNER),
+    (own::DEFAULT_PRIVILEGE_GRANTEE_IDX, column::GRANTEE),
+];
 
 /// Removes a role's default privileges, both those for its own new sequences and those that it
-/// would get. Nobody can add one meanwhile. For a role that has none, no lock is held.
+/// would get. For a role that has none, no lock is held.
 pub fn forget(role: pg_sys::Oid) -> Result<(), HiloError> {
-    if !mentioning(role)?.is_empty() {
-        let table = lock()?;
-        mentions(&table, role, |row| table.delete(&row));
+    if mentioning(role)?.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let table = Own::DefaultPrivilege.write()?;
+    MENTIONS
+        .into_iter()
+        .try_for_each(|(index, column)| delete(&table, index, &[(column, Match::Oid(role))]))
 }
 
 /// The default privileges that keep a role from being dropped, as messages name them.
 pub fn mentioning(role: pg_sys::Oid) -> Result<Vec<String>, HiloError> {
-    let (mut owns, mut gets) = (false, false);
-    mentions(&Own::DefaultPrivilege.read()?, role, |row| {
-        owns |= row.oid(column::OWNER) == role;
-        gets |= row.oid(column::GRANTEE) == role;
-    });
+    let table = Own::DefaultPrivilege.read()?;
+    let [owns, gets] = MENTIONS
+        .map(|(index, column)| table.find(index, &[(column, Match::Oid(role))]).is_some());
     let owns = owns.then(|| "owner of default privileges on new hilo sequences".to_owned());
     let gets = gets.then(|| "privileges on new hilo sequences by default".to_owned());
     Ok(owns.into_iter().chain(gets).collect())

@@ -10,7 +10,15 @@ impl ObjectLock {
     /// The one of a row of `table`.
     pub fn new(table: pg_sys::Oid, number: u64) -> ObjectLock {
         // SAFETY: this static is set when the backend connects.
-        let database = unsafe { pg_sys::MyDatabaseId };
+        ObjectLock::within(unsafe { pg_sys::MyDatabaseId }, table, number)
+    }
+
+    /// The one of a row of `table` that all databases share, as of a role.
+    pub fn shared(table: pg_sys::Oid, number: u64) -> ObjectLock {
+        ObjectLock::within(pg_sys::InvalidOid, table, number)
+    }
+
+    fn within(database: pg_sys::Oid, table: pg_sys::Oid, number: u64) -> ObjectLock {
         ObjectLock(pg_sys::LOCKTAG {
             locktag_field1: database.to_u32(),
             locktag_field2: table.to_u32(),

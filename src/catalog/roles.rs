@@ -6,14 +6,17 @@
 //! database, and no new role can get the OID of an owner.
 //!
 //! The row is added with the first mention and stays until DROP OWNED or DROP ROLE removes it. A
-//! session that adds a mention takes AccessShareLock on the role, and one that removes the row
-//! takes AccessExclusiveLock. Both hold the lock to the end of the transaction.
+//! session that adds a mention takes AccessShareLock on the role. DROP ROLE takes
+//! AccessExclusiveLock. DROP OWNED takes ShareUpdateExclusiveLock, and AccessExclusiveLock if it
+//! can without waiting: else the row stays, for what others are about to commit. All of them hold
+//! the lock to the end of the transaction.
 
 use std::ffi::CString;
 
 use pgrx::pg_sys;
 
 use crate::catalog::name::quote;
+use crate::catalog::object_lock::ObjectLock;
 use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{Table, next_command};
 use crate::catalog::{catalog_oids, relations};
@@ -135,13 +138,32 @@ pub fn depend_on(role: pg_sys::Oid) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Removes the row of `pg_shdepend` for a role that is about to lose its mentions. No session can
-/// add a mention until the transaction ends.
+/// Removes the row of `pg_shdepend` for a role that is about to be dropped. No session can add a
+/// mention until the transaction ends.
 pub fn forget_dependency(role: pg_sys::Oid) -> Result<(), HiloError> {
+    remove(role, pg_sys::AccessExclusiveLock)
+}
+
+/// Removes it until [`resume_dependency`] has been called.
+pub fn suspend_dependency(role: pg_sys::Oid) -> Result<(), HiloError> {
+    remove(role, pg_sys::ShareUpdateExclusiveLock)
+}
+
+/// Must be called before what mentions the role is removed. Adds the row again if other
+/// transactions may be adding mentions, which only see the row that is being removed.
+pub fn resume_dependency(role: pg_sys::Oid) -> Result<(), HiloError> {
+    let lock = ObjectLock::shared(pg_sys::AuthIdRelationId, role.to_u32().into());
+    match is_lasting(role) || lock.acquire(pg_sys::AccessExclusiveLock, true) {
+        true => Ok(()),
+        false => depend_on(role),
+    }
+}
+
+fn remove(role: pg_sys::Oid, mode: u32) -> Result<(), HiloError> {
     if is_lasting(role) {
         return Ok(());
     }
-    lock(role, pg_sys::AccessExclusiveLock);
+    lock(role, mode);
     record(catalog_oids()?.role_type, role, [1, 0]);
     Ok(())
 }

@@ -273,7 +273,7 @@ impl Table {
 
     /// Locks the version of a row that was found, in order to change it. `Missing`: it has been
     /// replaced or deleted.
-    fn lock(&self, row: Row, wait: LockWait, strength: Strength) -> RowLock<Row> {
+    pub(super) fn lock(&self, row: Row, wait: LockWait, strength: Strength) -> RowLock<Row> {
         let mut found = pg_sys::TM_FailureData::default();
         let mut buffer: pg_sys::Buffer = 0;
         // SAFETY: the copied tuple says where the version lies. heap_lock_tuple returns the buffer

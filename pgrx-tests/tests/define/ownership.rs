@@ -275,24 +275,23 @@ fn a_new_owner() {
 }
 
 /// Two transactions that create, and one that drops the owner's belongings: whichever is first, the
-/// role is known while it owns something.
+/// role is known while it owns something. What has not been committed is not dropped, as in core.
 #[test]
 fn creating_while_belongings_are_dropped() {
     let (cluster, mut admin) = with_roles();
     let mut first = cluster.connect("postgres");
     first.run("SET ROLE anna; BEGIN; SELECT hilo_create('one')");
-    let mut dropper = cluster.connect("postgres");
-    let pid = dropper.backend_pid();
-    let dropped = std::thread::spawn(move || dropper.batch_execute("DROP OWNED BY anna"));
-    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = ";
-    wait_until("the dropper waits", LONG, || admin.one::<i64>(&format!("{waits}{pid}")) == 1);
+    admin.run("SET lock_timeout = '2s'; DROP OWNED BY anna");
     first.run("COMMIT");
-    dropped.join().unwrap().unwrap();
+    assert_eq!(known_roles(&mut admin), ["anna"]);
+    admin.refusal("DROP ROLE anna").is("2BP01").details("\"one\"");
+    admin.run("DROP OWNED BY anna");
     assert_eq!(admin.one::<i64>("SELECT count(*) FROM hilo_sequences"), 0);
     assert!(known_roles(&mut admin).is_empty());
 
     let mut dropper = cluster.connect("postgres");
     dropper.run("BEGIN; DROP OWNED BY anna");
+    let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = ";
     let pid = first.backend_pid();
     let created = std::thread::spawn(move || {
         first.batch_execute("SELECT hilo_create('two')").unwrap();
@@ -302,6 +301,28 @@ fn creating_while_belongings_are_dropped() {
     created.join().unwrap();
     assert_eq!(known_roles(&mut admin), ["anna"]);
     admin.refusal("DROP ROLE anna").is("2BP01");
+    cluster.finish();
+}
+
+/// Whoever deletes a default privilege that another transaction is deleting waits for that one, and has nothing
+/// to do if it commits.
+#[test]
+fn one_row_deleted_twice() {
+    let (cluster, mut admin) = with_roles();
+    for end in ["COMMIT", "ROLLBACK"] {
+        let mut anna = cluster.connect_as("anna", "postgres");
+        anna.run("SELECT hilo_default_grant('carl', 'ALL'), hilo_default_grant('anna', 'ALL')");
+        anna.run("BEGIN; SELECT hilo_default_revoke('carl', 'ALL')");
+        let mut dropper = cluster.connect("postgres");
+        let pid = dropper.backend_pid();
+        let dropped = std::thread::spawn(move || dropper.batch_execute("DROP OWNED BY carl"));
+        let waits = format!("SELECT count(*) FROM pg_locks WHERE NOT granted AND pid = {pid}");
+        wait_until("the dropper waits", LONG, || admin.one::<i64>(&waits) == 1);
+        anna.run(end);
+        dropped.join().unwrap().unwrap();
+        assert_eq!(admin.one::<i64>("SELECT count(*) FROM hilo_default_privileges"), 3);
+        admin.run("DROP OWNED BY anna");
+    }
     cluster.finish();
 }
 

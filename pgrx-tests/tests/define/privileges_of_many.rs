@@ -316,6 +316,40 @@ fn many_at_the_same_time() {
     cluster.finish();
 }
 
+/// An open transaction of a role without rights, which has changed its default privileges, holds up
+/// nobody: no other role's changes, and no DROP OWNED of a role that it has granted to. What it
+/// commits afterwards is known to DROP ROLE.
+#[test]
+fn a_role_without_rights_holds_up_nobody() {
+    let (cluster, mut admin) = with_roles();
+    let mut anna = cluster.connect_as("anna", "postgres");
+    let mut carl = cluster.connect_as("carl", "postgres");
+    anna.run("SELECT hilo_create('a'), hilo_default_grant('public', 'USAGE'), hilo_default_grant('bert', 'USAGE')");
+    carl.run("SELECT hilo_default_grant('anna', 'USAGE')");
+    carl.run(
+        "BEGIN; SELECT hilo_default_grant('public', 'USAGE'), hilo_default_grant('anna', 'SELECT'),
+                hilo_default_grant('carl', 'ALL'), hilo_default_revoke('bert', 'ALL')",
+    );
+    for client in [&mut admin, &mut anna] {
+        client.run("SET lock_timeout = '2s'");
+        client.run("SELECT hilo_default_grant('bert', 'SELECT')");
+        client.run("SELECT hilo_default_revoke('bert', 'SELECT')");
+        client.run("SELECT hilo_create(current_user || ' new')");
+    }
+    admin.run("SELECT hilo_default_grant('anna', 'USAGE', for_role => 'bert'); DROP OWNED BY bert");
+    admin.run("DROP OWNED BY anna");
+    assert_eq!(defaults(&mut admin), [] as [&str; 0]);
+    carl.run("COMMIT");
+    let carls = ["carl % PUBLIC USAGE", "carl % anna SELECT"];
+    assert_eq!(defaults(&mut admin)[..2], carls);
+    admin.refusal("DROP ROLE anna").is("2BP01");
+    admin.run("CREATE DATABASE other");
+    cluster.connect("other").refusal("DROP ROLE anna").is("2BP01");
+    admin.run("DROP OWNED BY anna");
+    cluster.connect("other").run("DROP ROLE anna");
+    cluster.finish();
+}
+
 /// Ten thousand sequences are granted on within seconds.
 #[test]
 fn ten_thousand_sequences_at_once() {

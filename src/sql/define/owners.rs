@@ -98,7 +98,7 @@ pub unsafe fn before(node: *mut pg_sys::Node) -> bool {
     }
     if drops {
         // Otherwise core would look for privileges on the type hilo.role, in order to revoke them.
-        roles.iter().try_for_each(|role| roles::forget_dependency(*role)).or_raise();
+        roles.iter().try_for_each(|role| roles::suspend_dependency(*role)).or_raise();
     }
     true
 }
@@ -145,6 +145,7 @@ fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
 fn drop_owned(from: &[pg_sys::Oid], keep: bool) -> Result<(), HiloError> {
     let mut owned = Vec::new();
     for role in from {
+        roles::resume_dependency(*role)?;
         owned.try_extend(role_references::of_owner(*role)?)?;
     }
     // The tables come before the sequences, as in hilo_drop(), and then the defaults that were
