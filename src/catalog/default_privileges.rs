@@ -1,9 +1,9 @@
 //! `_hilo.default_privilege`: the privileges that new sequences of a role start with, as those of
 //! ALTER DEFAULT PRIVILEGES.
 //!
-//! Any role may have rows here, and keep its transaction open. So nobody waits for anything but
-//! changes of the default privileges of the same owner (`lock_owner`), and DROP OWNED for nothing
-//! but the end of a row that it would delete too.
+//! Any role may have rows here, and keep its transaction open. So only changes of the default
+//! privileges of one owner wait for each other (`lock_owner`). DROP OWNED waits only for another
+//! transaction that is deleting a row which it would delete too.
 
 use pgrx::pg_sys;
 
@@ -154,8 +154,8 @@ pub fn forget(role: pg_sys::Oid) -> Result<(), HiloError> {
 /// The default privileges that keep a role from being dropped, as messages name them.
 pub fn mentioning(role: pg_sys::Oid) -> Result<Vec<String>, HiloError> {
     let table = Own::DefaultPrivilege.read()?;
-    let [owns, gets] = MENTIONS
-        .map(|(index, column)| table.find(index, &[(column, Match::Oid(role))]).is_some());
+    let [owns, gets] =
+        MENTIONS.map(|(index, column)| table.find(index, &[(column, Match::Oid(role))]).is_some());
     let owns = owns.then(|| "owner of default privileges on new hilo sequences".to_owned());
     let gets = gets.then(|| "privileges on new hilo sequences by default".to_owned());
     Ok(owns.into_iter().chain(gets).collect())

@@ -275,7 +275,8 @@ fn a_new_owner() {
 }
 
 /// Two transactions that create, and one that drops the owner's belongings: whichever is first, the
-/// role is known while it owns something. What has not been committed is not dropped, as in core.
+/// role is known while it owns something. A sequence that has not been committed is not dropped, as
+/// in core.
 #[test]
 fn creating_while_belongings_are_dropped() {
     let (cluster, mut admin) = with_roles();

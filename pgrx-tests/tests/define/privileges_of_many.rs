@@ -316,9 +316,9 @@ fn many_at_the_same_time() {
     cluster.finish();
 }
 
-/// An open transaction of a role without rights, which has changed its default privileges, holds up
-/// nobody: no other role's changes, and no DROP OWNED of a role that it has granted to. What it
-/// commits afterwards is known to DROP ROLE.
+/// A role without rights has changed its default privileges in an open transaction. Nobody waits
+/// for it: no other role's change does, and no DROP OWNED of a role that it has granted to. DROP
+/// ROLE knows of the grant when that is committed.
 #[test]
 fn a_role_without_rights_holds_up_nobody() {
     let (cluster, mut admin) = with_roles();
