@@ -1,21 +1,21 @@
 -- Many columns at once: SQL over what hilo_adopt and hilo_sync do with one.
 
-CREATE FUNCTION hilo.has_word(source text, word text) RETURNS boolean
+CREATE FUNCTION _hilo.hilo_has_word(source text, word text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN pg_catalog.strpos(pg_catalog.lower(source), pg_catalog.lower(word)) > 0
            AND (word ~ '[^[:alnum:]_]'
                 OR pg_catalog.lower(word) = ANY (pg_catalog.regexp_split_to_array(pg_catalog.lower(source), '[^[:alnum:]_]+')));
-COMMENT ON FUNCTION hilo.has_word(text, text) IS 'Whether a text contains a word, in whatever case';
+COMMENT ON FUNCTION _hilo.hilo_has_word(text, text) IS 'Whether a text contains a word, in whatever case';
 
-CREATE FUNCTION hilo.mentions(sequence oid) RETURNS SETOF text
+CREATE FUNCTION _hilo.hilo_mentions(sequence oid) RETURNS SETOF text
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 10
 BEGIN ATOMIC
     WITH named AS (
         SELECT c.relname::text AS name FROM pg_catalog.pg_class c WHERE c.oid = sequence
     ), fed AS (
         SELECT DISTINCT c.relname::text AS name
-          FROM hilo.core_feeds() f JOIN pg_catalog.pg_class c ON c.oid = f.relation
-         WHERE f.sequence = mentions.sequence
+          FROM _hilo.hilo_core_feeds() f JOIN pg_catalog.pg_class c ON c.oid = f.relation
+         WHERE f.sequence = hilo_mentions.sequence
     ), code AS (
         SELECT p.oid, p.prosrc FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
          WHERE l.lanname NOT IN ('internal'::name, 'c'::name)
@@ -28,50 +28,50 @@ BEGIN ATOMIC
     -- SQL.
     SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid)
       FROM pg_catalog.pg_depend d
-     WHERE d.refclassid = 1259::oid AND d.refobjid = mentions.sequence AND d.deptype = 'n' AND d.classid <> 2604::oid
+     WHERE d.refclassid = 1259::oid AND d.refobjid = hilo_mentions.sequence AND d.deptype = 'n' AND d.classid <> 2604::oid
      UNION
     -- Only the text tells of the rest.
-    SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0) FROM code p JOIN named n ON hilo.has_word(p.prosrc, n.name)
+    SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0) FROM code p JOIN named n ON _hilo.hilo_has_word(p.prosrc, n.name)
      UNION
     SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0)
-      FROM code p JOIN fed n ON p.prosrc ~* 'lastval|pg_get_serial_sequence' AND hilo.has_word(p.prosrc, n.name)
+      FROM code p JOIN fed n ON p.prosrc ~* 'lastval|pg_get_serial_sequence' AND _hilo.hilo_has_word(p.prosrc, n.name)
      UNION
     SELECT pg_catalog.pg_describe_object(1247::oid, t.oid, 0)
-      FROM pg_catalog.pg_type t JOIN named n ON hilo.has_word(t.typdefault, n.name)
+      FROM pg_catalog.pg_type t JOIN named n ON _hilo.hilo_has_word(t.typdefault, n.name)
      UNION
     SELECT pg_catalog.pg_describe_object(2620::oid, t.oid, 0)
-      FROM pg_catalog.pg_trigger t JOIN named n ON hilo.has_word(pg_catalog.encode(t.tgargs, 'escape'), n.name)
+      FROM pg_catalog.pg_trigger t JOIN named n ON _hilo.hilo_has_word(pg_catalog.encode(t.tgargs, 'escape'), n.name)
      ORDER BY 1;
 END;
-COMMENT ON FUNCTION hilo.mentions(oid) IS
+COMMENT ON FUNCTION _hilo.hilo_mentions(oid) IS
     'Returns the objects that draw from a sequence of Postgres, besides column defaults. They depend on it, or have '
     'its name in their text. Others are functions that call lastval or pg_get_serial_sequence and name a table that '
     'it feeds';
 
-CREATE FUNCTION hilo.adopt_sequence(sequence regclass, name hilo_sequence, mentions text) RETURNS hilo_sequence
+CREATE FUNCTION _hilo.hilo_adopt_sequence(sequence regclass, name @extschema@.hilo_sequence, mentions text) RETURNS @extschema@.hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_adopt_columns_wrapper';
-COMMENT ON FUNCTION hilo.adopt_sequence(regclass, hilo_sequence, text) IS
+COMMENT ON FUNCTION _hilo.hilo_adopt_sequence(regclass, @extschema@.hilo_sequence, text) IS
     'hilo_adopt for all columns that a sequence feeds, with a NOTICE of what else mentions it';
 
-CREATE FUNCTION hilo_adopt_sequence(sequence regclass, name hilo_sequence DEFAULT NULL) RETURNS hilo_sequence
+CREATE FUNCTION @extschema@.hilo_adopt_sequence(sequence regclass, name @extschema@.hilo_sequence DEFAULT NULL) RETURNS @extschema@.hilo_sequence
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
-    RETURN hilo.adopt_sequence(sequence, name, (SELECT pg_catalog.string_agg(m.what, pg_catalog.chr(10))
-                                                  FROM hilo.mentions(sequence::oid) AS m (what)));
-COMMENT ON FUNCTION hilo_adopt_sequence(regclass, hilo_sequence) IS
+    RETURN _hilo.hilo_adopt_sequence(sequence, name, (SELECT pg_catalog.string_agg(m.what, pg_catalog.chr(10))
+                                                  FROM _hilo.hilo_mentions(sequence::oid) AS m (what)));
+COMMENT ON FUNCTION @extschema@.hilo_adopt_sequence(regclass, @extschema@.hilo_sequence) IS
     'Makes all columns that a sequence of Postgres feeds draw from one new hilo sequence, as hilo_adopt does for one '
     'column, and returns its name. It continues beyond the old one and beyond the values of all the columns. The owner of '
     'the tables owns it; if they have several, the owner of the old one. A NOTICE lists functions, views, rules, triggers, '
     'policies and domains that still name the old one, as far as their text or Postgres tells. Requires ownership of all '
     'the tables. Changes nothing if one of the columns cannot be moved. Errors: as for hilo_adopt, 55000 if it feeds no column.';
 
-CREATE FUNCTION hilo.adoptable(schema oid)
+CREATE FUNCTION _hilo.hilo_adoptable(schema oid)
     RETURNS TABLE (
         place bigint, relation regclass, column_name name, sequence regclass, follows boolean, name text, action text, detail text
     )
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 100
 BEGIN ATOMIC
     WITH fed AS MATERIALIZED (
-        SELECT f.relation, f.number, pg_catalog.min(f.sequence) AS sequence FROM hilo.core_feeds() f GROUP BY f.relation, f.number
+        SELECT f.relation, f.number, pg_catalog.min(f.sequence) AS sequence FROM _hilo.hilo_core_feeds() f GROUP BY f.relation, f.number
     ), heir AS MATERIALIZED (
         SELECT f.relation, f.number, pg_catalog.min(i.inhparent) AS parent
           FROM fed f
@@ -81,7 +81,7 @@ BEGIN ATOMIC
           JOIN fed q ON q.relation = p.attrelid AND q.number = p.attnum
          GROUP BY f.relation, f.number
     ), root AS (
-        SELECT f.relation, f.number, f.sequence, c.relnamespace <> adoptable.schema AS elsewhere,
+        SELECT f.relation, f.number, f.sequence, c.relnamespace <> hilo_adoptable.schema AS elsewhere,
                pg_catalog.format('%s.%I', f.relation::regclass::text, a.attname) AS object
           FROM fed f
           JOIN pg_catalog.pg_class c ON c.oid = f.relation
@@ -93,7 +93,7 @@ BEGIN ATOMIC
           FROM root r GROUP BY r.sequence
     ), drawn AS (
         SELECT d.relation, d.number, pg_catalog.min(d.name) AS name, pg_catalog.min(d.name) FILTER (WHERE d.missing) AS missing
-          FROM hilo.column_defaults() d GROUP BY d.relation, d.number
+          FROM _hilo.hilo_column_defaults() d GROUP BY d.relation, d.number
     ), every AS (
         SELECT c.oid AS relation, a.attname AS column_name, f.sequence, d.name, d.missing, h.parent, s.several, s.elsewhere, s.objects,
                s.leader, pg_catalog.format('%s.%I', c.oid::regclass::text, a.attname) AS object,
@@ -108,7 +108,7 @@ BEGIN ATOMIC
           LEFT JOIN heir h ON h.relation = c.oid AND h.number = a.attnum
           LEFT JOIN shared s ON s.sequence = f.sequence
           LEFT JOIN drawn d ON d.relation = c.oid AND d.number = a.attnum
-         WHERE c.relnamespace = adoptable.schema AND c.relkind IN ('r', 'p', 'f', 'v')
+         WHERE c.relnamespace = hilo_adoptable.schema AND c.relkind IN ('r', 'p', 'f', 'v')
            AND (f.sequence IS NOT NULL OR d.name IS NOT NULL OR COALESCE(pg_catalog.pg_get_expr(e.adbin, e.adrelid), t.typdefault) ~ 'nextval[(]')
     )
     SELECT pg_catalog.row_number() OVER (
@@ -135,30 +135,30 @@ BEGIN ATOMIC
       FROM every e
      ORDER BY place;
 END;
-COMMENT ON FUNCTION hilo.adoptable(oid) IS
+COMMENT ON FUNCTION _hilo.hilo_adoptable(oid) IS
     'Returns the columns of a schema that draw from a sequence of Postgres or of hilo''s. action: what hilo_adopt_all does '
     'without trying. follows: it goes along with the row before it';
 
-CREATE FUNCTION hilo.try_adopt(
+CREATE FUNCTION _hilo.hilo_try_adopt(
     relation regclass, column_name name, sequence regclass, dry_run boolean, OUT name text, OUT failure text, OUT said text
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_try_adopt_wrapper';
-COMMENT ON FUNCTION hilo.try_adopt(regclass, name, regclass, boolean) IS
+COMMENT ON FUNCTION _hilo.hilo_try_adopt(regclass, name, regclass, boolean) IS
     'hilo_adopt for a column or, with a sequence, for all columns that it feeds. Returns the name of the new sequence and what '
     'hilo_adopt tells, or the error. dry_run: only checks what can be checked without a lock';
 
-CREATE FUNCTION hilo_adopt_all(schema name, dry_run boolean DEFAULT false)
+CREATE FUNCTION @extschema@.hilo_adopt_all(schema name, dry_run boolean DEFAULT false)
     RETURNS TABLE (relation regclass, column_name name, name text, action text, detail text)
     LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 100
 BEGIN ATOMIC
     -- One row after the other: what names a sequence is looked up before that is gone.
     WITH found AS MATERIALIZED (
         SELECT a.*, a.sequence::text AS old,
-               CASE WHEN a.action IS NULL AND NOT a.follows THEN ARRAY(SELECT m FROM hilo.mentions(a.sequence::oid) m) END AS mentions
-          FROM hilo.adoptable(pg_catalog.quote_ident(schema::text)::regnamespace::oid) a
+               CASE WHEN a.action IS NULL AND NOT a.follows THEN ARRAY(SELECT m FROM _hilo.hilo_mentions(a.sequence::oid) m) END AS mentions
+          FROM _hilo.hilo_adoptable(pg_catalog.quote_ident(schema::text)::regnamespace::oid) a
     ), tried AS MATERIALIZED (
         SELECT f.place, f.sequence, f.old, f.mentions, t.name, t.failure, t.said
-          FROM found f CROSS JOIN LATERAL hilo.try_adopt(f.relation, f.column_name, f.sequence, dry_run) t
+          FROM found f CROSS JOIN LATERAL _hilo.hilo_try_adopt(f.relation, f.column_name, f.sequence, dry_run) t
          WHERE f.action IS NULL AND NOT f.follows
     )
     SELECT r.relation, r.column_name, r.name, r.action, r.detail
@@ -175,7 +175,7 @@ BEGIN ATOMIC
              WHERE t.failure IS NULL) r
      ORDER BY r.place, r.part, r.detail COLLATE "C";
 END;
-COMMENT ON FUNCTION hilo_adopt_all(name, boolean) IS
+COMMENT ON FUNCTION @extschema@.hilo_adopt_all(name, boolean) IS
     'Calls hilo_adopt or hilo_adopt_sequence for each column of a schema that a sequence of Postgres feeds. Returns a '
     'row for each column that draws from any sequence. action: adopt; skip, if hilo feeds it or should, or it follows '
     'the table that it inherits from; refuse, for a reason that detail has, such as a domain that draws; change, '
@@ -187,22 +187,22 @@ COMMENT ON FUNCTION hilo_adopt_all(name, boolean) IS
 -- The sequences that column defaults name and that do not exist. No query reads the columns, and no code of their
 -- owners runs: hilo_sync reads what their tables store.
 
-CREATE FUNCTION hilo.missing_defaults() RETURNS TABLE (relation oid, number smallint, name text)
+CREATE FUNCTION _hilo.hilo_missing_defaults() RETURNS TABLE (relation oid, number smallint, name text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_missing_defaults_wrapper';
-COMMENT ON FUNCTION hilo.missing_defaults() IS
+COMMENT ON FUNCTION _hilo.hilo_missing_defaults() IS
     'Returns the columns whose default names a sequence that does not exist, and the name';
 
-CREATE FUNCTION hilo.stored_type(relation oid, number smallint) RETURNS oid
+CREATE FUNCTION _hilo.hilo_stored_type(relation oid, number smallint) RETURNS oid
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_stored_type_wrapper';
-COMMENT ON FUNCTION hilo.stored_type(oid, smallint) IS
+COMMENT ON FUNCTION _hilo.hilo_stored_type(oid, smallint) IS
     'Returns the type of a column, below all domains; null unless its table is the caller''s, and stored in this database';
 
-CREATE FUNCTION hilo.lock_against_writers(relation oid) RETURNS oid
+CREATE FUNCTION _hilo.hilo_lock_against_writers(relation oid) RETURNS oid
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lock_against_writers_wrapper';
-COMMENT ON FUNCTION hilo.lock_against_writers(oid) IS
+COMMENT ON FUNCTION _hilo.hilo_lock_against_writers(oid) IS
     'Lets nobody else write to a table of the caller, who may create sequences. Returns the table';
 
-CREATE FUNCTION hilo.missing() RETURNS TABLE (
+CREATE FUNCTION _hilo.hilo_missing() RETURNS TABLE (
     name text, relation oid, column_name name, type oid, owner oid, inherits boolean, lacked boolean, obstacle text
 )
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
@@ -211,7 +211,7 @@ BEGIN ATOMIC
         SELECT DISTINCT d.name, d.relation, d.number, a.attname, c.relowner,
                pg_catalog.pg_has_role(c.relowner, 'USAGE') AS own,
                pg_catalog.format('Column %I.%I.%I uses it', n.nspname, c.relname, a.attname) AS uses
-          FROM hilo.missing_defaults() d
+          FROM _hilo.hilo_missing_defaults() d
           JOIN pg_catalog.pg_class c ON c.oid = d.relation
           JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
           JOIN pg_catalog.pg_attribute a ON a.attrelid = d.relation AND a.attnum = d.number
@@ -223,7 +223,7 @@ BEGIN ATOMIC
     ), judged AS MATERIALIZED (
         SELECT q.*, pg_catalog.bool_or(q.own) OVER one AS lacked,
                pg_catalog.min(q.relowner) OVER one <> pg_catalog.max(q.relowner) OVER one AS several,
-               CASE WHEN pg_catalog.bool_and(q.own) OVER one THEN hilo.stored_type(q.relation, q.number) END AS type
+               CASE WHEN pg_catalog.bool_and(q.own) OVER one THEN _hilo.hilo_stored_type(q.relation, q.number) END AS type
           FROM named q WINDOW one AS (PARTITION BY q.name)
     ), explained AS (
         SELECT j.*, j.uses || CASE
@@ -242,11 +242,11 @@ BEGIN ATOMIC
                PARTITION BY e.name ORDER BY e.why IS NULL, e.own, e.relation, e.number)
       FROM explained e;
 END;
-COMMENT ON FUNCTION hilo.missing() IS
+COMMENT ON FUNCTION _hilo.hilo_missing() IS
     'Returns the columns whose default names a sequence that does not exist. inherits: a column of a table above stands for '
     'both. obstacle: why the caller cannot create the sequence. lacked: a table of the caller lacks it';
 
-CREATE FUNCTION hilo.say_missing(name text, lacked boolean, obstacle text) RETURNS void
+CREATE FUNCTION _hilo.hilo_say_missing(name text, lacked boolean, obstacle text) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $say$
 DECLARE
@@ -260,37 +260,37 @@ BEGIN
     END IF;
 END;
 $say$;
-COMMENT ON FUNCTION hilo.say_missing(text, boolean, text) IS
+COMMENT ON FUNCTION _hilo.hilo_say_missing(text, boolean, text) IS
     'Says which sequence hilo_create_missing leaves out, and why';
 
-CREATE FUNCTION hilo.create_beyond(name text, owner oid, relations oid[], columns name[], types oid[]) RETURNS bigint
+CREATE FUNCTION _hilo.hilo_create_beyond(name text, owner oid, relations oid[], columns name[], types oid[]) RETURNS bigint
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
     -- The narrowest type, so that the sequence ends with an error of its own.
-    SELECT hilo_create(name::hilo_sequence, data_type => COALESCE((
+    SELECT _hilo.hilo_create(name::@extschema@.hilo_sequence, data_type => COALESCE((
                SELECT pg_catalog.min(u.type) FROM pg_catalog.unnest(types) AS u (type) WHERE u.type IN (21::oid, 23::oid)
            ), 20::oid)::regtype);
-    SELECT hilo_set_owner(name::hilo_sequence, pg_catalog.pg_get_userbyid(owner)::text);
-    SELECT hilo_sync(name::hilo_sequence, u.relation::regclass, u.column_name)
+    SELECT _hilo.hilo_set_owner(name::@extschema@.hilo_sequence, pg_catalog.pg_get_userbyid(owner)::text);
+    SELECT _hilo.hilo_sync(name::@extschema@.hilo_sequence, u.relation::regclass, u.column_name)
       FROM ROWS FROM (pg_catalog.unnest(relations), pg_catalog.unnest(columns), pg_catalog.unnest(types)) AS u (relation, column_name, type)
      WHERE u.type IN (20::oid, 21::oid, 23::oid, 25::oid, 1042::oid, 1043::oid, 1700::oid);
-    SELECT hilo_advance(name::hilo_sequence, 0);
+    SELECT _hilo.hilo_advance(name::@extschema@.hilo_sequence, 0::bigint);
 END;
-COMMENT ON FUNCTION hilo.create_beyond(text, oid, oid[], name[], oid[]) IS
+COMMENT ON FUNCTION _hilo.hilo_create_beyond(text, oid, oid[], name[], oid[]) IS
     'Creates a sequence that begins beyond what columns hold, and returns its next value';
 
-CREATE FUNCTION hilo.create_missing(locked oid[])
+CREATE FUNCTION _hilo.hilo_create_missing(locked oid[])
     RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
-    SELECT hilo.say_missing(o.name, o.lacked, o.obstacle)
-      FROM (SELECT DISTINCT m.name, m.lacked, m.obstacle FROM hilo.missing() m
+    SELECT _hilo.hilo_say_missing(o.name, o.lacked, o.obstacle)
+      FROM (SELECT DISTINCT m.name, m.lacked, m.obstacle FROM _hilo.hilo_missing() m
              WHERE m.obstacle IS NOT NULL ORDER BY m.name) o;
     -- A wait for a lock may have brought more. They are left for the next call.
     WITH found AS MATERIALIZED (
-        SELECT m.* FROM hilo.missing() m WHERE m.obstacle IS NULL AND NOT m.inherits
+        SELECT m.* FROM _hilo.hilo_missing() m WHERE m.obstacle IS NULL AND NOT m.inherits
     ), made AS MATERIALIZED (
-        SELECT w.name, hilo.create_beyond(w.name, w.owner, w.relations, w.columns, w.types) AS next_value
+        SELECT w.name, _hilo.hilo_create_beyond(w.name, w.owner, w.relations, w.columns, w.types) AS next_value
           FROM (SELECT f.name, pg_catalog.min(f.owner) AS owner,
                        pg_catalog.array_agg(f.relation ORDER BY f.relation, f.column_name) AS relations,
                        pg_catalog.array_agg(f.column_name ORDER BY f.relation, f.column_name) AS columns,
@@ -302,19 +302,19 @@ BEGIN ATOMIC
       FROM made m JOIN found f ON f.name = m.name
      ORDER BY f.name, f.relation, f.column_name;
 END;
-COMMENT ON FUNCTION hilo.create_missing(oid[]) IS 'Does what hilo_create_missing does, for tables that are locked';
+COMMENT ON FUNCTION _hilo.hilo_create_missing(oid[]) IS 'Does what hilo_create_missing does, for tables that are locked';
 
-CREATE FUNCTION hilo_create_missing()
+CREATE FUNCTION @extschema@.hilo_create_missing()
     RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
     SELECT c.name, c.relation, c.column_name, c.next_value
-      FROM hilo.create_missing(ARRAY(
-               SELECT hilo.lock_against_writers(t.relation)
-                 FROM (SELECT DISTINCT m.relation FROM hilo.missing() m
+      FROM _hilo.hilo_create_missing(ARRAY(
+               SELECT _hilo.hilo_lock_against_writers(t.relation)
+                 FROM (SELECT DISTINCT m.relation FROM _hilo.hilo_missing() m
                         WHERE m.obstacle IS NULL AND NOT m.inherits ORDER BY m.relation) t)) c;
 END;
-COMMENT ON FUNCTION hilo_create_missing() IS
+COMMENT ON FUNCTION @extschema@.hilo_create_missing() IS
     'Creates the sequences that column defaults name and that do not exist. Each has the data '
     'type of its narrowest column, and is moved past what its columns hold, as by hilo_sync. '
     'Returns a row for each such column with the next value; null: none is left. The owner of '
@@ -322,5 +322,5 @@ COMMENT ON FUNCTION hilo_create_missing() IS
     'transaction ends. Leaves out sequences of tables that the caller does not own, or that '
     'several roles own. Leaves out those of views and other relations whose rows are not stored '
     'in this database, too. A WARNING says so if a table of the caller names the sequence, else '
-    'a NOTICE. Errors: 42501 without CREATE on the schema of the extension, 55P03 after '
+    'a NOTICE. Errors: 42501 without INSERT on hilo_sequences, 55P03 after '
     'lock_timeout.';

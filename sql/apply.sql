@@ -3,7 +3,7 @@
 -- Everything goes the way of hilo_create, hilo_alter, hilo_set_owner, hilo_grant, hilo_revoke and hilo_drop. A sequence that
 -- is already as described is neither locked nor changed. Whoever may not change one of them learns nothing of it.
 
-CREATE FUNCTION hilo.grants_without(these jsonb, others jsonb) RETURNS jsonb
+CREATE FUNCTION _hilo.hilo_grants_without(these jsonb, others jsonb) RETURNS jsonb
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object('grantee', r.grantee, 'privileges', r.privileges) ORDER BY r.grantee COLLATE "C")
@@ -15,34 +15,34 @@ BEGIN ATOMIC
               FROM pg_catalog.jsonb_to_recordset($1) AS s (grantee text, privileges jsonb)) r
      WHERE r.privileges <> '[]';
 END;
-COMMENT ON FUNCTION hilo.grants_without(jsonb, jsonb) IS 'Returns the privileges of some that others do not have; null: none';
+COMMENT ON FUNCTION _hilo.hilo_grants_without(jsonb, jsonb) IS 'Returns the privileges of some that others do not have; null: none';
 
-CREATE FUNCTION hilo.begin_apply(document jsonb) RETURNS void
+CREATE FUNCTION _hilo.hilo_begin_apply(document jsonb) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_begin_apply_wrapper';
-COMMENT ON FUNCTION hilo.begin_apply(jsonb) IS 'Fails where nothing can be written, and if there is no document';
+COMMENT ON FUNCTION _hilo.hilo_begin_apply(jsonb) IS 'Fails where nothing can be written, and if there is no document';
 
-CREATE FUNCTION hilo.check_may_apply(name text, at bigint) RETURNS void
+CREATE FUNCTION _hilo.hilo_check_may_apply(name text, at bigint) RETURNS void
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_check_may_apply_wrapper';
-COMMENT ON FUNCTION hilo.check_may_apply(text, bigint) IS
+COMMENT ON FUNCTION _hilo.hilo_check_may_apply(text, bigint) IS
     'Fails unless the caller may change the sequence of this name or, if there is none, create it. at: its place in a document';
 
-CREATE FUNCTION hilo.owning_column(column_name text, at bigint, lock boolean) RETURNS text
+CREATE FUNCTION _hilo.hilo_owning_column(column_name text, at bigint, lock boolean) RETURNS text
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_owning_column_wrapper';
-COMMENT ON FUNCTION hilo.owning_column(text, bigint, boolean) IS
+COMMENT ON FUNCTION _hilo.hilo_owning_column(text, bigint, boolean) IS
     'Returns the column of an owned_by as schema.table.column, or null for none. at: its place in a document. lock: the table stays '
     'as it is until the transaction ends, which takes its owner';
 
-CREATE FUNCTION hilo.lock(name text) RETURNS void
+CREATE FUNCTION _hilo.hilo_lock(name text) RETURNS void
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lock_wrapper';
-COMMENT ON FUNCTION hilo.lock(text) IS 'Locks the sequence of this name, if there is one. Requires ownership of it';
+COMMENT ON FUNCTION _hilo.hilo_lock(text) IS 'Locks the sequence of this name, if there is one. Requires ownership of it';
 
-CREATE FUNCTION hilo.lock_definitions(keep boolean) RETURNS void
+CREATE FUNCTION _hilo.hilo_lock_definitions(keep boolean) RETURNS void
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lock_definitions_wrapper';
-COMMENT ON FUNCTION hilo.lock_definitions(boolean) IS
+COMMENT ON FUNCTION _hilo.hilo_lock_definitions(boolean) IS
     'Waits for other transactions that apply a document, and for DROP EXTENSION. keep: and keeps the lock until the transaction ends';
 
 -- A sequence that is to be made, changed or, if it is in no place of the document, dropped.
-CREATE TYPE hilo.task AS (
+CREATE TYPE _hilo.hilo_task AS (
     at bigint,
     name text,
     is_new boolean,
@@ -59,9 +59,9 @@ CREATE TYPE hilo.task AS (
     revokes jsonb,
     grants jsonb
 );
-COMMENT ON TYPE hilo.task IS 'The work of hilo_apply on a sequence';
+COMMENT ON TYPE _hilo.hilo_task IS 'The work of hilo_apply on a sequence';
 
-CREATE FUNCTION hilo.tasks(document jsonb, prune boolean) RETURNS SETOF hilo.task
+CREATE FUNCTION _hilo.hilo_tasks(document jsonb, prune boolean) RETURNS SETOF _hilo.hilo_task
     LANGUAGE sql STABLE PARALLEL UNSAFE ROWS 100
 BEGIN ATOMIC
     SELECT w.at, w.name, d.id IS NULL,
@@ -83,15 +83,15 @@ BEGIN ATOMIC
                  FROM pg_catalog.jsonb_each(w.options) a
                  JOIN pg_catalog.jsonb_each(d.options) b ON b.key = a.key AND b.value <> a.value) END,
            CASE WHEN g.is_given THEN pg_catalog.jsonb_build_object('from', d.owner, 'to', w.owner) END,
-           CASE WHEN h.are_others THEN hilo.grants_without(h.held, w.privileges) END,
-           CASE WHEN h.are_others THEN hilo.grants_without(w.privileges, h.held) END
+           CASE WHEN h.are_others THEN _hilo.hilo_grants_without(h.held, w.privileges) END,
+           CASE WHEN h.are_others THEN _hilo.hilo_grants_without(w.privileges, h.held) END
       FROM (SELECT a.at, a.name, a.entry, a.owner, a.privileges, a.base, a.nodes, a.stripe,
                    CASE WHEN a.owned_by IS NULL THEN a.options
                         ELSE pg_catalog.jsonb_set(a.options, '{owned_by}', COALESCE(
-                                 pg_catalog.to_jsonb(hilo.owning_column(a.owned_by, a.at, false)), 'null')) END AS options
-              FROM hilo.wanted($1) a OFFSET 0) w
+                                 pg_catalog.to_jsonb(_hilo.hilo_owning_column(a.owned_by, a.at, false)), 'null')) END AS options
+              FROM _hilo.hilo_wanted($1) a OFFSET 0) w
       -- By key: conditions of a join do not pass the barrier of a view.
-      LEFT JOIN LATERAL (SELECT v.* FROM hilo.described v WHERE v.name = w.name OFFSET 0) d ON true
+      LEFT JOIN LATERAL (SELECT v.* FROM _hilo.hilo_described v WHERE v.name = w.name OFFSET 0) d ON true
      CROSS JOIN LATERAL (SELECT d.id IS NOT NULL AND COALESCE(w.owner <> d.owner, w.owner IS NOT NULL) AS is_given) g
      CROSS JOIN (SELECT '{"block_size": 0, "slice_size": 0, "key_format": "{name}/{server}{value}", "source": "", "reserve_ahead": 0,
                           "owned_by": "none"}'::jsonb AS none) n
@@ -107,17 +107,16 @@ BEGIN ATOMIC
      WHERE d.id IS NULL OR w.options <> d.options OR g.is_given
         OR CASE WHEN w.entry -> 'privileges'::text = d.privileges THEN false ELSE w.privileges <> d.privileges END
         OR (w.base IS NOT NULL
-            AND NOT EXISTS (SELECT FROM hilo.numbering(d.id) n WHERE n.base = w.base AND n.nodes = w.nodes AND n.stripe = w.stripe))
+            AND NOT EXISTS (SELECT FROM _hilo.hilo_numbering(d.id) n WHERE n.base = w.base AND n.nodes = w.nodes AND n.stripe = w.stripe))
      UNION ALL
     SELECT NULL, d.name, false, NULL, NULL, NULL, NULL, d.entry - 'name'::text, NULL, NULL, NULL, NULL, NULL
-      FROM hilo.described d
-     WHERE $2 AND d.is_owned AND d.name NOT IN (SELECT w.name FROM hilo.wanted($1) w);
+      FROM _hilo.hilo_described d
+     WHERE $2 AND d.is_owned AND d.name NOT IN (SELECT w.name FROM _hilo.hilo_wanted($1) w);
 END;
-COMMENT ON FUNCTION hilo.tasks(jsonb, boolean) IS 'Returns the sequences that are not as a document, whose caller may change them, wants them';
+COMMENT ON FUNCTION _hilo.hilo_tasks(jsonb, boolean) IS 'Returns the sequences that are not as a document, whose caller may change them, wants them';
 
--- Not for users: the body of hilo.apply, which runs as the caller, cannot name what lies in schema hilo.
-CREATE FUNCTION hilo_apply_one(
-    name hilo_sequence,
+CREATE FUNCTION _hilo.hilo_apply_one(
+    name @extschema@.hilo_sequence,
     start_value bigint,
     increment bigint,
     min_value bigint,
@@ -139,12 +138,12 @@ CREATE FUNCTION hilo_apply_one(
     dry_run boolean
 ) RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_apply_one_wrapper';
-COMMENT ON FUNCTION hilo_apply_one(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval, bigint, integer, bigint, boolean) IS
+COMMENT ON FUNCTION _hilo.hilo_apply_one(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval, bigint, integer, bigint, boolean) IS
     'Creates a sequence if is_new, as hilo_create does, or alters one, as hilo_alter does. base, nodes and stripe: how other servers number it. '
     'Returns whether this server has been told that of a sequence that exists. dry_run: leaves the numbers as they are';
 
 -- Each task, and the place of an error in the document. Rows that were returned stay when their work is rolled back.
-CREATE FUNCTION hilo.apply(tasks hilo.task[], dry_run boolean, of_server boolean)
+CREATE FUNCTION _hilo.hilo_do_tasks(tasks _hilo.hilo_task[], dry_run boolean, of_server boolean)
     RETURNS TABLE (action text, name text, detail jsonb)
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 100 SET search_path = pg_catalog, pg_temp
 AS $apply$
@@ -162,10 +161,7 @@ DECLARE
     details text;
     advice text;
 BEGIN
-    -- It may have been renamed.
-    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('%I, pg_temp', n.nspname), true)
-       FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo';
-    has_defaults := EXISTS (SELECT FROM hilo_default_privileges);
+    has_defaults := EXISTS (SELECT FROM _hilo.hilo_default_privileges());
     FOR task IN
         SELECT t.at, t.name AS of, t.is_new, t.base, t.nodes, t.stripe, t.detail AS description, t.privileges, t.changes, t.gives,
                t.revokes, t.grants, e.*
@@ -180,7 +176,7 @@ BEGIN
         name := task.of;
         IF task.at IS NULL THEN
             IF NOT dry_run THEN
-                PERFORM hilo_drop(name::hilo_sequence, true, false);
+                PERFORM _hilo.hilo_drop(_hilo.hilo_sequence(name), true, false);
             END IF;
             action := 'drop';
             detail := task.description;
@@ -195,18 +191,18 @@ BEGIN
                 HINT = 'Pass the summary of a server that serves it.';
         END IF;
         -- A table and its sequence have one owner, so a new column waits until that is settled.
-        is_told := hilo_apply_one(
-            name::hilo_sequence, task.start_value, task.increment, task.min_value, task.max_value, task.data_type::regtype,
+        is_told := _hilo.hilo_apply_one(
+            _hilo.hilo_sequence(name), task.start_value, task.increment, task.min_value, task.max_value, task.data_type::regtype,
             task.cycle, task.ordered, task.block_size, task.slice_size, task.key_format, task.is_new, task.gapless,
             CASE WHEN NOT task.is_new AND task.owned_by IS NOT NULL THEN 'none' END, task.source,
             pg_catalog.make_interval(secs => task.reserve_ahead::double precision), task.base, task.nodes, task.stripe, dry_run);
         IF coalesce(task.owner, task.gives ->> 'to'::text) IS NOT NULL THEN
-            PERFORM hilo_set_owner(name::hilo_sequence, coalesce(task.owner, task.gives ->> 'to'::text));
+            PERFORM _hilo.hilo_set_owner(_hilo.hilo_sequence(name), coalesce(task.owner, task.gives ->> 'to'::text));
         END IF;
         IF task.owned_by <> 'none' THEN
             -- All arguments, so that no function with fewer is another candidate.
-            PERFORM hilo_alter(
-                name::hilo_sequence, NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::regtype, NULL::boolean,
+            PERFORM _hilo.hilo_alter(
+                _hilo.hilo_sequence(name), NULL::bigint, NULL::bigint, NULL::bigint, NULL::bigint, NULL::regtype, NULL::boolean,
                 NULL::boolean, NULL::bigint, NULL::bigint, NULL::text, NULL::bigint, NULL::boolean, task.owned_by, NULL::text,
                 NULL::interval);
         END IF;
@@ -217,7 +213,7 @@ BEGIN
         END IF;
         IF task.is_new THEN
             held := CASE WHEN has_defaults
-                         THEN hilo_export(name::hilo_sequence) #> '{sequences,0,privileges}'::text[] ELSE '[]' END;
+                         THEN (SELECT d.privileges FROM _hilo.hilo_described d WHERE d.name = task.of) ELSE '[]' END;
             action := 'create';
             detail := task.description || pg_catalog.jsonb_build_object('privileges', coalesce(task.privileges, held));
             RETURN NEXT;
@@ -248,9 +244,9 @@ BEGIN
             IF dry_run AND NOT task.is_new THEN
                 NULL;
             ELSIF of_role.action = 'revoke' THEN
-                PERFORM hilo_revoke(name::hilo_sequence, of_role.grantee, pg_catalog.translate(held::text, '[]"', ''));
+                PERFORM _hilo.hilo_revoke(_hilo.hilo_sequence(name), of_role.grantee, pg_catalog.translate(held::text, '[]"', ''));
             ELSE
-                PERFORM hilo_grant(name::hilo_sequence, of_role.grantee, pg_catalog.translate(held::text, '[]"', ''));
+                PERFORM _hilo.hilo_grant(_hilo.hilo_sequence(name), of_role.grantee, pg_catalog.translate(held::text, '[]"', ''));
             END IF;
             IF NOT task.is_new THEN
                 action := of_role.action;
@@ -278,61 +274,69 @@ EXCEPTION
         RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = details, HINT = advice;
 END;
 $apply$;
-COMMENT ON FUNCTION hilo.apply(hilo.task[], boolean, boolean) IS 'Does these tasks. dry_run: and rolls them back';
+COMMENT ON FUNCTION _hilo.hilo_do_tasks(_hilo.hilo_task[], boolean, boolean) IS 'Does these tasks. dry_run: and rolls them back';
 
-CREATE FUNCTION hilo.column_defaults() RETURNS TABLE (relation oid, number smallint, name text, missing boolean)
+CREATE FUNCTION _hilo.hilo_column_defaults() RETURNS TABLE (relation oid, number smallint, name text, missing boolean)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'hilo_column_defaults_wrapper';
-COMMENT ON FUNCTION hilo.column_defaults() IS 'Returns the columns whose default names a sequence, the name, and whether there is no such sequence';
+COMMENT ON FUNCTION _hilo.hilo_column_defaults() IS 'Returns the columns whose default names a sequence, the name, and whether there is no such sequence';
 
 -- The tables that own sequences are locked first, and stay as they are until the transaction ends. Then the extension, so that
 -- one call waits for another instead of colliding with it over a name. Then the sequences that differ, in the order of
 -- their names. Each statement sees what others have committed before it. A dry run keeps none of these locks, and locks one
 -- sequence at a time.
-CREATE FUNCTION hilo.apply_locked(document jsonb, prune boolean, dry_run boolean)
+CREATE FUNCTION _hilo.hilo_apply_locked(document jsonb, prune boolean, dry_run boolean)
     RETURNS TABLE (action text, name text, detail jsonb)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 100
 BEGIN ATOMIC
-    SELECT hilo.owning_column(w.owned_by, w.at, NOT $3) FROM hilo.wanted($1) w WHERE w.owned_by IS NOT NULL ORDER BY w.at;
-    SELECT hilo.lock_definitions(NOT $3);
-    SELECT hilo.raise('2BP01', 'cannot drop hilo sequences that the document does not contain because other objects depend on them',
+    SELECT _hilo.hilo_owning_column(w.owned_by, w.at, NOT $3) FROM _hilo.hilo_wanted($1) w WHERE w.owned_by IS NOT NULL ORDER BY w.at;
+    SELECT _hilo.hilo_lock_definitions(NOT $3);
+    SELECT _hilo.hilo_raise('2BP01', 'cannot drop hilo sequences that the document does not contain because other objects depend on them',
                       pg_catalog.string_agg(u.what, E'\n'),
                       'Add these sequences to the document, change the defaults, or drop the sequences with '
                       'hilo_drop(name, cascade => true).')
       FROM (SELECT pg_catalog.format('%s depends on hilo sequence "%s"',
                                      pg_catalog.pg_describe_object('pg_catalog.pg_attrdef'::regclass, a.oid, 0), c.name) AS what
-              FROM hilo.column_defaults() c
+              FROM _hilo.hilo_column_defaults() c
               JOIN pg_catalog.pg_attrdef a ON a.adrelid = c.relation AND a.adnum = c.number
-              JOIN hilo.described d ON d.name = c.name
-             WHERE $2 AND d.is_owned AND d.name NOT IN (SELECT w.name FROM hilo.wanted($1) w)
+              JOIN _hilo.hilo_described d ON d.name = c.name
+             WHERE $2 AND d.is_owned AND d.name NOT IN (SELECT w.name FROM _hilo.hilo_wanted($1) w)
              ORDER BY 1 LIMIT 100) u
     HAVING pg_catalog.count(*) > 0;
-    SELECT hilo.lock(t.name) FROM (
-        SELECT a.name FROM hilo.tasks($1, $2) a WHERE NOT $3 AND NOT a.is_new AND a.at IS NOT NULL ORDER BY a.name COLLATE "C") t;
+    SELECT _hilo.hilo_lock(t.name) FROM (
+        SELECT a.name FROM _hilo.hilo_tasks($1, $2) a WHERE NOT $3 AND NOT a.is_new AND a.at IS NOT NULL ORDER BY a.name COLLATE "C") t;
     SELECT a.action, a.name, a.detail
-      FROM (SELECT pg_catalog.array_agg(t) AS tasks FROM hilo.tasks($1, $2) t
+      FROM (SELECT pg_catalog.array_agg(t) AS tasks FROM _hilo.hilo_tasks($1, $2) t
              GROUP BY CASE WHEN $3 THEN t.name END ORDER BY pg_catalog.min(t.name COLLATE "C")) t
-     CROSS JOIN LATERAL hilo.apply(t.tasks, $3,
+     CROSS JOIN LATERAL _hilo.hilo_do_tasks(t.tasks, $3,
                                    COALESCE(pg_catalog.jsonb_typeof($1 -> 'node'::text) = 'object', false)) a;
 END;
-COMMENT ON FUNCTION hilo.apply_locked(jsonb, boolean, boolean) IS 'Does what hilo_apply does, for a caller who may';
+COMMENT ON FUNCTION _hilo.hilo_apply_locked(jsonb, boolean, boolean) IS 'Does what hilo_apply does, for a caller who may';
 
-CREATE FUNCTION hilo_apply(document jsonb, prune boolean DEFAULT false, dry_run boolean DEFAULT false)
+CREATE FUNCTION _hilo.hilo_apply(document jsonb, prune boolean, dry_run boolean)
     RETURNS TABLE (action text, name text, detail jsonb)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10 SET jit = off
 BEGIN ATOMIC
-    SELECT hilo.begin_apply($1);
-    SELECT hilo.raise(f.code, f.message, f.detail, f.hint) FROM hilo.document_fault($1) f;
-    SELECT hilo.raise('55000', pg_catalog.format('node %s is another server', hilo.node_id()),
+    SELECT _hilo.hilo_begin_apply($1);
+    SELECT _hilo.hilo_raise(f.code, f.message, f.detail, f.hint) FROM _hilo.hilo_document_fault($1) f;
+    SELECT _hilo.hilo_raise('55000', pg_catalog.format('node %s is another server', _hilo.hilo_node_id()),
                       'The summary is of a server that has the hilo.node_id of this one.', 'Give each server its own hilo.node_id.')
-     WHERE ($1 #>> '{node,id}'::text[])::integer = hilo.node_id() AND $1 #>> '{node,server}'::text[] <> hilo.server();
+     WHERE ($1 #>> '{node,id}'::text[])::integer = _hilo.hilo_node_id() AND $1 #>> '{node,server}'::text[] <> _hilo.hilo_server();
     -- Before the caller learns whether that is needed.
-    SELECT hilo.check_may_apply(e.value ->> 'name'::text, e.at - 1)
+    SELECT _hilo.hilo_check_may_apply(e.value ->> 'name'::text, e.at - 1)
       FROM pg_catalog.jsonb_array_elements($1 -> 'sequences'::text) WITH ORDINALITY AS e (value, at) ORDER BY e.at;
     SELECT a.action, a.name, a.detail
-      FROM (SELECT $1 AS document WHERE EXISTS (SELECT FROM hilo.tasks($1, $2)) OFFSET 0) d
-     CROSS JOIN LATERAL hilo.apply_locked(d.document, $2, COALESCE($3, false)) a;
+      FROM (SELECT $1 AS document WHERE EXISTS (SELECT FROM _hilo.hilo_tasks($1, $2)) OFFSET 0) d
+     CROSS JOIN LATERAL _hilo.hilo_apply_locked(d.document, $2, COALESCE($3, false)) a;
 END;
-COMMENT ON FUNCTION hilo_apply(jsonb, boolean, boolean) IS
+COMMENT ON FUNCTION _hilo.hilo_apply(jsonb, boolean, boolean) IS 'Does what hilo_apply does';
+
+CREATE FUNCTION @extschema@.hilo_apply(document jsonb, prune boolean DEFAULT false, dry_run boolean DEFAULT false)
+    RETURNS TABLE (action text, name text, detail jsonb)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
+BEGIN ATOMIC
+    SELECT a.action, a.name, a.detail FROM _hilo.hilo_apply($1, $2, $3) a;
+END;
+COMMENT ON FUNCTION @extschema@.hilo_apply(jsonb, boolean, boolean) IS
     'Creates and alters sequences until they are as a document describes them. Returns a row '
     'for each change: create, number, alter, set_owner, grant, revoke or drop. An option that '
     'is left out gets its default; owner and privileges that are left out stay as they are. '

@@ -3,7 +3,7 @@
 
 -- The connection of a source stays open for its next query. A query is sent and then looked after,
 -- because a call that waits inside libpq hears no cancel and no shutdown.
-CREATE FUNCTION hilo.remote(server name, query text, of_source boolean DEFAULT false) RETURNS jsonb
+CREATE FUNCTION _hilo.hilo_remote(server name, query text, of_source boolean DEFAULT false) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $remote$
 DECLARE
@@ -96,71 +96,70 @@ BEGIN
             'Look whether server "%s" answers, and its user mapping.', server));
 END;
 $remote$;
-COMMENT ON FUNCTION hilo.remote(name, text, boolean) IS
+COMMENT ON FUNCTION _hilo.hilo_remote(name, text, boolean) IS
     'Runs a query on a foreign server, or null: the coordinator of Citus. Returns the first column '
     'of its first row; null: it has none. of_source: the connection stays, and the error that a name '
     'is taken is null too';
 
-CREATE FUNCTION hilo.refuse(message text, hint text) RETURNS jsonb
+CREATE FUNCTION _hilo.hilo_refuse(message text, hint text) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $refuse$
 BEGIN
     RAISE object_not_in_prerequisite_state USING MESSAGE = message, HINT = hint;
 END;
 $refuse$;
-COMMENT ON FUNCTION hilo.refuse(text, text) IS 'Fails with 55000';
+COMMENT ON FUNCTION _hilo.hilo_refuse(text, text) IS 'Fails with 55000';
 
-CREATE FUNCTION hilo.remote_sequence(server name, remote_name text) RETURNS jsonb
+CREATE FUNCTION _hilo.hilo_remote_sequence(server name, remote_name text) RETURNS jsonb
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
     SELECT CASE WHEN r.found @> '{"cycle": false, "ordered": false, "gapless": false}'::jsonb
                      AND r.found ? 'numbering'::text
                 THEN r.found
-                ELSE hilo.refuse(
+                ELSE _hilo.hilo_refuse(
                     pg_catalog.format(
                         'hilo sequence "%s" on server "%s" cannot have branches', $2, $1),
-                    'It must be of version 0.4.0 or later, and may neither cycle nor be ordered '
-                    'or gapless.') END
+                    'It may neither cycle nor be ordered or gapless.') END
       FROM (SELECT coalesce(
-                       hilo.remote($1, pg_catalog.format(
+                       _hilo.hilo_remote($1, pg_catalog.format(
                            'SELECT pg_catalog.to_jsonb(q) '
                            '|| pg_catalog.jsonb_build_object(''schema'', %L) '
                            'FROM %I.hilo_sequences q WHERE q.name = %L',
                            n.place #>> '{}'::text[], n.place #>> '{}'::text[], $2)),
-                       hilo.refuse(
+                       _hilo.hilo_refuse(
                            pg_catalog.format(
                                'there is no hilo sequence "%s" on server "%s"', $2, $1),
                            'Create it there, and grant UPDATE on it to the role of the user '
                            'mapping.')) AS found
               FROM (SELECT coalesce(
-                               hilo.remote($1,
+                               _hilo.hilo_remote($1,
                                    'SELECT pg_catalog.to_jsonb(n.nspname) '
                                    'FROM pg_catalog.pg_extension e '
                                    'JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace '
                                    'WHERE e.extname = ''hilo'''),
-                               hilo.refuse(
+                               _hilo.hilo_refuse(
                                    pg_catalog.format(
                                        'extension hilo is not installed on server "%s"', $1),
                                    'The foreign server names the database: look at its option '
                                    'dbname.'))
                    ) n (place)) r;
 END;
-COMMENT ON FUNCTION hilo.remote_sequence(name, text) IS
+COMMENT ON FUNCTION _hilo.hilo_remote_sequence(name, text) IS
     'Returns the row of hilo_sequences on a foreign server, with the schema of the extension there';
 
 -- The request as the centre gets it rises with each new one, so it refuses one that comes late. It
 -- is what was asked for so far, then the version (7) and the attempt.
-CREATE FUNCTION hilo.remote_request(asked bigint, attempt integer, request uuid) RETURNS uuid
+CREATE FUNCTION _hilo.hilo_remote_request(asked bigint, attempt integer, request uuid) RETURNS uuid
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN (pg_catalog.lpad(pg_catalog.to_hex(asked & 281474976710655::bigint), 12, '0')
             || '700' || attempt::text
             || pg_catalog.substr(pg_catalog.replace(request::text, '-', ''), 17))::uuid;
-COMMENT ON FUNCTION hilo.remote_request(bigint, integer, uuid) IS
+COMMENT ON FUNCTION _hilo.hilo_remote_request(bigint, integer, uuid) IS
     'Returns the uuid by which a request is known at the centre';
 
 -- This server and the sequence. Copies of it on the same timeline differ in what each request begins
 -- with.
-CREATE FUNCTION hilo.receiver(sequence bigint) RETURNS text
+CREATE FUNCTION _hilo.hilo_receiver(sequence bigint) RETURNS text
     LANGUAGE sql VOLATILE PARALLEL SAFE
     RETURN (SELECT pg_catalog.concat_ws(
                        '/', 'branch', c.system_identifier, pg_catalog.substr(
@@ -168,10 +167,10 @@ CREATE FUNCTION hilo.receiver(sequence bigint) RETURNS text
                        d.oid, sequence)
               FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d
              WHERE d.datname = pg_catalog.current_database());
-COMMENT ON FUNCTION hilo.receiver(bigint) IS
+COMMENT ON FUNCTION _hilo.hilo_receiver(bigint) IS
     'Returns the name by which a centre knows a sequence of this server';
 
-CREATE FUNCTION hilo_ask_server(
+CREATE FUNCTION _hilo.hilo_ask_server(
     server name, name text, n bigint, request uuid,
     remote_schema name, remote_name text, numbering text
 ) RETURNS TABLE (first bigint, last bigint)
@@ -191,21 +190,21 @@ BEGIN ATOMIC
                        $6, $7) AS tail,
                    '%L::pg_catalog.text, %L::pg_catalog.uuid' AS who,
                    pg_catalog.concat_ws(
-                       '/', hilo.receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint),
+                       '/', _hilo.hilo_receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint),
                        pg_catalog.split_part($4::text, '-', 1)) AS receiver,
                    COALESCE(s.requested, 0::bigint) AS asked
-              FROM hilo_sequences q
-              LEFT JOIN hilo_stat_sources s ON s.name = q.name
+              FROM @extschema@.hilo_sequences q
+              LEFT JOIN @extschema@.hilo_stat_sources s ON s.name = q.name
              WHERE q.name = $2) r
      CROSS JOIN LATERAL (
            SELECT COALESCE(
                -- One that was revoked meanwhile is refused, and so is each that comes before a
                -- later one.
-               hilo.remote($1, r.head || pg_catalog.format(
-                   r.who, r.receiver, hilo.remote_request(r.asked, 0, $4)) || r.tail, true),
-               hilo.remote($1, r.head || pg_catalog.format(
-                   r.who, r.receiver, hilo.remote_request(r.asked, 1, $4)) || r.tail, true),
-               hilo.refuse(
+               _hilo.hilo_remote($1, r.head || pg_catalog.format(
+                   r.who, r.receiver, _hilo.hilo_remote_request(r.asked, 0, $4)) || r.tail, true),
+               _hilo.hilo_remote($1, r.head || pg_catalog.format(
+                   r.who, r.receiver, _hilo.hilo_remote_request(r.asked, 1, $4)) || r.tail, true),
+               _hilo.hilo_refuse(
                    pg_catalog.format(
                        'hilo sequence "%s" must be attached to %s again', $2, COALESCE(
                            'server "'::text || $1::text || '"', 'the coordinator of Citus')),
@@ -216,36 +215,33 @@ BEGIN ATOMIC
                                         ELSE 'hilo_attach_server' END))
            ) AS answer) a;
 END;
-COMMENT ON FUNCTION hilo_ask_server(name, text, bigint, uuid, name, text, text) IS
+COMMENT ON FUNCTION _hilo.hilo_ask_server(name, text, bigint, uuid, name, text, text) IS
     'The source of a sequence that hilo_attach_server has attached: takes values by hilo_transfer '
     'from a foreign server, or null: from the coordinator of Citus. remote_schema: the schema of the extension there. remote_name, '
     'numbering: the sequence there, as in hilo_sequences when it was attached. Errors: 55000 if '
     'its numbering is another by now, or without dblink; those of dblink and hilo_transfer.';
 
 -- One process asks for all sequences whose queries begin with the same comment.
-CREATE FUNCTION hilo.server_source(server name, remote_schema text, remote_name text, numbering text)
+CREATE FUNCTION _hilo.hilo_server_source(server name, remote_schema text, remote_name text, numbering text)
     RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN pg_catalog.format(
         '-- server %s' || pg_catalog.chr(10) || 'SELECT v.first, v.last '
-        'FROM %I.hilo_ask_server(%L, $1, $2, $3, %L, %L, %L) AS v',
-        COALESCE(pg_catalog.md5($1::text), 'citus'),
-        (SELECT n.nspname FROM pg_catalog.pg_extension e
-           JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
-          WHERE e.extname = 'hilo'::name),
-        $1, $2, $3, $4);
-COMMENT ON FUNCTION hilo.server_source(name, text, text, text) IS 'Returns the source of a branch';
+        'FROM _hilo.hilo_ask_server(%L::pg_catalog.name, $1::pg_catalog.text, $2::pg_catalog.int8, '
+        '$3::pg_catalog.uuid, %L::pg_catalog.name, %L::pg_catalog.text, %L::pg_catalog.text) AS v',
+        COALESCE(pg_catalog.md5($1::text), 'citus'), $1, $2, $3, $4);
+COMMENT ON FUNCTION _hilo.hilo_server_source(name, text, text, text) IS 'Returns the source of a branch';
 
-CREATE FUNCTION hilo_attach_server(
-    name hilo_sequence, server name, remote_name hilo_sequence DEFAULT NULL
-) RETURNS hilo_sequence
+CREATE FUNCTION @extschema@.hilo_attach_server(
+    name @extschema@.hilo_sequence, server name, remote_name @extschema@.hilo_sequence DEFAULT NULL
+) RETURNS @extschema@.hilo_sequence
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-    SELECT hilo_create($1, data_type => (r.there ->> 'data_type'::text)::regtype,
-                       increment => (r.there ->> 'increment'::text)::bigint)
-      FROM hilo.remote_sequence($2, COALESCE($3, $1)::text) AS r (there)
-     WHERE NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = $1::text);
-    SELECT hilo_alter(
+    SELECT _hilo.hilo_create($1, data_type => (r.there ->> 'data_type'::text)::regtype,
+                             increment => (r.there ->> 'increment'::text)::bigint)
+      FROM _hilo.hilo_remote_sequence($2, COALESCE($3, $1)::text) AS r (there)
+     WHERE NOT EXISTS (SELECT FROM @extschema@.hilo_sequences q WHERE q.name = $1::text);
+    SELECT _hilo.hilo_alter(
                $1,
                start_value => (r.there ->> 'start_value'::text)::bigint,
                increment => (r.there ->> 'increment'::text)::bigint,
@@ -254,13 +250,13 @@ BEGIN ATOMIC
                data_type => (r.there ->> 'data_type'::text)::regtype,
                block_size => COALESCE((r.there ->> 'block_size'::text)::bigint, 0::bigint),
                key_format => r.there ->> 'key_format'::text,
-               source => hilo.server_source(
+               source => _hilo.hilo_server_source(
                    $2, r.there ->> 'schema'::text, r.there ->> 'name'::text,
                    r.there ->> 'numbering'::text))
-      FROM hilo.remote_sequence($2, COALESCE($3, $1)::text) AS r (there);
+      FROM _hilo.hilo_remote_sequence($2, COALESCE($3, $1)::text) AS r (there);
     SELECT $1;
 END;
-COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
+COMMENT ON FUNCTION @extschema@.hilo_attach_server(@extschema@.hilo_sequence, name, @extschema@.hilo_sequence) IS
     'Makes a sequence a branch of one on another server, its centre, and returns its name. remote_name is the name '
     'there; null: the same name. If it does not exist here, it is created with the type, increment, bounds, start '
     'value, block size and key format of the one there. From then on its values come from there, by hilo_transfer, '
@@ -270,8 +266,8 @@ COMMENT ON FUNCTION hilo_attach_server(hilo_sequence, name, hilo_sequence) IS
     '55000 without dblink, or if the sequence there does not exist, cycles, is ordered or gapless; those of dblink.';
 
 -- Each step is committed elsewhere, so each node has what the next step reads. source: that of a branch, with
--- '{name}' and '{numbering}'. The body runs as the caller, who has no USAGE of schema hilo.
-CREATE FUNCTION hilo.branch_on_workers(names text[], options jsonb, source text)
+-- '{name}' and '{numbering}'.
+CREATE FUNCTION _hilo.hilo_branch_on_workers(names text[], options jsonb, source text)
     RETURNS TABLE (name text, node text, action text)
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 1000 SET search_path = pg_catalog, pg_temp
 AS $branches$
@@ -296,9 +292,6 @@ DECLARE
     answer record;
     problems text;
 BEGIN
-    -- It may have been renamed.
-    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('%I, pg_temp', n.nspname), true)
-       FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo';
     IF names IS NULL OR options IS NULL OR pg_catalog.array_position(names, NULL) IS NOT NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'name and options of a hilo sequence must not be null',
             HINT = 'Specify a value that is not null.';
@@ -333,10 +326,10 @@ BEGIN
            pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.one, 'source', 'SELECT 1'))
       INTO new, branches
       FROM pg_catalog.unnest(wanted) AS u (one)
-     WHERE problems IS NULL AND NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = u.one);
+     WHERE problems IS NULL AND NOT EXISTS (SELECT FROM _hilo.hilo_described d WHERE d.name = u.one);
     IF new IS NOT NULL THEN
         -- A sequence that cannot have branches is refused before anything is made.
-        PERFORM hilo_apply(pg_catalog.jsonb_build_object('hilo', 1, 'sequences', branches), false, true);
+        PERFORM _hilo.hilo_apply(pg_catalog.jsonb_build_object('hilo', 1, 'sequences', branches), false, true);
         EXECUTE 'SELECT r.success, r.result FROM pg_catalog.run_command_on_coordinator($1) r' INTO answer
           USING pg_catalog.format(apply, schema, new);
         made := CASE WHEN answer.success THEN answer.result::jsonb END;
@@ -347,8 +340,9 @@ BEGIN
                    'source', pg_catalog.replace(pg_catalog.replace(source, '''{numbering}''', pg_catalog.quote_literal(q.numbering)),
                                                 '''{name}''', pg_catalog.quote_literal(q.name))))
           INTO branches
-          FROM hilo_sequences q
-         CROSS JOIN LATERAL pg_catalog.jsonb_array_elements(hilo_export(q.name::hilo_sequence) -> 'sequences'::text) e
+          FROM _hilo.hilo_sequences() q
+          JOIN _hilo.hilo_described d ON d.name = q.name
+         CROSS JOIN LATERAL (SELECT d.entry AS value) e
          WHERE q.name = ANY (wanted);
         EXECUTE on_workers INTO found USING pg_catalog.format(apply, schema, branches);
         SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, n.value #>> '{}'::text[]), E'\n' ORDER BY n.key)
@@ -367,34 +361,42 @@ BEGIN
                     AS n (node, actions);
 END;
 $branches$;
-COMMENT ON FUNCTION hilo.branch_on_workers(text[], jsonb, text) IS 'Does what hilo_create_on_all_nodes does';
+COMMENT ON FUNCTION _hilo.hilo_branch_on_workers(text[], jsonb, text) IS 'Does what hilo_create_on_all_nodes does';
 
 -- A rollback would not reach the other nodes.
-CREATE FUNCTION hilo.is_outside_block() RETURNS boolean
+CREATE FUNCTION _hilo.hilo_is_outside_block() RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_outside_block_wrapper';
-COMMENT ON FUNCTION hilo.is_outside_block() IS 'Returns true, or fails with 25001 in a transaction block';
+COMMENT ON FUNCTION _hilo.hilo_is_outside_block() IS 'Returns true, or fails with 25001 in a transaction block';
 
-CREATE FUNCTION hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
+CREATE FUNCTION _hilo.hilo_create_on_all_nodes(names text[], options jsonb)
     RETURNS TABLE (name text, node text, action text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1000
 BEGIN ATOMIC
     SELECT d.name, d.node, d.action
-      FROM hilo.branch_on_workers($1, $2, CASE WHEN hilo.is_outside_block() THEN hilo.server_source(
+      FROM _hilo.hilo_branch_on_workers($1, $2, CASE WHEN _hilo.hilo_is_outside_block() THEN _hilo.hilo_server_source(
                NULL, (SELECT n.nspname::text FROM pg_catalog.pg_extension e
                         JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
                        WHERE e.extname = 'hilo'::name), '{name}', '{numbering}') END) d;
 END;
-COMMENT ON FUNCTION hilo_create_on_all_nodes(text[], jsonb) IS
+COMMENT ON FUNCTION _hilo.hilo_create_on_all_nodes(text[], jsonb) IS 'Does what hilo_create_on_all_nodes does';
+
+CREATE FUNCTION @extschema@.hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
+    RETURNS TABLE (name text, node text, action text)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1000
+BEGIN ATOMIC
+    SELECT d.name, d.node, d.action FROM _hilo.hilo_create_on_all_nodes($1, $2) d;
+END;
+COMMENT ON FUNCTION @extschema@.hilo_create_on_all_nodes(text[], jsonb) IS
     'Creates many sequences with the same options on all nodes of Citus, as this function does '
     'with one name. Returns a row for each sequence and node.';
 
-CREATE FUNCTION hilo_create_on_all_nodes(name hilo_sequence, options jsonb DEFAULT '{}')
+CREATE FUNCTION @extschema@.hilo_create_on_all_nodes(name @extschema@.hilo_sequence, options jsonb DEFAULT '{}')
     RETURNS TABLE (node text, action text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
-    SELECT d.node, d.action FROM hilo_create_on_all_nodes(ARRAY[$1::text], $2) d;
+    SELECT d.node, d.action FROM _hilo.hilo_create_on_all_nodes(ARRAY[$1::text], $2) d;
 END;
-COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
+COMMENT ON FUNCTION @extschema@.hilo_create_on_all_nodes(@extschema@.hilo_sequence, jsonb) IS
     'Creates a sequence on the coordinator of Citus, and makes it a branch on each worker, whose values come from '
     'there. Returns what was done on each node: create, exists, or an action of hilo_apply. A worker gets the '
     'definition, the owner and the privileges of the coordinator, and the numbering that it has by now. Values that '
@@ -404,7 +406,7 @@ COMMENT ON FUNCTION hilo_create_on_all_nodes(hilo_sequence, jsonb) IS
     'branch; 0A000 without Citus, or for one that cycles, is ordered or gapless; 25001 in a transaction block, 22023 '
     'for other options.';
 
-CREATE FUNCTION hilo_adopt_on_all_nodes(relation regclass, column_name name, name hilo_sequence DEFAULT NULL) RETURNS hilo_sequence
+CREATE FUNCTION @extschema@.hilo_adopt_on_all_nodes(relation regclass, column_name name, name @extschema@.hilo_sequence DEFAULT NULL) RETURNS @extschema@.hilo_sequence
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
     -- Else Citus reads the shards over several connections, and then cannot alter the table.
@@ -417,9 +419,6 @@ DECLARE
     reached bigint;
     new text;
 BEGIN
-    -- It may have been renamed.
-    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('%I, pg_temp', n.nspname), true)
-       FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo';
     IF relation IS NULL OR column_name IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'relation and column name must not be null',
             HINT = 'Specify a serial column.';
@@ -461,7 +460,7 @@ BEGIN
             HINT = 'SET ROLE to the owner of the table, and call it again.';
     END IF;
     new := coalesce($3::text, old.relname);
-    IF EXISTS (SELECT FROM hilo_sequences q WHERE q.name = new) THEN
+    IF EXISTS (SELECT FROM _hilo.hilo_described d WHERE d.name = new) THEN
         RAISE duplicate_object USING MESSAGE = pg_catalog.format('hilo sequence "%s" already exists', new),
             HINT = 'Choose another name, or drop it on all nodes.';
     END IF;
@@ -473,18 +472,18 @@ BEGIN
     EXECUTE pg_catalog.format('SELECT CASE WHEN is_called THEN last_value ELSE last_value - %s END FROM %s',
                               old.seqincrement, old.sequence)
        INTO reached;
-    PERFORM hilo_create_on_all_nodes(new::hilo_sequence, pg_catalog.jsonb_build_object(
+    PERFORM _hilo.hilo_create_on_all_nodes(ARRAY[new], pg_catalog.jsonb_build_object(
         'data_type', old.data_type, 'increment', old.seqincrement, 'min_value', old.seqmin, 'max_value', old.seqmax,
         'start_value', greatest(largest, reached) + old.seqincrement, 'owner', old.owner));
-    EXECUTE (SELECT pg_catalog.format('ALTER TABLE %s ALTER %I SET DEFAULT %I.hilo_nextval(%L)', old."table", column_name,
-                                      n.nspname, new)
+    EXECUTE (SELECT pg_catalog.format('ALTER TABLE %s ALTER %I SET DEFAULT %3$I.hilo_nextval(%L::%3$I.hilo_sequence)',
+                                      old."table", column_name, n.nspname, new)
                FROM pg_catalog.pg_extension e
                JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo');
     EXECUTE pg_catalog.format('DROP SEQUENCE %s', old.sequence);
-    RETURN new::hilo_sequence;
+    RETURN _hilo.hilo_sequence(new);
 END;
 $adopt$;
-COMMENT ON FUNCTION hilo_adopt_on_all_nodes(regclass, name, hilo_sequence) IS
+COMMENT ON FUNCTION @extschema@.hilo_adopt_on_all_nodes(regclass, name, @extschema@.hilo_sequence) IS
     'Makes a serial column of a distributed table draw from a new hilo sequence on all nodes of Citus, and returns '
     'its name; null: that of the old sequence, which is dropped. The new one continues beyond the old one, and beyond '
     'the values of the column that are not above 2^48. The owner of the table owns it. Keeps others from writing to the '

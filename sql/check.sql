@@ -1,34 +1,31 @@
 -- hilo_check: what is wrong is SQL over the views. Functions in C say what only this server's memory and an index know.
--- As in check_server.sql, a name without a schema is one of core's.
-SET LOCAL search_path = pg_catalog, pg_temp;
-
-CREATE FUNCTION hilo.unserved_values(relation oid, number smallint, sequence bigint)
+CREATE FUNCTION _hilo.hilo_unserved_values(relation oid, number smallint, sequence bigint)
     RETURNS TABLE (value bigint, failure text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_unserved_values_wrapper';
-COMMENT ON FUNCTION hilo.unserved_values(oid, smallint, bigint) IS
+COMMENT ON FUNCTION _hilo.hilo_unserved_values(oid, smallint, bigint) IS
     'Returns the furthest value of a column that its sequence will still serve on this node, or why it cannot be read';
 
-CREATE FUNCTION hilo.is_of_callers(relation oid) RETURNS boolean
+CREATE FUNCTION _hilo.hilo_is_of_callers(relation oid) RETURNS boolean
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_of_callers_wrapper';
-COMMENT ON FUNCTION hilo.is_of_callers(oid) IS
+COMMENT ON FUNCTION _hilo.hilo_is_of_callers(oid) IS
     'Whether a distributed table and all that inherits from it belong to the caller or to superusers; then a query of it '
     'runs no code of others. Null: Citus does not distribute it';
 
 -- Each finding of hilo_check that the current user may see.
-CREATE VIEW hilo.finding WITH (security_barrier) AS
+CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
     WITH state AS MATERIALIZED (
-        TABLE hilo.state
+        TABLE _hilo.hilo_state
     ), readable AS MATERIALIZED (
         SELECT q.id, q.name, q.increment, q.min_value, q.max_value, q.cycle, q.gapless, q.owner, q.owned_by, q.nodes,
                q.next_value, q.used_fraction, q.block_size, q.source
-          FROM hilo.reserved q
+          FROM _hilo.hilo_reserved q
     ), source AS MATERIALIZED (
         -- hilo_attach has written these. Only who may act as the owner sees a query.
         SELECT q.id, q.name, m.client, m.first, w.part[2]::bigint AS size, w.part[3] AS counter,
                CASE WHEN m.origin IS NULL THEN w.part[2]::bigint ELSE 1 END AS increment
           FROM readable q
          CROSS JOIN LATERAL regexp_match(q.source, '^/\* ([a-z-]+) of (-?[1-9][0-9]{0,17}) from (-?[0-9]+) \*/') AS w (part)
-          JOIN hilo.mappers() m ON m.client = w.part[1]
+          JOIN _hilo.hilo_mappers() m ON m.client = w.part[1]
          WHERE q.source IS NOT NULL AND pg_has_role(q.owner::oid, 'USAGE')
     ), counter AS MATERIALIZED (
         SELECT r.id, q.seqrelid::regclass AS name,
@@ -40,9 +37,9 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
          WHERE r.size > 0 AND has_sequence_privilege(q.seqrelid, 'USAGE, SELECT')
     ), slot AS MATERIALIZED (
         SELECT t.*, t.in_slices + t.in_current + t.in_standby + t.in_returned AS ready
-          FROM hilo.stat_slots() t WHERE (SELECT s.no_memory IS NULL FROM state s)
+          FROM _hilo.hilo_stat_slots() t WHERE (SELECT s.no_memory IS NULL FROM state s)
     ), named AS MATERIALIZED (
-        SELECT DISTINCT f.* FROM hilo.column_defaults() f
+        SELECT DISTINCT f.* FROM _hilo.hilo_column_defaults() f
     ), in_use AS MATERIALIZED (
         -- The columns that concern the caller: each that it has a privilege on, and all for those who may read
         -- everything. known: it may know of the column; readable: it may read all rows.
@@ -56,13 +53,13 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                c.relkind IN ('r', 'p', 'f') AS in_table, c.relkind IN ('r', 'p') AS is_stored,
                c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND h.high IS NOT NULL
                AND (v.readable OR w.all_readable) AS checked,
-               hilo.is_of_callers(c.oid) AS of_callers, v.known, v.readable
+               _hilo.hilo_is_of_callers(c.oid) AS of_callers, v.known, v.readable
           FROM named d
           JOIN pg_class c ON c.oid = d.relation
           JOIN pg_namespace n ON n.oid = c.relnamespace
           JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.number AND NOT a.attisdropped
           LEFT JOIN readable s ON s.name = d.name
-         CROSS JOIN (SELECT hilo.reads_all() AS all_readable) w
+         CROSS JOIN (SELECT _hilo.hilo_reads_all() AS all_readable) w
          CROSS JOIN LATERAL (
              SELECT CASE a.atttypid WHEN 'int2'::regtype THEN 32767 WHEN 'int4'::regtype THEN 2147483647
                                     WHEN 'int8'::regtype THEN 9223372036854775807 END AS high) h
@@ -83,7 +80,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                  WHERE c.of_callers AND c.checked AND c.readable AND NOT c.has_source AND c.next_value IS NOT NULL
                    AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.relation AND i.indkey[0] = c.number
                                                         AND i.indisvalid AND i.indpred IS NULL)) p
-         CROSS JOIN LATERAL hilo.node_answers(format(
+         CROSS JOIN LATERAL _hilo.hilo_node_answers(format(
              'SELECT pg_catalog.json_object_agg(e.object, e.value) FROM (%s) AS e (object, value)', p.parts), false) a
          WHERE p.parts IS NOT NULL
     ), of_column (shown, object, severity, what, what_to_do, fix) AS (
@@ -120,7 +117,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
           FROM in_use c
          CROSS JOIN state s
          CROSS JOIN LATERAL (
-             SELECT w.* FROM hilo.unserved_values(c.relation, c.number, c.id) w WHERE c.of_callers IS NULL
+             SELECT w.* FROM _hilo.hilo_unserved_values(c.relation, c.number, c.id) w WHERE c.of_callers IS NULL
               UNION ALL
              SELECT e.value, NULL
                FROM furthest f
@@ -163,7 +160,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
       FROM readable q
       LEFT JOIN slot t ON t.sequence = q.id
      WHERE CASE WHEN q.owned_by IS NULL
-                THEN EXISTS (SELECT FROM _hilo.position p
+                THEN EXISTS (SELECT FROM _hilo.hilo_position p
                               WHERE p.sequence = q.id AND (p.next_index > coalesce(t.ready, 0) OR p.epoch > 1))
                 ELSE q.owned_by::text = '-' END
        AND NOT EXISTS (SELECT FROM named d WHERE d.name = q.name)
@@ -208,7 +205,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                   CASE WHEN pg_has_role(q.owner::oid, 'USAGE') THEN c.last_error
                        ELSE 'its owner sees the error in hilo_stat_sources' END),
            'Remove the cause; hilo asks again by itself. Until then the sequence serves what it holds.', NULL
-      FROM _hilo.source c
+      FROM _hilo.hilo_source c
       JOIN state s ON s.node = c.node
       JOIN readable q ON q.id = c.sequence AND q.source IS NOT NULL
      WHERE c.failures > 0 AND (c.failures >= 30 OR c.requested_at < now() - '1 minute'::interval)
@@ -229,7 +226,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            format('it has %s leases without an end, such as one of "%s", and has taken none since %s',
                   count(*), min(q.name), date_trunc('second', max(l.leased_at))),
            'If it no longer exists, revoke its leases with hilo_lease_revoke: what it may have left unused becomes a gap.', NULL
-      FROM _hilo.lease l
+      FROM _hilo.hilo_lease l
       JOIN readable q ON q.id = l.sequence
      WHERE l.ended IS NULL AND (l.expires_at IS NULL OR l.expires_at > clock_timestamp())
      GROUP BY l.holder
@@ -275,7 +272,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
           WHERE x.privilege_type = 'INSERT') i
      WHERE c.id IS NOT NULL AND c.known AND c.in_table
        AND (c.owned_by IS NULL OR c.attinhcount = 0 AND c.owned_by::text <> c.object)
-       AND NOT EXISTS (SELECT FROM _hilo.privilege p
+       AND NOT EXISTS (SELECT FROM _hilo.hilo_privilege p
                         WHERE p.sequence = c.id AND p.privilege IN ('USAGE', 'UPDATE')
                           AND (p.grantee::oid = 0 OR pg_has_role(i.grantee, p.grantee::oid, 'USAGE')))
        AND NOT pg_has_role(i.grantee, c.owner::oid, 'USAGE') AND NOT pg_has_role(i.grantee, 'pg_write_all_data', 'USAGE')
@@ -288,7 +285,7 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
            'If the server that they come from is stopped permanently before this one serves, do nothing: the first use of '
            'each sequence skips hilo.failover_skip values. If both are to serve, give each its own hilo.node_id.', NULL
       FROM state s
-      JOIN _hilo.position p ON p.node = s.node
+      JOIN _hilo.hilo_position p ON p.node = s.node
       JOIN readable q ON q.id = p.sequence
      CROSS JOIN LATERAL (
          -- As core prints it: without a sign.
@@ -313,13 +310,13 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
                   CASE WHEN v.overlap THEN '; the values that the two have reserved may overlap' END),
            format('%s A node that is permanently gone can be left as it is.', s.restart), NULL
       FROM state s
-      JOIN _hilo.position o ON o.node = s.node
-      JOIN _hilo.position p ON p.sequence = o.sequence AND p.node <> o.node
+      JOIN _hilo.hilo_position o ON o.node = s.node
+      JOIN _hilo.hilo_position p ON p.sequence = o.sequence AND p.node <> o.node
       JOIN readable q ON q.id = p.sequence
      CROSS JOIN LATERAL (
-         SELECT hilo.value_at(p.next_index - 1, p.base, q.increment, q.min_value, q.max_value, q.cycle, p.node, p.nodes, p.stripe)
+         SELECT _hilo.hilo_value_at(p.next_index - 1, p.base, q.increment, q.min_value, q.max_value, q.cycle, p.node, p.nodes, p.stripe)
                     AS their_last,
-                hilo.value_at(o.next_index - 1, o.base, q.increment, q.min_value, q.max_value, q.cycle, o.node, o.nodes, o.stripe)
+                _hilo.hilo_value_at(o.next_index - 1, o.base, q.increment, q.min_value, q.max_value, q.cycle, o.node, o.nodes, o.stripe)
                     AS last) e
      CROSS JOIN LATERAL (
          SELECT p.next_index > 0 AND o.next_index > 0 AND NOT q.cycle AND greatest(p.base, e.their_last) >= least(o.base, e.last)
@@ -332,27 +329,24 @@ CREATE VIEW hilo.finding WITH (security_barrier) AS
       FROM state s JOIN readable q ON q.nodes <> s.node_count AND NOT q.gapless
      GROUP BY q.nodes, s.node_count, s.restart
      UNION ALL
-    SELECT f.* FROM hilo.server_finding f;
--- PUBLIC has no USAGE of the schema, so only hilo_check reads it.
-REVOKE ALL ON hilo.finding FROM PUBLIC;
-GRANT SELECT ON hilo.finding TO PUBLIC;
-COMMENT ON VIEW hilo.finding IS 'Findings of hilo_check that the current user may see';
+    SELECT f.* FROM _hilo.hilo_server_finding f;
+-- hilo_check reads it with its caller's rights.
+REVOKE ALL ON _hilo.hilo_finding FROM PUBLIC;
+GRANT SELECT ON _hilo.hilo_finding TO PUBLIC;
+COMMENT ON VIEW _hilo.hilo_finding IS 'Findings of hilo_check that the current user may see';
 
-SELECT set_config('search_path', format('%s, pg_temp', e.extnamespace::regnamespace), true)
-  FROM pg_extension e WHERE e.extname = 'hilo';
-
-CREATE FUNCTION hilo_check() RETURNS TABLE (object text, severity text, what text, what_to_do text, fix text)
+CREATE FUNCTION @extschema@.hilo_check() RETURNS TABLE (object text, severity text, what text, what_to_do text, fix text)
     LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 10 SET search_path = pg_catalog, pg_temp SET jit = off
     -- Names of counters are compared with those that hilo_attach has read.
     SET quote_all_identifiers = off
 BEGIN ATOMIC
     -- The worst come first.
     SELECT f.object, f.severity, f.what, f.what_to_do, f.fix
-      FROM hilo.finding f
+      FROM _hilo.hilo_finding f
      ORDER BY pg_catalog.array_position(ARRAY['error', 'warning', 'note'], f.severity),
               f.object COLLATE "C", f.what COLLATE "C";
 END;
-COMMENT ON FUNCTION hilo_check() IS
+COMMENT ON FUNCTION @extschema@.hilo_check() IS
     'Reports problems, present or near, of the settings, and of the sequences and columns that the caller may see. '
     'Each finding is a row and says what to do. severity is error, warning, or note for what may be meant to be so. '
     'fix is a statement that mends it, as for psql''s \gexec; null: there is none that is right for everyone. Roles '

@@ -1,32 +1,27 @@
 -- Findings of hilo_check about the server, the tables of the extension, and the nodes of Citus.
---
--- Here and in check.sql a name without a schema is one of core's. In the schema of the extension there could be a
--- function or an operator that matches better.
-SET LOCAL search_path = pg_catalog, pg_temp;
-
-CREATE FUNCTION hilo.node_answers(command text, everywhere boolean)
+CREATE FUNCTION _hilo.hilo_node_answers(command text, everywhere boolean)
     RETURNS TABLE (object text, node integer, answer text, failure text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_answers_wrapper';
-COMMENT ON FUNCTION hilo.node_answers(text, boolean) IS
+COMMENT ON FUNCTION _hilo.hilo_node_answers(text, boolean) IS
     'Returns what a command that returns one value says on each node of Citus, or on the coordinator alone, or why it '
     'says nothing';
 
 -- Only the other views may read it.
-CREATE VIEW hilo.state AS
-    SELECT s.*, hilo.node_id() AS node, current_setting('hilo.node_count')::integer AS node_count,
+CREATE VIEW _hilo.hilo_state AS
+    SELECT s.*, _hilo.hilo_node_id() AS node, current_setting('hilo.node_count')::integer AS node_count,
            e.extnamespace::regnamespace AS schema
-      FROM hilo.server_state() s
+      FROM _hilo.hilo_server_state() s
       JOIN pg_extension e ON e.extname = 'hilo';
-REVOKE ALL ON hilo.state FROM PUBLIC;
-COMMENT ON VIEW hilo.state IS 'This server, and advice that depends on its settings';
+REVOKE ALL ON _hilo.hilo_state FROM PUBLIC;
+COMMENT ON VIEW _hilo.hilo_state IS 'This server, and advice that depends on its settings';
 
-CREATE VIEW hilo.server_finding WITH (security_barrier) AS
+CREATE VIEW _hilo.hilo_server_finding WITH (security_barrier) AS
     WITH state AS MATERIALIZED (
-        TABLE hilo.state
+        TABLE _hilo.hilo_state
     ), answered AS MATERIALIZED (
         SELECT a.*
           FROM state s
-         CROSS JOIN LATERAL hilo.node_answers(format(
+         CROSS JOIN LATERAL _hilo.hilo_node_answers(format(
              'SELECT pg_catalog.jsonb_agg(e) FROM (SELECT q.name, q.numbering, '
              'coalesce(b.source, b.name) AS source, b.state, b.last_error FROM %1$s.hilo_sequences q '
              'LEFT JOIN %1$s.hilo_stat_sources b ON b.name OPERATOR(pg_catalog.=) q.name) AS e', s.schema), true) a
@@ -41,7 +36,7 @@ CREATE VIEW hilo.server_finding WITH (security_barrier) AS
            coalesce(v.what_to_do, format('Set %s = on and reload.', v.name)) AS what_to_do, NULL AS fix
       FROM state s
      CROSS JOIN LATERAL (
-         SELECT EXISTS (SELECT FROM _hilo.sequence q WHERE q.owned_by::text <> '-') AS owned,
+         SELECT EXISTS (SELECT FROM _hilo.hilo_definition q WHERE q.owned_by::text <> '-') AS owned,
                 EXISTS (SELECT FROM pg_depend d JOIN pg_proc p ON p.oid = d.refobjid
                          WHERE d.classid = 'pg_attrdef'::regclass AND d.refclassid = 'pg_proc'::regclass
                            AND p.proname = 'hilo_nextval_always' AND p.pronamespace = s.schema) AS always) t
@@ -111,7 +106,7 @@ CREATE VIEW hilo.server_finding WITH (security_barrier) AS
                           AND e.refclassid = 'pg_extension'::regclass
      CROSS JOIN LATERAL aclexplode(c.relacl) x
      CROSS JOIN LATERAL (SELECT CASE x.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(x.grantee)) END AS role) r
-     WHERE c.relnamespace IN ('_hilo'::regnamespace, 'hilo'::regnamespace)
+     WHERE c.relnamespace = '_hilo'::regnamespace
        AND x.grantee <> c.relowner AND x.privilege_type <> 'SELECT'
      GROUP BY r.role
      UNION ALL
@@ -169,5 +164,5 @@ CREATE VIEW hilo.server_finding WITH (security_barrier) AS
            'Find out why: the node must be running, and the role that calls hilo_check must be able to log in there.', NULL
       FROM answered a
      WHERE a.failure IS NOT NULL;
-REVOKE ALL ON hilo.server_finding FROM PUBLIC;
-COMMENT ON VIEW hilo.server_finding IS 'Findings of hilo_check about the server, which every role may see';
+REVOKE ALL ON _hilo.hilo_server_finding FROM PUBLIC;
+COMMENT ON VIEW _hilo.hilo_server_finding IS 'Findings of hilo_check about the server, which every role may see';

@@ -1,23 +1,20 @@
--- hilo_compare: what differs between this server and another one, as the summaries of both say. As in check_server.sql, a name
--- without a schema is one of core's.
-SET LOCAL search_path = pg_catalog, pg_temp;
-
-CREATE FUNCTION hilo.server_state()
+-- hilo_compare: what differs between this server and another one, as the summaries of both say.
+CREATE FUNCTION _hilo.hilo_server_state()
     RETURNS TABLE (
         system_id bigint, timeline integer, no_memory text, slots bigint, slots_taken bigint, slots_scarce boolean,
         failing bigint[], no_worker_for bigint, twin_seen_for bigint, sessions text, sessions_unknown boolean,
         sessions_hint text, create_for_column text, set_node_id text, alone boolean, restart text, pass text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_server_state_wrapper';
-COMMENT ON FUNCTION hilo.server_state() IS
+COMMENT ON FUNCTION _hilo.hilo_server_state() IS
     'Returns what sessions and shared memory say of this server, and advice that depends on settings';
 
-CREATE FUNCTION hilo.differences(mine jsonb, theirs jsonb)
+CREATE FUNCTION _hilo.hilo_differences(mine jsonb, theirs jsonb)
     RETURNS TABLE (object text, severity text, what text, what_to_do text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
     WITH node AS MATERIALIZED (
         SELECT m.id, m.count, t.id AS their_id, t.count AS their_count, format('node %s', coalesce(t.id::text, 'unknown')) AS other,
-               (SELECT s.restart FROM hilo.server_state() s)
+               (SELECT s.restart FROM _hilo.hilo_server_state() s)
           FROM jsonb_to_record(mine -> 'node') AS m (id integer, count integer, server text)
          CROSS JOIN LATERAL jsonb_to_record(theirs -> 'node') AS t (id integer, count integer, server text)
          WHERE t.server <> m.server
@@ -28,7 +25,7 @@ BEGIN ATOMIC
                     THEN format('from %s with node count %s and stripes of %s', w.base, w.nodes, w.stripe) END AS numbering
           FROM node n
          CROSS JOIN LATERAL (VALUES (true, mine), (false, theirs)) AS v (is_mine, summary)
-         CROSS JOIN LATERAL hilo.wanted(v.summary) w
+         CROSS JOIN LATERAL _hilo.hilo_wanted(v.summary) w
     ), pair AS MATERIALIZED (
         SELECT name, format('sequence "%s"', name) AS object, coalesce(m.shared, t.shared) AS shared,
                m.owner IS DISTINCT FROM t.owner OR m.privileges IS DISTINCT FROM t.privileges AS roles_differ,
@@ -84,24 +81,21 @@ BEGIN ATOMIC
      WHERE p.shared AND w.is_so
      GROUP BY n.other, w.what;
 END;
-COMMENT ON FUNCTION hilo.differences(jsonb, jsonb) IS 'Returns what is wrong between this server and another one';
+COMMENT ON FUNCTION _hilo.hilo_differences(jsonb, jsonb) IS 'Returns what is wrong between this server and another one';
 
-SELECT set_config('search_path', format('%s, pg_temp', e.extnamespace::regnamespace), true)
-  FROM pg_extension e WHERE e.extname = 'hilo';
-
-CREATE FUNCTION hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
+CREATE FUNCTION @extschema@.hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10 SET jit = off
 BEGIN ATOMIC
-    SELECT hilo.raise('22023', 'summary must not be null', 'It says what the other server has.', 'Pass what hilo_node_summary() returns there.')
+    SELECT _hilo.hilo_raise('22023', 'summary must not be null', 'It says what the other server has.', 'Pass what hilo_node_summary() returns there.')
      WHERE $1 IS NULL;
-    SELECT hilo.raise(f.code, f.message, f.detail, f.hint) FROM hilo.document_fault($1) f WHERE f.code = '22023';
-    SELECT hilo.raise('22023', 'the document is not the summary of a node', 'It does not say which node it is of.',
+    SELECT _hilo.hilo_raise(f.code, f.message, f.detail, f.hint) FROM _hilo.hilo_document_fault($1) f WHERE f.code = '22023';
+    SELECT _hilo.hilo_raise('22023', 'the document is not the summary of a node', 'It does not say which node it is of.',
                       'Pass what hilo_node_summary() returns on the other server.')
      WHERE pg_catalog.jsonb_typeof($1 -> 'node'::text) <> 'object' OR NOT $1 ? 'node'::text;
     SELECT d.object, d.severity, d.what, d.what_to_do
-      FROM hilo.differences(hilo_node_summary(NULL::hilo_sequence), summary) d;
+      FROM _hilo.hilo_differences(_hilo.hilo_node_summary(NULL::@extschema@.hilo_sequence), summary) d;
 END;
-COMMENT ON FUNCTION hilo_compare(jsonb) IS
+COMMENT ON FUNCTION @extschema@.hilo_compare(jsonb) IS
     'Compares this server with the one whose hilo_node_summary() is given. It compares node ids, node counts, and the '
     'definitions and numberings of the sequences that the caller may read. Returns a row for each finding, as '
     'hilo_check does. Errors: 22023 if it is not such a summary.';

@@ -6,7 +6,7 @@
 -- The sequences that the current user may read. options: all of them. entry: what a document says, which is the fewest fields
 -- that make the same sequence. A role that does not exist any more is left out. Only who acts as the owner sees what runs as
 -- the owner.
-CREATE VIEW hilo.described WITH (security_barrier) AS
+CREATE VIEW _hilo.hilo_described WITH (security_barrier) AS
     SELECT s.id, s.name, o.is_owned, o.owner, p.privileges,
            pg_catalog.jsonb_build_object(
                'data_type', s.data_type::text, 'start_value', s.start_value, 'increment', s.increment,
@@ -28,7 +28,7 @@ CREATE VIEW hilo.described WITH (security_barrier) AS
                'source', CASE WHEN o.is_owned THEN s.source END,
                'reserve_ahead', CASE WHEN o.is_owned THEN s.reserve_ahead END,
                'owned_by', NULLIF(s.owned_by::text, '-'), 'owner', o.owner, 'privileges', p.privileges)) AS entry
-      FROM hilo.readable s
+      FROM _hilo.hilo_readable s
      CROSS JOIN LATERAL (
          SELECT pg_catalog.pg_has_role(s.owner::oid, 'USAGE') AS is_owned,
                 (SELECT r.rolname::text FROM pg_catalog.pg_roles r WHERE r.oid = s.owner::oid) AS owner,
@@ -45,80 +45,85 @@ CREATE VIEW hilo.described WITH (security_barrier) AS
                         OPERATOR(pg_catalog.||) CASE WHEN pg_catalog.bool_or(p.privilege = 'SELECT') THEN '["SELECT"]'::jsonb ELSE '[]' END
                         OPERATOR(pg_catalog.||) CASE WHEN pg_catalog.bool_or(p.privilege = 'UPDATE') THEN '["UPDATE"]'::jsonb ELSE '[]' END
                             AS privileges
-                   FROM (SELECT q.grantee::oid AS role, q.privilege FROM _hilo.privilege q WHERE q.sequence = s.id) p
+                   FROM (SELECT q.grantee::oid AS role, q.privilege FROM _hilo.hilo_privilege q WHERE q.sequence = s.id) p
                   GROUP BY p.role) g
           WHERE g.grantee IS NOT NULL
      ) p;
--- PUBLIC has no USAGE of the schema, so only the functions below and hilo_apply read it.
-REVOKE ALL ON hilo.described FROM PUBLIC;
-GRANT SELECT ON hilo.described TO PUBLIC;
-COMMENT ON VIEW hilo.described IS 'Sequences that the current user may read, as documents describe them';
+-- The functions below and hilo_apply read it with their caller's rights.
+REVOKE ALL ON _hilo.hilo_described FROM PUBLIC;
+GRANT SELECT ON _hilo.hilo_described TO PUBLIC;
+COMMENT ON VIEW _hilo.hilo_described IS 'Sequences that the current user may read, as documents describe them';
 
-CREATE FUNCTION hilo.may_see(name hilo_sequence, must_exist boolean) RETURNS boolean
+CREATE FUNCTION _hilo.hilo_may_see(name @extschema@.hilo_sequence, must_exist boolean) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_may_see_wrapper';
-COMMENT ON FUNCTION hilo.may_see(hilo_sequence, boolean) IS
+COMMENT ON FUNCTION _hilo.hilo_may_see(@extschema@.hilo_sequence, boolean) IS
     'Returns whether a sequence exists, or fails with 42704; and with 42501 if the current user may not read it';
 
-CREATE FUNCTION hilo_export(name hilo_sequence DEFAULT NULL) RETURNS jsonb
+CREATE FUNCTION @extschema@.hilo_export(name @extschema@.hilo_sequence DEFAULT NULL) RETURNS jsonb
     LANGUAGE sql VOLATILE PARALLEL RESTRICTED SET jit = off
 BEGIN ATOMIC
-    SELECT hilo.may_see($1, true);
+    SELECT _hilo.hilo_may_see($1, true);
     SELECT pg_catalog.jsonb_build_object('hilo', 1, 'sequences', COALESCE(pg_catalog.jsonb_agg(d.entry ORDER BY d.name), '[]'))
-      FROM (SELECT a.name, a.entry FROM hilo.described a WHERE $1 IS NULL
+      FROM (SELECT a.name, a.entry FROM _hilo.hilo_described a WHERE $1 IS NULL
              UNION ALL
-            SELECT a.name, a.entry FROM hilo.described a WHERE a.name = $1::text) d;
+            SELECT a.name, a.entry FROM _hilo.hilo_described a WHERE a.name = $1::text) d;
 END;
-COMMENT ON FUNCTION hilo_export(hilo_sequence) IS
+COMMENT ON FUNCTION @extschema@.hilo_export(@extschema@.hilo_sequence) IS
     'Returns the definition of a sequence, with its owner and privileges, as a document for '
     'hilo_apply. Without a name, returns those of all sequences that the caller may read, '
     'ordered by name. Options at their default are left out; positions are not part of it. '
     'Requires any privilege on the sequence. Errors: 42704 if the sequence does not exist, 42501.';
 
-CREATE FUNCTION hilo.server() RETURNS text
+CREATE FUNCTION _hilo.hilo_server() RETURNS text
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_server_wrapper';
-COMMENT ON FUNCTION hilo.server() IS 'Returns what tells this server from others, as long as it runs';
+COMMENT ON FUNCTION _hilo.hilo_server() IS 'Returns what tells this server from others, as long as it runs';
 
-CREATE FUNCTION hilo.numbering(sequence bigint)
+CREATE FUNCTION _hilo.hilo_numbering(sequence bigint)
     RETURNS TABLE (base bigint, nodes integer, stripe bigint, reserved_to bigint)
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1 AS 'MODULE_PATHNAME', 'hilo_numbering_wrapper';
-COMMENT ON FUNCTION hilo.numbering(bigint) IS
+COMMENT ON FUNCTION _hilo.hilo_numbering(bigint) IS
     'Returns how this node numbers a sequence, or will when it first serves it; nothing if it refuses to';
 
-CREATE FUNCTION hilo_node_summary(name hilo_sequence DEFAULT NULL) RETURNS jsonb
+CREATE FUNCTION _hilo.hilo_node_summary(name @extschema@.hilo_sequence) RETURNS jsonb
     LANGUAGE sql VOLATILE PARALLEL RESTRICTED SET jit = off
 BEGIN ATOMIC
-    SELECT hilo.may_see($1, false);
+    SELECT _hilo.hilo_may_see($1, false);
     SELECT pg_catalog.jsonb_build_object(
                'hilo', 1,
                'node', pg_catalog.jsonb_build_object(
-                   'id', hilo.node_id(), 'count', pg_catalog.current_setting('hilo.node_count')::integer,
-                   'server', hilo.server()),
+                   'id', _hilo.hilo_node_id(), 'count', pg_catalog.current_setting('hilo.node_count')::integer,
+                   'server', _hilo.hilo_server()),
                'sequences', COALESCE(pg_catalog.jsonb_agg(
                    d.entry OPERATOR(pg_catalog.||) pg_catalog.jsonb_strip_nulls(pg_catalog.jsonb_build_object('numbering', n.numbering))
                    ORDER BY d.name), '[]'))
-      FROM (SELECT a.id, a.name, a.entry FROM hilo.described a WHERE $1 IS NULL
+      FROM (SELECT a.id, a.name, a.entry FROM _hilo.hilo_described a WHERE $1 IS NULL
              UNION ALL
-            SELECT a.id, a.name, a.entry FROM hilo.described a WHERE a.name = $1::text) d
-      LEFT JOIN LATERAL (SELECT pg_catalog.to_jsonb(u) AS numbering FROM hilo.numbering(d.id) u) n ON true;
+            SELECT a.id, a.name, a.entry FROM _hilo.hilo_described a WHERE a.name = $1::text) d
+      LEFT JOIN LATERAL (SELECT pg_catalog.to_jsonb(u) AS numbering FROM _hilo.hilo_numbering(d.id) u) n ON true;
 END;
-COMMENT ON FUNCTION hilo_node_summary(hilo_sequence) IS
+COMMENT ON FUNCTION _hilo.hilo_node_summary(@extschema@.hilo_sequence) IS 'Does what hilo_node_summary does';
+
+CREATE FUNCTION @extschema@.hilo_node_summary(name @extschema@.hilo_sequence DEFAULT NULL) RETURNS jsonb
+    LANGUAGE sql VOLATILE PARALLEL RESTRICTED
+    RETURN _hilo.hilo_node_summary($1);
+COMMENT ON FUNCTION @extschema@.hilo_node_summary(@extschema@.hilo_sequence) IS
     'Returns what other servers need to know of this one. It is which node this is, and what '
     'hilo_export returns of a sequence or, without a name, of all that the caller may read. '
     'numbering: how this node numbers a sequence, or will when it first serves it; without one '
     'it refuses to serve it. A sequence that does not exist is left out. For hilo_compare and '
     'hilo_apply on another server. Errors: 42501.';
 
-CREATE FUNCTION hilo.raise(code text, message text, detail text, hint text) RETURNS void
+CREATE FUNCTION _hilo.hilo_raise(code text, message text, detail text, hint text) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $raise$
 BEGIN
     RAISE EXCEPTION USING ERRCODE = code, MESSAGE = message, DETAIL = detail, HINT = hint;
 END;
 $raise$;
-COMMENT ON FUNCTION hilo.raise(text, text, text, text) IS 'Fails with this error';
+COMMENT ON FUNCTION _hilo.hilo_raise(text, text, text, text) IS 'Fails with this error';
 
 -- The first fault of a document, if any: a form that is closed, and roles that do not exist.
-CREATE FUNCTION hilo.document_fault(document jsonb) RETURNS TABLE (code text, message text, detail text, hint text)
+CREATE FUNCTION _hilo.hilo_document_fault(document jsonb) RETURNS TABLE (code text, message text, detail text, hint text)
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 1
 BEGIN ATOMIC
     WITH field (kind, name, type, required, low, high) AS (
@@ -261,10 +266,10 @@ BEGIN ATOMIC
       -- A field that is missing may be one that is misspelled.
       FROM placed p ORDER BY p.code, p.at, p.message LIKE '%: missing field %', p.path LIMIT 1;
 END;
-COMMENT ON FUNCTION hilo.document_fault(jsonb) IS 'Returns the error for the first fault of a document of sequences, if any';
+COMMENT ON FUNCTION _hilo.hilo_document_fault(jsonb) IS 'Returns the error for the first fault of a document of sequences, if any';
 
--- The sequences of a document that has no fault, with all options. privileges: in the form and order of hilo.described.
-CREATE FUNCTION hilo.wanted(document jsonb)
+-- The sequences of a document that has no fault, with all options. privileges: in the form and order of _hilo.hilo_described.
+CREATE FUNCTION _hilo.hilo_wanted(document jsonb)
     RETURNS TABLE (at bigint, name text, entry jsonb, owner text, owned_by text, privileges jsonb, options jsonb,
                    base bigint, nodes integer, stripe bigint)
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
@@ -305,4 +310,4 @@ BEGIN ATOMIC
                 COALESCE(r.max_value, CASE WHEN t.increment > 0 THEN t.furthest ELSE -1 END) AS max_value
      ) b;
 END;
-COMMENT ON FUNCTION hilo.wanted(jsonb) IS 'Returns the sequences of a document, with all options';
+COMMENT ON FUNCTION _hilo.hilo_wanted(jsonb) IS 'Returns the sequences of a document, with all options';

@@ -4,8 +4,8 @@
 
 -- Definitions. These functions are transactional: they take effect at commit.
 
-CREATE FUNCTION hilo_create(
-    name hilo_sequence,
+CREATE FUNCTION @extschema@.hilo_create(
+    name @extschema@.hilo_sequence,
     start_value bigint DEFAULT NULL,
     increment bigint DEFAULT 1,
     min_value bigint DEFAULT NULL,
@@ -21,9 +21,9 @@ CREATE FUNCTION hilo_create(
     owned_by text DEFAULT NULL,
     source text DEFAULT NULL,
     reserve_ahead interval DEFAULT NULL
-) RETURNS hilo_sequence
+) RETURNS @extschema@.hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval) IS
+COMMENT ON FUNCTION @extschema@.hilo_create(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval) IS
     'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. block_size: '
     'number of values reserved at once; null: chosen by rate. slice_size: maximum number of values that a session '
     'takes from the pool at once; null: hilo.max_slice_size. ordered: a later call gets a later value across all '
@@ -40,8 +40,8 @@ COMMENT ON FUNCTION hilo_create(hilo_sequence, bigint, bigint, bigint, bigint, r
     'if it cannot own a sequence, 55000 if its table has another owner, or several nodes share sequences and '
     'hilo.on_every_node is off.';
 
-CREATE FUNCTION hilo_alter(
-    name hilo_sequence,
+CREATE FUNCTION @extschema@.hilo_alter(
+    name @extschema@.hilo_sequence,
     start_value bigint DEFAULT NULL,
     increment bigint DEFAULT NULL,
     min_value bigint DEFAULT NULL,
@@ -59,7 +59,7 @@ CREATE FUNCTION hilo_alter(
     reserve_ahead interval DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval) IS
+COMMENT ON FUNCTION @extschema@.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval) IS
     'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make '
     'these adaptive again. restart_with: the next value; required, and the same on every node, '
     'if several nodes share the sequence and its increment or cycle changes. gapless: as in '
@@ -74,52 +74,52 @@ COMMENT ON FUNCTION hilo_alter(hilo_sequence, bigint, bigint, bigint, bigint, re
     'restarted while hilo.on_every_node is off, or the sequence has a source that has brought values, or that says which '
     'values come; for owned_by as hilo_create.';
 
-CREATE FUNCTION hilo.detach(name hilo_sequence, start bigint) RETURNS bigint
+CREATE FUNCTION _hilo.hilo_detach(name @extschema@.hilo_sequence, start bigint) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_detach_wrapper';
-COMMENT ON FUNCTION hilo.detach(hilo_sequence, bigint) IS
+COMMENT ON FUNCTION _hilo.hilo_detach(@extschema@.hilo_sequence, bigint) IS
     'Takes the source of a sequence away: its own numbers begin with start, which is returned';
 
-CREATE FUNCTION hilo_rename(name hilo_sequence, new_name hilo_sequence) RETURNS void
+CREATE FUNCTION @extschema@.hilo_rename(name @extschema@.hilo_sequence, new_name @extschema@.hilo_sequence) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_rename_wrapper';
-COMMENT ON FUNCTION hilo_rename(hilo_sequence, hilo_sequence) IS
+COMMENT ON FUNCTION @extschema@.hilo_rename(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
     'Renames a sequence and rewrites the column defaults that use it; to do so, it waits for the '
     'transactions that write to their tables. Requires ownership of the sequence. Errors: 42704 if the '
     'sequence does not exist, 42710 if the new name is taken, 22023 for NULL, 42501.';
 
-CREATE FUNCTION hilo_drop(name hilo_sequence, if_exists boolean DEFAULT false, cascade boolean DEFAULT false) RETURNS void
+CREATE FUNCTION @extschema@.hilo_drop(name @extschema@.hilo_sequence, if_exists boolean DEFAULT false, cascade boolean DEFAULT false) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_drop_wrapper';
-COMMENT ON FUNCTION hilo_drop(hilo_sequence, boolean, boolean) IS
+COMMENT ON FUNCTION @extschema@.hilo_drop(@extschema@.hilo_sequence, boolean, boolean) IS
     'Drops a sequence. Fails if a column default uses the sequence; with cascade, drops such defaults. '
     'Requires ownership of the sequence. Errors: 42704 if the sequence does not exist (with if_exists a '
     'NOTICE), 2BP01 if a default uses it, 22023 for NULL, 42501.';
 
-CREATE FUNCTION hilo_set_owner(name hilo_sequence, new_owner text) RETURNS void
+CREATE FUNCTION @extschema@.hilo_set_owner(name @extschema@.hilo_sequence, new_owner text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
-COMMENT ON FUNCTION hilo_set_owner(hilo_sequence, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_set_owner(@extschema@.hilo_sequence, text) IS
     'Gives a sequence to another role. Requires ownership of the sequence. Unless the caller is '
-    'a superuser, it must be a member of the new owner, which must have CREATE on the schema of '
-    'the extension. Errors: 42704 if the sequence or the role does not exist, 42501.';
+    'a superuser, it must be a member of the new owner, which must have INSERT on hilo_sequences. '
+    'Errors: 42704 if the sequence or the role does not exist, 42501.';
 
-CREATE FUNCTION hilo_grant(name hilo_sequence, grantee text, privilege text) RETURNS void
+CREATE FUNCTION @extschema@.hilo_grant(name @extschema@.hilo_sequence, grantee text, privilege text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_wrapper';
-COMMENT ON FUNCTION hilo_grant(hilo_sequence, text, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_grant(@extschema@.hilo_sequence, text, text) IS
     'Grants a privilege on a sequence to a role or to PUBLIC. USAGE: next values, currval, '
     'keys. SELECT: currval, reading. UPDATE: next values, setval, ranges and hi. ALL, or a list '
     'with commas, are possible too. Requires ownership of the sequence. Errors: 42704 if the '
     'sequence or the role does not exist, 22023 for another privilege, 42501.';
 
-CREATE FUNCTION hilo_revoke(name hilo_sequence, grantee text, privilege text) RETURNS void
+CREATE FUNCTION @extschema@.hilo_revoke(name @extschema@.hilo_sequence, grantee text, privilege text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_wrapper';
-COMMENT ON FUNCTION hilo_revoke(hilo_sequence, text, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_revoke(@extschema@.hilo_sequence, text, text) IS
     'Revokes a privilege on a sequence from a role or from PUBLIC: USAGE, SELECT, UPDATE, ALL, or a list with '
     'commas. Requires ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another '
     'privilege, 42501.';
 
 -- From core's sequences to hilo's and back. Transactional too.
 
-CREATE FUNCTION hilo_adopt(relation regclass, column_name name, name hilo_sequence DEFAULT NULL) RETURNS hilo_sequence
+CREATE FUNCTION @extschema@.hilo_adopt(relation regclass, column_name name, name @extschema@.hilo_sequence DEFAULT NULL) RETURNS @extschema@.hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_adopt_wrapper';
-COMMENT ON FUNCTION hilo_adopt(regclass, name, hilo_sequence) IS
+COMMENT ON FUNCTION @extschema@.hilo_adopt(regclass, name, @extschema@.hilo_sequence) IS
     'Makes a serial or identity column, or one whose default is nextval(...), draw from a new '
     'hilo sequence. Returns its name; null: the name of the old sequence. The new one continues '
     'beyond the old one and beyond the values of the column, with the same type, bounds, '
@@ -130,18 +130,18 @@ COMMENT ON FUNCTION hilo_adopt(regclass, name, hilo_sequence) IS
     'numeric, 55000 if the column has no sequence, uses hilo already, or shares its sequence '
     'with another column, 42710 if the name is taken, 42501, 55P03 after lock_timeout.';
 
-CREATE FUNCTION hilo_release(relation regclass, column_name name, identity text DEFAULT 'BY DEFAULT') RETURNS regclass
+CREATE FUNCTION @extschema@.hilo_release(relation regclass, column_name name, identity text DEFAULT 'BY DEFAULT') RETURNS regclass
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_release_wrapper';
-COMMENT ON FUNCTION hilo_release(regclass, name, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_release(regclass, name, text) IS
     'Makes a column whose default is hilo_nextval(...) an identity column, or with null a serial column, which '
     'continues with the very next number, and returns its sequence. identity: BY DEFAULT, ALWAYS or null. Drops '
     'the hilo sequence; hilo_gaps keeps what it has lost. Locks the table as hilo_adopt does. Requires ownership '
     'of the table and of the sequence. Errors: as for hilo_adopt, 22023 for another identity, 55000 if several '
     'nodes share the sequence, or the column may be null and is to become an identity column.';
 
-CREATE FUNCTION hilo_sync(name hilo_sequence, relation regclass, column_name name) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_sync(name @extschema@.hilo_sequence, relation regclass, column_name name) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_sync_wrapper';
-COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
+COMMENT ON FUNCTION @extschema@.hilo_sync(@extschema@.hilo_sequence, regclass, name) IS
     'Moves a sequence past the largest value of a column, if it would serve a value of the column otherwise. The '
     'values of a text column are the numbers in its keys. Never moves it back. Returns the next value; null: there is none left. Locks no table. If it moves the sequence, its '
     'transaction draws from it as after hilo_advance. Values beyond the last bound of the sequence do not count: call '
@@ -149,19 +149,19 @@ COMMENT ON FUNCTION hilo_sync(hilo_sequence, regclass, name) IS
     'the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if several nodes '
     'share the sequence and hilo.on_every_node is off, 42501.';
 
-CREATE FUNCTION hilo_nextval_always(name hilo_sequence) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_nextval_always(name @extschema@.hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
-COMMENT ON FUNCTION hilo_nextval_always(hilo_sequence) IS
+COMMENT ON FUNCTION @extschema@.hilo_nextval_always(@extschema@.hilo_sequence) IS
     'Returns the next value of a sequence, as hilo_nextval does. A column with this default is '
     'GENERATED ALWAYS. An INSERT with another value than DEFAULT is refused without OVERRIDING '
     'SYSTEM VALUE, and so is an UPDATE (428C9).';
 
 -- Privileges on many sequences, and on those to come.
 
-CREATE FUNCTION hilo_grant_all(grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL)
+CREATE FUNCTION @extschema@.hilo_grant_all(grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL)
     RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_all_wrapper';
-COMMENT ON FUNCTION hilo_grant_all(text, text, text, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_grant_all(text, text, text, text) IS
     'Grants a privilege, as hilo_grant does, on every sequence of the caller whose name matches '
     'a pattern of LIKE. owner: the sequences of that role instead. Returns the number of these '
     'sequences. A WARNING counts other matching sequences that the caller may see. Sequences '
@@ -169,17 +169,17 @@ COMMENT ON FUNCTION hilo_grant_all(text, text, text, text) IS
     'does not exist, 22023 for another privilege, for NULL, and for a pattern that ends with an '
     'escape character, 42501 if the caller does not have the privileges of owner.';
 
-CREATE FUNCTION hilo_revoke_all(grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL)
+CREATE FUNCTION @extschema@.hilo_revoke_all(grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL)
     RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_all_wrapper';
-COMMENT ON FUNCTION hilo_revoke_all(text, text, text, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_revoke_all(text, text, text, text) IS
     'Revokes a privilege, as hilo_revoke does, on the sequences that hilo_grant_all grants on. Returns the '
     'number of these sequences. Errors: as for hilo_grant_all.';
 
-CREATE FUNCTION hilo_default_grant(grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL)
+CREATE FUNCTION @extschema@.hilo_default_grant(grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL)
     RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_default_grant_wrapper';
-COMMENT ON FUNCTION hilo_default_grant(text, text, text, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_default_grant(text, text, text, text) IS
     'Makes sequences that the caller will create start with a privilege for grantee, if their '
     'names match a pattern of LIKE. for_role: the sequences of that role instead. Existing '
     'sequences stay as they are: see hilo_grant_all. The view hilo_default_privileges shows '
@@ -187,19 +187,19 @@ COMMENT ON FUNCTION hilo_default_grant(text, text, text, text) IS
     'NULL, and for a pattern that ends with an escape character, 42501 if the caller does not '
     'have the privileges of for_role.';
 
-CREATE FUNCTION hilo_default_revoke(grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL)
+CREATE FUNCTION @extschema@.hilo_default_revoke(grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL)
     RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_default_revoke_wrapper';
-COMMENT ON FUNCTION hilo_default_revoke(text, text, text, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_default_revoke(text, text, text, text) IS
     'Takes back what hilo_default_grant gave with the same pattern; without effect if it gave nothing. '
     'Existing sequences stay as they are: see hilo_revoke_all. Errors: as for hilo_default_grant.';
 
 -- Values. A rollback does not return them. Volatile, as nextval is. Restricted to the leader of a parallel query,
 -- because values rise within a session, and currval and lastval are the session's.
 
-CREATE FUNCTION hilo_nextval(name hilo_sequence) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_nextval(name @extschema@.hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
-COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
+COMMENT ON FUNCTION @extschema@.hilo_nextval(@extschema@.hilo_sequence) IS
     'Returns the next value of a sequence. Waits up to hilo.reserve_timeout if no value is ready, and for the '
     'transaction before it if the sequence is gapless. Requires '
     'USAGE or UPDATE. Errors: 42704 if the sequence does not exist, 2200H if it is exhausted, 42501, 25006 '
@@ -209,54 +209,54 @@ COMMENT ON FUNCTION hilo_nextval(hilo_sequence) IS
 
 -- There is no second hilo_nextvals for integers: Postgres could not decide between the two for a smallint or
 -- for a parameter without a type.
-CREATE FUNCTION hilo_nextvals(name hilo_sequence, n bigint) RETURNS SETOF bigint
+CREATE FUNCTION @extschema@.hilo_nextvals(name @extschema@.hilo_sequence, n bigint) RETURNS SETOF bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
-COMMENT ON FUNCTION hilo_nextvals(hilo_sequence, bigint) IS
+COMMENT ON FUNCTION @extschema@.hilo_nextvals(@extschema@.hilo_sequence, bigint) IS
     'Returns the next n values, one per row, as n calls of hilo_nextval would: other sessions may get values in between. '
     'Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is negative.';
 
-CREATE FUNCTION hilo_nextrange(
-    name hilo_sequence, n bigint,
+CREATE FUNCTION @extschema@.hilo_nextrange(
+    name @extschema@.hilo_sequence, n bigint,
     OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint
 )
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextrange_wrapper';
-COMMENT ON FUNCTION hilo_nextrange(hilo_sequence, bigint) IS
+COMMENT ON FUNCTION @extschema@.hilo_nextrange(@extschema@.hilo_sequence, bigint) IS
     'Returns the next n values as one range without other values between them: first, first + increment, ... '
     'last. Requires UPDATE. Errors: as for hilo_nextval, 22023 unless n is positive, 2200H if no such range '
     'is left.';
 
-CREATE FUNCTION hilo_next_hi(name hilo_sequence) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_next_hi(name @extschema@.hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_next_hi_wrapper';
-COMMENT ON FUNCTION hilo_next_hi(hilo_sequence) IS
+COMMENT ON FUNCTION @extschema@.hilo_next_hi(@extschema@.hilo_sequence) IS
     'Returns a hi for classic Hi/Lo: the caller owns start_value + (hi * block_size + lo) * increment for lo '
     '= 0 ... block_size - 1. Requires UPDATE and a sequence with a fixed block_size. Errors: as for '
     'hilo_nextval, 22023 without block_size, 0A000 if the sequence is gapless.';
 
-CREATE FUNCTION hilo_currval(name hilo_sequence) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_currval(name @extschema@.hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_currval_wrapper';
-COMMENT ON FUNCTION hilo_currval(hilo_sequence) IS
+COMMENT ON FUNCTION @extschema@.hilo_currval(@extschema@.hilo_sequence) IS
     'Returns the value that this session last obtained from a sequence. One that a rollback has '
     'taken back, as of a gapless sequence, does not count. Requires USAGE or SELECT. Errors: '
     '55000 if the session has obtained none, 42704, 42501.';
 
-CREATE FUNCTION hilo_lastval() RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_lastval() RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_lastval_wrapper';
-COMMENT ON FUNCTION hilo_lastval() IS
+COMMENT ON FUNCTION @extschema@.hilo_lastval() IS
     'Returns the value that this session last obtained from any hilo sequence, as hilo_currval does for one. '
     'Requires USAGE or SELECT on that sequence. Errors: 55000 if the session has obtained none, 42501.';
 
-CREATE FUNCTION hilo_setval(name hilo_sequence, value bigint, is_called boolean DEFAULT true) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_setval(name @extschema@.hilo_sequence, value bigint, is_called boolean DEFAULT true) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_setval_wrapper';
-COMMENT ON FUNCTION hilo_setval(hilo_sequence, bigint, boolean) IS
+COMMENT ON FUNCTION @extschema@.hilo_setval(@extschema@.hilo_sequence, bigint, boolean) IS
     'Sets the value after which the next call continues; with is_called = false the next call returns it. '
     'Returns value. Transactional, unlike core''s setval: it takes effect at commit and is undone by a '
     'rollback. Requires UPDATE. Errors: 42704 if the sequence does not exist, 22003 if value is out of the '
     'bounds of the sequence, 42501, 55000 if several nodes could serve a value twice, or '
     'share the sequence and hilo.on_every_node is off.';
 
-CREATE FUNCTION hilo_advance(name hilo_sequence, at_least bigint) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_advance(name @extschema@.hilo_sequence, at_least bigint) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_advance_wrapper';
-COMMENT ON FUNCTION hilo_advance(hilo_sequence, bigint) IS
+COMMENT ON FUNCTION @extschema@.hilo_advance(@extschema@.hilo_sequence, bigint) IS
     'Serves nothing up to at_least any more, in the direction of the increment, and returns the '
     'next value. Null: there is none left, and wider bounds bring only values beyond at_least. '
     'Never moves a sequence back, and changes nothing if the sequence is beyond at_least. '
@@ -266,31 +266,24 @@ COMMENT ON FUNCTION hilo_advance(hilo_sequence, bigint) IS
     '0A000 if the sequence cycles, 42501, 55000 if several nodes share the sequence and '
     'hilo.on_every_node is off. Each node keeps its own stripes.';
 
--- Until 0.2.0 this was hilo_nextvals. Views and functions that were made then refer to it by its OID, and a dump
--- of them by this name.
-CREATE FUNCTION hilo.nextvals(name hilo_sequence, n integer) RETURNS SETOF bigint
-    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
-COMMENT ON FUNCTION hilo.nextvals(hilo_sequence, integer) IS
-    'Returns the same as hilo_nextvals, for views and functions that were made with version 0.2.0';
-
 -- Keys.
 
-CREATE FUNCTION hilo_nextkey(name hilo_sequence) RETURNS text
+CREATE FUNCTION @extschema@.hilo_nextkey(name @extschema@.hilo_sequence) RETURNS text
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextkey_wrapper';
-COMMENT ON FUNCTION hilo_nextkey(hilo_sequence) IS
+COMMENT ON FUNCTION @extschema@.hilo_nextkey(@extschema@.hilo_sequence) IS
     'Returns the next value of a sequence as a key in its key_format, for example orders/NorthServer/1. '
     'Requires USAGE or UPDATE. Errors: as for hilo_nextval.';
 
 -- Not immutable: the result depends on the sequence's format and the server's prefix.
-CREATE FUNCTION hilo_key(name hilo_sequence, value bigint) RETURNS text
+CREATE FUNCTION @extschema@.hilo_key(name @extschema@.hilo_sequence, value bigint) RETURNS text
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_key_wrapper';
-COMMENT ON FUNCTION hilo_key(hilo_sequence, bigint) IS
+COMMENT ON FUNCTION @extschema@.hilo_key(@extschema@.hilo_sequence, bigint) IS
     'Returns the key of a value in the key_format of the sequence, with this server''s hilo.server_prefix. '
     'Requires USAGE or SELECT. Errors: 42704 if the sequence does not exist, 42501.';
 
-CREATE FUNCTION hilo_key_value(name hilo_sequence, key text) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_key_value(name @extschema@.hilo_sequence, key text) RETURNS bigint
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_key_value_wrapper';
-COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_key_value(@extschema@.hilo_sequence, text) IS
     'Returns the value in a key of the key_format of the sequence. Requires USAGE or SELECT. Errors: 22023 '
     'if the text is not such a key, 42704, 42501.';
 
@@ -298,43 +291,42 @@ COMMENT ON FUNCTION hilo_key_value(hilo_sequence, text) IS
 -- its defaults, the planner replaces calls of the functions that draw by calls of twins. These are the same C functions,
 -- declared STABLE (src/sql/draw/copy_defaults.rs). No SQL can call a twin, since there are no values of type internal.
 
-CREATE FUNCTION hilo.planner_support(internal) RETURNS internal
+CREATE FUNCTION _hilo.hilo_planner_support(internal) RETURNS internal
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_planner_support_wrapper';
-COMMENT ON FUNCTION hilo.planner_support(internal) IS
+COMMENT ON FUNCTION _hilo.hilo_planner_support(internal) IS
     'Planner support function of all functions that give out values. Lets COPY FROM insert many '
     'rows at a time into tables whose column defaults draw from a sequence. A session that has '
     'not loaded hilo loads it before it plans a call';
-CREATE FUNCTION hilo.copy_nextval(name hilo_sequence, internal) RETURNS bigint
+CREATE FUNCTION _hilo.hilo_copy_nextval(name @extschema@.hilo_sequence, internal) RETURNS bigint
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
-COMMENT ON FUNCTION hilo.copy_nextval(hilo_sequence, internal) IS
+COMMENT ON FUNCTION _hilo.hilo_copy_nextval(@extschema@.hilo_sequence, internal) IS
     'COPY FROM calls it instead of hilo_nextval and hilo_nextval_always in column defaults; SQL '
     'cannot call it';
-CREATE FUNCTION hilo.copy_nextkey(name hilo_sequence, internal) RETURNS text
+CREATE FUNCTION _hilo.hilo_copy_nextkey(name @extschema@.hilo_sequence, internal) RETURNS text
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextkey_wrapper';
-COMMENT ON FUNCTION hilo.copy_nextkey(hilo_sequence, internal) IS
+COMMENT ON FUNCTION _hilo.hilo_copy_nextkey(@extschema@.hilo_sequence, internal) IS
     'COPY FROM calls it instead of hilo_nextkey in column defaults; SQL cannot call it';
-ALTER FUNCTION hilo_nextval(hilo_sequence) SUPPORT hilo.planner_support;
-ALTER FUNCTION hilo_nextval_always(hilo_sequence) SUPPORT hilo.planner_support;
-ALTER FUNCTION hilo_nextkey(hilo_sequence) SUPPORT hilo.planner_support;
-ALTER FUNCTION hilo_nextvals(hilo_sequence, bigint) SUPPORT hilo.planner_support;
-ALTER FUNCTION hilo.nextvals(hilo_sequence, integer) SUPPORT hilo.planner_support;
-ALTER FUNCTION hilo_nextrange(hilo_sequence, bigint) SUPPORT hilo.planner_support;
-ALTER FUNCTION hilo_next_hi(hilo_sequence) SUPPORT hilo.planner_support;
+ALTER FUNCTION @extschema@.hilo_nextval(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION @extschema@.hilo_nextval_always(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION @extschema@.hilo_nextkey(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION @extschema@.hilo_nextvals(@extschema@.hilo_sequence, bigint) SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION @extschema@.hilo_nextrange(@extschema@.hilo_sequence, bigint) SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION @extschema@.hilo_next_hi(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;
 
 -- Inspection.
 
 -- Volatile and unsafe, as hilo_check is.
-CREATE FUNCTION hilo_report() RETURNS text
+CREATE FUNCTION @extschema@.hilo_report() RETURNS text
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_report_wrapper';
-COMMENT ON FUNCTION hilo_report() IS
+COMMENT ON FUNCTION @extschema@.hilo_report() IS
     'Returns one HTML page of what the views and hilo_check show the caller. It has the '
     'findings, the sequences that need attention most, gaps, leases and changed settings, each '
     'up to 200 rows. The page is ASCII and loads nothing. It changes nothing, and runs on a '
     'standby too. A part that cannot be read is said to be so in the page.';
 
-CREATE FUNCTION hilo_stat_reset(name hilo_sequence DEFAULT NULL) RETURNS void
+CREATE FUNCTION @extschema@.hilo_stat_reset(name @extschema@.hilo_sequence DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_stat_reset_wrapper';
-COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
+COMMENT ON FUNCTION @extschema@.hilo_stat_reset(@extschema@.hilo_sequence) IS
     'Sets the counters of a sequence to zero if it is active; without a name, those of every active sequence of this database. '
     'Requires ownership of the sequence; without a name, superuser rights. Errors: 42704 if the sequence '
     'does not exist, 42501.';
@@ -344,26 +336,26 @@ COMMENT ON FUNCTION hilo_stat_reset(hilo_sequence) IS
 -- schema. Each function shows the current database only. ROWS is low on purpose: the planner then looks up
 -- the definitions by key instead of reading all of them.
 
-CREATE FUNCTION hilo.node_id() RETURNS integer
+CREATE FUNCTION _hilo.hilo_node_id() RETURNS integer
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'node_id_wrapper';
-COMMENT ON FUNCTION hilo.node_id() IS 'Returns which node this server is';
+COMMENT ON FUNCTION _hilo.hilo_node_id() IS 'Returns which node this server is';
 
-CREATE FUNCTION hilo.reads_all() RETURNS boolean
+CREATE FUNCTION _hilo.hilo_reads_all() RETURNS boolean
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
         OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
         OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE');
-COMMENT ON FUNCTION hilo.reads_all() IS 'Returns whether the current user may read every sequence';
+COMMENT ON FUNCTION _hilo.hilo_reads_all() IS 'Returns whether the current user may read every sequence';
 
-CREATE FUNCTION hilo.value_at(
+CREATE FUNCTION _hilo.hilo_value_at(
     index bigint, base bigint, increment bigint, min_value bigint, max_value bigint, cycle boolean,
     node integer, nodes integer, stripe bigint
 ) RETURNS bigint
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_value_at_wrapper';
-COMMENT ON FUNCTION hilo.value_at(bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
+COMMENT ON FUNCTION _hilo.hilo_value_at(bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
     'Returns the value of an index; null before the first value and beyond the last';
 
-CREATE FUNCTION hilo.stat_slots() RETURNS TABLE (
+CREATE FUNCTION _hilo.hilo_stat_slots() RETURNS TABLE (
     sequence bigint, epoch bigint,
     served bigint, slices bigint, blocks_reserved bigint, blocks_prefetched bigint, refill_wanted boolean,
     waits bigint, wait_time_total double precision, wait_time_max double precision, rate double precision,
@@ -371,22 +363,22 @@ CREATE FUNCTION hilo.stat_slots() RETURNS TABLE (
     recycled bigint, lost bigint, errors bigint, last_error text, last_error_at timestamptz
 )
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_slots_wrapper';
-COMMENT ON FUNCTION hilo.stat_slots() IS
+COMMENT ON FUNCTION _hilo.hilo_stat_slots() IS
     'Returns the slots in shared memory; times in milliseconds, rate in values per second';
 
-CREATE FUNCTION hilo.stat_slices() RETURNS TABLE (
+CREATE FUNCTION _hilo.hilo_stat_slices() RETURNS TABLE (
     sequence bigint, pid integer, next_value bigint, last_value bigint, left_in_slice bigint
 )
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_slices_wrapper';
-COMMENT ON FUNCTION hilo.stat_slices() IS 'Returns the slices of the sessions';
+COMMENT ON FUNCTION _hilo.hilo_stat_slices() IS 'Returns the slices of the sessions';
 
-CREATE FUNCTION hilo.stat_ranges() RETURNS TABLE (
+CREATE FUNCTION _hilo.hilo_stat_ranges() RETURNS TABLE (
     sequence bigint, first_value bigint, last_value bigint, count bigint, tier text, pid integer
 )
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 300 AS 'MODULE_PATHNAME', 'stat_ranges_wrapper';
-COMMENT ON FUNCTION hilo.stat_ranges() IS 'Returns the ranges of values in memory, each value exactly once';
+COMMENT ON FUNCTION _hilo.hilo_stat_ranges() IS 'Returns the ranges of values in memory, each value exactly once';
 
-CREATE FUNCTION hilo.rate_samples() RETURNS TABLE (sequence bigint, at timestamptz, taken bigint)
+CREATE FUNCTION _hilo.hilo_rate_samples() RETURNS TABLE (sequence bigint, at timestamptz, taken bigint)
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000 AS 'MODULE_PATHNAME', 'rate_samples_wrapper';
-COMMENT ON FUNCTION hilo.rate_samples() IS
+COMMENT ON FUNCTION _hilo.hilo_rate_samples() IS
     'Returns, for each slot in shared memory, the times of its samples, and how many values were taken by then. The last is now';

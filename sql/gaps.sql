@@ -4,76 +4,76 @@
 -- gaps in the same steps may lie before them. Gaps in other steps are numberings of their own. A segment is a range of
 -- places that are examined, and the reason why the column may lack them.
 
-CREATE FUNCTION hilo.known(name hilo_sequence)
+CREATE FUNCTION _hilo.hilo_known(name @extschema@.hilo_sequence)
     RETURNS TABLE (
         base bigint, increment bigint, node integer, nodes integer, stripe bigint, next bigint, goes_on boolean,
         start_value bigint, first bigint, last bigint, count bigint, reason text
     )
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'hilo_known_wrapper';
-COMMENT ON FUNCTION hilo.known(hilo_sequence) IS
+COMMENT ON FUNCTION _hilo.hilo_known(@extschema@.hilo_sequence) IS
     'Returns what is known of the values of a sequence on this node, and in each row how it is numbered. next: the index that '
     'is reserved next. goes_on: whether there is one. There is at least one row; its count may be 0';
 
-CREATE FUNCTION hilo.absent(
+CREATE FUNCTION _hilo.hilo_absent(
     relation regclass, column_name name, first bigint, next bigint, base bigint, increment bigint, min_value bigint,
     max_value bigint, cycle boolean, node integer, nodes integer, stripe bigint
 )
     RETURNS TABLE (absent_first bigint, absent_next bigint)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_absent_wrapper';
-COMMENT ON FUNCTION hilo.absent(
+COMMENT ON FUNCTION _hilo.hilo_absent(
     regclass, name, bigint, bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
     'Returns the places of a numbering, from first to the one before next, whose values a column lacks: ranges, in order';
 
-CREATE FUNCTION hilo.index_from(
+CREATE FUNCTION _hilo.hilo_index_from(
     value bigint, base bigint, increment bigint, min_value bigint, max_value bigint, cycle boolean, node integer,
     nodes integer, stripe bigint
 )
     RETURNS bigint
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_index_from_wrapper';
-COMMENT ON FUNCTION hilo.index_from(bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
+COMMENT ON FUNCTION _hilo.hilo_index_from(bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
     'Returns the first index whose value does not lie before a value';
 
-CREATE TYPE hilo.grid AS (base bigint, increment bigint, node integer, nodes integer, stripe bigint);
-COMMENT ON TYPE hilo.grid IS
+CREATE TYPE _hilo.hilo_grid AS (base bigint, increment bigint, node integer, nodes integer, stripe bigint);
+COMMENT ON TYPE _hilo.hilo_grid IS
     'A numbering without bounds: the value of place 0, the step from one to the next, and the stripes of a node';
 
-CREATE FUNCTION hilo.value_at(place bigint, grid hilo.grid) RETURNS bigint
+CREATE FUNCTION _hilo.hilo_value_at(place bigint, grid _hilo.hilo_grid) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN hilo.value_at($1, ($2).base, ($2).increment, -9223372036854775808, 9223372036854775807, false, ($2).node,
+    RETURN _hilo.hilo_value_at($1, ($2).base, ($2).increment, -9223372036854775808, 9223372036854775807, false, ($2).node,
                          ($2).nodes, ($2).stripe);
-COMMENT ON FUNCTION hilo.value_at(bigint, hilo.grid) IS 'Returns the value of a place in a numbering without bounds';
+COMMENT ON FUNCTION _hilo.hilo_value_at(bigint, _hilo.hilo_grid) IS 'Returns the value of a place in a numbering without bounds';
 
-CREATE FUNCTION hilo.place_from(value bigint, grid hilo.grid) RETURNS bigint
+CREATE FUNCTION _hilo.hilo_place_from(value bigint, grid _hilo.hilo_grid) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN hilo.index_from($1, ($2).base, ($2).increment, -9223372036854775808, 9223372036854775807, false, ($2).node,
+    RETURN _hilo.hilo_index_from($1, ($2).base, ($2).increment, -9223372036854775808, 9223372036854775807, false, ($2).node,
                            ($2).nodes, ($2).stripe);
-COMMENT ON FUNCTION hilo.place_from(bigint, hilo.grid) IS
+COMMENT ON FUNCTION _hilo.hilo_place_from(bigint, _hilo.hilo_grid) IS
     'Returns the first place whose value does not lie before a value';
 
-CREATE FUNCTION hilo.places(one bigint, other bigint, grid hilo.grid)
+CREATE FUNCTION _hilo.hilo_places(one bigint, other bigint, grid _hilo.hilo_grid)
     RETURNS TABLE (one_place bigint, other_place bigint, first bigint, next bigint, are_on boolean)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 1
 BEGIN ATOMIC
     SELECT p.one, p.other, LEAST(p.one, p.other), GREATEST(p.one + e.one, p.other + e.other),
            e.one + e.other = 2::bigint
-      FROM (SELECT hilo.place_from($1, $3) AS one, hilo.place_from($2, $3) AS other) p
-     CROSS JOIN LATERAL (SELECT CASE WHEN $1 = hilo.value_at(p.one, $3) THEN 1::bigint ELSE 0::bigint END AS one,
-                                CASE WHEN $2 = hilo.value_at(p.other, $3) THEN 1::bigint ELSE 0::bigint END AS other) e;
+      FROM (SELECT _hilo.hilo_place_from($1, $3) AS one, _hilo.hilo_place_from($2, $3) AS other) p
+     CROSS JOIN LATERAL (SELECT CASE WHEN $1 = _hilo.hilo_value_at(p.one, $3) THEN 1::bigint ELSE 0::bigint END AS one,
+                                CASE WHEN $2 = _hilo.hilo_value_at(p.other, $3) THEN 1::bigint ELSE 0::bigint END AS other) e;
 END;
-COMMENT ON FUNCTION hilo.places(bigint, bigint, hilo.grid) IS
+COMMENT ON FUNCTION _hilo.hilo_places(bigint, bigint, _hilo.hilo_grid) IS
     'Returns where two values lie in a numbering, or would. The values from one to the other have the places from first '
     'to the one before next. are_on: whether the numbering has both';
 
-CREATE FUNCTION hilo.steps_before(value bigint, grid hilo.grid) RETURNS numeric
+CREATE FUNCTION _hilo.hilo_steps_before(value bigint, grid _hilo.hilo_grid) RETURNS numeric
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN CASE WHEN ($2).nodes <= 1
                      AND pg_catalog.mod(($2).base::numeric - $1::numeric, ($2).increment::numeric) = 0::numeric
                 THEN pg_catalog.div(($2).base::numeric - $1::numeric, ($2).increment::numeric) END;
-COMMENT ON FUNCTION hilo.steps_before(bigint, hilo.grid) IS
+COMMENT ON FUNCTION _hilo.hilo_steps_before(bigint, _hilo.hilo_grid) IS
     'Returns how many steps a value lies before place 0. NULL: not in whole steps. With stripes, an earlier base had '
     'others';
 
-CREATE FUNCTION hilo.even_step(first bigint, last bigint, count bigint) RETURNS bigint
+CREATE FUNCTION _hilo.hilo_even_step(first bigint, last bigint, count bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
 BEGIN ATOMIC
     SELECT CASE WHEN w.way = 0::numeric THEN 1::bigint
@@ -82,42 +82,42 @@ BEGIN ATOMIC
                 THEN pg_catalog.div(w.way, w.steps)::bigint END
       FROM (SELECT $2::numeric - $1::numeric AS way, GREATEST($3 - 1::bigint, 1::bigint)::numeric AS steps) w;
 END;
-COMMENT ON FUNCTION hilo.even_step(bigint, bigint, bigint) IS
+COMMENT ON FUNCTION _hilo.hilo_even_step(bigint, bigint, bigint) IS
     'Returns the step in which so many values lie from the first to the last. NULL: there is none';
 
-CREATE FUNCTION hilo.gap_reasons() RETURNS text[]
+CREATE FUNCTION _hilo.hilo_gap_reasons() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN ARRAY['slice', 'current', 'standby', 'returned', 'leased', 'free', 'crash', 'discarded', 'altered', 'expired',
                  'revoked', 'not received, rolled back, deleted or unknown', 'rolled back, deleted or unknown',
                  'not received'];
-COMMENT ON FUNCTION hilo.gap_reasons() IS
+COMMENT ON FUNCTION _hilo.hilo_gap_reasons() IS
     'Returns the reasons of hilo_find_gaps. The first one counts where a value has several';
 
 -- Volatile, as all that follow: it reads the pool, which no snapshot keeps unchanged.
-CREATE FUNCTION hilo.placed(name hilo_sequence)
+CREATE FUNCTION _hilo.hilo_placed(name @extschema@.hilo_sequence)
     RETURNS TABLE (
         at bigint, rank integer, first bigint, count bigint, step bigint, is_whole boolean, places int8range,
-        grid hilo.grid
+        grid _hilo.hilo_grid
     )
     LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 100
 BEGIN ATOMIC
     WITH known AS MATERIALIZED (
-        SELECT k.at, COALESCE(pg_catalog.array_position(hilo.gap_reasons(), k.reason), 13) AS rank, k.first, k.last,
+        SELECT k.at, COALESCE(pg_catalog.array_position(_hilo.hilo_gap_reasons(), k.reason), 13) AS rank, k.first, k.last,
                k.count, k.reason, k.start_value, k.next, k.goes_on,
-               ROW(k.base, k.increment, k.node, k.nodes, k.stripe)::hilo.grid AS grid
-          FROM hilo.known($1) WITH ORDINALITY AS k (
+               ROW(k.base, k.increment, k.node, k.nodes, k.stripe)::_hilo.hilo_grid AS grid
+          FROM _hilo.hilo_known($1) WITH ORDINALITY AS k (
                    base, increment, node, nodes, stripe, next, goes_on, start_value, first, last, count, reason, at)
     ), earlier AS (
         -- How far before the base the earliest of these values is a place.
         SELECT COALESCE(pg_catalog.max(s.steps), 0::numeric)::bigint AS places
           FROM known k
          CROSS JOIN LATERAL pg_catalog.unnest(ARRAY[k.first, k.last, k.start_value]) AS u (value)
-         CROSS JOIN LATERAL (SELECT hilo.steps_before(u.value, k.grid) AS steps) s
+         CROSS JOIN LATERAL (SELECT _hilo.hilo_steps_before(u.value, k.grid) AS steps) s
          WHERE s.steps BETWEEN 0::numeric AND 9223372036854775806::numeric - k.next::numeric
     ), present AS MATERIALIZED (
         -- Places are counted from there.
         SELECT ROW(((k.grid).base::numeric - e.places::numeric * (k.grid).increment::numeric)::bigint,
-                   (k.grid).increment, (k.grid).node, (k.grid).nodes, (k.grid).stripe)::hilo.grid AS grid,
+                   (k.grid).increment, (k.grid).node, (k.grid).nodes, (k.grid).stripe)::_hilo.hilo_grid AS grid,
                e.places AS earlier, CASE WHEN k.goes_on THEN k.next + e.places END AS next, k.start_value
           FROM known k CROSS JOIN earlier e
          LIMIT 1
@@ -132,24 +132,24 @@ BEGIN ATOMIC
            END, p.grid
       FROM known k
      CROSS JOIN present p
-     CROSS JOIN LATERAL hilo.places(k.first, k.last, p.grid) i
+     CROSS JOIN LATERAL _hilo.hilo_places(k.first, k.last, p.grid) i
      CROSS JOIN LATERAL (
          -- If there are more places than values, gaps became one row, and lie anywhere between its ends.
          SELECT i.are_on AND i.other_place - i.one_place >= k.count - 1::bigint AS is_whole,
-                hilo.even_step(k.first, k.last, k.count) AS step) s
+                _hilo.hilo_even_step(k.first, k.last, k.count) AS step) s
      WHERE k.count > 0::bigint
      UNION ALL
     -- The places before the base. This row is always there.
     SELECT 0::bigint, 13, 0::bigint, 0::bigint, NULL::bigint, true,
            CASE WHEN i.are_on THEN pg_catalog.int8range(LEAST(i.first, p.earlier), p.earlier) END, p.grid
       FROM present p
-     CROSS JOIN LATERAL hilo.places(p.start_value, p.start_value, p.grid) i;
+     CROSS JOIN LATERAL _hilo.hilo_places(p.start_value, p.start_value, p.grid) i;
 END;
-COMMENT ON FUNCTION hilo.placed(hilo_sequence) IS
-    'Returns what hilo.known does. places: in the present numbering; NULL: it does not have these values. is_whole: whether '
+COMMENT ON FUNCTION _hilo.hilo_placed(@extschema@.hilo_sequence) IS
+    'Returns what _hilo.hilo_known does. places: in the present numbering; NULL: it does not have these values. is_whole: whether '
     'it has all of them. step: of the values. rank: which reason it is';
 
-CREATE FUNCTION hilo.every_so_many(first bigint, step bigint, count bigint, steps bigint[])
+CREATE FUNCTION _hilo.hilo_every_so_many(first bigint, step bigint, count bigint, steps bigint[])
     RETURNS TABLE (part_first bigint, part_count bigint, part_step bigint)
     LANGUAGE plpgsql IMMUTABLE STRICT PARALLEL SAFE ROWS 1 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
@@ -166,21 +166,21 @@ BEGIN
     RETURN QUERY SELECT "first" + g.part * step, div("count" - 1 - g.part, parts)::bigint + 1, step * parts::bigint
                    FROM generate_series(0::bigint, parts::bigint - 1) AS g (part);
 END $$;
-COMMENT ON FUNCTION hilo.every_so_many(bigint, bigint, bigint, bigint[]) IS
+COMMENT ON FUNCTION _hilo.hilo_every_so_many(bigint, bigint, bigint, bigint[]) IS
     'Divides so many values, in steps from the first one, into parts that each have every so many of them. A numbering in '
     'one of the other steps then has all values of a part in a range, or none, unless there are few';
 
-CREATE FUNCTION hilo.numberings(name hilo_sequence)
-    RETURNS TABLE (at bigint, grid hilo.grid, firsts bigint[], nexts bigint[], reasons text[], one bigint, other bigint)
+CREATE FUNCTION _hilo.hilo_numberings(name @extschema@.hilo_sequence)
+    RETURNS TABLE (at bigint, grid _hilo.hilo_grid, firsts bigint[], nexts bigint[], reasons text[], one bigint, other bigint)
     LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
     WITH placed AS MATERIALIZED (
-        SELECT p.at, p.rank, p.first, p.count, p.step, p.is_whole, p.places, p.grid FROM hilo.placed($1) p
+        SELECT p.at, p.rank, p.first, p.count, p.step, p.is_whole, p.places, p.grid FROM _hilo.hilo_placed($1) p
     ), explained AS MATERIALIZED (
         SELECT p.rank, pg_catalog.range_agg(p.places) AS places FROM placed p WHERE p.places IS NOT NULL GROUP BY p.rank
     ), segment AS (
         SELECT pg_catalog.lower(s.places) AS first, pg_catalog.upper(s.places) AS next,
-               (hilo.gap_reasons())[e.rank] AS reason
+               (_hilo.hilo_gap_reasons())[e.rank] AS reason
           FROM explained e
          CROSS JOIN LATERAL pg_catalog.unnest(e.places OPERATOR(pg_catalog.-) COALESCE(
              (SELECT pg_catalog.range_agg(b.places) FROM explained b WHERE b.rank < e.rank),
@@ -193,26 +193,26 @@ BEGIN ATOMIC
                             pg_catalog.array_agg(s.reason ORDER BY s.first) AS reasons FROM segment s) s
          UNION ALL
         -- Values that lie between the places of the present one.
-        SELECT p.at, ROW(e.part_first, e.part_step, 0, 1, 1::bigint)::hilo.grid, ARRAY[0::bigint], ARRAY[e.part_count],
-               ARRAY[(hilo.gap_reasons())[p.rank]]
+        SELECT p.at, ROW(e.part_first, e.part_step, 0, 1, 1::bigint)::_hilo.hilo_grid, ARRAY[0::bigint], ARRAY[e.part_count],
+               ARRAY[(_hilo.hilo_gap_reasons())[p.rank]]
           FROM placed p
          CROSS JOIN (
              SELECT pg_catalog.array_agg(DISTINCT COALESCE(s.step, (s.grid).increment)) AS steps
                FROM placed s
               WHERE s.at = 0::bigint OR (NOT s.is_whole AND s.step IS NOT NULL)) o
-         CROSS JOIN LATERAL hilo.every_so_many(p.first, p.step, p.count, o.steps) e
+         CROSS JOIN LATERAL _hilo.hilo_every_so_many(p.first, p.step, p.count, o.steps) e
          WHERE NOT p.is_whole AND p.step IS NOT NULL
     )
-    SELECT n.at, n.grid, n.firsts, n.nexts, n.reasons, hilo.value_at(n.firsts[1], n.grid),
-           hilo.value_at(n.nexts[pg_catalog.cardinality(n.nexts)] - 1::bigint, n.grid)
+    SELECT n.at, n.grid, n.firsts, n.nexts, n.reasons, _hilo.hilo_value_at(n.firsts[1], n.grid),
+           _hilo.hilo_value_at(n.nexts[pg_catalog.cardinality(n.nexts)] - 1::bigint, n.grid)
       FROM numbering n;
 END;
-COMMENT ON FUNCTION hilo.numberings(hilo_sequence) IS
+COMMENT ON FUNCTION _hilo.hilo_numberings(@extschema@.hilo_sequence) IS
     'Returns the numberings whose values are examined, in the order of at. firsts, nexts, reasons: of the segments, the '
     'first places, the places after the last ones, and why. one, other: the first and the last value';
 
-CREATE FUNCTION hilo.absent(
-    relation regclass, column_name name, grid hilo.grid, firsts bigint[], nexts bigint[], reasons text[]
+CREATE FUNCTION _hilo.hilo_absent(
+    relation regclass, column_name name, grid _hilo.hilo_grid, firsts bigint[], nexts bigint[], reasons text[]
 )
     RETURNS TABLE (first bigint, next bigint, reason text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1000
@@ -222,16 +222,16 @@ BEGIN ATOMIC
                    pg_catalog.generate_series(pg_catalog.width_bucket(a.absent_first, $4),
                                               pg_catalog.width_bucket(a.absent_next - 1::bigint, $4)) AS segment
               -- Called without segments too, it checks that the caller may read the column.
-              FROM hilo.absent($1, $2, COALESCE($4[1], 0::bigint), COALESCE($5[pg_catalog.cardinality($5)], 0::bigint),
+              FROM _hilo.hilo_absent($1, $2, COALESCE($4[1], 0::bigint), COALESCE($5[pg_catalog.cardinality($5)], 0::bigint),
                                ($3).base, ($3).increment, -9223372036854775808, 9223372036854775807, false, ($3).node,
                                ($3).nodes, ($3).stripe) a) a;
 END;
-COMMENT ON FUNCTION hilo.absent(regclass, name, hilo.grid, bigint[], bigint[], text[]) IS
+COMMENT ON FUNCTION _hilo.hilo_absent(regclass, name, _hilo.hilo_grid, bigint[], bigint[], text[]) IS
     'Returns the places of a numbering, within its segments, whose values a column lacks: ranges, in order. A range may '
     'be empty';
 
-CREATE FUNCTION hilo.shared_places(
-    grid hilo.grid, first bigint, next bigint, other hilo.grid, firsts bigint[], nexts bigint[], one_value bigint,
+CREATE FUNCTION _hilo.hilo_shared_places(
+    grid _hilo.hilo_grid, first bigint, next bigint, other _hilo.hilo_grid, firsts bigint[], nexts bigint[], one_value bigint,
     other_value bigint
 )
     RETURNS TABLE (shared_first bigint, shared_next bigint)
@@ -242,7 +242,7 @@ BEGIN ATOMIC
         SELECT GREATEST(e.first, $2) AS first, LEAST(e.next, $3) AS next,
                pg_catalog.abs(($4).increment::numeric)
                    / pg_catalog.gcd(($4).increment::numeric, ($1).increment::numeric) AS step
-          FROM hilo.places($7, $8, $1) e
+          FROM _hilo.hilo_places($7, $8, $1) e
     ), common AS (
         SELECT b.first, b.next, s.step, s.is_each, c.first AS common
           FROM range b
@@ -258,26 +258,26 @@ BEGIN ATOMIC
     -- A range for each segment,
     SELECT GREATEST(i.first, c.first), LEAST(i.next, c.next)
       FROM common c
-     CROSS JOIN LATERAL hilo.places(hilo.value_at(c.first, $1), hilo.value_at(c.next - 1::bigint, $1), $4) o
+     CROSS JOIN LATERAL _hilo.hilo_places(_hilo.hilo_value_at(c.first, $1), _hilo.hilo_value_at(c.next - 1::bigint, $1), $4) o
      CROSS JOIN LATERAL pg_catalog.generate_series(GREATEST(pg_catalog.width_bucket(o.first, $5), 1),
                                                    pg_catalog.width_bucket(o.next - 1::bigint, $5)) AS s (segment)
-     CROSS JOIN LATERAL hilo.places(hilo.value_at($5[s.segment], $4),
-                                    hilo.value_at($6[s.segment] - 1::bigint, $4), $1) i
+     CROSS JOIN LATERAL _hilo.hilo_places(_hilo.hilo_value_at($5[s.segment], $4),
+                                    _hilo.hilo_value_at($6[s.segment] - 1::bigint, $4), $1) i
      WHERE c.is_each AND $5[s.segment] < $6[s.segment] AND GREATEST(i.first, c.first) < LEAST(i.next, c.next)
      UNION ALL
     -- or one for each value.
     SELECT q.place, q.place + 1::bigint
       FROM common c
      CROSS JOIN LATERAL pg_catalog.generate_series(c.common, c.next - 1::bigint, c.step) AS q (place)
-     CROSS JOIN LATERAL (SELECT hilo.value_at(q.place, $1) AS value) v
-     CROSS JOIN LATERAL hilo.places(v.value, v.value, $4) i
+     CROSS JOIN LATERAL (SELECT _hilo.hilo_value_at(q.place, $1) AS value) v
+     CROSS JOIN LATERAL _hilo.hilo_places(v.value, v.value, $4) i
      WHERE NOT c.is_each AND i.are_on AND i.first < $6[pg_catalog.width_bucket(i.first, $5)];
 END;
-COMMENT ON FUNCTION hilo.shared_places(hilo.grid, bigint, bigint, hilo.grid, bigint[], bigint[], bigint, bigint) IS
+COMMENT ON FUNCTION _hilo.hilo_shared_places(_hilo.hilo_grid, bigint, bigint, _hilo.hilo_grid, bigint[], bigint[], bigint, bigint) IS
     'Returns which places of a numbering, from first to the one before next, have values that a segment of another one '
     'has';
 
-CREATE FUNCTION hilo.in_stripes(first bigint, next bigint, grid hilo.grid)
+CREATE FUNCTION _hilo.hilo_in_stripes(first bigint, next bigint, grid _hilo.hilo_grid)
     RETURNS TABLE (part_first bigint, part_next bigint)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 1
 BEGIN ATOMIC
@@ -285,19 +285,19 @@ BEGIN ATOMIC
       FROM (SELECT w.width, w.width * pg_catalog.generate_series($1 / w.width, ($2 - 1::bigint) / w.width) AS start
               FROM (SELECT CASE WHEN ($3).nodes > 1 THEN ($3).stripe ELSE 9223372036854775807 END AS width) w) n;
 END;
-COMMENT ON FUNCTION hilo.in_stripes(bigint, bigint, hilo.grid) IS
+COMMENT ON FUNCTION _hilo.hilo_in_stripes(bigint, bigint, _hilo.hilo_grid) IS
     'Returns the parts of a range of places that lie within one stripe each: there, values are in even steps';
 
 -- jit is off, because the planner expects many rows.
-CREATE FUNCTION hilo_find_gaps(name hilo_sequence, relation regclass, column_name name)
+CREATE FUNCTION @extschema@.hilo_find_gaps(name @extschema@.hilo_sequence, relation regclass, column_name name)
     RETURNS TABLE (first bigint, last bigint, count bigint, reason text)
     LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 SET jit = off
 BEGIN ATOMIC
     WITH numbering AS MATERIALIZED (
-        SELECT n.at, n.grid, n.firsts, n.nexts, n.reasons, n.one, n.other FROM hilo.numberings($1) n
+        SELECT n.at, n.grid, n.firsts, n.nexts, n.reasons, n.one, n.other FROM _hilo.hilo_numberings($1) n
     ), absent AS MATERIALIZED (
         SELECT n.at, n.grid, a.reason, a.first, a.next
-          FROM numbering n CROSS JOIN LATERAL hilo.absent($2, $3, n.grid, n.firsts, n.nexts, n.reasons) a
+          FROM numbering n CROSS JOIN LATERAL _hilo.hilo_absent($2, $3, n.grid, n.firsts, n.nexts, n.reasons) a
          WHERE a.first < a.next
     ), missing AS (
         SELECT a.at, a.grid, a.reason, a.first, a.next FROM absent a WHERE a.at = 0::bigint
@@ -313,18 +313,18 @@ BEGIN ATOMIC
                       UNION ALL
                      SELECT s.shared_first, s.shared_next
                        FROM numbering n
-                      CROSS JOIN LATERAL hilo.shared_places(
+                      CROSS JOIN LATERAL _hilo.hilo_shared_places(
                           a.grid, a.first, a.next, n.grid, n.firsts, n.nexts, n.one, n.other) s
                       WHERE n.at < a.at) AS t (first, next)) f
          WHERE a.at > 0::bigint AND f.first < f.next
     )
-    SELECT hilo.value_at(s.part_first, m.grid), hilo.value_at(s.part_next - 1::bigint, m.grid),
+    SELECT _hilo.hilo_value_at(s.part_first, m.grid), _hilo.hilo_value_at(s.part_next - 1::bigint, m.grid),
            s.part_next - s.part_first, m.reason
       FROM missing m
-     CROSS JOIN LATERAL hilo.in_stripes(m.first, m.next, m.grid) s
+     CROSS JOIN LATERAL _hilo.hilo_in_stripes(m.first, m.next, m.grid) s
      ORDER BY m.at, s.part_first, (m.grid).base;
 END;
-COMMENT ON FUNCTION hilo_find_gaps(hilo_sequence, regclass, name) IS
+COMMENT ON FUNCTION @extschema@.hilo_find_gaps(@extschema@.hilo_sequence, regclass, name) IS
     'Returns the values of a sequence that a column lacks, from the start of the sequence to '
     'its position on this node. They are ranges in steps of the increment, each with its '
     'reason. slice, current, standby, returned: in memory, to be served. free: in the catalog, '

@@ -1,12 +1,12 @@
 -- Leases: ranges of values that leave the server. Transactional too.
 
-CREATE FUNCTION hilo_lease(
-    name hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL, lease uuid DEFAULT NULL,
+CREATE FUNCTION @extschema@.hilo_lease(
+    name @extschema@.hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL, lease uuid DEFAULT NULL,
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
     OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_wrapper';
-COMMENT ON FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) IS
+COMMENT ON FUNCTION @extschema@.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid) IS
     'Leases out up to n values: first, first + increment, ... last, which nobody else gets from the commit of the '
     'transaction on; count says how many. There are fewer than n at a bound of the sequence, at the end of a stripe, '
     'and where it leases a returned rest. holder: who takes it, for hilo_leases and hilo_lease_revoke. ttl: after '
@@ -18,9 +18,9 @@ COMMENT ON FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) IS
     'null: the server chooses one. The same call again, by the same role, returns the same lease as long as it is '
     'open. 42710: it has ended, or is another one.';
 
-CREATE FUNCTION hilo_lease_return(lease uuid, next bigint DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_lease_return(lease uuid, next bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_return_wrapper';
-COMMENT ON FUNCTION hilo_lease_return(uuid, bigint) IS
+COMMENT ON FUNCTION @extschema@.hilo_lease_return(uuid, bigint) IS
     'Ends a lease and returns how many of its values will be served again. next: the first value that was not used, '
     'or the one behind the last if all were; null: none was. The values before it count as used. The result is 0 if '
     'the sequence has been renumbered, or another server has leased the values out: then the rest becomes a gap. '
@@ -29,25 +29,22 @@ COMMENT ON FUNCTION hilo_lease_return(uuid, bigint) IS
     'happened meanwhile, 22023 if next is no value of the '
     'lease, or for NULL, 0A000 if the transaction is prepared, 42501.';
 
-CREATE FUNCTION hilo_lease_renew(lease uuid, ttl interval) RETURNS timestamptz
+CREATE FUNCTION @extschema@.hilo_lease_renew(lease uuid, ttl interval) RETURNS timestamptz
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_renew_wrapper';
-COMMENT ON FUNCTION hilo_lease_renew(uuid, interval) IS
+COMMENT ON FUNCTION @extschema@.hilo_lease_renew(uuid, interval) IS
     'Lets a lease expire so long after now, and returns when; null: it does not expire. Errors: as for '
     'hilo_lease_return, 22023 unless ttl is positive.';
 
-CREATE FUNCTION hilo_lease_revoke(lease uuid DEFAULT NULL, holder text DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_lease_revoke(lease uuid DEFAULT NULL, holder text DEFAULT NULL) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_revoke_wrapper';
-COMMENT ON FUNCTION hilo_lease_revoke(uuid, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_lease_revoke(uuid, text) IS
     'Ends a lease, or all leases of a holder that the caller may end, and returns how many. Their values become a '
     'gap, because nobody knows which of them were used. For holders that will not come back. Errors: for a lease as '
     'for hilo_lease_return, 22023 if both arguments are null.';
 
--- The search_path is that of this script: the extension's schema, after pg_catalog. Others may create objects there, so what
--- has no exact operand of core's is written with its schema.
---
 -- PL/pgSQL, so that what is refused fails by itself. A row that somebody has locked must not hold up the rest. So each
 -- such call halves how long the next one may wait: all of them together take no longer than twice the first.
-CREATE FUNCTION hilo_refill(
+CREATE FUNCTION @extschema@.hilo_refill(
     returns uuid[] DEFAULT '{}', nexts bigint[] DEFAULT '{}', renewals uuid[] DEFAULT '{}', names text[] DEFAULT '{}',
     sizes bigint[] DEFAULT '{}', leases uuid[] DEFAULT NULL, holder text DEFAULT NULL, ttl interval DEFAULT NULL
 ) RETURNS TABLE (
@@ -56,7 +53,7 @@ CREATE FUNCTION hilo_refill(
     sqlstate text, message text, detail text, hint text
 )
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 100
-    SET search_path FROM CURRENT SET lock_timeout = '100ms'
+    SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms'
 AS $refill$
 DECLARE
     call record;
@@ -64,12 +61,7 @@ DECLARE
     reserve_ms double precision := least(250, 1000.0 * extract(epoch FROM patience::interval));
     lock_ms double precision := 100;
 BEGIN
-    IF (SELECT n.nspname FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
-         WHERE e.extname = 'hilo') IS DISTINCT FROM (pg_catalog.current_schemas(false))[1]
-    THEN
-        RAISE object_not_in_prerequisite_state USING MESSAGE = 'the schema of extension hilo has been renamed',
-            HINT = 'Let the search_path of hilo_refill begin with that schema: ALTER FUNCTION ... SET search_path.';
-    ELSIF returns IS NULL OR nexts IS NULL OR renewals IS NULL OR names IS NULL OR sizes IS NULL
+    IF returns IS NULL OR nexts IS NULL OR renewals IS NULL OR names IS NULL OR sizes IS NULL
        OR pg_catalog.array_position(returns, NULL) IS NOT NULL
        OR pg_catalog.array_position(nexts, NULL) IS NOT NULL
        OR pg_catalog.array_position(renewals, NULL) IS NOT NULL
@@ -103,11 +95,11 @@ BEGIN
                key_format, server_prefix, suggested, hilo_refill.sqlstate, message, detail, hint;
         BEGIN
             CASE call.kind
-            WHEN 'returned' THEN count := hilo_lease_return(call.lease, call.n);
-            WHEN 'renewed' THEN expires_at := hilo_lease_renew(call.lease, ttl);
+            WHEN 'returned' THEN count := _hilo.hilo_lease_return(call.lease, call.n);
+            WHEN 'renewed' THEN expires_at := _hilo.hilo_lease_renew(call.lease, ttl);
             ELSE
                 SELECT l.* INTO lease, first, last, increment, count, expires_at, key_format, server_prefix, suggested
-                  FROM hilo_lease(call.name::hilo_sequence, call.n, holder, ttl, call.lease) AS l;
+                  FROM _hilo.hilo_lease(_hilo.hilo_sequence(call.name), call.n, holder, ttl, call.lease) AS l;
             END CASE;
         EXCEPTION
             WHEN read_only_sql_transaction THEN
@@ -130,7 +122,7 @@ BEGIN
     PERFORM pg_catalog.set_config('hilo.reserve_timeout', patience, true);
 END;
 $refill$;
-COMMENT ON FUNCTION hilo_refill(uuid[], bigint[], uuid[], text[], bigint[], uuid[], text, interval) IS
+COMMENT ON FUNCTION @extschema@.hilo_refill(uuid[], bigint[], uuid[], text[], bigint[], uuid[], text, interval) IS
     'Does in one call all that a client needs that serves leases from its memory. Returns '
     'leases, each with the first value that was not used (nexts), and renews others for ttl. '
     'Takes leases of sequences (names), each of up to so many values (sizes), for a holder and '
@@ -144,8 +136,8 @@ COMMENT ON FUNCTION hilo_refill(uuid[], bigint[], uuid[], text[], bigint[], uuid
 
 -- PL/pgSQL, because an error has to name the request. A statement after hilo_lease reads the newest
 -- rows, so a request that comes late finds the one that came after it.
-CREATE FUNCTION hilo_transfer(
-    name hilo_sequence, n bigint, receiver text, request uuid,
+CREATE FUNCTION @extschema@.hilo_transfer(
+    name @extschema@.hilo_sequence, n bigint, receiver text, request uuid,
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
     OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint, OUT numbering text
 )
@@ -155,9 +147,6 @@ DECLARE
     known record;
     refusal text;
 BEGIN
-    -- It may have been renamed.
-    PERFORM pg_catalog.set_config('search_path', pg_catalog.format('%I, pg_temp', n.nspname), true)
-       FROM pg_catalog.pg_extension e JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo';
     IF receiver IS NULL OR request IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'receiver and request must not be null',
             HINT = 'Name the server that gets the values, and give each of its requests a uuid of its own.';
@@ -165,16 +154,16 @@ BEGIN
         RAISE feature_not_supported USING MESSAGE = 'cannot transfer values in a transaction that is not READ COMMITTED',
             HINT = 'Such a transaction cannot see which requests others have made. Call it in a transaction of its own.';
     END IF;
-    SELECT l.* INTO known FROM hilo_leases l WHERE l.lease = request;
+    SELECT l.* INTO known FROM _hilo.hilo_leases() l WHERE l.lease = request;
     SELECT l.* INTO lease, first, last, increment, count, expires_at, key_format, server_prefix, suggested
-      FROM hilo_lease(name, greatest(n, known.count), receiver, NULL::interval, request) AS l;
-    SELECT l.* INTO STRICT known FROM hilo_leases l WHERE l.lease = request;
+      FROM _hilo.hilo_lease(name, greatest(n, known.count), receiver, NULL::interval, request) AS l;
+    SELECT l.* INTO STRICT known FROM _hilo.hilo_leases() l WHERE l.lease = request;
     numbering := known.numbering;
     IF known.holder <> receiver OR known.holder IS NULL THEN
         refusal := 'Another receiver has made it.';
     END IF;
     FOR known IN
-        SELECT l.* FROM hilo_leases l
+        SELECT l.* FROM _hilo.hilo_leases() l
          WHERE l.holder = receiver AND l.name = known.name AND l.lease <> request AND l.usename = current_user
     LOOP
         IF pg_catalog.substr(request::text, 15, 1) = '7' AND pg_catalog.substr(known.lease::text, 15, 1) = '7'
@@ -182,7 +171,7 @@ BEGIN
         THEN
             refusal := 'The receiver has made another one since, so its range counts as used.';
         ELSE
-            PERFORM hilo_lease_return(known.lease,
+            PERFORM _hilo.hilo_lease_return(known.lease,
                 known.last + pg_catalog.split_part(known.numbering, '.', 3)::bigint);
         END IF;
     END LOOP;
@@ -192,7 +181,7 @@ BEGIN
     END IF;
 END;
 $transfer$;
-COMMENT ON FUNCTION hilo_transfer(hilo_sequence, bigint, text, uuid) IS
+COMMENT ON FUNCTION @extschema@.hilo_transfer(@extschema@.hilo_sequence, bigint, text, uuid) IS
     'Gives up to n values to another server permanently, which serves them and accounts for them. Returns the columns '
     'of hilo_lease, for a lease that does not expire, and numbering, as in hilo_sequences. receiver: a name that only '
     'this server has. The same request again returns the same values, until the receiver makes the next request. Then '
@@ -201,4 +190,4 @@ COMMENT ON FUNCTION hilo_transfer(hilo_sequence, bigint, text, uuid) IS
     'Requires UPDATE. Errors: as for hilo_lease, 42710 for a request that another receiver or role has made, or that '
     'has ended: the receiver needs a new uuid then; 22023 for NULL, 0A000 unless the transaction is READ COMMITTED, '
     '42704 at the commit if the receiver makes two requests at once.';
-ALTER FUNCTION hilo_lease(hilo_sequence, bigint, text, interval, uuid) SUPPORT hilo.planner_support;
+ALTER FUNCTION @extschema@.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid) SUPPORT _hilo.hilo_planner_support;

@@ -1,7 +1,7 @@
 -- Hi/Lo mappers: what each calls, over hilo's sequences. A block of size B holds first ... first +
 -- B - 1. The mapper reads one number for it, and computes the rest.
 
-CREATE FUNCTION hilo.mappers()
+CREATE FUNCTION _hilo.hilo_mappers()
     RETURNS TABLE (client text, makes text, origin bigint, value text, step text, first text)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 20
 BEGIN ATOMIC
@@ -30,20 +30,20 @@ BEGIN ATOMIC
           ('marten', 'mt_hilo', 1, '(first - 1) / size', '1', 'value * size + 1')
       ) AS m (client, makes, origin, value, step, first);
 END;
-COMMENT ON FUNCTION hilo.mappers() IS
+COMMENT ON FUNCTION _hilo.hilo_mappers() IS
     'Returns the Hi/Lo mappers: what a facade makes, what the mapper reads for a block, and what '
     'it adds to that. origin: where block 0 begins, for those that count blocks';
 
 -- A façade belongs to who makes it. Its functions have the rights of who calls them, and depend on
 -- nothing of the extension.
-CREATE FUNCTION hilo.make_facade(
+CREATE FUNCTION _hilo.hilo_make_facade(
     schema name, client text, makes text, origin bigint, value text, step text, extension text
 ) RETURNS SETOF text
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10 SET search_path = pg_catalog, pg_temp
 AS $make$
 DECLARE
     draw CONSTANT text :=
-        'BEGIN RETURN @hilo@.hilo_nextval(array_to_string(parse_ident($1), ''.'')); END';
+        'BEGIN RETURN @hilo@.hilo_nextval(array_to_string(parse_ident($1), ''.'')::@hilo@.hilo_sequence); END';
     next CONSTANT text :=
         'BEGIN RETURN @schema@.hilo_block(array_to_string(parse_ident($1), ''.'')); END';
     refuse CONSTANT text := $body$
@@ -79,14 +79,14 @@ BEGIN
     RETURN @value@;
 END$body$;
     range CONSTANT text :=
-        'SELECT r.first, r.last INTO first, last FROM @hilo@.hilo_nextrange($1, size) r;';
+        'SELECT r.first, r.last INTO first, last FROM @hilo@.hilo_nextrange($1::@hilo@.hilo_sequence, size::bigint) r;';
     hi CONSTANT text := $body$
     IF mod(q.start_value - @origin@, size) <> 0 THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('hilo sequence "%s" does not begin with a block of %s', $1, size),
             HINT = 'Its start_value must be a multiple of its block_size, plus @origin@.';
     END IF;
-    first := q.start_value + @hilo@.hilo_next_hi($1) * size;
+    first := q.start_value + @hilo@.hilo_next_hi($1::@hilo@.hilo_sequence) * size;
     last := first + size - 1;$body$;
     -- STABLE, without settings: the planner then looks one name up.
     names CONSTANT text := 'SELECT s.name::pg_catalog.text FROM @hilo@.hilo_sequences s
@@ -133,7 +133,7 @@ END$body$;
     get_hi CONSTANT text := 'BEGIN RETURN @schema@.hilo_block(entity); END';
     floor CONSTANT text := $body$
 BEGIN
-    PERFORM @hilo@.hilo_advance(s.name, (NEW.hi_value + 1) * s.block_size)
+    PERFORM @hilo@.hilo_advance(s.name::@hilo@.hilo_sequence, ((NEW.hi_value + 1) * s.block_size)::bigint)
        FROM @hilo@.hilo_sequences s WHERE s.name = OLD.entity_name;
     RETURN NEW;
 END$body$;
@@ -216,21 +216,21 @@ BEGIN
     END IF;
 END;
 $make$;
-COMMENT ON FUNCTION hilo.make_facade(name, text, text, bigint, text, text, text) IS
-    'Makes the functions and views of a facade, for a row of hilo.mappers()';
+COMMENT ON FUNCTION _hilo.hilo_make_facade(name, text, text, bigint, text, text, text) IS
+    'Makes the functions and views of a facade, for a row of _hilo.hilo_mappers()';
 
-CREATE FUNCTION hilo_facade(schema name, client text) RETURNS SETOF text
+CREATE FUNCTION @extschema@.hilo_facade(schema name, client text) RETURNS SETOF text
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
     SELECT f.made
       FROM (SELECT hilo_facade.client) c
       JOIN pg_catalog.pg_extension e ON e.extname = 'hilo'
-      LEFT JOIN hilo.mappers() m ON m.client = c.client
-     CROSS JOIN LATERAL hilo.make_facade(
+      LEFT JOIN _hilo.hilo_mappers() m ON m.client = c.client
+     CROSS JOIN LATERAL _hilo.hilo_make_facade(
          hilo_facade.schema, c.client, m.makes, m.origin, m.value, m.step,
          e.extnamespace::pg_catalog.regnamespace::text) AS f (made);
 END;
-COMMENT ON FUNCTION hilo_facade(name, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_facade(name, text) IS
     'Makes, in a schema, the functions and views that a Hi/Lo mapper calls, so that the mapper takes its blocks from '
     'hilo. Returns the objects that it has made. They belong to the caller; DROP removes them. Roles that run the '
     'mapper have the schema in their search_path. client: core, efcore, doctrine, marten, hibernate, '
@@ -240,21 +240,21 @@ COMMENT ON FUNCTION hilo_facade(name, text) IS
     '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not exist, 42501, 42723 '
     'or 42P07 if one of the names is taken.';
 
-CREATE FUNCTION hilo_refuse_counter(message text, hint text) RETURNS bigint
+CREATE FUNCTION _hilo.hilo_refuse_counter(message text, hint text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $refuse$
 BEGIN
     RAISE object_not_in_prerequisite_state USING MESSAGE = message, HINT = hint;
 END;
 $refuse$;
-COMMENT ON FUNCTION hilo_refuse_counter(text, text) IS
+COMMENT ON FUNCTION _hilo.hilo_refuse_counter(text, text) IS
     'Fails with 55000. The sources that hilo_attach writes call it where their counter is not what it was';
 
 -- The query that takes whole blocks from a mapper's own counter, as the mapper does. $2 is how many
 -- values are wanted, $4 the furthest that has come. A million calls of nextval bring less, but in
 -- time. A block below the minimum of the counter is cut there. Names are filled in last, so that no
 -- name is taken for a part of the query.
-CREATE FUNCTION hilo.make_source(
+CREATE FUNCTION _hilo.hilo_make_source(
     relation regclass, client text, entity text, size bigint, makes text, origin bigint, step text,
     first text
 ) RETURNS text
@@ -281,17 +281,17 @@ DECLARE
     -- It never comes back to what it has brought, $4.
     checked CONSTANT text :=
         'SELECT CASE WHEN r.first @beyond@ $4 OR $4 IS NULL THEN r.first '
-        'ELSE %4$s.hilo_refuse_counter(''the counter was set back: it gives '' || r.first '
-        '|| '' after '' || $4, ''Set it beyond all numbers of the tables that use it.'') '
+        'ELSE _hilo.hilo_refuse_counter(''the counter was set back: it gives '' || r.first::text '
+        '|| '' after '' || $4::text, ''Set it beyond all numbers of the tables that use it.''::text) '
         'END, r.last FROM r';
     -- The first statement has the lock of a session that draws, and so nobody changes what the
     -- second one finds.
     as_it_was CONSTANT text :=
         'SELECT pg_sequence_last_value(%1$s); SELECT CASE WHEN EXISTS (SELECT FROM pg_sequence o '
         'WHERE o.seqrelid = %1$s AND o.seqincrement = %2$s AND NOT o.seqcycle AND o.seqcache = 1) '
-        'THEN 0 ELSE %3$s.hilo_refuse_counter('
-        '''the counter has another INCREMENT, CYCLE or CACHE than when it was attached'', '
-        '''Change it back, or call hilo_attach again.'') END; ';
+        'THEN 0 ELSE _hilo.hilo_refuse_counter('
+        '''the counter has another INCREMENT, CYCLE or CACHE than when it was attached''::text, '
+        '''Change it back, or call hilo_attach again.''::text) END; ';
     of_segment CONSTANT text :=
         'UPDATE %2$s SET next_val = next_val + @blocks@ * @step@ WHERE sequence_name = %3$s';
     of_unique_key CONSTANT text := 'UPDATE %2$s SET next_hi = next_hi + @blocks@';
@@ -304,9 +304,6 @@ DECLARE
         'pg_current_wal_lsn()), 1, 8), d.oid) FROM pg_control_system() c, pg_database d '
         'WHERE d.datname = current_database())';
     drawn CONSTANT text := quote_literal(relation::text) || '::regclass';
-    extension CONSTANT text := (
-        SELECT quote_ident(n.nspname) FROM pg_extension e
-          JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo');
     place text;
     query text;
     marks text[];
@@ -370,34 +367,34 @@ BEGIN
     END LOOP;
     -- hilo_check reads what the comment says.
     -- A server that took over from another may have the counter as it was earlier.
-    RETURN format('/* %s of %s from %s */ SELECT CASE WHEN %s = %L THEN 0 ELSE %s.hilo_refuse_counter('
-                  '''the counter may lack numbers, since another server drew from it'', '
+    RETURN format('/* %s of %s from %s */ SELECT CASE WHEN %s = %L THEN 0 ELSE _hilo.hilo_refuse_counter('
+                  '''the counter may lack numbers, since another server drew from it''::text, '
                   '''Set it beyond all numbers of the tables that use it, and call hilo_attach '
-                  'again.'') END; ', client, size, hashtextextended(concat_ws(' ', relation::text, CASE
+                  'again.''::text) END; ', client, size, hashtextextended(concat_ws(' ', relation::text, CASE
                       WHEN makes IN ('hibernate_sequences', 'mt_hilo') THEN entity END), 0),
-                  here, place, extension)
+                  here, place)
            || CASE WHEN counter.relkind = 'S'
-                   THEN format(as_it_was, drawn, counter.increment, extension) ELSE '' END
-           || format(query, drawn, relation::text, quote_literal(entity), extension);
+                   THEN format(as_it_was, drawn, counter.increment) ELSE '' END
+           || format(query, drawn, relation::text, quote_literal(entity));
 END;
 $source$;
-COMMENT ON FUNCTION hilo.make_source(regclass, text, text, bigint, text, bigint, text, text) IS
-    'Makes the query that takes blocks from the counter of a mapper, for a row of hilo.mappers()';
+COMMENT ON FUNCTION _hilo.hilo_make_source(regclass, text, text, bigint, text, bigint, text, text) IS
+    'Makes the query that takes blocks from the counter of a mapper, for a row of _hilo.hilo_mappers()';
 
-CREATE FUNCTION hilo.source_of(relation regclass, client text, entity text, size bigint)
+CREATE FUNCTION _hilo.hilo_source_of(relation regclass, client text, entity text, size bigint)
     RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
 BEGIN ATOMIC
-    SELECT hilo.make_source($1, $2, $3, $4, m.makes, m.origin, m.step, m.first)
-      FROM (SELECT $2 AS client) c LEFT JOIN hilo.mappers() m ON m.client = c.client;
+    SELECT _hilo.hilo_make_source($1, $2, $3, $4, m.makes, m.origin, m.step, m.first)
+      FROM (SELECT $2 AS client) c LEFT JOIN _hilo.hilo_mappers() m ON m.client = c.client;
 END;
-COMMENT ON FUNCTION hilo.source_of(regclass, text, text, bigint) IS
+COMMENT ON FUNCTION _hilo.hilo_source_of(regclass, text, text, bigint) IS
     'Returns the query that takes blocks from the counter of a mapper: $2 is how many values are '
     'wanted, $4 the furthest that has come';
 
 -- With the rights of the caller. It takes one block, as the counter must be one that can be drawn
 -- from. A mapper that finds a fresh counter takes the second block for its own too.
-CREATE FUNCTION hilo.first_drawn(source text, client text) RETURNS boolean
+CREATE FUNCTION _hilo.hilo_first_drawn(source text, client text) RETURNS boolean
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $drawn$
 DECLARE
@@ -414,28 +411,28 @@ BEGIN
     RETURN true;
 END;
 $drawn$;
-COMMENT ON FUNCTION hilo.first_drawn(text, text) IS
+COMMENT ON FUNCTION _hilo.hilo_first_drawn(text, text) IS
     'Takes the first block of the counter of a mapper, unless the client takes single numbers';
 
-CREATE FUNCTION hilo_attach(
-    name hilo_sequence, relation regclass, client text DEFAULT 'core', entity text DEFAULT NULL
-) RETURNS hilo_sequence
+CREATE FUNCTION @extschema@.hilo_attach(
+    name @extschema@.hilo_sequence, relation regclass, client text DEFAULT 'core', entity text DEFAULT NULL
+) RETURNS @extschema@.hilo_sequence
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-    SELECT hilo_create($1, data_type => COALESCE(o.seqtypid, 'bigint'::regtype::oid)::regtype)
+    SELECT _hilo.hilo_create($1, data_type => COALESCE(o.seqtypid, 'bigint'::regtype::oid)::regtype)
       FROM (SELECT $2::oid AS oid) r
       LEFT JOIN pg_catalog.pg_sequence o ON o.seqrelid = r.oid AND $3 = 'core'
-     WHERE NOT EXISTS (SELECT FROM hilo_sequences q WHERE q.name = $1::text);
-    SELECT hilo_alter($1, start_value => CASE WHEN q.max_reserved IS NULL THEN o.seqstart END,
+     WHERE NOT EXISTS (SELECT FROM @extschema@.hilo_sequences q WHERE q.name = $1::text);
+    SELECT _hilo.hilo_alter($1, start_value => CASE WHEN q.max_reserved IS NULL THEN o.seqstart END,
                       increment => COALESCE(o.seqincrement, 1::bigint),
                       min_value => o.seqmin, max_value => o.seqmax, source => r.source)
-      FROM hilo_sequences q
-     CROSS JOIN LATERAL (SELECT hilo.source_of($2, $3, $4, q.block_size) AS source) r
+      FROM @extschema@.hilo_sequences q
+     CROSS JOIN LATERAL (SELECT _hilo.hilo_source_of($2, $3, $4, q.block_size) AS source) r
       LEFT JOIN pg_catalog.pg_sequence o ON o.seqrelid = $2::oid AND $3 = 'core'
-     WHERE q.name = $1::text AND hilo.first_drawn(r.source, $3);
+     WHERE q.name = $1::text AND _hilo.hilo_first_drawn(r.source, $3);
     SELECT $1;
 END;
-COMMENT ON FUNCTION hilo_attach(hilo_sequence, regclass, text, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_attach(@extschema@.hilo_sequence, regclass, text, text) IS
     'Lets a sequence take its values from a counter that stays in charge: a sequence of Postgres, or the counter of a '
     'Hi/Lo mapper. Returns the name of the sequence, which is created if it does not exist. client: as in '
     'hilo_facade; core: whatever calls nextval for each number. entity: the row of a table with counters. A mapper''s '
@@ -444,7 +441,7 @@ COMMENT ON FUNCTION hilo_attach(hilo_sequence, regclass, text, text) IS
     'entity is missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above 1, is not '
     'permanent or has no row for the entity, or the size of the blocks is not known.';
 
-CREATE FUNCTION hilo.core_feeds() RETURNS TABLE (relation oid, number smallint, sequence oid)
+CREATE FUNCTION _hilo.hilo_core_feeds() RETURNS TABLE (relation oid, number smallint, sequence oid)
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
 BEGIN ATOMIC
     SELECT f.adrelid, f.adnum, d.refobjid
@@ -458,33 +455,33 @@ BEGIN ATOMIC
       JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.relkind = 'S'
      WHERE d.classid = 1259::oid AND d.refclassid = 1259::oid AND d.deptype = 'i';
 END;
-COMMENT ON FUNCTION hilo.core_feeds() IS
+COMMENT ON FUNCTION _hilo.hilo_core_feeds() IS
     'Returns the columns that a sequence of Postgres feeds, as their default or as that of an identity column';
 
 -- A sequence that was attached to one of Postgres goes on with the next number of that. Only a query
 -- that hilo_attach has written is believed. It is not run, since it is its owner's.
-CREATE FUNCTION hilo_detach(name hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_detach(name @extschema@.hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-    SELECT hilo.detach($1, COALESCE($2, (
+    SELECT _hilo.hilo_detach($1, COALESCE($2, (
         SELECT CASE WHEN EXISTS (
-                   SELECT FROM hilo.core_feeds() f WHERE f.sequence = o.seqrelid)
-               THEN hilo.refuse(
+                   SELECT FROM _hilo.hilo_core_feeds() f WHERE f.sequence = o.seqrelid)
+               THEN _hilo.hilo_refuse(
                    pg_catalog.format(
                        'columns still draw from the sequence that "%s" is attached to', $1),
                    'Let their defaults call hilo_nextval, or say where the numbers begin.')::text::bigint
                ELSE pg_catalog.nextval(o.seqrelid::regclass) END
-          FROM hilo_stat_sources q
+          FROM @extschema@.hilo_stat_sources q
          CROSS JOIN pg_catalog.pg_sequence o
           JOIN pg_catalog.pg_class c ON c.oid = o.seqrelid
           JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
          WHERE q.name = $1::text AND pg_catalog.starts_with(q.source, '/* core of '::text)
            AND CASE WHEN pg_catalog.strpos(q.source, pg_catalog.quote_literal(
                              pg_catalog.format('%I.%I', n.nspname, c.relname))) > 0
-                    THEN q.source = hilo.source_of(
+                    THEN q.source = _hilo.hilo_source_of(
                              o.seqrelid::regclass, 'core', NULL, o.seqincrement) END)));
 END;
-COMMENT ON FUNCTION hilo_detach(hilo_sequence, bigint) IS
+COMMENT ON FUNCTION @extschema@.hilo_detach(@extschema@.hilo_sequence, bigint) IS
     'Removes the source of a sequence, which numbers itself from start on, and returns start. It must lie where '
     'nobody else serves values. null: the next number of the sequence of Postgres to which it was attached as client '
     'core, and from which nobody may draw any more. Values that it holds and has not served become a gap. Requires '

@@ -141,7 +141,7 @@ fn c_name(name: &'static str) -> &'static CStr {
 }
 
 static SERVER_PREFIX: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
-/// Text, because it can be empty, and so that what it was until 0.3.0 is refused with a HINT.
+/// Text, because it can be empty.
 static NODE_ID: GucSetting<Option<CString>> = GucSetting::<Option<CString>>::new(Some(c""));
 
 #[rustfmt::skip]
@@ -264,31 +264,21 @@ unsafe extern "C-unwind" fn check_node_id(
     // call.
     let text = unsafe { c_str(*value) }.to_string_lossy();
     let valid = node_id::parse(&text).is_some();
-    if text.trim().eq_ignore_ascii_case("citus") {
-        refuse_value("The nodes of Citus have no ids any more: workers draw from the coordinator.");
-        // SAFETY: sets the static that core's GUC_check_errhint sets.
-        unsafe { pg_sys::GUC_check_errhint_string = for_errors(LEAVE_STRIPES) };
-    } else if !valid {
+    if !valid {
         refuse_value("It must be a number from 0 to 1023, or empty: it shares no sequences.");
     }
     valid
 }
 
-/// How a cluster of Citus leaves the stripes of version 0.3.0.
-pub const LEAVE_STRIPES: &str = "Remove hilo.node_id and hilo.node_count from the settings of \
-    every node, and let new sequences follow those of version 0.3.0: docs/citus.md says how.";
-
 /// Says in the DETAIL why a check hook refuses a value.
 pub fn refuse_value(reason: &str) {
-    // SAFETY: sets the static that core's GUC_check_errdetail sets.
-    unsafe { pg_sys::GUC_check_errdetail_string = for_errors(reason) };
-}
-
-/// A copy in the memory context of errors.
-fn for_errors(text: &str) -> *mut c_char {
-    let text = CString::new(text.replace('\0', "")).unwrap_or_default();
-    // SAFETY: the text is a C string.
-    unsafe { pg_sys::MemoryContextStrdup(pg_sys::ErrorContext, text.as_ptr()) }
+    let text = CString::new(reason.replace('\0', "")).unwrap_or_default();
+    // SAFETY: sets the static that core's GUC_check_errdetail sets, to a copy of a C string in the
+    // memory context of errors.
+    unsafe {
+        pg_sys::GUC_check_errdetail_string =
+            pg_sys::MemoryContextStrdup(pg_sys::ErrorContext, text.as_ptr());
+    }
 }
 
 /// The prefix, where Postgres keeps it; valid until the setting changes.

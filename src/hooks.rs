@@ -25,7 +25,6 @@ use crate::sql::column::generated_always;
 use crate::sql::column::owned_by_statements as owned;
 use crate::sql::define::owners;
 use crate::sql::draw::{copy_defaults, memoize};
-use crate::sql::node::restore_triggers;
 
 static PREV_UTILITY: Global<Cell<pg_sys::ProcessUtility_hook_type>> = Global::new(Cell::new(None));
 static PREV_ANALYZE: Global<Cell<pg_sys::post_parse_analyze_hook_type>> =
@@ -92,10 +91,6 @@ unsafe extern "C-unwind" fn process_utility(
     unsafe {
         let node = (*statement).utilityStmt;
         copy_defaults::begins(node);
-        let statement = match (*node).type_ {
-            pg_sys::NodeTag::T_CopyStmt => restore_triggers::follow_tables(statement),
-            _ => statement,
-        };
         let discards = (*node).type_ == pg_sys::NodeTag::T_DiscardStmt
             && matches!(
                 (*(node as *mut pg_sys::DiscardStmt)).target,

@@ -20,7 +20,7 @@ pub fn taken_count(client: &mut Client, name: &str) -> i64 {
     let row = row_of(name);
     client.one(&format!(
         "SELECT next_index - (SELECT coalesce(sum(end_index - first_index), 0)::bigint {})
-           FROM _hilo.position WHERE sequence = {row} AND node = hilo.node_id()",
+           FROM _hilo.hilo_position WHERE sequence = {row} AND node = _hilo.hilo_node_id()",
         free(&row)
     ))
 }
@@ -30,31 +30,31 @@ pub fn taken_count(client: &mut Client, name: &str) -> i64 {
 pub fn write_free_ranges(client: &mut Client, id: &str, first: i64, length: i64, count: i64) {
     let lent: bool = client.one(
         "SELECT EXISTS (SELECT FROM pg_attribute
-                         WHERE attrelid = '_hilo.free_range'::regclass AND attname = 'incarnation')",
+                         WHERE attrelid = '_hilo.hilo_free_range'::regclass AND attname = 'incarnation')",
     );
     let (column, value) = if lent { (", incarnation", ", 0") } else { ("", "") };
     client.run(&format!(
-        "ALTER TABLE _hilo.free_range DISABLE TRIGGER ALL;
-         INSERT INTO _hilo.free_range (sequence, node, epoch, first_index, end_index{column})
+        "ALTER TABLE _hilo.hilo_free_range DISABLE TRIGGER ALL;
+         INSERT INTO _hilo.hilo_free_range (sequence, node, epoch, first_index, end_index{column})
          SELECT s.id, 0, coalesce(p.epoch, 0), n, n + {length}{value}
            FROM (SELECT ({id})::bigint AS id) s
-           LEFT JOIN _hilo.position p ON p.sequence = s.id
+           LEFT JOIN _hilo.hilo_position p ON p.sequence = s.id
           CROSS JOIN generate_series({first}, {first} + ({count} - 1) * 2 * {length}, 2 * {length}) AS n",
     ));
 }
 
 fn row_of(name: &str) -> String {
-    format!("(SELECT id FROM _hilo.sequence WHERE name = '{name}')")
+    format!("(SELECT id FROM _hilo.hilo_definition WHERE name = '{name}')")
 }
 
 /// The free ranges of the sequence `row`, without those that are lent to memory: their rows name the life of
 /// the server that has them.
 fn free(row: &str) -> String {
     format!(
-        "FROM _hilo.free_range AS f
-          WHERE sequence = {row} AND node = hilo.node_id()
-            AND epoch = (SELECT epoch FROM _hilo.position
-                          WHERE sequence = {row} AND node = hilo.node_id())
+        "FROM _hilo.hilo_free_range AS f
+          WHERE sequence = {row} AND node = _hilo.hilo_node_id()
+            AND epoch = (SELECT epoch FROM _hilo.hilo_position
+                          WHERE sequence = {row} AND node = _hilo.hilo_node_id())
             AND coalesce((to_jsonb(f) ->> 'incarnation')::bigint, 0) = 0"
     )
 }
@@ -68,14 +68,14 @@ pub fn assert_accounted(client: &mut Client, name: &str, seen: &[i64]) {
     assert_unique(name, seen);
     let row = row_of(name);
     let reserved: i64 = client.one(&format!(
-        "SELECT next_index FROM _hilo.position WHERE sequence = {row} AND node = hilo.node_id()"
+        "SELECT next_index FROM _hilo.hilo_position WHERE sequence = {row} AND node = _hilo.hilo_node_id()"
     ));
     let mut ranges: Vec<(i64, i64, &str)> = Vec::new();
     ranges.extend(seen.iter().map(|&value| (value - 1, value, "seen")));
     let free = format!("SELECT first_index, end_index {}", free(&row));
     let gaps = format!(
-        "SELECT first_value - 1, last_value FROM _hilo.gap
-          WHERE sequence = {row} AND node = hilo.node_id()"
+        "SELECT first_value - 1, last_value FROM _hilo.hilo_gap
+          WHERE sequence = {row} AND node = _hilo.hilo_node_id()"
     );
     for (kind, sql) in [("free", free), ("gap", gaps)] {
         let rows = client.query(&sql, &[]).expect("the catalog can be read");

@@ -1,4 +1,4 @@
-//! The extension's objects, and its older releases.
+//! The extension's objects, and versions of it that tests make up.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -48,6 +48,21 @@ pub fn create_lite(client: &mut Client, schema: &str) {
     client.run(&format!("SET search_path = {schema}"));
     client.run(include_str!("lite.sql"));
     client.run("RESET search_path");
+}
+
+/// The version under test.
+pub const CURRENT: &str = env!("CARGO_PKG_VERSION");
+
+/// A version whose objects are those of the version under test, which [`install_older`] installs.
+pub const OLDER: &str = "0.9.0";
+
+/// Lets `CREATE EXTENSION hilo VERSION '0.9.0'` make the objects of an older version, which
+/// `ALTER EXTENSION hilo UPDATE` updates. The server must be a copy.
+pub fn install_older() {
+    let scripts = SERVER.share_directory().join("extension");
+    let script = fs::read_to_string(scripts.join(format!("hilo--{CURRENT}.sql")));
+    install_script(&format!("hilo--{OLDER}.sql"), &script.expect("the extension's script"));
+    install_script(&format!("hilo--{OLDER}--{CURRENT}.sql"), "");
 }
 
 /// Puts a script into the test server's directory of extension scripts. The server must be a copy.

@@ -10,12 +10,12 @@ use pgrx::memcxt::PgMemoryContexts;
 use pgrx::prelude::*;
 use pgrx::varlena;
 
+use crate::catalog::catalog_oids;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::dependents::{self, DEFAULTS as ATTRDEF};
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{Row, Table, bytes_of, next_command};
-use crate::catalog::{catalog_oids, find_type, version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
 
@@ -39,7 +39,7 @@ pub struct ColumnDefault {
 
 /// The OID of type hilo_sequence.
 pub fn name_type() -> Result<pg_sys::Oid, HiloError> {
-    find_type(c"hilo_sequence", version::schema(catalog_oids()?.extension)?)
+    Ok(catalog_oids()?.name_type)
 }
 
 /// The column defaults that use the sequence `name`.

@@ -1,4 +1,4 @@
-//! `_hilo.default_privilege`: the privileges that new sequences of a role start with, as those of
+//! `_hilo.hilo_default_privilege`: the privileges that new sequences of a role start with, as those of
 //! ALTER DEFAULT PRIVILEGES.
 //!
 //! Any role may have rows here, and keep its transaction open. So only changes of the default

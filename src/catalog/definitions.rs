@@ -1,4 +1,4 @@
-//! `_hilo.sequence`: the definitions of the sequences.
+//! `_hilo.hilo_definition`: the definitions of the sequences.
 
 use std::collections::HashMap;
 
@@ -15,13 +15,13 @@ use crate::catalog::own::{self, Own};
 use crate::catalog::record::{Field, record};
 use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{LockWait, Row, RowLock, Table};
-use crate::catalog::{find_relation, relations, roles};
+use crate::catalog::{INTERNALS, relations, roles};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
 use crate::shared::random_id;
 
-/// A row of `_hilo.sequence`.
+/// A row of `_hilo.hilo_definition`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sequence {
     pub id: SequenceId,
@@ -93,16 +93,16 @@ pub fn data_type_from(oid: pg_sys::Oid) -> Option<DataType> {
 
 /// The sequence that has this name now, whatever the transaction's snapshot.
 pub fn by_name(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
-    let table = Own::Sequence.read()?;
+    let table = Own::Definition.read()?;
     let keys = [(column::NAME, Match::Text(name))];
-    let row = table.find(own::SEQUENCE_NAME_KEY, &keys);
+    let row = table.find(own::DEFINITION_NAME_KEY, &keys);
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
 /// The sequence that has this id now.
 pub fn by_id(id: SequenceId) -> Result<Option<Sequence>, HiloError> {
-    let table = Own::Sequence.read()?;
-    let row = table.find(own::SEQUENCE_PKEY, &[(column::ID, Match::Int8(id.0))]);
+    let table = Own::Definition.read()?;
+    let row = table.find(own::DEFINITION_PKEY, &[(column::ID, Match::Int8(id.0))]);
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
@@ -110,7 +110,7 @@ pub fn by_id(id: SequenceId) -> Result<Option<Sequence>, HiloError> {
 pub fn by_ids(ids: &[i64]) -> Result<HashMap<SequenceId, Sequence>, HiloError> {
     let keys = [(column::ID, Match::Int8In(ids))];
     let found = |row: &Row| Some(Sequence::from_row(row));
-    let found = Own::Sequence.read()?.collect(own::SEQUENCE_PKEY, &keys, found)?;
+    let found = Own::Definition.read()?.collect(own::DEFINITION_PKEY, &keys, found)?;
     memory::try_map(found.len(), found.into_iter().map(|sequence| (sequence.id, sequence)))
 }
 
@@ -127,27 +127,28 @@ fn owner_keys(column: i16, relid: pg_sys::Oid, attnum: Option<i16>) -> [(i16, Ma
 pub fn of_column(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<Vec<Sequence>, HiloError> {
     let keys = owner_keys(column::OWNED_BY, relid, attnum);
     let sequence = |row: &Row| Some(Sequence::from_row(row));
-    Own::Sequence.read()?.collect(own::SEQUENCE_OWNED_BY_IDX, &keys, sequence)
+    Own::Definition.read()?.collect(own::DEFINITION_OWNED_BY_IDX, &keys, sequence)
 }
 
 /// Whether a column, or any column of the table, owns a sequence in a database whose objects are of
 /// another version than the library. They are found by their names; in a version that lacks one of
 /// them, no column owned a sequence.
 pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<bool, HiloError> {
-    let (table, index) = (find_relation(c"sequence"), find_relation(c"sequence_owned_by_idx"));
+    let table = relations::by_name(INTERNALS, own::NAMES[Own::Definition as usize]);
+    let index = relations::by_name(INTERNALS, c"hilo_definition_owned_by_idx");
     // SAFETY: a look-up in a system cache, inside a transaction, by a name that is a C string.
     let column = unsafe { pg_sys::get_attnum(table, c"owned_by".as_ptr()) };
     if index == pg_sys::InvalidOid || column <= 0 {
         return Ok(false);
     }
     let keys = owner_keys(column, relid, attnum);
-    let by_owned = Index::Named(c"sequence_owned_by_idx");
+    let by_owned = Index::Named(c"hilo_definition_owned_by_idx");
     Ok(Table::read(table)?.find(by_owned, &keys).is_some())
 }
 
 /// Collects what `of` makes of each sequence that exists now.
 pub fn collect<T>(mut of: impl FnMut(Sequence) -> Option<T>) -> Result<Vec<T>, HiloError> {
-    Own::Sequence.read()?.collect(own::SEQUENCE_PKEY, &[], |row| of(Sequence::from_row(row)))
+    Own::Definition.read()?.collect(own::DEFINITION_PKEY, &[], |row| of(Sequence::from_row(row)))
 }
 
 /// The ids of up to `most` sequences that will probably be used after `id`, without gapless ones.
@@ -166,11 +167,11 @@ pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloErr
         left -= 1;
         left > 0
     };
-    let table = Own::Sequence.read()?;
+    let table = Own::Definition.read()?;
     let names: Vec<_> = name::successors(&before.name).take(most).collect();
     for names in names.chunks(AT_ONCE) {
         let mut rows = memory::with_capacity(AT_ONCE)?;
-        table.scan(own::SEQUENCE_NAME_KEY, &[(column::NAME, Match::TextIn(names))], |row| {
+        table.scan(own::DEFINITION_NAME_KEY, &[(column::NAME, Match::TextIn(names))], |row| {
             rows.push(row);
             rows.len() < AT_ONCE
         });
@@ -187,7 +188,7 @@ pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloErr
         }
     }
     let after = [(column::NAME, Match::TextGreater(&before.name))];
-    table.scan(own::SEQUENCE_NAME_KEY, &after, add);
+    table.scan(own::DEFINITION_NAME_KEY, &after, add);
     Ok(found)
 }
 
@@ -209,7 +210,7 @@ pub fn of_siblings(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloE
 /// Adds a row. If its name is taken, a unique violation is raised.
 pub(super) fn insert(sequence: &Sequence) -> Result<(), HiloError> {
     roles::depend_on(sequence.owner)?;
-    Own::Sequence.write()?.insert(&mut sequence.values());
+    Own::Definition.write()?.insert(&mut sequence.values());
     Ok(())
 }
 
@@ -235,8 +236,8 @@ impl LockedSequence {
 
 /// Locks the row of a sequence.
 pub fn lock(id: SequenceId, wait: LockWait) -> Result<RowLock<LockedSequence>, HiloError> {
-    let table = Own::Sequence.write()?;
-    let find = || table.find(own::SEQUENCE_PKEY, &[(column::ID, Match::Int8(id.0))]);
+    let table = Own::Definition.write()?;
+    let find = || table.find(own::DEFINITION_PKEY, &[(column::ID, Match::Int8(id.0))]);
     let found = table.lock_found(find, wait);
     Ok(found.map(|row| {
         let sequence = Sequence::from_row(&row);

@@ -1,4 +1,4 @@
-//! `_hilo.gap`: values that will never be served, and why.
+//! `_hilo.hilo_gap`: values that will never be served, and why.
 
 use pgrx::pg_sys;
 

@@ -1,4 +1,4 @@
-//! `_hilo.lease`: ranges that are in somebody's hands outside of this server. A row owns its range
+//! `_hilo.hilo_lease`: ranges that are in somebody's hands outside of this server. A row owns its range
 //! from the commit of the transaction that has leased it until the worker *files* it, under the
 //! position's lock. Then the part that comes back becomes free, the rest is recorded as a gap, and
 //! the row is deleted. A transaction that ends a lease only marks the row (`lease_changes`), so it
@@ -35,7 +35,7 @@ hilo_core::named! {
 /// A time before all others, as Postgres stores it.
 pub(super) const AT_ONCE: Timestamp = Timestamp(i64::MIN);
 
-/// A row of `_hilo.lease`, without what only views show.
+/// A row of `_hilo.hilo_lease`, without what only views show.
 #[derive(Clone, Copy, Debug)]
 pub struct Lease {
     pub id: LeaseId,

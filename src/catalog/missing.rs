@@ -84,7 +84,7 @@ fn similar(name: &[u8]) -> Option<(Distance, Meant)> {
         }
         left > 0 && best.as_ref().is_none_or(|(distance, _)| *distance != Distance::default())
     };
-    Own::Sequence.read().or_raise().scan(own::SEQUENCE_NAME_KEY, &[], visit);
+    Own::Definition.read().or_raise().scan(own::DEFINITION_NAME_KEY, &[], visit);
     best.map(|(distance, name)| (distance, Meant::Similar(name.to_string())))
 }
 

@@ -3,7 +3,7 @@
 //! makes no difference, and the caller needs no privilege on the tables.
 //!
 //! Row locks keep writers from each other. A transaction that changes how a sequence is numbered
-//! locks the `_hilo.position` row before it changes anything, and holds the lock to its end. The
+//! locks the `_hilo.hilo_position` row before it changes anything, and holds the lock to its end. The
 //! worker skips a row that is locked.
 
 pub mod chain;
@@ -56,16 +56,22 @@ use crate::backend::Global;
 use crate::citus;
 use crate::errors::HiloError;
 
-/// The OIDs of the extension, of its schema and tables, and of its type `hilo.role`.
+/// The OIDs of the extension and of the objects that the library looks for.
 #[derive(Clone, Copy, Debug)]
 pub struct CatalogOids {
     pub extension: pg_sys::Oid,
-    /// The schema `hilo`.
+    /// The schema that the extension was created in: what users call is there.
     pub schema: pg_sys::Oid,
+    /// The schema `_hilo`, which has everything else.
+    pub internals: pg_sys::Oid,
     /// In the order of [`own::Own`].
     tables: [pg_sys::Oid; own::NAMES.len()],
-    /// The type `hilo.role`.
+    /// The view `hilo_sequences`, INSERT on which is the right to create sequences.
+    pub sequences: pg_sys::Oid,
+    /// The type `_hilo.hilo_role`.
     pub role_type: pg_sys::Oid,
+    /// The type `hilo_sequence`.
+    pub name_type: pg_sys::Oid,
 }
 
 /// Locks the tables that a reservation reads and writes, until the transaction ends. `false`:
@@ -80,12 +86,15 @@ pub fn lock_for_reservation() -> Result<bool, HiloError> {
     // SAFETY: takes the lock or does not; any OID can be locked, even that of a table that has
     // been dropped.
     let locked =
-        [Sequence, Position, FreeRange, Gap, Lease, Source].into_iter().all(|own| unsafe {
+        [Definition, Position, FreeRange, Gap, Lease, Source].into_iter().all(|own| unsafe {
             pg_sys::ConditionalLockRelationOid(tables[own as usize], pg_sys::RowExclusiveLock as _)
         });
     // They may have been replaced before they were locked.
     Ok(locked && catalog_oids()?.tables == tables)
 }
+
+/// The schema of the tables, and of all else that users do not call.
+pub const INTERNALS: &CStr = c"_hilo";
 
 static IDS: Global<Cell<Option<CatalogOids>>> = Global::new(Cell::new(None));
 /// How often a table was invalidated: what was looked up meanwhile may be out of date.
@@ -127,37 +136,40 @@ fn look_up() -> Result<CatalogOids, HiloError> {
     // Every drop of a table asks this, also where hilo is not. The schema comes first, because a
     // cache answers for it. SAFETY: both look up the system catalogs, inside a transaction, by
     // names that are C strings.
-    let (schema, extension) = unsafe {
-        match pg_sys::get_namespace_oid(c"hilo".as_ptr(), true) {
+    let (internals, extension) = unsafe {
+        match pg_sys::get_namespace_oid(INTERNALS.as_ptr(), true) {
             pg_sys::InvalidOid => return Err(HiloError::NotInstalled),
-            schema => (schema, pg_sys::get_extension_oid(c"hilo".as_ptr(), true)),
+            internals => (internals, pg_sys::get_extension_oid(c"hilo".as_ptr(), true)),
         }
     };
     if extension == pg_sys::InvalidOid {
         return Err(HiloError::NotInstalled);
     }
-    version::check(extension)?;
+    let schema = version::check(extension)?;
     let mut tables = [pg_sys::InvalidOid; own::NAMES.len()];
     for (table, name) in tables.iter_mut().zip(own::NAMES) {
-        *table = find_relation(name);
-        if *table == pg_sys::InvalidOid {
-            return Err(HiloError::CatalogMismatch(format!("_hilo.{}", name.to_string_lossy())));
-        }
+        *table = find_relation(name, internals)?;
     }
-    Ok(CatalogOids { extension, schema, tables, role_type: find_type(c"role", schema)? })
+    Ok(CatalogOids {
+        extension,
+        schema,
+        internals,
+        tables,
+        sequences: find_relation(c"hilo_sequences", schema)?,
+        role_type: find_type(c"hilo_role", internals)?,
+        name_type: find_type(c"hilo_sequence", schema)?,
+    })
 }
 
-/// A table or an index of the catalog, or InvalidOid. It was in schema `hilo` before 0.4.0, and is
-/// moved back there while rows arrive that a server of such a version has replicated.
-pub fn find_relation(name: &CStr) -> pg_sys::Oid {
-    // SAFETY: look-ups in system caches, inside a transaction, by names that are C strings.
-    let in_schema = |schema: &CStr| unsafe {
-        let schema = pg_sys::get_namespace_oid(schema.as_ptr(), true);
-        pg_sys::get_relname_relid(name.as_ptr(), schema)
-    };
-    match in_schema(c"_hilo") {
-        pg_sys::InvalidOid => in_schema(c"hilo"),
-        oid => oid,
+/// A relation of the extension.
+///
+/// # Errors
+/// `CatalogMismatch` if it is missing.
+fn find_relation(name: &CStr, schema: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
+    // SAFETY: a look-up in a system cache, inside a transaction, by a name that is a C string.
+    match unsafe { pg_sys::get_relname_relid(name.as_ptr(), schema) } {
+        pg_sys::InvalidOid => Err(HiloError::CatalogMismatch(name.to_string_lossy().into())),
+        oid => Ok(oid),
     }
 }
 
@@ -165,7 +177,7 @@ pub fn find_relation(name: &CStr) -> pg_sys::Oid {
 ///
 /// # Errors
 /// `CatalogMismatch` if it is missing.
-pub fn find_type(name: &CStr, schema: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
+fn find_type(name: &CStr, schema: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
     const OID: i16 = 1;
     let none = pg_sys::Datum::null();
     // SAFETY: a look-up in a system cache, inside a transaction; the keys are of the types of that
@@ -207,7 +219,9 @@ unsafe extern "C-unwind" fn forget(_arg: pg_sys::Datum, relation: pg_sys::Oid) {
         crate::backend::forget_names();
     }
     if let Some(ids) = IDS.get()
-        && (relation == pg_sys::InvalidOid || ids.tables.contains(&relation))
+        && (relation == pg_sys::InvalidOid
+            || relation == ids.sequences
+            || ids.tables.contains(&relation))
     {
         IDS.set(None);
         crate::backend::forget_names();

@@ -1,6 +1,6 @@
 //! Which numbers the nodes serve. The nodes take a sequence's stripes in turn, from its base on. So
 //! all of them must have the same base, number of nodes and stripe. Each keeps these in its own row
-//! of `_hilo.position`.
+//! of `_hilo.hilo_position`.
 //!
 //! All that a node knows of the others is the rows that replication has brought, if any. If these
 //! show that values could be served twice, a change is refused.

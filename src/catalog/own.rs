@@ -12,7 +12,7 @@ use crate::errors::HiloError;
 /// One of the tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Own {
-    Sequence,
+    Definition,
     Position,
     FreeRange,
     Gap,
@@ -24,32 +24,33 @@ pub enum Own {
 
 /// Their names, in the order of [`Own`].
 pub const NAMES: [&CStr; 8] = [
-    c"sequence",
-    c"position",
-    c"free_range",
-    c"gap",
-    c"lease",
-    c"source",
-    c"privilege",
-    c"default_privilege",
+    c"hilo_definition",
+    c"hilo_position",
+    c"hilo_free_range",
+    c"hilo_gap",
+    c"hilo_lease",
+    c"hilo_source",
+    c"hilo_privilege",
+    c"hilo_default_privilege",
 ];
 
-pub const SEQUENCE_PKEY: Index = Index::Named(c"sequence_pkey");
-pub const SEQUENCE_NAME_KEY: Index = Index::Named(c"sequence_name_key");
-pub const SEQUENCE_OWNER_IDX: Index = Index::Named(c"sequence_owner_idx");
-pub const SEQUENCE_OWNED_BY_IDX: Index = Index::Named(c"sequence_owned_by_idx");
-pub const POSITION_PKEY: Index = Index::Named(c"position_pkey");
-pub const FREE_RANGE_PKEY: Index = Index::Named(c"free_range_pkey");
-pub const GAP_SEQUENCE_IDX: Index = Index::Named(c"gap_sequence_idx");
-pub const LEASE_PKEY: Index = Index::Named(c"lease_pkey");
-pub const LEASE_SEQUENCE_IDX: Index = Index::Named(c"lease_sequence_idx");
-pub const LEASE_DUE_AT_IDX: Index = Index::Named(c"lease_due_at_idx");
-pub const LEASE_HOLDER_IDX: Index = Index::Named(c"lease_holder_idx");
-pub const SOURCE_PKEY: Index = Index::Named(c"source_pkey");
-pub const PRIVILEGE_PKEY: Index = Index::Named(c"privilege_pkey");
-pub const PRIVILEGE_GRANTEE_IDX: Index = Index::Named(c"privilege_grantee_idx");
-pub const DEFAULT_PRIVILEGE_PKEY: Index = Index::Named(c"default_privilege_pkey");
-pub const DEFAULT_PRIVILEGE_GRANTEE_IDX: Index = Index::Named(c"default_privilege_grantee_idx");
+pub const DEFINITION_PKEY: Index = Index::Named(c"hilo_definition_pkey");
+pub const DEFINITION_NAME_KEY: Index = Index::Named(c"hilo_definition_name_key");
+pub const DEFINITION_OWNER_IDX: Index = Index::Named(c"hilo_definition_owner_idx");
+pub const DEFINITION_OWNED_BY_IDX: Index = Index::Named(c"hilo_definition_owned_by_idx");
+pub const POSITION_PKEY: Index = Index::Named(c"hilo_position_pkey");
+pub const FREE_RANGE_PKEY: Index = Index::Named(c"hilo_free_range_pkey");
+pub const GAP_SEQUENCE_IDX: Index = Index::Named(c"hilo_gap_sequence_idx");
+pub const LEASE_PKEY: Index = Index::Named(c"hilo_lease_pkey");
+pub const LEASE_SEQUENCE_IDX: Index = Index::Named(c"hilo_lease_sequence_idx");
+pub const LEASE_DUE_AT_IDX: Index = Index::Named(c"hilo_lease_due_at_idx");
+pub const LEASE_HOLDER_IDX: Index = Index::Named(c"hilo_lease_holder_idx");
+pub const SOURCE_PKEY: Index = Index::Named(c"hilo_source_pkey");
+pub const PRIVILEGE_PKEY: Index = Index::Named(c"hilo_privilege_pkey");
+pub const PRIVILEGE_GRANTEE_IDX: Index = Index::Named(c"hilo_privilege_grantee_idx");
+pub const DEFAULT_PRIVILEGE_PKEY: Index = Index::Named(c"hilo_default_privilege_pkey");
+pub const DEFAULT_PRIVILEGE_GRANTEE_IDX: Index =
+    Index::Named(c"hilo_default_privilege_grantee_idx");
 
 impl Own {
     /// # Errors

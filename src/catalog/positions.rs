@@ -1,4 +1,4 @@
-//! `_hilo.position`: how far a node has reserved.
+//! `_hilo.hilo_position`: how far a node has reserved.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ use crate::shared::totals::Totals;
 /// The `incarnation` of a position that came from a dump, until the first reservation here.
 pub const RESTORED: i64 = -1;
 
-/// A row of `_hilo.position`.
+/// A row of `_hilo.hilo_position`.
 ///
 /// Indexes below `settled_index` are served, or recorded as a gap or a free range. The indexes from
 /// `settled_index` to `next_index` may be in the memory of the server life `incarnation`; if that

@@ -1,4 +1,4 @@
-//! Who may do what with a sequence: its owner may do everything, other roles what `_hilo.privilege`
+//! Who may do what with a sequence: its owner may do everything, other roles what `_hilo.hilo_privilege`
 //! and core's predefined roles allow.
 
 use pgrx::pg_sys;
@@ -301,11 +301,10 @@ pub fn may_create() -> Result<(), HiloError> {
     may_have_own(ffi::current_user())
 }
 
-/// Checks that `user` may own sequences. As for core's sequences, that takes CREATE on the schema,
-/// here the schema that the extension lives in.
+/// Checks that `user` may own sequences, which takes INSERT on the view `hilo_sequences`. CREATE on
+/// a schema would be the right to put functions there that others call by mistake.
 pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
-    let schema = version::schema(catalog_oids()?.extension)?;
-    if roles::is_allowed(user, pg_sys::NamespaceRelationId, schema, pg_sys::ACL_CREATE) {
+    if roles::may_insert(user, catalog_oids()?.sequences) {
         return Ok(());
     }
     let schema = String::from_utf8_lossy(&version::schema_identifier()?).into_owned();

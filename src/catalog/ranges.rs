@@ -1,4 +1,4 @@
-//! `_hilo.free_range`: ranges of indexes below a position, each with its owner. Most are free:
+//! `_hilo.hilo_free_range`: ranges of indexes below a position, each with its owner. Most are free:
 //! reserved, returned, in no memory. The others are in the memory of a server life, below the
 //! `settled_index` from which on the position itself stands for that memory.
 

@@ -20,7 +20,7 @@ use crate::process::memory::TryGrow;
 pub fn of_owner(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     let key = [(sequence::OWNER, Match::Oid(role))];
     let sequence = |row: &Row| Some(Sequence::from_row(row));
-    Own::Sequence.read()?.collect(own::SEQUENCE_OWNER_IDX, &key, sequence)
+    Own::Definition.read()?.collect(own::DEFINITION_OWNER_IDX, &key, sequence)
 }
 
 /// Locks the sequences that a role owns.
@@ -72,7 +72,7 @@ fn reconcile_column(
 /// exist. Needed after a restore, pg_upgrade or an update of the extension, which bring only the
 /// rows.
 pub fn reconcile() -> Result<(), HiloError> {
-    reconcile_column(Own::Sequence, own::SEQUENCE_OWNER_IDX, sequence::OWNER, |role| {
+    reconcile_column(Own::Definition, own::DEFINITION_OWNER_IDX, sequence::OWNER, |role| {
         for locked in lock_of_owner(role)? {
             locked.update(&Sequence { owner: NOBODY, ..locked.sequence.clone() });
         }

@@ -2,7 +2,7 @@
 //!
 //! All databases share the roles, but hilo's rows belong to one database. So each role that a row
 //! mentions as owner or grantee has a row in core's `pg_shdepend`. It says that the access control
-//! list of type `hilo.role` contains the role. Because of that row core refuses DROP ROLE in every
+//! list of type `_hilo.hilo_role` contains the role. Because of that row core refuses DROP ROLE in every
 //! database, and no new role can get the OID of an owner.
 //!
 //! The row is added with the first mention and stays until DROP OWNED or DROP ROLE removes it. A
@@ -60,18 +60,28 @@ pub fn name_of(role: pg_sys::Oid) -> String {
     name(role).map_or(role.to_u32().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Whether a role has a privilege on a function or a schema.
-pub fn is_allowed(role: pg_sys::Oid, class: pg_sys::Oid, object: pg_sys::Oid, right: u32) -> bool {
-    // SAFETY: look-ups in system caches, inside a transaction.
+/// Whether a role may execute a function.
+pub fn may_execute(role: pg_sys::Oid, function: pg_sys::Oid) -> bool {
+    // SAFETY: a look-up in a system cache, inside a transaction.
     let result = unsafe {
         #[cfg(feature = "pg15")]
-        match class {
-            pg_sys::ProcedureRelationId => pg_sys::pg_proc_aclcheck(object, role, right as _),
-            _ => pg_sys::pg_namespace_aclcheck(object, role, right as _),
-        }
+        let result = pg_sys::pg_proc_aclcheck(function, role, pg_sys::ACL_EXECUTE as _);
         #[cfg(not(feature = "pg15"))]
-        pg_sys::object_aclcheck(class, object, role, right as _)
+        let result = pg_sys::object_aclcheck(
+            pg_sys::ProcedureRelationId,
+            function,
+            role,
+            pg_sys::ACL_EXECUTE as _,
+        );
+        result
     };
+    result == pg_sys::AclResult::ACLCHECK_OK
+}
+
+/// Whether a role has INSERT on a table or view.
+pub fn may_insert(role: pg_sys::Oid, relation: pg_sys::Oid) -> bool {
+    // SAFETY: as in `may_execute`.
+    let result = unsafe { pg_sys::pg_class_aclcheck(relation, role, pg_sys::ACL_INSERT as _) };
     result == pg_sys::AclResult::ACLCHECK_OK
 }
 

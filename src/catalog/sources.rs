@@ -1,4 +1,4 @@
-//! `_hilo.source`: what was asked of the sources of sequences, and what they have brought.
+//! `_hilo.hilo_source`: what was asked of the sources of sequences, and what they have brought.
 //!
 //! A row belongs to a position, and is written under that position's lock. A request is in the row
 //! before it is made. Until its answer is committed it is made again with the same uuid, by the
@@ -19,7 +19,7 @@ use crate::catalog::table::{Row, next_command};
 use crate::errors::HiloError;
 use crate::process::ffi;
 
-/// A row of `_hilo.source`.
+/// A row of `_hilo.hilo_source`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Supply {
     pub sequence: SequenceId,

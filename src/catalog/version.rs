@@ -33,14 +33,9 @@ fn row(extension: pg_sys::Oid, see: Snapshot) -> Result<Row, HiloError> {
         .ok_or(HiloError::NotInstalled)
 }
 
-/// The schema of the functions and views that users call.
-pub fn schema(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
-    Ok(row(extension, Snapshot::Catalog)?.oid(SCHEMA))
-}
-
-/// The same in SQL.
+/// The schema of what users call, in SQL.
 pub fn schema_identifier() -> Result<Vec<u8>, HiloError> {
-    let schema = schema(catalog_oids()?.extension)?;
+    let schema = catalog_oids()?.schema;
     // SAFETY: a look-up in a system cache, inside a transaction. The result is null or a C string.
     let name = unsafe { relations::copy_name(pg_sys::get_namespace_name(schema)) };
     Ok(quote(&name.unwrap_or_default()).into_bytes())
@@ -56,10 +51,13 @@ fn parts(version: &str) -> Option<Vec<u32>> {
     version.split('.').map(|part| part.parse().ok()).collect()
 }
 
+/// The schema that the extension was created in.
+///
 /// # Errors
 /// `Version` if the objects are of another version than the library.
-pub fn check(extension: pg_sys::Oid) -> Result<(), HiloError> {
-    difference(&row(extension, Snapshot::Catalog)?).map_or(Ok(()), Err)
+pub fn check(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
+    let row = row(extension, Snapshot::Catalog)?;
+    difference(&row).map_or_else(|| Ok(row.oid(SCHEMA)), Err)
 }
 
 /// Called when an extension has been created or updated, before its script runs; returns whether

@@ -82,11 +82,11 @@ errors! {
     NotOwner(name: String)
         = ERRCODE_INSUFFICIENT_PRIVILEGE, "must be owner of hilo sequence \"{name}\"";
     NoCreate { schema: String, user: String } = ERRCODE_INSUFFICIENT_PRIVILEGE,
-        "permission denied for schema {schema}"
-        => detail "To own a hilo sequence, role \"{user}\" needs CREATE on the schema that \
-                   extension \"hilo\" was created in, whatever schema the tables are in."
-        => hint "The owner of the schema grants it with: GRANT CREATE ON SCHEMA {schema} TO \
-                 {user};";
+        "permission denied to create hilo sequences"
+        => detail "To create or own hilo sequences, role {user} needs INSERT on the view \
+                   {schema}.hilo_sequences."
+        => hint "The owner of the database grants it with: GRANT INSERT ON \
+                 {schema}.hilo_sequences TO {user};";
     Exhausted { name: String, bound: i64, falling: bool }
         = ERRCODE_SEQUENCE_GENERATOR_LIMIT_EXCEEDED, {
             let end = if *falling { "minimum" } else { "maximum" };

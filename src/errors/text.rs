@@ -3,11 +3,10 @@
 use crate::advice::{self, RESTART};
 use crate::citus;
 use crate::errors::{Code, FaultKind, LONGEST, Meant};
-use crate::gucs::LEAVE_STRIPES;
 
 pub const ON_COORDINATOR: &str = "Run hilo_create_on_all_nodes(name) on the coordinator: it makes \
     the sequence a branch on each worker.";
-pub const NOT_ARRIVED: &str = "Replicate _hilo.position together with _hilo.sequence, and wait \
+pub const NOT_ARRIVED: &str = "Replicate _hilo.hilo_position together with _hilo.hilo_definition, and wait \
     until it has been copied. If that server is lost, SET hilo.on_every_node = on and use \
     hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
 pub const RESTART_WITH_IT: &str = "Restart the server with the library of the extension's version \
@@ -81,7 +80,10 @@ pub fn without_hilo(whose: Option<&str>) -> String {
 
 pub fn set_node_id() -> &'static str {
     match citus::is_here() {
-        true => LEAVE_STRIPES,
+        true => {
+            "Remove hilo.node_id and hilo.node_count from the settings of every node, and let new \
+             sequences follow those with stripes: docs/citus.md says how."
+        }
         false => {
             "Set hilo.node_id to a number from 0 to hilo.node_count - 1 that no other server has, \
              and reload."

@@ -35,5 +35,5 @@ pub fn wait(id: SequenceId) -> Result<bool, HiloError> {
 }
 
 fn lock(id: SequenceId) -> Result<ObjectLock, HiloError> {
-    Ok(ObjectLock::new(Own::Sequence.oid()?, id.0 as u64))
+    Ok(ObjectLock::new(Own::Definition.oid()?, id.0 as u64))
 }

@@ -1,6 +1,6 @@
 //! Ranges that open transactions have leased out. Until a transaction ends, its range counts as
 //! memory's: nobody else gets it, and the catalog accounts for it as it does for slices. Then the
-//! row of `_hilo.lease` owns the range, or, after a rollback, the worker writes the range off.
+//! row of `_hilo.hilo_lease` owns the range, or, after a rollback, the worker writes the range off.
 //!
 //! A session allocates a place, and fills it under the lock of the slot that the range comes from.
 //! So no process that holds this lock misses a range. Afterwards only the place's [`State`]
@@ -181,7 +181,7 @@ impl Shared {
         freed
     }
 
-    /// Frees the place of a transaction that has committed: the row of `_hilo.lease` owns it.
+    /// Frees the place of a transaction that has committed: the row of `_hilo.hilo_lease` owns it.
     pub fn free_committed(&self, at: usize) {
         self.free_pending(at, self.pending[at].state());
     }

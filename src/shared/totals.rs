@@ -1,7 +1,7 @@
 //! The counts of a sequence on a node that are kept for good: written with its position, from which
 //! a slot counts on.
 
-/// The counters, each a column of `_hilo.position`.
+/// The counters, each a column of `_hilo.hilo_position`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Totals {

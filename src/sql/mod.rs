@@ -8,6 +8,5 @@ pub mod define;
 pub mod draw;
 pub mod node;
 pub mod observe;
-mod replaced;
 pub mod report;
 pub mod types;

@@ -196,7 +196,7 @@ impl Worker {
                 return Ok(None);
             }
             if !catalog::lock_for_reservation()? {
-                return Err(HiloError::InUse("_hilo.lease".into()));
+                return Err(HiloError::InUse("_hilo.hilo_lease".into()));
             }
             let (mut found, next) = leases::due(BATCH, |lease| deferred.has(lease))?;
             found.sort_unstable_by_key(|lease| (lease.sequence, lease.node, lease.range.start));

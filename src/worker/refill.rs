@@ -365,9 +365,10 @@ impl Worker {
                     Failure {
                         sqlstate: LOCKED,
                         kind: FaultKind::Other,
-                        message: "its row in _hilo.position, or the table, is locked by another \
+                        message:
+                            "its row in _hilo.hilo_position, or the table, is locked by another \
                                   transaction"
-                            .into(),
+                                .into(),
                         advice: [None, None],
                     },
                 ),

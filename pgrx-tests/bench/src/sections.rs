@@ -326,7 +326,7 @@ fn wal(results: &Results) -> Section {
     Section {
         title: "WAL and catalog writes",
         text: "The WAL of one session, measured by `pg_current_wal_insert_lsn()` and `pg_waldump --stats`. hilo \
-               updates rows of `_hilo.position`, one for each block that it reserves; core writes a WAL record of a \
+               updates rows of `_hilo.hilo_position`, one for each block that it reserves; core writes a WAL record of a \
                special type. The counter table is measured over fewer numbers, one transaction each, and scaled up."
             .to_owned(),
         tables: vec![table],

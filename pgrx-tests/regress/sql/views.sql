@@ -22,8 +22,8 @@ SELECT count(*) FROM hilo_stat_sequences WHERE name = 'seen';
 -- the tables of the catalog are nobody's to write
 CREATE ROLE regress_hilo_reader;
 SET ROLE regress_hilo_reader;
-INSERT INTO _hilo.sequence DEFAULT VALUES;
-UPDATE _hilo.position SET next_index = 0;
-DELETE FROM _hilo.gap;
+INSERT INTO _hilo.hilo_definition DEFAULT VALUES;
+UPDATE _hilo.hilo_position SET next_index = 0;
+DELETE FROM _hilo.hilo_gap;
 RESET ROLE;
 DROP ROLE regress_hilo_reader;

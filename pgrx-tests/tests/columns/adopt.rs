@@ -204,7 +204,7 @@ fn privileges_are_kept() {
         client.run("DROP TABLE shop.t");
     }
     // The owner of the table may do it alone, and nobody else.
-    client.run("GRANT CREATE ON SCHEMA public TO seller, clerk; SET ROLE seller; CREATE TABLE shop.t (id serial)");
+    client.run("GRANT CREATE ON SCHEMA public TO seller, clerk; GRANT INSERT ON hilo_sequences TO seller, clerk; SET ROLE seller; CREATE TABLE shop.t (id serial)");
     client.run("SET ROLE clerk");
     client.refusal("SELECT hilo_adopt('shop.t', 'id')").is("42501").helps();
     client.run("SET ROLE seller; SELECT hilo_adopt('shop.t', 'id')");
@@ -236,7 +236,7 @@ fn a_sequence_in_use_is_kept() {
     client.run("CREATE TABLE t (id serial); CREATE VIEW v AS SELECT nextval('t_id_seq') AS n");
     client.run("SELECT hilo_adopt('t', 'id', 'one')");
     client.run("SELECT * FROM v; DROP VIEW v; DROP TABLE t");
-    client.run("CREATE ROLE seller; GRANT CREATE ON SCHEMA public TO seller; CREATE SEQUENCE s; GRANT USAGE ON SEQUENCE s TO seller");
+    client.run("CREATE ROLE seller; GRANT CREATE ON SCHEMA public TO seller; GRANT INSERT ON hilo_sequences TO seller; CREATE SEQUENCE s; GRANT USAGE ON SEQUENCE s TO seller");
     client.run("SET ROLE seller; CREATE TABLE t (id bigint DEFAULT nextval('s')); INSERT INTO t DEFAULT VALUES; SELECT hilo_adopt('t', 'id', 'two')");
     assert_eq!(insert(&mut client), 2);
     client.run("RESET ROLE; SELECT nextval('s'); DROP SEQUENCE s");
@@ -322,7 +322,7 @@ fn what_is_refused() {
 fn a_default_gives_no_rights() {
     let (cluster, mut client) = cluster();
     client.run(
-        "CREATE ROLE mallory; CREATE ROLE victim; GRANT CREATE ON SCHEMA public TO mallory, victim",
+        "CREATE ROLE mallory; CREATE ROLE victim; GRANT CREATE ON SCHEMA public TO mallory, victim; GRANT INSERT ON hilo_sequences TO mallory, victim",
     );
     client.run("SET ROLE victim; CREATE SEQUENCE vs; SELECT hilo_create('vh'); CREATE TABLE vt (id bigint); RESET ROLE");
     let oid: u32 = client.one("SELECT 'vs'::regclass::oid");

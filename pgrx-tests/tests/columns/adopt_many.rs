@@ -72,7 +72,7 @@ fn owners_and_privileges_are_kept() {
     let (cluster, mut client) = cluster();
     client.run(
         "CREATE ROLE seller; CREATE ROLE buyer; CREATE ROLE clerk;
-         GRANT CREATE ON SCHEMA public TO seller, buyer;
+         GRANT CREATE ON SCHEMA public TO seller, buyer; GRANT INSERT ON hilo_sequences TO seller, buyer;
          SET ROLE seller;
          CREATE TABLE sold (id int GENERATED ALWAYS AS IDENTITY);
          CREATE TABLE copied (id int DEFAULT nextval('sold_id_seq'));
@@ -106,7 +106,7 @@ fn owners_and_privileges_are_kept() {
 fn what_is_refused_changes_nothing() {
     let (cluster, mut client) = cluster();
     client.run(
-        "CREATE ROLE mallory; GRANT CREATE ON SCHEMA public TO mallory;
+        "CREATE ROLE mallory; GRANT CREATE ON SCHEMA public TO mallory; GRANT INSERT ON hilo_sequences TO mallory;
          CREATE SEQUENCE unused; CREATE TABLE plain (id int);
          CREATE SEQUENCE of_text; CREATE TABLE t (id int DEFAULT nextval('of_text'), key text DEFAULT 'k' || nextval('of_text'));
          CREATE SEQUENCE of_view; CREATE TABLE u (id int DEFAULT nextval('of_view'));
@@ -229,7 +229,7 @@ const MESSY: &str = "
 fn a_schema_moves_with_one_call() {
     let (cluster, mut client) = cluster();
     client.run(MESSY);
-    client.run("CREATE ROLE keeper; GRANT CREATE ON SCHEMA public TO keeper");
+    client.run("CREATE ROLE keeper; GRANT CREATE ON SCHEMA public TO keeper; GRANT INSERT ON hilo_sequences TO keeper");
     // All but those of the stranger.
     client.run(
         "DO $$ DECLARE r record; BEGIN
@@ -325,7 +325,7 @@ fn the_rows_of_a_schema_say_everything() {
     let (cluster, mut client) = cluster();
     client.run(
         "CREATE ROLE clerk; CREATE ROLE stranger; CREATE ROLE keeper; CREATE SCHEMA shop; SET search_path = shop, public;
-         GRANT CREATE, USAGE ON SCHEMA shop TO stranger, keeper; GRANT CREATE ON SCHEMA public TO keeper;
+         GRANT CREATE, USAGE ON SCHEMA shop TO stranger, keeper; GRANT CREATE ON SCHEMA public TO keeper; GRANT INSERT ON hilo_sequences TO keeper;
          SET ROLE stranger; CREATE SEQUENCE lent; GRANT USAGE ON SEQUENCE lent TO keeper; SET ROLE keeper;
          CREATE TABLE granted (id serial); GRANT USAGE ON SEQUENCE granted_id_seq TO clerk;
          CREATE TABLE always (id int GENERATED ALWAYS AS IDENTITY);

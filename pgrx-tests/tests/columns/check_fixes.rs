@@ -36,14 +36,14 @@ fn each_fix_mends_its_finding() {
          SELECT hilo_create('it''s \"odd\"'), hilo_create('mine'), hilo_create('leased');
          CREATE TABLE \"Odd\".\"T\" (\"Id\" bigint PRIMARY KEY DEFAULT hilo_nextval('it''s \"odd\"'), k integer DEFAULT hilo_nextval('lacking'));
          INSERT INTO \"Odd\".\"T\" VALUES (4711, 815);
-         GRANT USAGE ON SCHEMA _hilo TO helper; GRANT INSERT, SELECT ON _hilo.lease TO helper WITH GRANT OPTION; GRANT ALL ON _hilo.position TO \"Odd Role\";
-         SET ROLE helper; GRANT INSERT ON _hilo.lease TO PUBLIC; RESET ROLE;
-         ALTER TABLE _hilo.position ENABLE TRIGGER replicated; ALTER TABLE _hilo.lease DISABLE TRIGGER replicated;
+         GRANT USAGE ON SCHEMA _hilo TO helper; GRANT INSERT, SELECT ON _hilo.hilo_lease TO helper WITH GRANT OPTION; GRANT ALL ON _hilo.hilo_position TO \"Odd Role\";
+         SET ROLE helper; GRANT INSERT ON _hilo.hilo_lease TO PUBLIC; RESET ROLE;
+         ALTER TABLE _hilo.hilo_position ENABLE TRIGGER replicated; ALTER TABLE _hilo.hilo_lease DISABLE TRIGGER replicated;
          SELECT l.* FROM hilo_lease('leased', 10, 'a dead device') l; SELECT l.* FROM hilo_lease('leased', 10) l;
          SELECT l.* FROM hilo_lease('leased', 10, 'it lives') l; SELECT l.* FROM hilo_lease('leased', 10, 'it lives', '1 hour') l;
-         UPDATE _hilo.lease SET leased_at = leased_at - '31 days'::interval;
+         UPDATE _hilo.hilo_lease SET leased_at = leased_at - '31 days'::interval;
          SELECT l.* FROM hilo_lease('leased', 10, 'young') l;
-         UPDATE _hilo.sequence SET owner = '4711'::hilo.role WHERE name IN ('mine', 'leased')",
+         UPDATE _hilo.hilo_definition SET owner = '4711'::_hilo.hilo_role WHERE name IN ('mine', 'leased')",
     );
     assert_eq!(
         findings(&mut client),
@@ -53,8 +53,8 @@ fn each_fix_mends_its_finding() {
             "error role \"Odd Role\" fix",
             "error role PUBLIC fix",
             "error role helper fix",
-            "error table _hilo.lease fix",
-            "error table _hilo.position fix",
+            "error table _hilo.hilo_lease fix",
+            "error table _hilo.hilo_position fix",
             "note holder \"a dead device\" -",
             "note holder without a name -",
             "note sequences -",

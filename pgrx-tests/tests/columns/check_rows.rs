@@ -121,7 +121,7 @@ fn reserved_beyond_the_column() {
     client.run("SELECT hilo_setval('orders', 500)");
     assert_eq!(findings(&mut client), ["column public.orders.id 1000"]);
     client.refusal("INSERT INTO orders DEFAULT VALUES").is("23505");
-    assert!(client.one::<i64>("SELECT next_index FROM _hilo.position") >= 10_000);
+    assert!(client.one::<i64>("SELECT next_index FROM _hilo.hilo_position") >= 10_000);
     assert_eq!(findings(&mut client), ["column public.orders.id 1000"]);
     let finding = "SELECT severity || ': ' || what FROM hilo_check() WHERE object = 'column public.orders.id'";
     assert_eq!(
@@ -188,11 +188,11 @@ fn held_below_what_was_served() {
     drop(client);
     cluster.restart();
     let mut client = cluster.connect("postgres");
-    assert!(client.one::<i64>("SELECT count(*) FROM _hilo.free_range") > 0);
+    assert!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_free_range") > 0);
     assert_eq!(findings(&mut client), expected, "free");
     // A value that another server may have taken is written off, and not served.
-    let arrive = |timeline| format!("UPDATE _hilo.position SET timeline = {timeline}");
-    let timeline: i32 = client.one("SELECT timeline FROM _hilo.position");
+    let arrive = |timeline| format!("UPDATE _hilo.hilo_position SET timeline = {timeline}");
+    let timeline: i32 = client.one("SELECT timeline FROM _hilo.hilo_position");
     client.run(&arrive(-1));
     assert_eq!(findings(&mut client), none(), "free on another server");
     client.run(&arrive(timeline));

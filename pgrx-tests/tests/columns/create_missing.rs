@@ -192,12 +192,12 @@ fn sessions_create_each_once() {
              EXECUTE format('CREATE TABLE t%s (id bigint DEFAULT hilo_nextval(%L))', n, 't' || n);
          END LOOP; END $$",
     );
-    let before: i64 = admin.one("SELECT count(*) FROM _hilo.position");
+    let before: i64 = admin.one("SELECT count(*) FROM _hilo.hilo_position");
     admin.run("BEGIN");
     assert_eq!(create_missing(&mut admin).len(), 30);
     assert_eq!(admin.draw("t7", 1), [1]);
     admin.run("ROLLBACK");
-    assert_eq!(admin.one::<i64>("SELECT count(*) FROM _hilo.position"), before);
+    assert_eq!(admin.one::<i64>("SELECT count(*) FROM _hilo.hilo_position"), before);
     let run = &|| create_missing(&mut cluster.connect("postgres")).len();
     let made: usize = thread::scope(|scope| {
         let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
@@ -214,7 +214,7 @@ fn a_role_creates_those_of_its_own_tables() {
     let cluster = Cluster::with_hilo();
     let mut admin = cluster.connect("postgres");
     admin.run(
-        "CREATE ROLE anna LOGIN; CREATE ROLE bert LOGIN; GRANT CREATE ON SCHEMA public TO bert;
+        "CREATE ROLE anna LOGIN; CREATE ROLE bert LOGIN; GRANT CREATE ON SCHEMA public TO bert; GRANT INSERT ON hilo_sequences TO bert;
          CREATE TABLE hers (id bigint DEFAULT hilo_nextval('hers')); ALTER TABLE hers OWNER TO anna;
          CREATE TABLE his (id bigint DEFAULT hilo_nextval('his')); ALTER TABLE his OWNER TO bert;
          CREATE TABLE his2 (id bigint DEFAULT hilo_nextval('both')); ALTER TABLE his2 OWNER TO bert;
@@ -254,7 +254,7 @@ fn it_reads_what_tables_store() {
     let cluster = Cluster::with_hilo();
     let (mut admin, messages) = with_messages(&cluster, "postgres");
     admin.run(
-        "CREATE ROLE anna LOGIN; GRANT CREATE ON SCHEMA public TO anna;
+        "CREATE ROLE anna LOGIN; GRANT CREATE ON SCHEMA public TO anna; GRANT INSERT ON hilo_sequences TO anna;
          CREATE FOREIGN DATA WRAPPER nowhere; CREATE SERVER nowhere FOREIGN DATA WRAPPER nowhere;
          CREATE FOREIGN TABLE far (id bigint DEFAULT hilo_nextval('far')) SERVER nowhere;
          CREATE TABLE parts (id bigint DEFAULT hilo_nextval('parts')) PARTITION BY LIST (id);
@@ -358,9 +358,8 @@ fn a_table_that_is_gone_holds_nothing() {
     let cluster = Cluster::with_hilo();
     let mut admin = cluster.connect("postgres");
     admin.run("SELECT hilo_create('s')");
-    let values =
-        "SELECT count(*) FROM _hilo.sequence s, hilo.unserved_values(4711, 1::smallint, s.id)";
+    let values = "SELECT count(*) FROM _hilo.hilo_definition s, _hilo.hilo_unserved_values(4711, 1::smallint, s.id)";
     assert_eq!(admin.one::<i64>(values), 0);
-    assert!(admin.one::<bool>("SELECT hilo.is_of_callers(4711) IS NULL"), "not distributed");
+    assert!(admin.one::<bool>("SELECT _hilo.hilo_is_of_callers(4711) IS NULL"), "not distributed");
     cluster.finish();
 }

@@ -107,7 +107,7 @@ fn generated_always_beside_triggers_and_partitions() {
 #[test]
 fn several_columns_that_were_generated_always() {
     let (cluster, mut client) = cluster();
-    client.run("CREATE ROLE seller; GRANT CREATE ON SCHEMA public TO seller; SET ROLE seller");
+    client.run("CREATE ROLE seller; GRANT CREATE ON SCHEMA public TO seller; GRANT INSERT ON hilo_sequences TO seller; SET ROLE seller");
     client.run("CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY, b int GENERATED ALWAYS AS IDENTITY, c int NOT NULL DEFAULT 0)");
     client.run("SELECT hilo_adopt('t', 'id'), hilo_adopt('t', 'b')");
     client.run("INSERT INTO t DEFAULT VALUES; SELECT hilo_release('t', 'b', 'ALWAYS')");

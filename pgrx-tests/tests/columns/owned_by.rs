@@ -32,7 +32,7 @@ fn it_is_dropped_with_its_column() {
         ("DROP OWNED BY CURRENT_USER CASCADE", false),
         ("ALTER TABLE shop.orders DROP COLUMN item", true),
     ] {
-        client.run("CREATE ROLE seller; CREATE SCHEMA shop AUTHORIZATION seller; GRANT CREATE ON SCHEMA public TO seller");
+        client.run("CREATE ROLE seller; CREATE SCHEMA shop AUTHORIZATION seller; GRANT CREATE ON SCHEMA public TO seller; GRANT INSERT ON hilo_sequences TO seller");
         client.run("SET ROLE seller; SET search_path = shop, public");
         client.run("SELECT hilo_create('orders')");
         client.run(TABLE);
@@ -178,7 +178,7 @@ fn what_cannot_own_a_sequence() {
             refusal.is(sqlstate);
         }
     }
-    client.run("CREATE ROLE seller; GRANT CREATE ON SCHEMA public TO seller; SET ROLE seller");
+    client.run("CREATE ROLE seller; GRANT CREATE ON SCHEMA public TO seller; GRANT INSERT ON hilo_sequences TO seller; SET ROLE seller");
     client.refusal("SELECT hilo_create('new', owned_by => 't.id')").is("42501");
     client.run("CREATE TABLE hers (id bigint); RESET ROLE");
     client.refusal("SELECT hilo_create('new', owned_by => 'hers.id')").is("55000");

@@ -13,12 +13,12 @@ fn shop(cluster: &Cluster) -> Client {
     admin.run("CREATE DATABASE shop OWNER mallory");
     let mut admin = cluster.connect("shop");
     admin.run(
-        "CREATE EXTENSION hilo; GRANT CREATE ON SCHEMA public TO mallory; SELECT hilo_create('orders')",
+        "CREATE EXTENSION hilo; GRANT CREATE ON SCHEMA public TO mallory; GRANT INSERT ON hilo_sequences TO mallory; SELECT hilo_create('orders')",
     );
     admin
 }
 
-const TABLES: [&str; 6] = ["sequence", "position", "free_range", "gap", "lease", "privilege"];
+const TABLES: [&str; 6] = ["definition", "position", "free_range", "gap", "lease", "privilege"];
 
 /// Whoever has no privilege neither reads nor writes nor locks nor changes the tables, nor what is
 /// in schema hilo, nor the extension. Default privileges of who creates the extension make no
@@ -54,44 +54,44 @@ fn the_catalog_is_closed() {
     mallory.run("CREATE SCHEMA trap; GRANT ALL ON SCHEMA trap TO clerk; CREATE FUNCTION trap.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'");
     for table in TABLES {
         for sql in [
-            "SELECT * FROM _hilo.{t}",
-            "SELECT * FROM _hilo.{t} FOR UPDATE",
-            "INSERT INTO _hilo.{t} DEFAULT VALUES",
-            "UPDATE _hilo.{t} SET sequence = 1",
-            "DELETE FROM _hilo.{t}",
-            "TRUNCATE _hilo.{t}",
-            "COPY _hilo.{t} TO STDOUT",
-            "COPY _hilo.{t} FROM STDIN",
-            "BEGIN; LOCK _hilo.{t} IN ACCESS SHARE MODE",
-            "BEGIN; LOCK _hilo.{t}",
-            "ALTER TABLE _hilo.{t} ADD x int",
-            "ALTER TABLE _hilo.{t} OWNER TO mallory",
-            "ALTER TABLE _hilo.{t} DISABLE TRIGGER ALL",
-            "CREATE TRIGGER t BEFORE UPDATE ON _hilo.{t} FOR EACH ROW EXECUTE FUNCTION trap.f()",
-            "CREATE RULE r AS ON UPDATE TO _hilo.{t} DO INSTEAD NOTHING",
-            "CREATE POLICY p ON _hilo.{t}",
-            "ALTER TABLE _hilo.{t} ENABLE ROW LEVEL SECURITY",
-            "CREATE INDEX ON _hilo.{t} (sequence)",
-            "CREATE TABLE trap.heir () INHERITS (_hilo.{t})",
-            "CREATE TABLE trap.keyed (x bigint REFERENCES _hilo.{t})",
-            "DROP TABLE _hilo.{t}",
-            "GRANT ALL ON _hilo.{t} TO mallory",
-            "COMMENT ON TABLE _hilo.{t} IS ''",
-            "REINDEX TABLE _hilo.{t}",
-            "CLUSTER _hilo.{t}",
-            "SELECT '_hilo.{t}'::regclass",
+            "SELECT * FROM _hilo.hilo_{t}",
+            "SELECT * FROM _hilo.hilo_{t} FOR UPDATE",
+            "INSERT INTO _hilo.hilo_{t} DEFAULT VALUES",
+            "UPDATE _hilo.hilo_{t} SET sequence = 1",
+            "DELETE FROM _hilo.hilo_{t}",
+            "TRUNCATE _hilo.hilo_{t}",
+            "COPY _hilo.hilo_{t} TO STDOUT",
+            "COPY _hilo.hilo_{t} FROM STDIN",
+            "BEGIN; LOCK _hilo.hilo_{t} IN ACCESS SHARE MODE",
+            "BEGIN; LOCK _hilo.hilo_{t}",
+            "ALTER TABLE _hilo.hilo_{t} ADD x int",
+            "ALTER TABLE _hilo.hilo_{t} OWNER TO mallory",
+            "ALTER TABLE _hilo.hilo_{t} DISABLE TRIGGER ALL",
+            "CREATE TRIGGER t BEFORE UPDATE ON _hilo.hilo_{t} FOR EACH ROW EXECUTE FUNCTION trap.f()",
+            "CREATE RULE r AS ON UPDATE TO _hilo.hilo_{t} DO INSTEAD NOTHING",
+            "CREATE POLICY p ON _hilo.hilo_{t}",
+            "ALTER TABLE _hilo.hilo_{t} ENABLE ROW LEVEL SECURITY",
+            "CREATE INDEX ON _hilo.hilo_{t} (sequence)",
+            "CREATE TABLE trap.heir () INHERITS (_hilo.hilo_{t})",
+            "CREATE TABLE trap.keyed (x bigint REFERENCES _hilo.hilo_{t})",
+            "DROP TABLE _hilo.hilo_{t}",
+            "GRANT ALL ON _hilo.hilo_{t} TO mallory",
+            "COMMENT ON TABLE _hilo.hilo_{t} IS ''",
+            "REINDEX TABLE _hilo.hilo_{t}",
+            "CLUSTER _hilo.hilo_{t}",
+            "SELECT '_hilo.hilo_{t}'::regclass",
         ] {
             clerk.refusal(&sql.replace("{t}", table)).is("42501");
             clerk.run("ROLLBACK");
         }
     }
     for sql in [
-        "SELECT hilo.stat_slots()",
-        "SELECT hilo.node_id()",
-        "SELECT * FROM hilo.readable",
-        "SELECT * FROM hilo.reserved",
-        "SELECT * FROM hilo.finding",
-        "SELECT 'x'::hilo.role",
+        "SELECT _hilo.hilo_stat_slots()",
+        "SELECT _hilo.hilo_node_id()",
+        "SELECT * FROM _hilo.hilo_readable",
+        "SELECT * FROM _hilo.hilo_reserved",
+        "SELECT * FROM _hilo.hilo_finding",
+        "SELECT 'x'::_hilo.hilo_role",
         "CREATE TABLE hilo.mine ()",
         "CREATE FUNCTION hilo.mine() RETURNS int LANGUAGE sql AS 'SELECT 1'",
         "DROP SCHEMA hilo CASCADE",
@@ -124,8 +124,10 @@ fn the_catalog_is_closed() {
         );
     }
     // A warning: the owner of the database has nothing to give away.
-    mallory.run("GRANT USAGE ON SCHEMA _hilo TO clerk; GRANT SELECT ON _hilo.sequence TO clerk");
-    clerk.refusal("SELECT * FROM _hilo.sequence").is("42501").says("schema _hilo");
+    mallory.run(
+        "GRANT USAGE ON SCHEMA _hilo TO clerk; GRANT SELECT ON _hilo.hilo_definition TO clerk",
+    );
+    clerk.refusal("SELECT * FROM _hilo.hilo_definition").is("42501").says("schema _hilo");
     assert_eq!(admin.one::<i64>("SELECT hilo_nextval('orders')"), 2);
     cluster.finish();
 }
@@ -146,7 +148,7 @@ fn nothing_is_created_without_the_right() {
     ] {
         mallory.refusal(sql).is("42501").says("permission denied for schema public");
     }
-    assert_eq!(admin.one::<i64>("SELECT count(*) FROM _hilo.sequence"), 1);
+    assert_eq!(admin.one::<i64>("SELECT count(*) FROM _hilo.hilo_definition"), 1);
     mallory.run("SET hilo.auto_create = off");
     for (core, ours) in [
         ("SELECT nextval('{s}')", "SELECT hilo_nextval('{s}')"),
@@ -291,7 +293,7 @@ fn settings_of_a_database_do_not_reach_its_worker() {
 fn a_refusal_holds_nothing() {
     let cluster = Cluster::with_hilo();
     let mut admin = cluster.connect("postgres");
-    admin.run("CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory; CREATE TABLE used (id bigint); SELECT hilo_create('orders'), hilo_nextval('orders')");
+    admin.run("CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory; GRANT INSERT ON hilo_sequences TO mallory; CREATE TABLE used (id bigint); SELECT hilo_create('orders'), hilo_nextval('orders')");
     let mut mallory = cluster.connect_as("mallory", "postgres");
     mallory.run("BEGIN");
     for sql in [
@@ -336,7 +338,7 @@ fn hostile_names() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     for (number, name) in [
-        "'; DROP TABLE _hilo.sequence; --",
+        "'; DROP TABLE _hilo.hilo_definition; --",
         "%s %I %1$s %n",
         "\"",
         "\\",
@@ -380,7 +382,7 @@ fn hostile_names() {
     // A role's name is looked up as it stands.
     client.run("CREATE ROLE \"we\"\"i'r%sd\"; SELECT hilo_create('orders'), hilo_grant('orders', 'we\"i''r%sd', 'USAGE')");
     assert_eq!(
-        client.one::<String>("SELECT grantee::text FROM _hilo.privilege"),
+        client.one::<String>("SELECT grantee::text FROM _hilo.hilo_privilege"),
         "\"we\"\"i'r%sd\""
     );
     client.refusal("DROP ROLE \"we\"\"i'r%sd\"").is("2BP01").says("we\"i'r%sd");
@@ -388,7 +390,7 @@ fn hostile_names() {
     // PUBLIC is everybody, unless there is a role of just that name.
     client.run("CREATE ROLE \"Public\"; SELECT hilo_grant('orders', 'Public', 'SELECT'), hilo_grant('orders', 'PUBLIC', 'UPDATE')");
     let granted: Vec<String> =
-        client.all("SELECT grantee || ' ' || privilege FROM _hilo.privilege WHERE privilege <> 'USAGE' ORDER BY privilege");
+        client.all("SELECT grantee || ' ' || privilege FROM _hilo.hilo_privilege WHERE privilege <> 'USAGE' ORDER BY privilege");
     assert_eq!(granted, ["\"Public\" SELECT", "public UPDATE"]);
     cluster.finish();
 }
@@ -398,7 +400,7 @@ fn hostile_names() {
 fn binary_garbage() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
-    client.run("CREATE TABLE garbage (name hilo_sequence, role hilo.role)");
+    client.run("CREATE TABLE garbage (name hilo_sequence, role _hilo.hilo_role)");
     // Repeatable, and as good as any.
     let mut state = 0x2545_f491_4f6c_dd1d_u64;
     let mut random = move || {

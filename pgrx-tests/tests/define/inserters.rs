@@ -10,7 +10,7 @@ fn shop() -> (Cluster, Client, Client) {
     let cluster = Cluster::with_hilo();
     let mut admin = cluster.connect("postgres");
     admin.run(
-        "CREATE ROLE keeper; CREATE ROLE clerk LOGIN; GRANT CREATE ON SCHEMA public TO keeper; SET ROLE keeper;
+        "CREATE ROLE keeper; CREATE ROLE clerk LOGIN; GRANT CREATE ON SCHEMA public TO keeper; GRANT INSERT ON hilo_sequences TO keeper; SET ROLE keeper;
          CREATE TABLE orders (id bigint DEFAULT hilo_nextval('orders'), item text, key text DEFAULT hilo_nextkey('orders'));
          SELECT hilo_create('orders', owned_by => 'orders.id');
          SELECT hilo_create('loose'); CREATE TABLE loose (id bigint DEFAULT hilo_nextval('loose'));
@@ -80,7 +80,7 @@ fn on_every_way_to_the_table() {
 
     // Views: only one into which one can insert, and that inserts with the rights of an owner who may insert.
     admin.run(
-        "CREATE ROLE poor; GRANT CREATE ON SCHEMA public TO poor; SET ROLE keeper;
+        "CREATE ROLE poor; GRANT CREATE ON SCHEMA public TO poor; GRANT INSERT ON hilo_sequences TO poor; SET ROLE keeper;
          CREATE VIEW plain AS SELECT * FROM orders; CREATE VIEW above AS SELECT item FROM plain;
          CREATE VIEW counted AS SELECT count(*) AS item FROM orders;
          CREATE VIEW invoker WITH (security_invoker) AS SELECT * FROM orders;

@@ -14,4 +14,3 @@ mod ownership;
 mod privileges;
 mod privileges_of_many;
 mod triggers;
-mod versions;

@@ -1,36 +1,34 @@
 //! If the library and the SQL objects have different versions, nothing is served.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use hilo_tests::extension::install_script;
-use hilo_tests::{Client, ClientExt};
+use hilo_tests::extension::{CURRENT, OLDER, install_older, install_script};
+use hilo_tests::{Client, ClientExt, Cluster};
 
-use crate::versions::{
-    CURRENT, OLDEST, assert_later_shop_serves_on, assert_serves_on, cluster, shop_of,
-};
+fn cluster() -> Cluster {
+    let cluster = Cluster::builder().preload(true).start();
+    cluster.connect("postgres").run("CREATE DATABASE shop");
+    cluster
+}
 
 /// Where the SQL objects are older than the library, every call says so and how to update them.
 /// Then it works, in the sessions that were refused too.
 #[test]
 fn older_objects_are_refused_until_they_are_updated() {
     let update = "ALTER EXTENSION hilo UPDATE";
-    for version in [OLDEST, "0.3.0"] {
-        let cluster = cluster();
-        let mut client = shop_of(&cluster, version);
-        assert_refused(&mut client, update);
-        if version != OLDEST {
-            for call in ["hilo_compare('{}')", "hilo_create_on_all_nodes('orders')"] {
-                let refusal = client.refusal(&format!("SELECT {call}"));
-                refusal.is("55000").details("same version").hints(update);
-            }
-        }
-        cluster.connect("shop").run(update);
-        match version {
-            OLDEST => assert_serves_on(&mut client),
-            _ => assert_later_shop_serves_on(&mut client),
-        }
-        cluster.finish();
+    let cluster = cluster();
+    install_older();
+    let mut client = cluster.connect("shop");
+    client.run(&format!("CREATE EXTENSION hilo VERSION '{OLDER}'"));
+    assert_refused(&mut client, update);
+    for call in ["hilo_compare('{}')", "hilo_create_on_all_nodes('orders')"] {
+        let refusal = client.refusal(&format!("SELECT {call}"));
+        refusal.is("55000").details("same version").hints(update);
     }
+    cluster.connect("shop").run(update);
+    client.run("SELECT hilo_create('orders')");
+    assert_eq!(client.draw("orders", 3), [1, 2, 3]);
+    cluster.finish();
 }
 
 /// Where the SQL objects are newer than the library, every call says so. And a running server,
@@ -100,36 +98,4 @@ fn assert_refused(client: &mut Client, hint: &str) {
         refusal.is("55000").says(CURRENT).details("same version").hints(hint);
     }
     client.run("SELECT * FROM hilo_sequences; SELECT * FROM hilo_gaps");
-}
-
-/// A function of the library keeps its arguments and its result permanently, and only adds
-/// arguments at the end. Objects of an older version still call it. An integer arrives like a
-/// bigint.
-#[test]
-fn a_function_of_the_library_keeps_its_signature() {
-    let cluster = cluster();
-    let signatures = |client: &mut Client| -> BTreeMap<String, (Vec<String>, String)> {
-        let sql = "SELECT p.prosrc, replace(p.proargtypes::regtype[]::text, 'integer', 'bigint')::text[], pg_get_function_result(p.oid)
-                     FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang
-                    WHERE l.lanname = 'c' AND p.probin LIKE '%hilo%'";
-        let rows = client.query(sql, &[]).expect("the functions can be listed");
-        rows.iter().map(|row| (row.get(0), (row.get(1), row.get(2)))).collect()
-    };
-    let mut fresh = cluster.connect("postgres");
-    fresh.run("CREATE EXTENSION hilo");
-    let new = signatures(&mut fresh);
-    let mut client = cluster.connect("shop");
-    for version in [OLDEST, "0.2.0", "0.3.0"] {
-        client.run(&format!("CREATE EXTENSION hilo VERSION '{version}'"));
-        let old = signatures(&mut client);
-        client.run("DROP EXTENSION hilo");
-        for (symbol, (arguments, result)) in &old {
-            if let Some((now, result_now)) = new.get(symbol) {
-                assert_eq!(result, result_now, "{symbol}");
-                assert!(now.starts_with(arguments), "{symbol}: {arguments:?}, now {now:?}");
-            }
-        }
-        assert!(old.len() > 30, "{old:?}");
-    }
-    cluster.finish();
 }

@@ -13,7 +13,7 @@ fn shop(cluster: &Cluster, schema: &str) -> Client {
     let mut client = cluster.connect("shop");
     client.run(&format!(
         "CREATE SCHEMA {schema}; CREATE EXTENSION hilo SCHEMA {schema};
-         GRANT USAGE, CREATE ON SCHEMA {schema} TO clerk; GRANT CREATE ON SCHEMA public TO clerk;
+         GRANT USAGE, CREATE ON SCHEMA {schema} TO clerk; GRANT CREATE ON SCHEMA public TO clerk; GRANT INSERT ON hilo_sequences TO clerk;
          SELECT {schema}.hilo_create('secret', block_size => 10)"
     ));
     client
@@ -64,20 +64,20 @@ fn usage_of_schema_hilo_shows_no_more_than_the_views() {
     let mut clerk = cluster.connect_as("clerk", "shop");
     for (function, most) in [("stat_slots", 1), ("stat_slices", 1), ("stat_ranges", 9)] {
         let sequences = format!("SELECT DISTINCT sequence FROM hilo.{function}() ORDER BY 1");
-        let open = "SELECT id FROM _hilo.sequence WHERE name = 'open'";
+        let open = "SELECT id FROM _hilo.hilo_definition WHERE name = 'open'";
         assert_eq!(clerk.all::<i64>(&sequences), admin.all::<i64>(open), "{function}");
         assert_eq!(admin.all::<i64>(&sequences).len(), 2, "{function}");
         assert!(clerk.all::<i64>(&sequences).len() <= most);
     }
-    for table in ["sequence", "position", "free_range", "gap", "lease", "privilege"] {
-        clerk.refusal(&format!("SELECT * FROM _hilo.{table}")).is("42501");
-        clerk.refusal(&format!("DELETE FROM _hilo.{table}")).is("42501");
+    for table in ["definition", "position", "free_range", "gap", "lease", "privilege"] {
+        clerk.refusal(&format!("SELECT * FROM _hilo.hilo_{table}")).is("42501");
+        clerk.refusal(&format!("DELETE FROM _hilo.hilo_{table}")).is("42501");
     }
     for view in ["readable", "reserved"] {
         clerk.refusal(&format!("SELECT * FROM hilo.{view}")).is("42501");
     }
-    clerk.refusal("DELETE FROM hilo.readable").is("42501");
-    clerk.refusal("DROP TABLE _hilo.position").is("42501");
+    clerk.refusal("DELETE FROM _hilo.hilo_readable").is("42501");
+    clerk.refusal("DROP TABLE _hilo.hilo_position").is("42501");
     clerk.refusal("ALTER SCHEMA hilo RENAME TO taken").is("42501");
     clerk.refusal("ALTER SCHEMA _hilo RENAME TO taken").is("42501");
     cluster.finish();
@@ -158,9 +158,9 @@ fn a_schema_is_neither_made_up_nor_adopted() {
     client.refusal("CREATE EXTENSION hilo SCHEMA hilo").is("3F000");
     client.run("CREATE SCHEMA hilo");
     client.refusal("CREATE EXTENSION hilo").is("42P06").says("\"hilo\" already exists");
-    client.run("CREATE TABLE hilo.readable (id int)");
+    client.run("CREATE TABLE _hilo.hilo_readable (id int)");
     client.refusal("CREATE EXTENSION hilo SCHEMA hilo").is("42P07");
-    client.run("DROP TABLE hilo.readable; CREATE SCHEMA _hilo");
+    client.run("DROP TABLE _hilo.hilo_readable; CREATE SCHEMA _hilo");
     client
         .refusal("CREATE EXTENSION hilo SCHEMA hilo")
         .is("42P06")

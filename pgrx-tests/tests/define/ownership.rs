@@ -9,7 +9,7 @@ fn with_roles() -> (Cluster, Client) {
     let mut admin = cluster.connect("postgres");
     admin.run(
         "CREATE ROLE anna LOGIN; CREATE ROLE bert LOGIN; CREATE ROLE carl LOGIN;
-         CREATE ROLE makers; GRANT CREATE ON SCHEMA public TO makers; GRANT makers TO anna, bert, carl",
+         CREATE ROLE makers; GRANT CREATE ON SCHEMA public TO makers; GRANT INSERT ON hilo_sequences TO makers; GRANT makers TO anna, bert, carl",
     );
     (cluster, admin)
 }
@@ -24,7 +24,7 @@ fn known_roles(admin: &mut Client) -> Vec<String> {
         "SELECT DISTINCT rolname::text FROM pg_shdepend d
            JOIN pg_database b ON b.oid = d.dbid AND b.datname = current_database()
            JOIN pg_roles r ON r.oid = d.refobjid AND d.refclassid = 'pg_authid'::regclass
-          WHERE d.classid = 'pg_type'::regclass AND d.objid = 'hilo.role'::regtype ORDER BY 1",
+          WHERE d.classid = 'pg_type'::regclass AND d.objid = '_hilo.hilo_role'::regtype ORDER BY 1",
     )
 }
 
@@ -75,7 +75,7 @@ fn nor_from_another_database() {
     admin.run("CREATE DATABASE other");
     let mut shop = cluster.connect("shop");
     shop.run(
-        "CREATE EXTENSION hilo; GRANT CREATE ON SCHEMA public TO PUBLIC;
+        "CREATE EXTENSION hilo; GRANT CREATE ON SCHEMA public TO PUBLIC; GRANT INSERT ON hilo_sequences TO PUBLIC;
          SET ROLE anna; SELECT hilo_create('orders'), hilo_grant('orders', 'bert', 'USAGE')",
     );
     drop(shop);
@@ -225,7 +225,7 @@ fn a_new_owner() {
     admin.run(
         "CREATE ROLE team; CREATE ROLE poor; GRANT team, poor TO anna;
          CREATE SCHEMA core; GRANT USAGE, CREATE ON SCHEMA core TO anna, bert, carl, team;
-         GRANT CREATE ON SCHEMA public TO team",
+         GRANT CREATE ON SCHEMA public TO team; GRANT INSERT ON hilo_sequences TO team",
     );
     let mut anna = cluster.connect_as("anna", "postgres");
     let mut bert = cluster.connect_as("bert", "postgres");
@@ -352,7 +352,7 @@ fn rows_without_dependencies() {
     );
     admin.run(
         "SET allow_system_table_mods = on;
-         DELETE FROM pg_shdepend WHERE objid = 'hilo.role'::regtype;
+         DELETE FROM pg_shdepend WHERE objid = '_hilo.hilo_role'::regtype;
          DELETE FROM pg_shdepend WHERE refobjid = 'bert'::regrole;
          DELETE FROM pg_authid WHERE rolname = 'bert'",
     );
@@ -366,10 +366,10 @@ fn rows_without_dependencies() {
         known_roles(&mut admin) == ["anna", "carl"]
     });
     assert_eq!(
-        admin.all::<String>("SELECT owner::text FROM _hilo.sequence ORDER BY name"),
+        admin.all::<String>("SELECT owner::text FROM _hilo.hilo_definition ORDER BY name"),
         ["anna", "-"]
     );
-    assert_eq!(admin.all::<String>("SELECT grantee::text FROM _hilo.privilege"), ["carl"]);
+    assert_eq!(admin.all::<String>("SELECT grantee::text FROM _hilo.hilo_privilege"), ["carl"]);
     let object: String = admin.one("SELECT object FROM hilo_check() WHERE what LIKE '1 sequences, such as this one, belong to no role%'");
     assert_eq!(object, "sequence \"berts\"");
     admin.run("SELECT hilo_set_owner('berts', 'anna')");
@@ -387,15 +387,15 @@ fn restored_rows() {
     let (cluster, mut admin) = with_roles();
     admin.run("SET ROLE anna; SELECT hilo_create('annas'), hilo_grant('annas', 'bert', 'USAGE'); RESET ROLE");
     admin.run(
-        "CREATE TABLE one AS TABLE _hilo.sequence; CREATE TABLE two AS TABLE _hilo.privilege;
-         CREATE TABLE three AS TABLE _hilo.position; DROP EXTENSION hilo CASCADE",
+        "CREATE TABLE one AS TABLE _hilo.hilo_definition; CREATE TABLE two AS TABLE _hilo.hilo_privilege;
+         CREATE TABLE three AS TABLE _hilo.hilo_position; DROP EXTENSION hilo CASCADE",
     );
-    // The columns of type hilo.role have gone with it.
+    // The columns of type _hilo.hilo_role have gone with it.
     admin.run("DROP TABLE one, two, three; CREATE EXTENSION hilo");
     assert!(known_roles(&mut admin).is_empty());
     admin.run(
-        "INSERT INTO _hilo.sequence VALUES (7, 'annas', 'bigint', 1, 1, 1, 9, false, false, NULL, NULL, NULL, 'anna', now());
-         INSERT INTO _hilo.privilege VALUES (7, 'bert', 'USAGE', 'anna')",
+        "INSERT INTO _hilo.hilo_definition VALUES (7, 'annas', 'bigint', 1, 1, 1, 9, false, false, NULL, NULL, NULL, 'anna', now());
+         INSERT INTO _hilo.hilo_privilege VALUES (7, 'bert', 'USAGE', 'anna')",
     );
     assert_eq!(known_roles(&mut admin), ["anna", "bert"]);
     admin.refusal("DROP ROLE anna").is("2BP01").details("\"annas\"");

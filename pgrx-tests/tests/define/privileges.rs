@@ -97,7 +97,7 @@ fn stage() -> (Cluster, Client) {
          ALTER ROLE by_group_not NOINHERIT; ALTER ROLE by_owner_not NOINHERIT; ALTER ROLE boss SUPERUSER;
          GRANT pg_read_all_data TO reader; GRANT pg_write_all_data TO writer; GRANT pg_read_all_stats TO watcher;
          CREATE TABLE numbers (n bigint); GRANT SELECT ON numbers TO PUBLIC;
-         CREATE SCHEMA core; GRANT ALL ON SCHEMA core, public TO PUBLIC",
+         CREATE SCHEMA core; GRANT ALL ON SCHEMA core, public TO PUBLIC; GRANT INSERT ON hilo_sequences TO PUBLIC",
     );
     // NOINHERIT of the role stands for the membership; from 16 on it is the membership's own.
     if admin.one::<i32>("SELECT current_setting('server_version_num')::int") >= 160_000 {
@@ -155,7 +155,7 @@ fn every_right_against_every_function() {
         admin.run(&format!(
             "SET ROLE keeper; CREATE SEQUENCE {core}; {on_core}; SELECT hilo_create('{ours}', block_size => 50);
              {} RESET ROLE;
-             INSERT INTO _hilo.gap SELECT id, 0, 1, 1, 1, 'crash', now() FROM _hilo.sequence WHERE name = '{ours}'",
+             INSERT INTO _hilo.hilo_gap SELECT id, 0, 1, 1, 1, 'crash', now() FROM _hilo.hilo_definition WHERE name = '{ours}'",
             translate(grants, &ours)
         ));
         holder.run(&format!("SELECT hilo_nextvals('{ours}', 20) LIMIT 5"));
@@ -312,7 +312,7 @@ fn inside_and_outside_of_security_definer() {
     admin.run(
         "CREATE FUNCTION site() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN hilo_nextval('orders'); END $$;
          CREATE FUNCTION inside() RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN RETURN site(); END $$;
-         GRANT CREATE ON SCHEMA public TO keeper; ALTER FUNCTION inside() OWNER TO keeper;
+         GRANT CREATE ON SCHEMA public TO keeper; GRANT INSERT ON hilo_sequences TO keeper; ALTER FUNCTION inside() OWNER TO keeper;
          CREATE FUNCTION alternate() RETURNS int LANGUAGE plpgsql AS $$
          DECLARE last bigint := 0; next bigint; refused int := 0;
          BEGIN
@@ -340,7 +340,7 @@ fn inside_and_outside_of_security_definer() {
     // The other way round: what the caller may, the function's owner may not.
     admin.run(
         "CREATE FUNCTION narrow() RETURNS bigint LANGUAGE sql SECURITY DEFINER AS 'SELECT site()';
-         GRANT CREATE ON SCHEMA public TO other; ALTER FUNCTION narrow() OWNER TO other",
+         GRANT CREATE ON SCHEMA public TO other; GRANT INSERT ON hilo_sequences TO other; ALTER FUNCTION narrow() OWNER TO other",
     );
     let mut allowed = cluster.connect_as("allowed", "postgres");
     for _ in 0..3 {

@@ -12,7 +12,7 @@ fn with_roles() -> (Cluster, Client) {
     let mut admin = cluster.connect("postgres");
     admin.run(
         "CREATE ROLE anna LOGIN; CREATE ROLE bert LOGIN; CREATE ROLE carl LOGIN;
-         GRANT CREATE ON SCHEMA public TO anna, bert",
+         GRANT CREATE ON SCHEMA public TO anna, bert; GRANT INSERT ON hilo_sequences TO anna, bert",
     );
     (cluster, admin)
 }
@@ -259,7 +259,7 @@ fn default_privileges_are_set_for_roles_that_one_has() {
         client.run("SELECT * FROM hilo_privileges");
     }
     let mut carl = cluster.connect_as("carl", "postgres");
-    carl.refusal("SELECT * FROM _hilo.default_privilege").is("42501");
+    carl.refusal("SELECT * FROM _hilo.hilo_default_privilege").is("42501");
     carl.refusal("DELETE FROM hilo_default_privileges").is("42501");
     assert_eq!(privileges(&mut carl), ["berts carl USAGE bert", "made carl USAGE bert"]);
     cluster.finish();
@@ -405,7 +405,7 @@ fn rows_of_missing_roles_are_removed() {
     );
     admin.run(
         "SET allow_system_table_mods = on;
-         DELETE FROM pg_shdepend WHERE objid = 'hilo.role'::regtype;
+         DELETE FROM pg_shdepend WHERE objid = '_hilo.hilo_role'::regtype;
          DELETE FROM pg_shdepend WHERE refobjid = 'bert'::regrole; DELETE FROM pg_authid WHERE rolname = 'bert'",
     );
     drop(admin);

@@ -80,11 +80,11 @@ fn each_trigger_that_was_disabled_is_found_and_mended() {
 fn a_trigger_that_was_dropped_is_found() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
-    client.run("ALTER TABLE _hilo.lease DISABLE TRIGGER ALL; DROP TRIGGER restored ON _hilo.lease");
+    client.run("ALTER TABLE _hilo.hilo_lease DISABLE TRIGGER ALL; DROP TRIGGER restored ON _hilo.hilo_lease");
     let fixes = client.all::<String>(FIXES);
     assert_eq!(fixes.len(), 1, "{fixes:?}");
     client.run(&fixes[0]);
-    let found = "SELECT what || ' ' || what_to_do FROM hilo_check() WHERE object = 'table _hilo.lease' AND fix IS NULL";
+    let found = "SELECT what || ' ' || what_to_do FROM hilo_check() WHERE object = 'table _hilo.hilo_lease' AND fix IS NULL";
     let left = client.all::<String>(found);
     assert!(
         matches!(&left[..], [what] if what.contains("(restored)") && what.contains("dropped")),
@@ -100,9 +100,9 @@ fn triggers_of_the_catalog_elsewhere() {
     let mut client = cluster.connect("postgres");
     let functions: Vec<String> = client.all(
         "SELECT oid::regprocedure::text FROM pg_proc
-          WHERE pronamespace = 'hilo'::regnamespace AND prorettype = 'trigger'::regtype 
+          WHERE pronamespace = '_hilo'::regnamespace AND prorettype = 'trigger'::regtype 
             AND prolang = (SELECT oid FROM pg_language WHERE lanname = 'c')
-            AND proname NOT IN ('note_roles', 'refuse_truncate')",
+            AND proname NOT IN ('hilo_note_roles', 'hilo_refuse_truncate')",
     );
     assert_eq!(functions.len(), 8);
     for function in functions {

@@ -242,8 +242,7 @@ fn what_is_installed_can_be_uninstalled() {
     let unbuilt = run("install");
     assert!(!unbuilt.status.success());
     assert!(String::from_utf8_lossy(&unbuilt.stderr).contains("hilo is not built"), "{unbuilt:?}");
-    let ours =
-        ["lib/hilo.so", "share/extension/hilo.control", "share/extension/hilo--0.1.0--0.2.0.sql"];
+    let ours = ["lib/hilo.so", "share/extension/hilo.control", "share/extension/hilo--1.0.0.sql"];
     for path in ours {
         here.write(&format!("target/package-pg15{place}/{path}"), path);
     }

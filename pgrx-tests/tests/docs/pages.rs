@@ -87,13 +87,11 @@ fn what_is_named_exists() {
         .all::<String>(
             "SELECT name FROM pg_settings UNION SELECT proname FROM pg_proc UNION SELECT typname FROM pg_type
              UNION SELECT relname FROM pg_class UNION SELECT attname FROM pg_attribute
-             UNION SELECT 'hilo.' || proname FROM pg_proc WHERE pronamespace = 'hilo'::regnamespace
-             UNION SELECT nspname || '.' || relname FROM pg_class JOIN pg_namespace n ON n.oid = relnamespace AND nspname IN ('_hilo', 'hilo')
-             UNION SELECT 'hilo.' || typname FROM pg_type WHERE typnamespace = 'hilo'::regnamespace",
+             UNION SELECT '_hilo.' || proname FROM pg_proc WHERE pronamespace = '_hilo'::regnamespace
+             UNION SELECT '_hilo.' || relname FROM pg_class WHERE relnamespace = '_hilo'::regnamespace
+             UNION SELECT '_hilo.' || typname FROM pg_type WHERE typnamespace = '_hilo'::regnamespace",
         )
         .into_iter()
-        // Tables of 0.3.0, for who upgrades.
-        .chain(["hilo.sequence", "hilo.position"].map(String::from))
         // The files in lite/ and in clients/python.
         .chain(["hilo_lite", "hilo_client", "hilo_default"].map(String::from))
         .collect();

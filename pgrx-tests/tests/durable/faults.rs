@@ -20,7 +20,7 @@ fn a_locked_row_is_waited_for_and_others_are_served() {
     client.run("SELECT hilo_create('held', block_size => 1), hilo_create('free', block_size => 1)");
     client.run("SELECT hilo_nextval('free')");
     holder.run(
-        "BEGIN; SELECT FROM _hilo.position p JOIN _hilo.sequence s ON s.id = p.sequence
+        "BEGIN; SELECT FROM _hilo.hilo_position p JOIN _hilo.hilo_definition s ON s.id = p.sequence
           WHERE s.name = 'held' FOR UPDATE OF p",
     );
     thread::scope(|scope| {
@@ -44,7 +44,7 @@ fn the_error_names_the_cause() {
     let mut holder = cluster.connect("postgres");
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('held')");
-    holder.run("BEGIN; SELECT FROM _hilo.position FOR UPDATE");
+    holder.run("BEGIN; SELECT FROM _hilo.hilo_position FOR UPDATE");
     client.run("SET hilo.reserve_timeout = '500ms'");
     client
         .refusal("SELECT hilo_nextval('held')")
@@ -66,7 +66,7 @@ fn without_its_catalog_memory_serves() {
     client.run("SELECT hilo_create('cut', block_size => 100)");
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('cut')"), 1);
     let worker = cluster.wait_for_worker("postgres");
-    cluster.connect("postgres").run("ALTER TABLE _hilo.position ADD COLUMN strange integer");
+    cluster.connect("postgres").run("ALTER TABLE _hilo.hilo_position ADD COLUMN strange integer");
     for value in 2..=100 {
         assert_eq!(client.one::<i64>("SELECT hilo_nextval('cut')"), value);
     }
@@ -75,7 +75,7 @@ fn without_its_catalog_memory_serves() {
     }
     assert_eq!(cluster.worker_pid("postgres"), Some(worker), "the worker has died of it");
     assert_eq!(cluster.log_count("hilo could not reserve a block"), 1);
-    cluster.connect("postgres").run("ALTER TABLE _hilo.position DROP COLUMN strange");
+    cluster.connect("postgres").run("ALTER TABLE _hilo.hilo_position DROP COLUMN strange");
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('cut')"), 101);
     cluster.finish();
 }

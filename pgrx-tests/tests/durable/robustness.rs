@@ -9,19 +9,19 @@ use hilo_tests::{Client, ClientExt, Cluster, wait_until};
 /// Values to try for an argument of each type: NULL and the type's extremes, a usual one first.
 const EXTREMES: [(&str, &[&str]); 26] = [
     (
-        "_hilo.sequence",
+        "_hilo.hilo_definition",
         &[
-            "(SELECT s FROM _hilo.sequence s LIMIT 1)",
-            "jsonb_populate_record(NULL::_hilo.sequence, '{}')",
-            "jsonb_populate_record(NULL::_hilo.sequence, '{\"id\": -1, \"name\": \"\"}')",
+            "(SELECT s FROM _hilo.hilo_definition s LIMIT 1)",
+            "jsonb_populate_record(NULL::_hilo.hilo_definition, '{}')",
+            "jsonb_populate_record(NULL::_hilo.hilo_definition, '{\"id\": -1, \"name\": \"\"}')",
         ],
     ),
     (
         "_hilo.\"position\"",
         &[
-            "(SELECT p FROM _hilo.position p LIMIT 1)",
-            "jsonb_populate_record(NULL::_hilo.position, '{}')",
-            "jsonb_populate_record(NULL::_hilo.position, '{\"sequence\": -1, \"node\": -1}')",
+            "(SELECT p FROM _hilo.hilo_position p LIMIT 1)",
+            "jsonb_populate_record(NULL::_hilo.hilo_position, '{}')",
+            "jsonb_populate_record(NULL::_hilo.hilo_position, '{\"sequence\": -1, \"node\": -1}')",
         ],
     ),
     ("hilo_sequence", &["'tried'", "NULL", "repeat('x', 255)::hilo_sequence", "'''\"\\%{value}'"]),
@@ -41,8 +41,8 @@ const EXTREMES: [(&str, &[&str]); 26] = [
     ("oid[]", &["'{1}'", "NULL", "'{}'", "'{NULL}'", "'{4294967295}'"]),
     ("name[]", &["'{id}'", "NULL", "'{}'", "'{NULL}'"]),
     ("oid", &["1", "NULL", "0", "4294967295"]),
-    ("hilo.role", &["'postgres'", "NULL", "'public'", "'-'"]),
-    ("hilo.column_ref", &["'public.filled.id'", "NULL", "'-'", "'a.b'", "'\"'"]),
+    ("_hilo.hilo_role", &["'postgres'", "NULL", "'public'", "'-'"]),
+    ("_hilo.hilo_column", &["'public.filled.id'", "NULL", "'-'", "'a.b'", "'\"'"]),
     (
         "jsonb",
         &[
@@ -58,9 +58,9 @@ const EXTREMES: [(&str, &[&str]); 26] = [
     ("uuid", &["'c95a9e3e-06b0-4f65-8a6e-2daf37c98211'", "NULL"]),
     ("interval", &["'1 hour'", "NULL", "'0'", "'-1 day'", "'1 microsecond'", "'178000000 years'"]),
     ("internal", &["NULL"]),
-    ("hilo.task[]", &["'{}'", "NULL"]),
+    ("_hilo.hilo_task[]", &["'{}'", "NULL"]),
     (
-        "hilo.grid",
+        "_hilo.hilo_grid",
         &[
             "'(1,1,0,1,1024)'",
             "NULL",
@@ -80,7 +80,7 @@ fn is_meant(sqlstate: &str) -> bool {
 }
 
 /// Every function of the extension, with each value of each argument's type, the other arguments being
-/// usual ones; then all of them NULL. Only hilo.raise is left out: it fails with any error that it is told.
+/// usual ones; then all of them NULL. Only _hilo.hilo_raise is left out: it fails with any error that it is told.
 #[test]
 fn every_function_takes_every_argument() {
     let cluster = Cluster::with_hilo();

@@ -86,7 +86,7 @@ fn what_is_refused_again_is_no_second_gap() {
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('s', source => 'VALUES (5::bigint, 10::bigint), (8, 12)')");
     client.refusal("SELECT hilo_nextval('s')").says("holds a part already");
-    assert!(client.one::<i32>("SELECT failures FROM _hilo.source") > 2);
+    assert!(client.one::<i32>("SELECT failures FROM _hilo.hilo_source") > 2);
     let gaps = "SELECT format('%s-%s %s', first, last, count) FROM hilo_gaps";
     assert_eq!(client.all::<String>(gaps), ["5-12 8"]);
     cluster.finish();

@@ -148,7 +148,7 @@ fn nothing_is_served_of_a_bad_answer() {
         assert_eq!(client.one::<String>(&state), "failing0");
         cluster.expect_in_log(says);
     }
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.free_range"), 0);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_free_range"), 0);
     // Off the grid.
     client.run(
         "SELECT hilo_create('off', increment => 10, min_value => 10, start_value => 10,
@@ -214,7 +214,7 @@ fn a_source_has_its_owners_rights() {
     let mut client = cluster.connect("postgres");
     client.run(
         "CREATE TABLE secret (v bigint); INSERT INTO secret VALUES (5);
-         CREATE ROLE alice LOGIN; GRANT CREATE ON SCHEMA public TO alice; CREATE ROLE reader LOGIN",
+         CREATE ROLE alice LOGIN; GRANT CREATE ON SCHEMA public TO alice; GRANT INSERT ON hilo_sequences TO alice; CREATE ROLE reader LOGIN",
     );
     let mut alice = cluster.connect_as("alice", "postgres");
     alice.run(
@@ -250,7 +250,7 @@ fn a_source_has_its_owners_rights() {
 fn a_sequence_with_a_source_stays_with_its_owner() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
-    client.run("CREATE ROLE alice LOGIN; GRANT CREATE ON SCHEMA public TO alice; CREATE ROLE bob");
+    client.run("CREATE ROLE alice LOGIN; GRANT CREATE ON SCHEMA public TO alice; GRANT INSERT ON hilo_sequences TO alice; CREATE ROLE bob");
     let mut alice = cluster.connect_as("alice", "postgres");
     alice.run(
         "CREATE TABLE orders (id bigint);
@@ -282,16 +282,16 @@ fn nobody_writes_a_source_for_another_role() {
     );
     let mut writer = cluster.connect_as("writer", "postgres");
     let query = "SELECT 1::bigint, 1::bigint";
-    writer.refusal(&format!("UPDATE _hilo.sequence SET source = '{query}'")).is("39P01");
+    writer.refusal(&format!("UPDATE _hilo.hilo_definition SET source = '{query}'")).is("39P01");
     let columns: String = client.one(
         "SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute
-          WHERE attrelid = '_hilo.sequence'::regclass AND attnum > 2 AND attname <> 'source'",
+          WHERE attrelid = '_hilo.hilo_definition'::regclass AND attnum > 2 AND attname <> 'source'",
     );
     writer.run(&format!(
-        "INSERT INTO _hilo.sequence (id, name, source, {columns})
-         SELECT 99, 'planted', '{query}', {columns} FROM _hilo.sequence"
+        "INSERT INTO _hilo.hilo_definition (id, name, source, {columns})
+         SELECT 99, 'planted', '{query}', {columns} FROM _hilo.hilo_definition"
     ));
-    let mine = "SELECT count(*) FROM _hilo.sequence
+    let mine = "SELECT count(*) FROM _hilo.hilo_definition
                  WHERE owner::text = 'writer' AND source LIKE '%did not exist%'";
     assert_eq!(client.one::<i64>(mine), 1);
 }
@@ -384,14 +384,14 @@ fn a_source_excludes_what_others_decide() {
     client.run(&format!("SELECT hilo_alter('s', {source})"));
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('s')"), 100);
     client.refusal("SELECT hilo_alter('s', source => '')").is("55000").helps();
-    client.refusal("SELECT hilo.detach('s', 100)").is("55000").helps();
-    assert_eq!(client.one::<i64>("SELECT hilo.detach('s', 5000)"), 5000);
+    client.refusal("SELECT _hilo.hilo_detach('s', 100)").is("55000").helps();
+    assert_eq!(client.one::<i64>("SELECT _hilo.hilo_detach('s', 5000)"), 5000);
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('s')"), 5000);
-    client.refusal("SELECT hilo.detach('s', 6000)").is("55000");
+    client.refusal("SELECT _hilo.hilo_detach('s', 6000)").is("55000");
     let gap = "SELECT min(first) || ' ' || bool_and(reason = 'altered') FROM hilo_gaps WHERE first >= 100";
     assert_eq!(client.one::<String>(gap), "101 true");
     client.run("SELECT hilo_drop('s')");
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.source"), 0);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_source"), 0);
 }
 
 /// A dump brings the sequence and its source. Values that the dumped server may serve are not
@@ -412,7 +412,7 @@ fn a_restored_sequence_serves_nothing_of_the_dumped_server() {
     assert_unique("s", &both);
     let kept = "SELECT source LIKE '%centre%' FROM hilo_stat_sources";
     assert!(restored.one::<bool>(kept));
-    assert_eq!(restored.one::<i64>("SELECT reserve_ahead FROM _hilo.sequence"), 60);
+    assert_eq!(restored.one::<i64>("SELECT reserve_ahead FROM _hilo.hilo_definition"), 60);
 }
 
 /// A transaction drops a sequence, and then the counter that its source has drawn from. It does not

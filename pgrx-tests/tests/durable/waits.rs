@@ -24,15 +24,19 @@ use Obstacle::{Transaction, Worker};
 
 /// Every wait there is in src/session, and the locks of Postgres that definitions wait for.
 const WAITS: [(&str, Obstacle, &str); 11] = [
-    ("the terms", Transaction("SELECT FROM _hilo.position FOR UPDATE"), "hilo_nextval('fresh')"),
+    (
+        "the terms",
+        Transaction("SELECT FROM _hilo.hilo_position FOR UPDATE"),
+        "hilo_nextval('fresh')",
+    ),
     (
         "a block",
-        Transaction("SELECT FROM _hilo.position FOR UPDATE"),
+        Transaction("SELECT FROM _hilo.hilo_position FOR UPDATE"),
         "hilo_nextvals('waited', 1000)",
     ),
     (
         "a range",
-        Transaction("SELECT FROM _hilo.position FOR UPDATE"),
+        Transaction("SELECT FROM _hilo.hilo_position FOR UPDATE"),
         "hilo_nextrange('waited', 1000)",
     ),
     ("a hi", Transaction("SELECT hilo_setval('waited', 500)"), "hilo_next_hi('waited')"),
@@ -207,7 +211,7 @@ fn the_worker_waits_for_no_table() {
     client.run("SELECT hilo_create('s')");
     let mut other = cluster.connect("postgres");
     other.run("SET hilo.reserve_timeout = '60s'; SELECT hilo_nextval('s')");
-    client.run("BEGIN; LOCK TABLE _hilo.sequence");
+    client.run("BEGIN; LOCK TABLE _hilo.hilo_definition");
     thread::scope(|scope| {
         let draws = scope.spawn(move || other.draw("s", 1_000));
         let waits = "SELECT EXISTS (SELECT FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -216,7 +220,7 @@ fn the_worker_waits_for_no_table() {
         wait_until("the worker has met the lock", LONG, || {
             client.one(waits) || cluster.log_count("hilo could not reserve") > 0
         });
-        client.run("LOCK TABLE _hilo.position, _hilo.free_range, _hilo.gap; COMMIT");
+        client.run("LOCK TABLE _hilo.hilo_position, _hilo.hilo_free_range, _hilo.hilo_gap; COMMIT");
         let values = draws.join().expect("it is served");
         assert_eq!(values.len(), 1_000);
     });

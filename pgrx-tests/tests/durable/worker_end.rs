@@ -47,7 +47,7 @@ fn beside_somebody_who_locks_its_tables() {
     let mut locker = cluster.connect("postgres");
     let mut client = cluster.connect("postgres");
     locker.run("SET deadlock_timeout = '20s'; SET lock_timeout = '10s'");
-    locker.run("BEGIN; LOCK TABLE _hilo.gap");
+    locker.run("BEGIN; LOCK TABLE _hilo.hilo_gap");
     let worker = cluster.wait_for_worker("postgres");
     client.run(&format!("SELECT pg_terminate_backend({worker})"));
     let settled = format!(
@@ -55,7 +55,7 @@ fn beside_somebody_who_locks_its_tables() {
              OR EXISTS (SELECT FROM pg_locks WHERE pid = {worker} AND NOT granted)"
     );
     wait_until("the worker has left or waits", LONG, || client.one::<bool>(&settled));
-    locker.run("LOCK TABLE _hilo.position; ROLLBACK");
+    locker.run("LOCK TABLE _hilo.hilo_position; ROLLBACK");
     cluster.wait_until_gone(worker);
     assert_sound(cluster, seen);
 }
@@ -77,7 +77,7 @@ fn beside_a_locked_table() {
     for table in ["position", "free_range", "gap"] {
         let (cluster, seen) = with_a_worker(&[]);
         let mut locker = cluster.connect("postgres");
-        locker.run(&format!("BEGIN; LOCK TABLE _hilo.{table}"));
+        locker.run(&format!("BEGIN; LOCK TABLE _hilo.hilo_{table}"));
         cluster.terminate_worker("postgres");
         locker.run("ROLLBACK");
         assert_sound(cluster, seen);
@@ -110,7 +110,7 @@ fn with_no_room_for_its_rows() {
     let mut client = cluster.connect("postgres");
     // Larger than a segment of the log, for which there is to be room.
     write_free_ranges(&mut client, "SELECT -1", 0, 1, 300_000);
-    let size: i64 = client.one("SELECT pg_relation_size('_hilo.free_range')");
+    let size: i64 = client.one("SELECT pg_relation_size('_hilo.hilo_free_range')");
     assert!(size > 17 << 20, "{size}");
     let names: Vec<String> = (0..8).map(|number| format!("n{number}")).collect();
     let mut seen = vec![Vec::new(); names.len()];
@@ -133,7 +133,7 @@ fn with_no_room_for_its_rows() {
         cluster.close(session);
     }
     cluster.terminate_worker("postgres");
-    client.run("DELETE FROM _hilo.free_range WHERE sequence < 0");
+    client.run("DELETE FROM _hilo.hilo_free_range WHERE sequence < 0");
     assert_eq!(client.one::<i64>(LOCKS_OF_THE_DEAD), 0);
     for (name, seen) in names.iter().zip(&mut seen) {
         seen.extend(client.draw(name, 100));
@@ -153,7 +153,7 @@ fn with_no_room_for_its_rows() {
 fn at_a_fast_stop_beside_a_prepared_transaction() {
     let (cluster, mut seen) = with_a_worker(&[("max_prepared_transactions", "4")]);
     let mut client = cluster.connect("postgres");
-    client.run("BEGIN; LOCK TABLE _hilo.gap; PREPARE TRANSACTION 'forgotten'");
+    client.run("BEGIN; LOCK TABLE _hilo.hilo_gap; PREPARE TRANSACTION 'forgotten'");
     drop(client);
     cluster.restart();
     cluster.connect("postgres").run("ROLLBACK PREPARED 'forgotten'");

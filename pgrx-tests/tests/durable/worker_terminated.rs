@@ -46,15 +46,15 @@ fn under_load_leaves_no_gap_unexplained() {
         let seen = seen.into_inner().unwrap();
         let distinct: HashSet<i64> = seen.iter().copied().collect();
         assert_eq!(distinct.len(), seen.len(), "{name}: values seen twice");
-        let row = format!("(SELECT id FROM _hilo.sequence WHERE name = '{name}')");
-        let reserved: i64 =
-            client.one(&format!("SELECT next_index FROM _hilo.position WHERE sequence = {row}"));
+        let row = format!("(SELECT id FROM _hilo.hilo_definition WHERE name = '{name}')");
+        let reserved: i64 = client
+            .one(&format!("SELECT next_index FROM _hilo.hilo_position WHERE sequence = {row}"));
         let free: i64 = client.one(&format!(
             "SELECT coalesce(sum(end_index - first_index), 0)::bigint \
-             FROM _hilo.free_range WHERE sequence = {row} AND incarnation = 0"
+             FROM _hilo.hilo_free_range WHERE sequence = {row} AND incarnation = 0"
         ));
         let gaps: i64 = client.one(&format!(
-            "SELECT coalesce(sum(count), 0)::bigint FROM _hilo.gap WHERE sequence = {row}"
+            "SELECT coalesce(sum(count), 0)::bigint FROM _hilo.hilo_gap WHERE sequence = {row}"
         ));
         assert_eq!(
             reserved,
@@ -140,9 +140,9 @@ fn values_rise_when_a_block_comes_back() {
     cluster.wait_for_worker_awaiting_standby();
     let mut other = cluster.connect("postgres");
     thread::scope(|scope| {
-        let locking =
-            scope.spawn(|| other.run("BEGIN; LOCK _hilo.position IN SHARE ROW EXCLUSIVE MODE"));
-        let locks = "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = '_hilo.position'::regclass";
+        let locking = scope
+            .spawn(|| other.run("BEGIN; LOCK _hilo.hilo_position IN SHARE ROW EXCLUSIVE MODE"));
+        let locks = "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = '_hilo.hilo_position'::regclass";
         wait_until("the lock is waited for", LONG, || client.one(locks));
         cluster.terminate_worker_awaiting_standby();
         locking.join().unwrap();

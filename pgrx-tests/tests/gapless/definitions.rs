@@ -249,8 +249,8 @@ fn a_sequence_becomes_gapless_while_the_worker_joins() {
     client.draw("other", 1);
     let mut holder = cluster.connect("postgres");
     holder.run(
-        "BEGIN; INSERT INTO _hilo.position SELECT (jsonb_populate_record(p, '{\"node\": 0}')).*
-         FROM _hilo.position p WHERE sequence = (SELECT id FROM _hilo.sequence WHERE name = 'first')",
+        "BEGIN; INSERT INTO _hilo.hilo_position SELECT (jsonb_populate_record(p, '{\"node\": 0}')).*
+         FROM _hilo.hilo_position p WHERE sequence = (SELECT id FROM _hilo.hilo_definition WHERE name = 'first')",
     );
     let mut users = ["first", "bills"].map(|name| (name, cluster.connect("postgres")));
     let worker = cluster.wait_for_worker("postgres");

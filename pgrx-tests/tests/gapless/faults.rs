@@ -139,7 +139,7 @@ fn a_position_that_cannot_be_written_fails_the_commit() {
     let mut client = cluster.connect("postgres");
     client.run(INSERT);
     client.run(&format!("BEGIN; {INSERT}; SAVEPOINT a; {INSERT}"));
-    client.run("ALTER TABLE _hilo.position ADD COLUMN strange int");
+    client.run("ALTER TABLE _hilo.hilo_position ADD COLUMN strange int");
     client.refusal("COMMIT").is("55000");
     assert_gapless(&mut client, 1);
     client.run(INSERT);
@@ -153,9 +153,9 @@ fn a_position_that_has_moved_is_found() {
     let cluster = with_invoices();
     let mut client = cluster.connect("postgres");
     client.run("SELECT hilo_create('filler/' || n, gapless => true) FROM generate_series(1, 50) n; SELECT hilo_drop('filler/' || n) FROM generate_series(1, 49) n");
-    client.run(&format!("{INSERT}; BEGIN; {INSERT}; CLUSTER _hilo.position USING position_pkey; {INSERT}; COMMIT; {INSERT}"));
+    client.run(&format!("{INSERT}; BEGIN; {INSERT}; CLUSTER _hilo.hilo_position USING hilo_position_pkey; {INSERT}; COMMIT; {INSERT}"));
     assert_gapless(&mut client, 4);
-    client.run("VACUUM FULL _hilo.position");
+    client.run("VACUUM FULL _hilo.hilo_position");
     client.run(INSERT);
     assert_gapless(&mut client, 5);
     cluster.finish();
@@ -187,7 +187,7 @@ fn a_subscriber_goes_on() {
     client.run(INVOICES);
     client.run(&format!("{INSERT}; {INSERT}"));
     client.run(
-        "CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position, _hilo.privilege, invoices",
+        "CREATE PUBLICATION own FOR TABLE _hilo.hilo_definition, _hilo.hilo_position, _hilo.hilo_privilege, invoices",
     );
     let mut copy = subscriber.connect("postgres");
     copy.run(
@@ -216,7 +216,7 @@ fn a_busy_sequence_does_not_bloat_the_position() {
     client.run("DO $$ BEGIN FOR i IN 1..20000 LOOP PERFORM hilo_nextval('invoices'); COMMIT; END LOOP; END $$");
     assert_eq!(
         client.one::<i64>(
-            "SELECT pg_relation_size('_hilo.position') / current_setting('block_size')::int"
+            "SELECT pg_relation_size('_hilo.hilo_position') / current_setting('block_size')::int"
         ),
         1
     );

@@ -147,7 +147,7 @@ fn whoever_draws_counts_on() {
 fn a_transaction_writes_the_position_once() {
     let cluster = with_invoices();
     let mut client = cluster.connect("postgres");
-    let place = "SELECT p.ctid::text FROM _hilo.position p JOIN _hilo.sequence s ON s.id = p.sequence WHERE s.name = 'invoices'";
+    let place = "SELECT p.ctid::text FROM _hilo.hilo_position p JOIN _hilo.hilo_definition s ON s.id = p.sequence WHERE s.name = 'invoices'";
     let before: String = client.one(place);
     client.run("BEGIN; INSERT INTO invoices SELECT hilo_nextval('invoices') FROM generate_series(1, 100000)");
     assert_eq!(client.one::<String>(place), before);

@@ -67,7 +67,7 @@ fn a_crash_explains_what_an_open_transaction_had_taken_long_ago() {
     for _ in 0..20 {
         used.extend(other.draw("s", 200));
     }
-    let settled: i64 = other.one("SELECT max(settled_index) FROM _hilo.position");
+    let settled: i64 = other.one("SELECT max(settled_index) FROM _hilo.hilo_position");
     assert!(settled > lost.last, "the worker has accounted for what lies beyond the lease");
     cluster.crash(cluster.wait_for_worker("postgres"));
     let mut client = cluster.connect_when_up("postgres");
@@ -255,17 +255,17 @@ fn a_clean_restart_keeps_leases() {
 fn file_what_is_locked(cluster: &Cluster) -> Client {
     let mut client = cluster.connect("postgres");
     client.run(
-        "ALTER TABLE _hilo.lease DISABLE TRIGGER ALL;
-         UPDATE _hilo.lease SET expires_at = now() - interval '1 second', due_at = now() - interval '1 second';
-         ALTER TABLE _hilo.lease ENABLE TRIGGER restored, ENABLE REPLICA TRIGGER replicated",
+        "ALTER TABLE _hilo.hilo_lease DISABLE TRIGGER ALL;
+         UPDATE _hilo.hilo_lease SET expires_at = now() - interval '1 second', due_at = now() - interval '1 second';
+         ALTER TABLE _hilo.hilo_lease ENABLE TRIGGER restored, ENABLE REPLICA TRIGGER replicated",
     );
     let mut holder = cluster.connect("postgres");
-    holder.run("BEGIN; SELECT FROM _hilo.lease FOR UPDATE");
-    let of_s = "SELECT id FROM _hilo.sequence WHERE name = 's'";
-    let life = format!("SELECT incarnation FROM _hilo.position WHERE sequence = ({of_s})");
+    holder.run("BEGIN; SELECT FROM _hilo.hilo_lease FOR UPDATE");
+    let of_s = "SELECT id FROM _hilo.hilo_definition WHERE name = 's'";
+    let life = format!("SELECT incarnation FROM _hilo.hilo_position WHERE sequence = ({of_s})");
     let before: i64 = client.one(&life);
     client.draw("other", 1);
-    let lost = format!("SELECT count(*) FROM _hilo.gap WHERE sequence = ({of_s})");
+    let lost = format!("SELECT count(*) FROM _hilo.hilo_gap WHERE sequence = ({of_s})");
     wait_until("the worker has written off what was lost", LONG, || client.one::<i64>(&lost) > 0);
     assert_ne!(
         client.one::<i64>(&life),
@@ -276,7 +276,7 @@ fn file_what_is_locked(cluster: &Cluster) -> Client {
     wait_until_filed(&mut client);
     client.draw("s", 1);
     let twice = format!(
-        "SELECT count(*) FROM (SELECT FROM _hilo.gap WHERE sequence = ({of_s})
+        "SELECT count(*) FROM (SELECT FROM _hilo.hilo_gap WHERE sequence = ({of_s})
           GROUP BY first_value HAVING count(*) > 1) g"
     );
     assert_eq!(client.one::<i64>(&twice), 0);

@@ -192,7 +192,7 @@ fn a_sync_finds_its_values_in_many_leases() {
              INSERT INTO {name} SELECT first + CASE WHEN at % 3 = 0 THEN 3 ELSE 1 END FROM held;
              ANALYZE {name}; SELECT hilo_sync('{name}', '{name}', 'id')"
         ));
-        let wrong = "SELECT count(*) FROM held JOIN _hilo.lease l USING (lease) WHERE l.passed <> (at % 3 = 0)";
+        let wrong = "SELECT count(*) FROM held JOIN _hilo.hilo_lease l USING (lease) WHERE l.passed <> (at % 3 = 0)";
         assert_eq!(client.one::<i64>(wrong), 0, "{column}");
         client.run("DROP TABLE held");
     }

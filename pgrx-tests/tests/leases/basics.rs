@@ -229,7 +229,7 @@ fn many_in_one_statement_cost_one_commit_and_no_wait() {
     let ready = "SELECT count(*) FROM hilo_stat_sequences WHERE in_current + in_standby >= 100";
     for round in 0..3 {
         let before = client.one::<i64>(waits);
-        let xids = "SELECT count(DISTINCT xmin::text) FROM _hilo.lease WHERE holder = 'bulk'";
+        let xids = "SELECT count(DISTINCT xmin::text) FROM _hilo.hilo_lease WHERE holder = 'bulk'";
         let row = client.query_one(&all, &[]).expect("the leases");
         assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (COUNT, COUNT * 100));
         assert_eq!(client.one::<i64>(xids), round + 1, "all rows are of one transaction");

@@ -37,7 +37,7 @@ fn a_restored_lease_comes_back_as_a_gap() {
     let revoked = lease(&mut shop, "'s', 10");
     shop.run("SELECT hilo_nextval('s')");
     let dump = cluster.pg_dump("shop", &[]);
-    let rows = cluster.pg_dump("shop", &["--data-only", "--table=_hilo.lease"]);
+    let rows = cluster.pg_dump("shop", &["--data-only", "--table=_hilo.hilo_lease"]);
     assert_eq!(give_back(&mut shop, &back, 4), 7);
     assert_eq!(give_back(&mut shop, &used, used.last + 1), 0);
     restore(&cluster, &dump, "ON_ERROR_STOP=1");
@@ -75,22 +75,22 @@ fn a_lease_that_is_restored_before_its_sequence_is_filed_after_it() {
     let mut shop = cluster.connect("shop");
     shop.run("CREATE EXTENSION hilo; SELECT hilo_create('s')");
     let expired = lease(&mut shop, "'s', 10, 'app', '1 hour'");
-    let leases = cluster.pg_dump("shop", &["--data-only", "--table=_hilo.lease"]);
-    let tables = ["--data-only", "--table=_hilo.sequence", "--table=_hilo.position"];
+    let leases = cluster.pg_dump("shop", &["--data-only", "--table=_hilo.hilo_lease"]);
+    let tables = ["--data-only", "--table=_hilo.hilo_definition", "--table=_hilo.hilo_position"];
     let sequences = cluster.pg_dump("shop", &tables);
     let mut copy = cluster.connect("copy");
     copy.run("CREATE EXTENSION hilo; SELECT hilo_create('other')");
     restore(&cluster, &leases, "ON_ERROR_STOP=1");
     // In the copy it is due.
     copy.run(
-        "BEGIN; ALTER TABLE _hilo.lease DISABLE TRIGGER ALL;
-         UPDATE _hilo.lease SET expires_at = now() - interval '1 hour', due_at = now() - interval '1 hour';
-         ALTER TABLE _hilo.lease ENABLE TRIGGER restored, ENABLE REPLICA TRIGGER replicated; COMMIT",
+        "BEGIN; ALTER TABLE _hilo.hilo_lease DISABLE TRIGGER ALL;
+         UPDATE _hilo.hilo_lease SET expires_at = now() - interval '1 hour', due_at = now() - interval '1 hour';
+         ALTER TABLE _hilo.hilo_lease ENABLE TRIGGER restored, ENABLE REPLICA TRIGGER replicated; COMMIT",
     );
     lease(&mut copy, "'other', 5, 'app', '1ms'");
     wait_until("the worker has filed what it can", LONG, || {
         gaps(&mut copy, "other") == [gap(1, 5, "expired")]
-            && copy.one::<i64>("SELECT count(*) FROM _hilo.gap") == 1
+            && copy.one::<i64>("SELECT count(*) FROM _hilo.hilo_gap") == 1
     });
     restore(&cluster, &sequences, "ON_ERROR_STOP=1");
     wait_until_filed(&mut copy);
@@ -116,7 +116,7 @@ fn a_replica_keeps_leases_out() {
     let seen = there.draw("s", 100);
     publisher.wait_for_apply("own");
     let mut here = replica.connect("postgres");
-    assert_eq!(here.one::<i64>("SELECT count(*) FROM _hilo.lease"), 0);
+    assert_eq!(here.one::<i64>("SELECT count(*) FROM _hilo.hilo_lease"), 0);
     here.run("ALTER SUBSCRIPTION own DISABLE");
     publisher.kill9_postmaster();
     let next = here.draw("s", 3000);
@@ -138,7 +138,7 @@ fn leases_of_a_former_node_leave_its_successor_alone() {
     let (first, second) = (start(), start());
     let mut here = first.connect("postgres");
     here.run(
-        "SELECT hilo_create('s'); CREATE PUBLICATION old FOR TABLE _hilo.sequence, _hilo.position",
+        "SELECT hilo_create('s'); CREATE PUBLICATION old FOR TABLE _hilo.hilo_definition, _hilo.hilo_position",
     );
     let [back, late] = [(); 2].map(|()| lease(&mut here, "'s', 10, ttl => '1 hour'"));
     second.subscribe("old", &first, "old", "");
@@ -149,10 +149,10 @@ fn leases_of_a_former_node_leave_its_successor_alone() {
     wait_until("it is another node", LONG, || here.one::<String>("SHOW hilo.node_id") == "2");
     let mut seen = here.draw("s", 100);
     seen.extend(there.draw("s", 100));
-    there.run("CREATE PUBLICATION new FOR TABLE _hilo.position");
+    there.run("CREATE PUBLICATION new FOR TABLE _hilo.hilo_position");
     first.subscribe("new", &second, "new", "");
     let row = "SELECT concat_ws(' ', epoch, next_index, settled_index, incarnation, system_id)
-                 FROM _hilo.position WHERE node = 0";
+                 FROM _hilo.hilo_position WHERE node = 0";
     assert_eq!(here.one::<String>(row), there.one::<String>(row));
     assert_eq!(give_back(&mut here, &back, back.first + 4), 0);
     here.run(&format!("SELECT hilo_lease_renew('{}', '1ms')", late.token));

@@ -136,7 +136,7 @@ fn leases_that_end_before_a_renumbering_commits() {
         wait_until_filed(&mut client);
         assert!(has(&gaps(&mut client, "s"), &gap(4, kept.last, "altered")));
     }
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.lease"), 0);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_lease"), 0);
     cluster.finish();
 }
 
@@ -207,7 +207,7 @@ fn rename_alter_and_drop() {
     client.run("SELECT hilo_drop('t')");
     let late = format!("SELECT hilo_lease_return('{}')", dropped.token);
     client.refusal(&late).is("42704").helps();
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.lease"), 0);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_lease"), 0);
     client.run("SELECT hilo_create('t')");
     assert_eq!(lease(&mut client, "'t', 10").first, 1);
     cluster.finish();
@@ -244,7 +244,7 @@ fn nobody_leases_from_what_is_being_dropped() {
             _ => assert_eq!(taken, Ok(10)),
         }
         let left = if ends == "COMMIT" { 0 } else { 2 };
-        assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.lease"), left, "{ends}");
+        assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_lease"), left, "{ends}");
         cluster.finish();
     }
 }
@@ -272,7 +272,7 @@ fn a_release_keeps_what_was_leased_as_gaps() {
         gap(revoked.first, revoked.last, "revoked"),
     ];
     assert_eq!(known, expected);
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.lease"), 0);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_lease"), 0);
     let next = client.one::<i64>("INSERT INTO t DEFAULT VALUES RETURNING id");
     assert!(next > 400, "{next}");
     client.refusal(&format!("SELECT hilo_lease_return('{}')", open.token)).is("42704");
@@ -311,6 +311,6 @@ fn a_release_ends_leases_when_it_commits() {
     let whole = |lease: &Lease, reason| gap(lease.first, lease.last, reason);
     let expected = [whole(&kept, "revoked"), whole(&void, "altered"), whole(&early, "revoked")];
     assert_eq!(known, expected);
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.lease"), 0);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_lease"), 0);
     cluster.finish();
 }

@@ -25,7 +25,7 @@ fn an_expired_lease_is_a_gap() {
     }
     // The worker files it with nothing else to do, and what the view shows stays the same.
     let before: String = client.one("SELECT g::text FROM hilo_gaps g");
-    let rows = "SELECT count(*) FROM _hilo.lease";
+    let rows = "SELECT count(*) FROM _hilo.hilo_lease";
     wait_until("the worker has filed it", LONG, || client.one::<i64>(rows) == 1);
     assert_eq!(client.one::<String>("SELECT g::text FROM hilo_gaps g"), before);
     let mut seen = client.draw("s", 500);
@@ -96,7 +96,7 @@ fn it_expires_while_nobody_is_there() {
     client.refusal(&late).is("42704").helps();
     let mut seen = client.draw("s", 100);
     wait_until_filed(&mut client);
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.lease"), 0);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_lease"), 0);
     seen.extend(1..=10);
     seen.extend(taken.values());
     assert_unique("s", &seen);

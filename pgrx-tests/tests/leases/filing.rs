@@ -17,7 +17,7 @@ fn take_many(client: &mut Client, name: &str, count: i64, arguments: &str) {
 /// Uses a sequence for the first time, again and again, until the leases are filed. Fails unless the worker reserves their
 /// blocks in between.
 fn draws_while_filing(client: &mut Client, others: &mut std::ops::RangeFrom<i32>, all: i64) {
-    let left = "SELECT count(*) FROM _hilo.lease WHERE due_at <= clock_timestamp()";
+    let left = "SELECT count(*) FROM _hilo.hilo_lease WHERE due_at <= clock_timestamp()";
     let mut between = Vec::new();
     wait_until("the worker has filed the leases", LONG, || {
         let other = others.next().expect("there is another number");
@@ -40,7 +40,7 @@ fn thousands_that_end_at_once_hold_up_nobody() {
     take_many(&mut client, "s", ALL, "'app'");
     assert_eq!(client.one::<i64>("SELECT hilo_lease_revoke(holder => 'app')"), ALL);
     draws_while_filing(&mut client, &mut others, ALL);
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.lease"), 0);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_lease"), 0);
     let lost = |reason: &str| {
         format!(
             "SELECT coalesce(sum(count), 0)::bigint FROM hilo_gaps WHERE name = 's' AND reason = '{reason}'"
@@ -50,9 +50,9 @@ fn thousands_that_end_at_once_hold_up_nobody() {
     // The same for leases that expire.
     take_many(&mut client, "s", ALL, "'app', '1 hour'");
     client.run(
-        "ALTER TABLE _hilo.lease DISABLE TRIGGER ALL;
-         UPDATE _hilo.lease SET expires_at = now() - interval '1 second', due_at = now() - interval '1 second';
-         ALTER TABLE _hilo.lease ENABLE TRIGGER restored, ENABLE REPLICA TRIGGER replicated",
+        "ALTER TABLE _hilo.hilo_lease DISABLE TRIGGER ALL;
+         UPDATE _hilo.hilo_lease SET expires_at = now() - interval '1 second', due_at = now() - interval '1 second';
+         ALTER TABLE _hilo.hilo_lease ENABLE TRIGGER restored, ENABLE REPLICA TRIGGER replicated",
     );
     lease(&mut client, "'s', 1, ttl => '1ms'");
     draws_while_filing(&mut client, &mut others, ALL);
@@ -66,7 +66,9 @@ fn thousands_that_end_at_once_hold_up_nobody() {
     drop(client);
     cluster.restart();
     let mut client = cluster.connect("postgres");
-    assert!(client.one::<i64>("SELECT count(*) FROM _hilo.free_range WHERE incarnation = 0") < 100);
+    assert!(
+        client.one::<i64>("SELECT count(*) FROM _hilo.hilo_free_range WHERE incarnation = 0") < 100
+    );
     cluster.finish();
 }
 
@@ -80,7 +82,7 @@ fn what_comes_back_to_an_exhausted_sequence_is_served() {
     assert_eq!(all.count, 100);
     client.refusal("SELECT hilo_nextval('s')").is("2200H");
     let mut locker = cluster.connect("postgres");
-    locker.run("BEGIN; LOCK TABLE _hilo.gap IN SHARE MODE");
+    locker.run("BEGIN; LOCK TABLE _hilo.hilo_gap IN SHARE MODE");
     assert_eq!(give_back(&mut client, &all, 51), 50);
     // The worker has tried to reserve, and given up.
     client.run("SET hilo.reserve_timeout = '500ms'");
@@ -121,7 +123,7 @@ fn a_fault_with_one_sequence_is_that_sequence_s() {
     client.run("SELECT hilo_create(name) FROM unnest(ARRAY['bad', 'good']) name");
     client.run("SELECT hilo_lease('bad', 1) FROM generate_series(1, 2)");
     // From here on, no sequence gets a second gap with the same reason.
-    client.run("CREATE UNIQUE INDEX fault ON _hilo.gap (sequence, reason)");
+    client.run("CREATE UNIQUE INDEX fault ON _hilo.hilo_gap (sequence, reason)");
     // Between two gaps there is a value that stays leased: else they would be one.
     let bad = [10, 1, 10].map(|count| lease(&mut client, &format!("'bad', {count}")));
     let good = lease(&mut client, "'good', 10");
@@ -132,7 +134,7 @@ fn a_fault_with_one_sequence_is_that_sequence_s() {
         bad[2].token, good.token
     ));
     let recorded = "SELECT string_agg(concat_ws(' ', s.name, first_value, reason), ', ' ORDER BY s.name, first_value)
-                      FROM _hilo.gap JOIN _hilo.sequence s ON sequence = s.id";
+                      FROM _hilo.hilo_gap JOIN _hilo.hilo_definition s ON sequence = s.id";
     let is = |expected: &str| {
         let mut client = cluster.connect("postgres");
         wait_until("the others are filed", LONG, || {
@@ -167,10 +169,10 @@ fn a_lock_on_many_positions_keeps_no_other_lease_from_being_filed() {
     let mut locker = cluster.connect("postgres");
     locker.run(
         "BEGIN;
-         SELECT 1 FROM _hilo.position p JOIN _hilo.sequence s ON s.id = p.sequence WHERE name <> 's600' FOR UPDATE OF p",
+         SELECT 1 FROM _hilo.hilo_position p JOIN _hilo.hilo_definition s ON s.id = p.sequence WHERE name <> 's600' FOR UPDATE OF p",
     );
     client.run("SELECT hilo_lease_renew(lease, '1ms') FROM hilo_leases");
-    let left = "SELECT count(*) FROM _hilo.lease";
+    let left = "SELECT count(*) FROM _hilo.hilo_lease";
     wait_until("the one that is free is filed", LONG, || client.one::<i64>(left) == 599);
     locker.run("COMMIT");
     wait_until("the others are filed", LONG, || client.one::<i64>(left) == 0);
@@ -188,13 +190,13 @@ fn a_lock_on_many_leases_keeps_no_other_from_being_filed() {
     client.run("SELECT hilo_nextval('s')");
     // The worker can file nothing until the rows are locked.
     let mut holder = cluster.connect("postgres");
-    holder.run("BEGIN; LOCK TABLE _hilo.gap IN SHARE MODE");
+    holder.run("BEGIN; LOCK TABLE _hilo.hilo_gap IN SHARE MODE");
     client.run("SELECT hilo_lease('s', 2, 'renewed', '1ms') FROM generate_series(1, 400) n");
     let mut locker = cluster.connect("postgres");
-    locker.run("BEGIN; SELECT 1 FROM _hilo.lease FOR UPDATE");
+    locker.run("BEGIN; SELECT 1 FROM _hilo.hilo_lease FOR UPDATE");
     lease(&mut client, "'s', 2, ttl => '1ms'");
     holder.run("COMMIT");
-    let left = "SELECT count(*) FROM _hilo.lease";
+    let left = "SELECT count(*) FROM _hilo.hilo_lease";
     wait_until("the one that nobody has locked is filed", LONG, || client.one::<i64>(left) == 400);
     locker.run("COMMIT");
     wait_until("the others are filed", LONG, || client.one::<i64>(left) == 0);
@@ -231,7 +233,9 @@ fn a_transaction_that_ends_a_lease_cannot_be_prepared() {
         "BEGIN; SAVEPOINT a; SELECT hilo_lease_renew('{}', '1ms'); RELEASE a; COMMIT",
         taken.token
     ));
-    wait_until("it is filed", LONG, || client.one::<i64>("SELECT count(*) FROM _hilo.lease") == 0);
+    wait_until("it is filed", LONG, || {
+        client.one::<i64>("SELECT count(*) FROM _hilo.hilo_lease") == 0
+    });
     assert_eq!(gaps(&mut client, "s"), [gap(1, 10, "expired")]);
     drop(client);
     assert_explained(&cluster, "s", &[]);

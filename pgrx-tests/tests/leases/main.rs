@@ -97,7 +97,7 @@ fn gap(first: i64, last: i64, reason: &str) -> (i64, i64, String) {
 /// Waits until the worker has filed all leases that have ended.
 #[track_caller]
 fn wait_until_filed(client: &mut Client) {
-    let due = "SELECT count(*) FROM _hilo.lease WHERE due_at <= clock_timestamp()";
+    let due = "SELECT count(*) FROM _hilo.hilo_lease WHERE due_at <= clock_timestamp()";
     wait_until("the worker has filed the leases", LONG, || client.one::<i64>(due) == 0);
 }
 
@@ -107,17 +107,17 @@ fn wait_until_filed(client: &mut Client) {
 fn assert_explained(cluster: &Cluster, name: &str, used: &[i64]) {
     cluster.restart();
     let mut client = cluster.connect("postgres");
-    let row = format!("(SELECT id FROM _hilo.sequence WHERE name = '{name}')");
+    let row = format!("(SELECT id FROM _hilo.hilo_definition WHERE name = '{name}')");
     let mut parts: Vec<(i64, i64, String)> =
         used.iter().map(|&value| (value, value, "used".to_owned())).collect();
     for sql in [
         format!(
-            "SELECT first_index + 1, end_index, 'free ' || incarnation FROM _hilo.free_range WHERE sequence = {row}"
+            "SELECT first_index + 1, end_index, 'free ' || incarnation FROM _hilo.hilo_free_range WHERE sequence = {row}"
         ),
         format!("SELECT first, last, reason FROM hilo_gaps WHERE name = '{name}'"),
         format!("SELECT first, last, 'leased' FROM hilo_leases WHERE name = '{name}'"),
         format!(
-            "SELECT next_index + 1, end_index, 'returned' FROM _hilo.lease WHERE sequence = {row} AND ended = 'returned' AND next_index < end_index"
+            "SELECT next_index + 1, end_index, 'returned' FROM _hilo.hilo_lease WHERE sequence = {row} AND ended = 'returned' AND next_index < end_index"
         ),
     ] {
         let rows = client.query(&sql, &[]).unwrap_or_else(|error| panic!("{sql}: {error:?}"));
@@ -129,7 +129,7 @@ fn assert_explained(cluster: &Cluster, name: &str, used: &[i64]) {
         assert_eq!(*first, next, "{name}: {first} to {last} is {what}; of {parts:?}");
         next = last + 1;
     }
-    let position: i64 =
-        client.one(&format!("SELECT next_index + 1 FROM _hilo.position WHERE sequence = {row}"));
+    let position: i64 = client
+        .one(&format!("SELECT next_index + 1 FROM _hilo.hilo_position WHERE sequence = {row}"));
     assert_eq!(next, position, "{name}: {parts:?}");
 }

@@ -5,7 +5,7 @@ use hilo_tests::{ClientExt, Cluster};
 use super::lease;
 
 const ROLES: &str = "CREATE ROLE shop LOGIN; CREATE ROLE app LOGIN; CREATE ROLE other LOGIN; CREATE ROLE reader LOGIN;
-    CREATE ROLE member LOGIN IN ROLE app; GRANT CREATE ON SCHEMA public TO shop;
+    CREATE ROLE member LOGIN IN ROLE app; GRANT CREATE ON SCHEMA public TO shop; GRANT INSERT ON hilo_sequences TO shop;
     SET ROLE shop; SELECT hilo_create('orders'), hilo_create('secret');
     SELECT hilo_grant('orders', 'app', 'UPDATE'), hilo_grant('orders', 'other', 'UPDATE'),
            hilo_grant('orders', 'reader', 'USAGE, SELECT')";
@@ -24,7 +24,7 @@ fn taking_a_lease_needs_update() {
     app.refusal("SELECT hilo_lease('secret', 5)").is("42501");
     app.refusal("SELECT hilo_advance('secret', 5)").is("42501");
     reader.refusal("SELECT hilo_advance('orders', 5)").is("42501");
-    reader.refusal("SELECT count(*) FROM _hilo.lease").is("42501");
+    reader.refusal("SELECT count(*) FROM _hilo.hilo_lease").is("42501");
     cluster.finish();
 }
 

@@ -246,7 +246,7 @@ fn what_is_locked_does_not_hold_up_the_rest() {
     let tokens: Vec<String> =
         (1..=60).map(|n| lease(&mut client, &format!("'s{n}', 5")).token).collect();
     holder.run("BEGIN; SELECT hilo_setval('s' || n, 5000, false) FROM generate_series(1, 40) n");
-    holder.run("SELECT FROM _hilo.lease WHERE lease::text < '8' FOR UPDATE");
+    holder.run("SELECT FROM _hilo.hilo_lease WHERE lease::text < '8' FOR UPDATE");
     let locked = tokens.iter().filter(|token| token.as_str() < "8").count();
     // A second for each one that is locked would be too long.
     client.run("SET statement_timeout = '20s'; SET lock_timeout = '11s'");

@@ -75,7 +75,7 @@ fn it_is_written_off_when_the_position_is_free_again() {
     let mut locker = cluster.connect("postgres");
     client.run("BEGIN");
     let taken = lease(&mut client, "'s', 10");
-    locker.run("BEGIN; SELECT 1 FROM _hilo.position FOR UPDATE");
+    locker.run("BEGIN; SELECT 1 FROM _hilo.hilo_position FOR UPDATE");
     client.run("ROLLBACK");
     cluster.terminate_worker("postgres");
     assert_eq!(gaps(&mut client, "s"), []);
@@ -172,7 +172,7 @@ fn what_is_rolled_back_keeps_no_place() {
     // Nobody can write them off.
     client.run(&format!("BEGIN; {MANY}"));
     let mut locker = cluster.connect("postgres");
-    locker.run("BEGIN; LOCK TABLE _hilo.gap IN SHARE MODE");
+    locker.run("BEGIN; LOCK TABLE _hilo.hilo_gap IN SHARE MODE");
     let sql = "SET hilo.reserve_timeout = '100ms'; SELECT hilo_lease('s', 1)";
     other.refusal(sql).is("54000").details("have not ended yet have taken 16384 leases");
     client.run("ROLLBACK");
@@ -195,10 +195,10 @@ fn a_renumbering_that_waits_for_the_write_off_records_nothing_twice() {
     for round in 1..=ROUNDS {
         client.run("BEGIN");
         lease(&mut client, "'s', 10");
-        locker.run("BEGIN; LOCK TABLE _hilo.gap IN SHARE MODE");
+        locker.run("BEGIN; LOCK TABLE _hilo.hilo_gap IN SHARE MODE");
         client.run("ROLLBACK");
         wait_until("the worker waits for the table", LONG, || {
-            client.one("SELECT EXISTS (SELECT FROM pg_locks WHERE relation = '_hilo.gap'::regclass AND NOT granted)")
+            client.one("SELECT EXISTS (SELECT FROM pg_locks WHERE relation = '_hilo.hilo_gap'::regclass AND NOT granted)")
         });
         std::thread::scope(|scope| {
             scope.spawn(|| setter.run(&format!("SELECT hilo_setval('s', {round} * 1000)")));

@@ -73,7 +73,7 @@ fn a_request_is_repeated_until_the_next_one() {
         assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 2, "{at}");
     }
     wait_until_filed(&mut client);
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.lease"), 2);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_lease"), 2);
     assert_unique("s", &[&used[..], &beside].concat());
     // A value that is still the latest is in a lease.
     used.truncate(used.len() - 10);
@@ -304,7 +304,7 @@ fn a_promoted_centre_that_lags_gives_nothing_out_twice() {
     let known = gaps(&mut client, "s");
     let skipped = gap(unanswered[0], *unanswered.last().unwrap(), "discarded");
     assert!(has(&known, &skipped), "{skipped:?} is not in {known:?}");
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.lease"), 1);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_lease"), 1);
     seen.extend(client.draw("s", 3000));
     assert_unique("s", &[seen, received, unanswered, third].concat());
     standby.finish();

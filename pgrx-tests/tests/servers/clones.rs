@@ -67,7 +67,7 @@ fn a_copy_with_an_id_of_its_own_serves_other_numbers() {
 fn a_twin_is_recognised_by_what_it_replicates() {
     let original = Cluster::builder().logical().start_with_hilo();
     let mut there = original.connect("postgres");
-    there.run("CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position, _hilo.privilege");
+    there.run("CREATE PUBLICATION own FOR TABLE _hilo.hilo_definition, _hilo.hilo_position, _hilo.hilo_privilege");
     there.run("SELECT hilo_create('copied'); SELECT hilo_grant('copied', 'public', 'USAGE')");
     there.draw("copied", 10);
     drop(there);
@@ -138,7 +138,7 @@ fn a_restored_replica_skips_what_the_publisher_may_serve() {
     let (publisher, replica) = (start().start_with_hilo(), start().start_with_hilo());
     let restored = start().own_identity().preload(true).start();
     let mut there = publisher.connect("postgres");
-    there.run("CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position, _hilo.privilege");
+    there.run("CREATE PUBLICATION own FOR TABLE _hilo.hilo_definition, _hilo.hilo_position, _hilo.hilo_privilege");
     there.run("SELECT hilo_create('copied')");
     let seen = Seen::new(Way::Rising);
     seen.session().saw(&there.draw("copied", 100));

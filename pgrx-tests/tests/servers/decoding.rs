@@ -49,16 +49,16 @@ fn a_consumer_sees_few_rows() {
     client.run(&format!("SELECT hilo_lease_return('{lease}')"));
     wait_until("the lease is filed", LONG, || {
         leased.extend(own_changes(&mut client, "all"));
-        leased.iter().any(|row| row.starts_with("table _hilo.lease: DELETE"))
+        leased.iter().any(|row| row.starts_with("table _hilo.hilo_lease: DELETE"))
     });
     for kind in ["INSERT", "UPDATE", "DELETE"] {
-        let start = format!("table _hilo.lease: {kind}");
+        let start = format!("table _hilo.hilo_lease: {kind}");
         assert_eq!(leased.iter().filter(|row| row.starts_with(&start)).count(), 1, "{leased:#?}");
     }
     client.run("SELECT hilo_create('new')");
     let created = own_changes(&mut client, "all");
-    for table in ["sequence", "\"position\""] {
-        let start = format!("table _hilo.{table}: INSERT");
+    for table in ["definition", "position"] {
+        let start = format!("table _hilo.hilo_{table}: INSERT");
         assert_eq!(created.iter().filter(|row| row.starts_with(&start)).count(), 1, "{created:#?}");
     }
     client.run("SELECT pg_drop_replication_slot('all')");

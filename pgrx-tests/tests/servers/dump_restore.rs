@@ -37,7 +37,7 @@ fn shop(cluster: &Cluster) -> Values {
          CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'), customer text);
          INSERT INTO orders (customer) SELECT 'Ada' FROM generate_series(1, 100);
          SELECT hilo_setval('set', 5000);
-         GRANT CREATE ON SCHEMA public TO keeper;
+         GRANT CREATE ON SCHEMA public TO keeper; GRANT INSERT ON hilo_sequences TO keeper;
          SET ROLE keeper;
          SELECT hilo_create('kept');",
     );
@@ -52,7 +52,7 @@ fn shop(cluster: &Cluster) -> Values {
     draw_from_each(&mut second, 20, &mut seen);
     drop((first, second));
     cluster.restart();
-    let free: i64 = cluster.connect("shop").one("SELECT count(*) FROM _hilo.free_range");
+    let free: i64 = cluster.connect("shop").one("SELECT count(*) FROM _hilo.hilo_free_range");
     assert!(free > 0, "the tests need free ranges");
     seen
 }
@@ -63,8 +63,8 @@ fn definitions(client: &mut Client) -> Vec<String> {
         "SELECT concat_ws(' ', s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value, s.cycle,
                           s.ordered, s.block_size, s.slice_size, s.key_format, s.owner,
                           (SELECT string_agg(p.grantee || '=' || p.privilege || '/' || p.grantor, ',' ORDER BY 1)
-                             FROM (SELECT grantee::text, privilege, grantor::text FROM _hilo.privilege WHERE sequence = s.id) p))
-           FROM _hilo.sequence s ORDER BY s.name",
+                             FROM (SELECT grantee::text, privilege, grantor::text FROM _hilo.hilo_privilege WHERE sequence = s.id) p))
+           FROM _hilo.hilo_definition s ORDER BY s.name",
     )
 }
 
@@ -125,7 +125,7 @@ fn missing(client: &mut Client, name: &str, seen: &BTreeSet<i64>) -> Vec<i64> {
               WHERE s.name = '{name}'
                 AND NOT EXISTS (SELECT FROM hilo_gaps g WHERE g.name = s.name AND v BETWEEN g.first AND g.last)
                 AND NOT EXISTS (SELECT FROM hilo_blocks b WHERE b.name = s.name AND v BETWEEN b.first AND b.last)
-                AND NOT EXISTS (SELECT FROM _hilo.free_range f JOIN _hilo.sequence q ON q.id = f.sequence
+                AND NOT EXISTS (SELECT FROM _hilo.hilo_free_range f JOIN _hilo.hilo_definition q ON q.id = f.sequence
                                  WHERE q.name = s.name AND v > f.first_index AND v <= f.end_index)"
         ))
         .into_iter()
@@ -237,7 +237,7 @@ fn missing_roles_cost_a_warning() {
         client.one::<String>("SELECT owner::text FROM hilo_sequences WHERE name = 'kept'"),
         "postgres"
     );
-    assert_eq!(client.all::<String>("SELECT grantee::text FROM _hilo.privilege"), ["public"]);
+    assert_eq!(client.all::<String>("SELECT grantee::text FROM _hilo.hilo_privilege"), ["public"]);
     draw_from_each(&mut client, 300, &mut seen);
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('kept')"), 1);
     other.finish();
@@ -320,7 +320,7 @@ fn restored_without_being_superuser() {
     let file = Format::Custom.dump(&cluster, "shop");
     cluster.connect("postgres").run("CREATE ROLE clerk LOGIN");
     cluster.connect("postgres").run("CREATE DATABASE copy OWNER clerk");
-    cluster.connect("copy").run("CREATE EXTENSION hilo; GRANT CREATE ON SCHEMA public TO clerk");
+    cluster.connect("copy").run("CREATE EXTENSION hilo; GRANT CREATE ON SCHEMA public TO clerk; GRANT INSERT ON hilo_sequences TO clerk");
     let mut restore = cluster.tool("pg_restore", "copy");
     restore.args(["--no-owner", "--username=clerk", "--dbname=copy"]).arg(file);
     let said = restore.output().expect("cannot run pg_restore").stderr;

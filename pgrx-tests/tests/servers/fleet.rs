@@ -123,7 +123,7 @@ fn the_commands_of_the_page_make_a_branch() {
     let mut client = branch.connect("postgres");
     let commands = block("```text\n").expect("commands of a branch");
     let commands = commands.replace("centre.example", &address).replace("'app'", "'postgres'");
-    client.run("CREATE ROLE shop; GRANT CREATE ON SCHEMA public TO shop");
+    client.run("CREATE ROLE shop; GRANT CREATE ON SCHEMA public TO shop; GRANT INSERT ON hilo_sequences TO shop");
     each(&mut client, &commands);
     let source = "SELECT received > 0 AND last_error IS NULL FROM hilo_stat_sources";
     assert!(client.one::<bool>(source));

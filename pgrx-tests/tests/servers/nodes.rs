@@ -144,7 +144,7 @@ fn a_node_joins_the_numbering_that_is_there() {
 
     reload(&cluster, &mut client, &[("hilo.node_id", "0")]);
     seen.session().saw(&client.draw("joined", 300));
-    let rows = "SELECT count(DISTINCT (base, nodes, stripe)) FROM _hilo.position";
+    let rows = "SELECT count(DISTINCT (base, nodes, stripe)) FROM _hilo.hilo_position";
     assert_eq!(client.one::<i64>(rows), 1);
     seen.assert_unique();
     cluster.finish();
@@ -176,7 +176,7 @@ fn a_node_joins_the_numbering_where_it_continues() {
         seen.session().saw(&fresh.draw(name, 2_000));
         seen.assert_unique();
     }
-    let rows = "SELECT count(DISTINCT (base, nodes, stripe)) FROM _hilo.position";
+    let rows = "SELECT count(DISTINCT (base, nodes, stripe)) FROM _hilo.hilo_position";
     assert_eq!(client.one::<i64>(rows), 1);
 
     reload(&cluster, &mut client, &[("hilo.node_id", "2")]);
@@ -294,10 +294,10 @@ fn a_renumbering_of_another_node_leaves_this_one_alone() {
         cluster.restart();
         let lost: i64 = cluster.connect("postgres").one(
             "SELECT (next_index
-                - (SELECT coalesce(sum(end_index - first_index), 0) FROM _hilo.free_range f
+                - (SELECT coalesce(sum(end_index - first_index), 0) FROM _hilo.hilo_free_range f
                     WHERE f.node = 1 AND f.epoch = p.epoch AND f.incarnation = 0)
-                - (SELECT coalesce(sum(count), 0) FROM _hilo.gap g WHERE g.node = 1))::bigint
-               FROM _hilo.position p WHERE node = 1",
+                - (SELECT coalesce(sum(count), 0) FROM _hilo.hilo_gap g WHERE g.node = 1))::bigint
+               FROM _hilo.hilo_position p WHERE node = 1",
         );
         assert_eq!(
             lost,

@@ -7,7 +7,7 @@ use hilo_tests::{Client, ClientExt, Cluster, Mode};
 
 const SEQUENCES: &str = "
     CREATE EXTENSION hilo;
-    CREATE ROLE keeper; CREATE ROLE clerk; GRANT CREATE ON SCHEMA public TO keeper;
+    CREATE ROLE keeper; CREATE ROLE clerk; GRANT CREATE ON SCHEMA public TO keeper; GRANT INSERT ON hilo_sequences TO keeper;
     SELECT hilo_create('orders'), hilo_create('ordered', ordered => true), hilo_create('set', block_size => 50),
            hilo_create('falling', increment => -3, data_type => 'integer');
     SELECT hilo_grant('orders', 'clerk', 'USAGE');
@@ -20,8 +20,8 @@ const SEQUENCES: &str = "
 const NAMES: [&str; 4] = ["orders", "ordered", "set", "falling"];
 
 const DEFINED: &str = "SELECT concat_ws(' ', s, (SELECT string_agg(p::text, ',' ORDER BY p::text)
-                                                  FROM _hilo.privilege p WHERE p.sequence = s.id))
-                         FROM _hilo.sequence s ORDER BY s.name";
+                                                  FROM _hilo.hilo_privilege p WHERE p.sequence = s.id))
+                         FROM _hilo.hilo_definition s ORDER BY s.name";
 
 fn draw_from_each(client: &mut Client, seen: &mut BTreeSet<(&str, i64)>) {
     for name in NAMES {

@@ -167,7 +167,7 @@ fn a_promoted_standby_serves_nothing_that_was_free() {
     drop((second, client));
     primary.restart();
     let mut client = primary.connect("postgres");
-    let free: i64 = client.one("SELECT count(*) FROM _hilo.free_range WHERE incarnation = 0");
+    let free: i64 = client.one("SELECT count(*) FROM _hilo.hilo_free_range WHERE incarnation = 0");
     assert!(free > 0, "nothing is free");
     let standby = primary.clone_by_base_backup();
     primary.wait_for_replay(&standby);

@@ -13,19 +13,23 @@ fn logical(id: usize, count: usize) -> Cluster {
 fn a_definition_without_a_position_is_not_served() {
     let (publisher, subscriber) = (logical(0, 1), logical(1, 2));
     let mut there = publisher.connect("postgres");
-    there.run("SELECT hilo_create('early'); CREATE PUBLICATION own FOR TABLE _hilo.sequence");
+    there
+        .run("SELECT hilo_create('early'); CREATE PUBLICATION own FOR TABLE _hilo.hilo_definition");
     let seen = Seen::new(Way::Rising);
     seen.session().saw(&there.draw("early", 5_000));
     subscriber.subscribe("own", &publisher, "own", "");
     let mut here = subscriber.connect("postgres");
     for call in ["hilo_nextval('early')", "hilo_alter('early', increment => 2)"] {
         let refusal = here.refusal(&format!("SELECT {call}"));
-        refusal.is("55000").says("no position of hilo sequence \"early\"").hints("_hilo.position");
+        refusal
+            .is("55000")
+            .says("no position of hilo sequence \"early\"")
+            .hints("_hilo.hilo_position");
     }
     let summary: String = there.one("SELECT hilo_node_summary()::text");
     let apply = format!("SELECT count(*) FROM hilo_apply('{summary}')");
     assert_eq!(here.one::<i64>(&apply), 0, "another server knows no more");
-    there.run("ALTER PUBLICATION own ADD TABLE _hilo.position");
+    there.run("ALTER PUBLICATION own ADD TABLE _hilo.hilo_position");
     here.run("ALTER SUBSCRIPTION own REFRESH PUBLICATION");
     subscriber.wait_for_copy();
     here.refusal("SELECT hilo_nextval('early')").is("55000").says("hilo.node_count = 1");
@@ -43,7 +47,7 @@ fn a_summary_numbers_nothing_that_replication_brings() {
     let (publisher, subscriber) = (logical(0, 2), logical(1, 2));
     let mut there = publisher.connect("postgres");
     there.run(
-        "SELECT hilo_create('s'); CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position",
+        "SELECT hilo_create('s'); CREATE PUBLICATION own FOR TABLE _hilo.hilo_definition, _hilo.hilo_position",
     );
     subscriber.subscribe("own", &publisher, "own", "");
     subscriber.wait_for_copy();
@@ -56,7 +60,7 @@ fn a_summary_numbers_nothing_that_replication_brings() {
     let summary: String = there.one("SELECT hilo_node_summary()::text");
     let apply = format!("SELECT count(*) FROM hilo_apply('{summary}')");
     assert_eq!(here.one::<i64>(&apply), 0);
-    assert_eq!(here.one::<i64>("SELECT count(*) FROM _hilo.position WHERE node = 1"), 0);
+    assert_eq!(here.one::<i64>("SELECT count(*) FROM _hilo.hilo_position WHERE node = 1"), 0);
     let compare = format!("SELECT what FROM hilo_compare('{summary}') WHERE severity = 'error'");
     let complaints: Vec<String> = here.all(&compare);
     assert!(complaints.iter().any(|what| what.contains("from 5000")), "{complaints:?}");
@@ -84,7 +88,7 @@ fn what_is_copied_replaces_what_was_restored() {
     there.run("SELECT hilo_alter('mine', increment => 7, key_format => 'M{value}')");
     seen.session().saw(&there.draw("altered", 20_000));
     there.run(
-        "CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position, _hilo.privilege, _hilo.gap",
+        "CREATE PUBLICATION own FOR TABLE _hilo.hilo_definition, _hilo.hilo_position, _hilo.hilo_privilege, _hilo.hilo_gap",
     );
     subscriber.subscribe("own", &publisher, "own", "");
     let defined = |name: &str| {
@@ -101,7 +105,7 @@ fn what_is_copied_replaces_what_was_restored() {
 
 fn sequence(id: i64, owner: &str, rest: &str) -> String {
     format!(
-        "INSERT INTO _hilo.sequence (id, name, data_type, start_value, increment, min_value, max_value, cycle, ordered,
+        "INSERT INTO _hilo.hilo_definition (id, name, data_type, start_value, increment, min_value, max_value, cycle, ordered,
                                      owner, created_at, block_size, source)
            VALUES ({id}, 's-{id}', 'bigint', 1, 1, 1, 1000000, false, false, '{owner}', now(), {rest})"
     )
@@ -109,7 +113,7 @@ fn sequence(id: i64, owner: &str, rest: &str) -> String {
 
 fn position(id: i64, node: i32, reserved: i64) -> String {
     format!(
-        "INSERT INTO _hilo.position VALUES ({id}, {node}, 1, 1, {reserved}, {reserved}, 0, 2, 1024, 77, 1)"
+        "INSERT INTO _hilo.hilo_position VALUES ({id}, {node}, 1, 1, {reserved}, {reserved}, 0, 2, 1024, 77, 1)"
     )
 }
 
@@ -119,7 +123,7 @@ fn bring_grants_twice(client: &mut Client) {
         "default_privilege VALUES ('clerk', 'x%', 'public', 'SELECT')",
     ] {
         for _ in 0..2 {
-            client.run(&format!("INSERT INTO _hilo.{table}"));
+            client.run(&format!("INSERT INTO _hilo.hilo_{table}"));
         }
     }
 }
@@ -134,8 +138,8 @@ fn who_may_only_write_applies_all_kinds_of_rows() {
         "CREATE ROLE clerk; CREATE ROLE applier IN ROLE pg_write_all_data;
          SELECT hilo_create('mine', source => 'SELECT 1, 2'), hilo_create('s'), hilo_nextval('s')",
     );
-    let created = "SELECT created_at::text FROM _hilo.sequence WHERE id = 2";
-    let source = |set: &str| format!("UPDATE _hilo.sequence SET owner = 'clerk', {set}");
+    let created = "SELECT created_at::text FROM _hilo.hilo_definition WHERE id = 2";
+    let source = |set: &str| format!("UPDATE _hilo.hilo_definition SET owner = 'clerk', {set}");
     client.run("SET session_replication_role = replica; SET ROLE applier");
     client.run(&sequence(2, "nobody_here", "NULL, 'SELECT 1, 2'"));
     client.run("RESET ROLE");
@@ -149,8 +153,8 @@ fn who_may_only_write_applies_all_kinds_of_rows() {
         position(1, 0, 500),
         position(1, 0, 700),
         position(1, 1, 900),
-        "UPDATE _hilo.position SET served = 3".into(),
-        "INSERT INTO _hilo.free_range VALUES (1, 1, 1, 0, 10)".into(),
+        "UPDATE _hilo.hilo_position SET served = 3".into(),
+        "INSERT INTO _hilo.hilo_free_range VALUES (1, 1, 1, 0, 10)".into(),
         source("source = NULL"),
     ] {
         client.run(&sql);
@@ -162,16 +166,16 @@ fn who_may_only_write_applies_all_kinds_of_rows() {
     client.run("RESET ROLE");
     assert_eq!(client.one::<String>(created), before, "the known row has its time of creation");
     let sequences: Vec<String> = client.all(
-        "SELECT concat_ws(' ', name, owner, block_size, source ~ 'on another server') FROM _hilo.sequence ORDER BY name",
+        "SELECT concat_ws(' ', name, owner, block_size, source ~ 'on another server') FROM _hilo.hilo_definition ORDER BY name",
     );
     // A query that runs here stays with its owner.
     assert_eq!(sequences, ["mine postgres f", "s clerk", "s-1 clerk 100", "s-2 clerk 50 t"],);
     let positions: Vec<String> = client.all(
-        "SELECT concat_ws(' ', sequence, node, next_index, served) FROM _hilo.position WHERE sequence = 1 ORDER BY 1",
+        "SELECT concat_ws(' ', sequence, node, next_index, served) FROM _hilo.hilo_position WHERE sequence = 1 ORDER BY 1",
     );
     assert_eq!(positions, ["1 0 700 3", "1 1 900 3"]);
-    client.run("SET ROLE applier; DELETE FROM _hilo.privilege; DELETE FROM _hilo.default_privilege; DELETE FROM _hilo.sequence; RESET ROLE");
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.position"), 0);
+    client.run("SET ROLE applier; DELETE FROM _hilo.hilo_privilege; DELETE FROM _hilo.hilo_default_privilege; DELETE FROM _hilo.hilo_definition; RESET ROLE");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_position"), 0);
     cluster.finish();
 }
 
@@ -184,7 +188,7 @@ fn nobody_waits_for_who_is_brought_our_positions() {
     let mut worker = cluster.connect("postgres");
     worker.run(
         "BEGIN; SET LOCAL session_replication_role = replica;
-         INSERT INTO _hilo.position SELECT * FROM _hilo.position",
+         INSERT INTO _hilo.hilo_position SELECT * FROM _hilo.hilo_position",
     );
     client.run("SET statement_timeout = '20s'");
     client.draw("s", 100);
@@ -207,65 +211,52 @@ fn one_worker_is_brought_all_kinds_of_rows() {
         position(1, 0, 500),
         position(1, 0, 700),
         position(1, 1, 900),
-        "UPDATE _hilo.position SET served = served + 1".into(),
-        "UPDATE _hilo.sequence SET key_format = name || '{value}'".into(),
+        "UPDATE _hilo.hilo_position SET served = served + 1".into(),
+        "UPDATE _hilo.hilo_definition SET key_format = name || '{value}'".into(),
         sequence(3, "clerk", "NULL, NULL"),
         position(3, 1, 30),
         position(3, 1, 40),
-        "INSERT INTO _hilo.lease SELECT * FROM _hilo.lease".into(),
-        "INSERT INTO _hilo.free_range VALUES (1, 1, 1, 0, 10)".into(),
+        "INSERT INTO _hilo.hilo_lease SELECT * FROM _hilo.hilo_lease".into(),
+        "INSERT INTO _hilo.hilo_free_range VALUES (1, 1, 1, 0, 10)".into(),
     ] {
         client.run(&sql);
     }
     bring_grants_twice(&mut client);
     let sequences: Vec<String> = client.all(
-        "SELECT concat_ws(' ', id, owner, block_size, key_format, source ~ 'on another server') FROM _hilo.sequence ORDER BY id",
+        "SELECT concat_ws(' ', id, owner, block_size, key_format, source ~ 'on another server') FROM _hilo.hilo_definition ORDER BY id",
     );
     assert_eq!(sequences, ["1 clerk 100 s-1{value} t", "2 postgres s-2{value} t", "3 clerk"]);
     let positions: Vec<String> = client.all(
-        "SELECT concat_ws(' ', sequence, node, next_index, served, timeline) FROM _hilo.position ORDER BY 1",
+        "SELECT concat_ws(' ', sequence, node, next_index, served, timeline) FROM _hilo.hilo_position ORDER BY 1",
     );
     assert_eq!(positions, ["1 0 700 1 -1", "1 1 900 1 -1", "3 1 40 0 -1"]);
-    let rows = "SELECT concat_ws(' ', (SELECT count(*) FROM _hilo.privilege), (SELECT count(*) FROM _hilo.default_privilege),
-                              (SELECT count(*) FROM _hilo.free_range))";
+    let rows = "SELECT concat_ws(' ', (SELECT count(*) FROM _hilo.hilo_privilege), (SELECT count(*) FROM _hilo.hilo_default_privilege),
+                              (SELECT count(*) FROM _hilo.hilo_free_range))";
     assert_eq!(client.one::<String>(rows), "1 1 0");
     client.refusal("DROP ROLE clerk").is("2BP01");
-    client.run("DELETE FROM _hilo.privilege; DELETE FROM _hilo.default_privilege; DELETE FROM _hilo.sequence");
+    client.run("DELETE FROM _hilo.hilo_privilege; DELETE FROM _hilo.hilo_default_privilege; DELETE FROM _hilo.hilo_definition");
     assert_eq!(client.one::<String>(rows), "0 0 0");
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.position"), 0);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_position"), 0);
     cluster.finish();
 }
 
-/// Rows that are here already are replaced where the tables are, which is in schema hilo while an older server sends its
-/// rows. No column is forgotten.
+/// Rows that are here already are replaced. No column is forgotten.
 #[test]
-fn known_rows_are_replaced_wherever_the_tables_are() {
+fn known_rows_are_replaced() {
     let cluster = logical(0, 2);
     let mut client = cluster.connect("postgres");
-    let moved = |client: &mut Client, schema: &str| {
-        for table in ["sequence", "position"] {
-            let oid = format!("(SELECT oid FROM pg_class WHERE relname = '{table}')");
-            let statement: String = client.one(&format!(
-                "SELECT format('ALTER TABLE %s SET SCHEMA {schema}', {oid}::regclass)"
-            ));
-            client.run(&statement);
-        }
-    };
     client.run("SET session_replication_role = replica");
     client.run(&sequence(1, "nobody_here", "NULL, NULL"));
     client.run(&position(1, 1, 500));
-    moved(&mut client, "hilo");
-    let there = |sql: String| sql.replace("_hilo.", "hilo.");
-    client.run(&there(sequence(1, "nobody_here", "100, NULL")));
-    client.run(&there(position(1, 1, 700)));
-    moved(&mut client, "_hilo");
+    client.run(&sequence(1, "nobody_here", "100, NULL"));
+    client.run(&position(1, 1, 700));
     let rows = "SELECT concat_ws(' ', s.block_size, p.next_index, p.timeline)
-                  FROM _hilo.sequence s JOIN _hilo.position p ON p.sequence = s.id";
+                  FROM _hilo.hilo_definition s JOIN _hilo.hilo_position p ON p.sequence = s.id";
     assert_eq!(client.one::<String>(rows), "100 700 -1");
     let forgotten = "SELECT attname::text FROM pg_attribute, pg_proc
-                      WHERE attnum > 0 AND prosrc NOT LIKE '%$1.' || attname || '%'
-                        AND (attrelid, proname) IN (('_hilo.sequence'::regclass, 'replicated_sequence'),
-                                                    ('_hilo.position'::regclass, 'replicated_position'))
+                      WHERE attnum > 0 AND prosrc !~ ('ROW [(][^)]*NEW[.]' || attname || '[,)]')
+                        AND (attrelid, proname) IN (('_hilo.hilo_definition'::regclass, 'hilo_replicated_sequence'),
+                                                    ('_hilo.hilo_position'::regclass, 'hilo_replicated_position'))
                       ORDER BY 1";
     // The time of creation and what a source is asked are this server's own.
     assert_eq!(client.all::<String>(forgotten), ["created_at", "reserve_ahead"]);
@@ -279,7 +270,7 @@ fn copied_during(sequence: &str, change: &str, waits: &str) -> ([Cluster; 2], Cl
     let mut there = publisher.connect("postgres");
     there.run(&format!(
         "SELECT hilo_create('{sequence}'), hilo_nextval('{sequence}');
-         CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position"
+         CREATE PUBLICATION own FOR TABLE _hilo.hilo_definition, _hilo.hilo_position"
     ));
     subscriber.subscribe("own", &publisher, "own", "");
     let mut here = subscriber.connect("postgres");
@@ -300,7 +291,7 @@ fn copied_during(sequence: &str, change: &str, waits: &str) -> ([Cluster; 2], Cl
 fn a_copy_does_not_replace_what_has_become_ours_meanwhile() {
     let the_position_waits = "SELECT EXISTS (SELECT FROM pg_locks w JOIN pg_locks t USING (pid)
                                               WHERE NOT w.granted AND t.locktype = 'tuple'
-                                                AND t.relation = '_hilo.position'::regclass)";
+                                                AND t.relation = '_hilo.hilo_position'::regclass)";
     let ([_publisher, subscriber], mut client) =
         copied_during("set", "SELECT hilo_setval('set', 100000)", the_position_waits);
     assert_eq!(client.draw("set", 1), [100_001]);
@@ -313,7 +304,7 @@ fn what_is_dropped_during_a_copy_comes_with_it() {
     let both_wait = "SELECT count(DISTINCT pid) = 2 FROM pg_locks WHERE NOT granted";
     let ([_publisher, subscriber], mut client) =
         copied_during("dropped", "SELECT hilo_drop('dropped')", both_wait);
-    let rows = "SELECT count(*) FROM _hilo.sequence s JOIN _hilo.position p ON p.sequence = s.id";
+    let rows = "SELECT count(*) FROM _hilo.hilo_definition s JOIN _hilo.hilo_position p ON p.sequence = s.id";
     assert_eq!(client.one::<i64>(rows), 1);
     subscriber.finish();
 }
@@ -324,7 +315,9 @@ fn our_own_row_over_a_detour_is_no_twin() {
     let clusters = [logical(0, 2), logical(1, 2)];
     for cluster in &clusters {
         let mut client = cluster.connect("postgres");
-        client.run("SELECT hilo_create('mine'); CREATE PUBLICATION own FOR TABLE _hilo.position");
+        client.run(
+            "SELECT hilo_create('mine'); CREATE PUBLICATION own FOR TABLE _hilo.hilo_position",
+        );
     }
     let [first, second] = &clusters;
     second.subscribe("there", first, "own", "");
@@ -347,7 +340,7 @@ fn what_the_publisher_serves_is_not_read_ahead() {
     let mut there = publisher.connect("postgres");
     there.run(
         "SELECT hilo_create('m-' || n) FROM generate_series(1, 20) n;
-         CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position",
+         CREATE PUBLICATION own FOR TABLE _hilo.hilo_definition, _hilo.hilo_position",
     );
     let seen = Seen::new(Way::Rising);
     seen.session().saw(&there.draw("m-1", 10));
@@ -370,7 +363,7 @@ fn what_the_publisher_serves_is_not_read_ahead() {
     // Rows between a and z have been looked at, and nothing of them stays in memory.
     let held = "SELECT count(*) FROM hilo_stat_sequences WHERE name LIKE 'm-%'";
     wait_until("their slots are free", LONG, || here.one::<i64>(held) == 0);
-    let taken = "SELECT count(*) FROM _hilo.position p JOIN _hilo.sequence s ON s.id = p.sequence
+    let taken = "SELECT count(*) FROM _hilo.hilo_position p JOIN _hilo.hilo_definition s ON s.id = p.sequence
                   WHERE s.name LIKE 'm-%' AND p.timeline <> -1";
     assert_eq!(here.one::<i64>(taken), 0);
     // So what the publisher serves from now on still arrives.
@@ -389,19 +382,19 @@ fn truncate_of_a_publisher_is_refused_here() {
     let mut there = publisher.connect("postgres");
     there.run(
         "SELECT hilo_create('s');
-         CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position, _hilo.free_range, _hilo.lease",
+         CREATE PUBLICATION own FOR TABLE _hilo.hilo_definition, _hilo.hilo_position, _hilo.hilo_free_range, _hilo.hilo_lease",
     );
     subscriber.subscribe("own", &publisher, "own", "");
     subscriber.wait_for_copy();
     let mut here = subscriber.connect("postgres");
     here.run("SELECT hilo_alter('s', restart_with => 1)");
     let drawn = here.draw("s", 10);
-    let rows = "SELECT concat_ws(' ', (SELECT count(*) FROM _hilo.sequence), (SELECT count(*) FROM _hilo.position))";
+    let rows = "SELECT concat_ws(' ', (SELECT count(*) FROM _hilo.hilo_definition), (SELECT count(*) FROM _hilo.hilo_position))";
     let before: String = here.one(rows);
-    for table in ["position", "sequence", "free_range", "lease"] {
-        there.run(&format!("ALTER TABLE _hilo.{table} DISABLE TRIGGER refuse_truncate"));
+    for table in ["position", "definition", "free_range", "lease"] {
+        there.run(&format!("ALTER TABLE _hilo.hilo_{table} DISABLE TRIGGER refuse_truncate"));
     }
-    there.run("TRUNCATE _hilo.position, _hilo.sequence, _hilo.free_range, _hilo.lease");
+    there.run("TRUNCATE _hilo.hilo_position, _hilo.hilo_definition, _hilo.hilo_free_range, _hilo.hilo_lease");
     let refused = "is a table of the extension hilo";
     wait_until("it is refused", LONG, || subscriber.log_count(refused) > 1);
     assert_eq!(here.one::<String>(rows), before);

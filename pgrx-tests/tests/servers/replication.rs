@@ -6,7 +6,7 @@ use std::thread;
 use hilo_tests::{Builder, ClientExt, Cluster, LONG, Seen, Way, wait_until};
 
 /// The tables that docs/multi-node.md publishes of hilo's own.
-const OWN_TABLES: &str = "_hilo.sequence, _hilo.position, _hilo.privilege";
+const OWN_TABLES: &str = "_hilo.hilo_definition, _hilo.hilo_position, _hilo.hilo_privilege";
 
 type Pair = (Cluster, Cluster);
 
@@ -163,8 +163,12 @@ fn memory_learns_of_replicated_definitions() {
     there.run("SELECT hilo_drop('renamed')");
     publisher.wait_for_apply("own");
     here.refusal("SELECT hilo_nextval('renamed')").is("42704");
-    for table in ["sequence", "position", "privilege", "free_range"] {
-        assert_eq!(here.one::<i64>(&format!("SELECT count(*) FROM _hilo.{table}")), 0, "{table}");
+    for table in ["definition", "position", "privilege", "free_range"] {
+        assert_eq!(
+            here.one::<i64>(&format!("SELECT count(*) FROM _hilo.hilo_{table}")),
+            0,
+            "{table}"
+        );
     }
     subscriber.finish();
 }
@@ -213,7 +217,7 @@ fn what_would_do_harm_is_kept_out() {
     assert!(here.draw("elsewhere", 1)[0] > next);
     assert_eq!(here.draw("both", 1), [1026]);
     assert_eq!(
-        here.one::<i64>("SELECT count(*) FROM _hilo.free_range WHERE node = 0"),
+        here.one::<i64>("SELECT count(*) FROM _hilo.hilo_free_range WHERE node = 0"),
         0,
         "what the other returned is for it to serve"
     );
@@ -228,11 +232,11 @@ fn what_would_do_harm_is_kept_out() {
 fn triggers_that_were_enabled_for_all_are_found() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
-    client.run("ALTER TABLE _hilo.privilege DISABLE TRIGGER ALL; ALTER TABLE _hilo.privilege ENABLE TRIGGER ALL");
+    client.run("ALTER TABLE _hilo.hilo_privilege DISABLE TRIGGER ALL; ALTER TABLE _hilo.hilo_privilege ENABLE TRIGGER ALL");
     let found = "SELECT fix FROM hilo_check() WHERE object LIKE 'table %'";
     let mend = client.all::<String>(found);
     assert_eq!(mend.len(), 1);
-    let insert = "INSERT INTO _hilo.privilege VALUES (7, 'public', 'USAGE', 'postgres')";
+    let insert = "INSERT INTO _hilo.hilo_privilege VALUES (7, 'public', 'USAGE', 'postgres')";
     assert_eq!(client.execute(insert, &[]).unwrap(), 1);
     client.refusal(insert).is("23505");
     client.run(&mend[0]);
@@ -386,8 +390,8 @@ fn two_way_with_striped_numbers() {
     let mut client = left.connect("postgres");
     let strays = "SELECT count(*) FROM items WHERE node < 2 AND (id - 1) / 1024 % 2 <> node";
     assert_eq!(client.one::<i64>(strays), 0);
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.sequence"), 1);
-    assert_eq!(client.one::<i64>("SELECT count(DISTINCT node) FROM _hilo.position"), 2);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_definition"), 1);
+    assert_eq!(client.one::<i64>("SELECT count(DISTINCT node) FROM _hilo.hilo_position"), 2);
     assert_eq!(left.log_count("another server"), 0);
     assert_eq!(left.log_count("is now a different server"), 0);
     left.finish();
@@ -419,7 +423,7 @@ fn a_node_that_is_rebuilt_repeats_nothing() {
         seen.session().saw(&cluster.connect("postgres").draw("rebuilt", 10_000));
     }
     seen.assert_unique();
-    let nodes = "SELECT count(DISTINCT (base, nodes, stripe)) FROM _hilo.position";
+    let nodes = "SELECT count(DISTINCT (base, nodes, stripe)) FROM _hilo.hilo_position";
     assert_eq!(rebuilt.connect("postgres").one::<i64>(nodes), 1);
     rebuilt.finish();
     other.finish();
@@ -489,8 +493,7 @@ fn two_way_becomes_three_way_under_load() {
     seen.assert_unique();
     for cluster in [first, second, &third] {
         let mut client = cluster.connect("postgres");
-        let alike =
-            "SELECT count(*) = 3 AND count(DISTINCT (base, nodes, stripe)) = 1 FROM _hilo.position";
+        let alike = "SELECT count(*) = 3 AND count(DISTINCT (base, nodes, stripe)) = 1 FROM _hilo.hilo_position";
         wait_until("each server has the positions of all three", LONG, || {
             client.one::<bool>(alike)
         });

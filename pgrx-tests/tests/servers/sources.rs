@@ -48,7 +48,7 @@ fn a_replicated_source_is_not_run() {
     let mut there = publisher.connect("postgres");
     there.run(
         "CREATE SEQUENCE counter; SELECT hilo_create('before', source => 'SELECT 7::bigint, 9::bigint');
-         CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position",
+         CREATE PUBLICATION own FOR TABLE _hilo.hilo_definition, _hilo.hilo_position",
     );
     subscriber.connect("postgres").run("CREATE SEQUENCE counter");
     subscriber.subscribe("own", &publisher, "own", "");

@@ -108,7 +108,7 @@ const SHOP: &str = "
     INSERT INTO orders SELECT FROM generate_series(1, 100);
     CREATE TABLE lacking (id bigint DEFAULT hilo_nextval('nothing'));
     SELECT hilo_grant('orders', 'clerk', 'USAGE'); SELECT hilo_default_grant('clerk', 'USAGE');
-    INSERT INTO _hilo.gap SELECT id, 0, -9, -5, 5, 'crash', now() FROM _hilo.sequence WHERE name = 'orders';
+    INSERT INTO _hilo.hilo_gap SELECT id, 0, -9, -5, 5, 'crash', now() FROM _hilo.hilo_definition WHERE name = 'orders';
     SELECT hilo_nextval('blocks');";
 
 /// The rows of a query, in order, as text.

@@ -200,7 +200,7 @@ fn another_id_while_it_runs() {
     }
     assert_unique("s", &seen);
     let told: String =
-        client.one("SELECT string_agg(node::text, ' ' ORDER BY node) FROM _hilo.position");
+        client.one("SELECT string_agg(node::text, ' ' ORDER BY node) FROM _hilo.hilo_position");
     assert_eq!(told, "1 2 3");
     cluster.finish();
 }

@@ -93,14 +93,14 @@ fn a_name_that_cannot_be_written() {
     let cluster = Cluster::with_hilo();
     let mut admin = cluster.connect("postgres");
     admin.run(
-        "CREATE TABLE kept (n integer); ALTER TABLE _hilo.sequence ADD COLUMN further integer",
+        "CREATE TABLE kept (n integer); ALTER TABLE _hilo.hilo_definition ADD COLUMN further integer",
     );
     let mut session = cluster.connect("postgres");
     for _ in 0..2 {
         session.refusal("SELECT hilo_create('new', if_not_exists => true)").is("55000");
         is_sound(&mut session, &mut admin, "a column too many");
     }
-    admin.run("ALTER TABLE _hilo.sequence DROP COLUMN further");
+    admin.run("ALTER TABLE _hilo.hilo_definition DROP COLUMN further");
     session.run("SELECT hilo_create('new', if_not_exists => true)");
     cluster.finish();
 }

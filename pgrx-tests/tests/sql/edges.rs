@@ -96,10 +96,11 @@ fn indexes_are_rebuilt_while_they_are_used() {
          SELECT hilo_grant('kept', 'clerk', 'USAGE');
          SELECT hilo_nextval('kept'), hilo_nextval('spare')",
     );
-    for (round, table) in
-        ["sequence", "position", "free_range", "gap", "lease", "privilege"].into_iter().enumerate()
+    for (round, table) in ["definition", "position", "free_range", "gap", "lease", "privilege"]
+        .into_iter()
+        .enumerate()
     {
-        admin.run(&format!("REINDEX TABLE CONCURRENTLY _hilo.{table}"));
+        admin.run(&format!("REINDEX TABLE CONCURRENTLY _hilo.hilo_{table}"));
         let drawn: i64 = client.one(
             "SELECT count(DISTINCT value) FROM hilo_nextvals('kept', 100) AS value WHERE value > 0",
         );

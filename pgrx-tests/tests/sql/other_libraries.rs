@@ -109,7 +109,7 @@ fn statements_have_an_identifier() {
     let worker = "SELECT bool_and(query_id IS NULL) FROM pg_stat_activity WHERE backend_type = 'hilo worker'";
     assert!(client.one::<bool>(worker));
     wait_until("the statistics have the reservations", LONG, || {
-        client.one("SELECT n_tup_upd > 0 FROM pg_stat_all_tables WHERE schemaname = '_hilo' AND relname = 'position'")
+        client.one("SELECT n_tup_upd > 0 FROM pg_stat_all_tables WHERE schemaname = '_hilo' AND relname = 'hilo_position'")
     });
     cluster.finish();
 }

@@ -306,7 +306,7 @@ fn gaps_of_one_node_are_its_own() {
         )));
         let all = format!(
             "SELECT (SELECT sum(count) FROM {gaps})::bigint + (SELECT count(*) FROM {name} WHERE id > 11)
-                    = (SELECT next_index FROM _hilo.position p JOIN _hilo.sequence s ON s.id = p.sequence
+                    = (SELECT next_index FROM _hilo.hilo_position p JOIN _hilo.hilo_definition s ON s.id = p.sequence
                        WHERE s.name = '{name}')"
         );
         assert!(client.one::<bool>(&all));
@@ -346,14 +346,14 @@ fn checks_the_server() {
     }
 
     client.run("SELECT hilo_create('stuck')");
-    client.run("UPDATE _hilo.position SET timeline = -1");
+    client.run("UPDATE _hilo.hilo_position SET timeline = -1");
     assert_eq!(found(&mut client), ["node 0"]);
     // As pg_upgrade leaves it, from a clean stop.
-    client.run("UPDATE _hilo.position SET system_id = 42, timeline = 1");
+    client.run("UPDATE _hilo.hilo_position SET system_id = 42, timeline = 1");
     assert_eq!(found(&mut client), Vec::<String>::new());
-    client.run("UPDATE _hilo.position SET system_id = 0");
+    client.run("UPDATE _hilo.hilo_position SET system_id = 0");
     let mut holder = cluster.connect("postgres");
-    holder.run("BEGIN; UPDATE _hilo.position SET epoch = epoch");
+    holder.run("BEGIN; UPDATE _hilo.hilo_position SET epoch = epoch");
     client.run("SET hilo.reserve_timeout = '300ms'");
     client.refusal("SELECT hilo_nextval('stuck')").is("55P03");
     assert_eq!(found(&mut client), ["sequence \"stuck\""]);

@@ -54,9 +54,9 @@ fn totals_count_on() {
     drop(other);
     client.draw("s", 300);
     // A reservation fails.
-    client.run("ALTER TABLE _hilo.position ADD COLUMN strange integer");
+    client.run("ALTER TABLE _hilo.hilo_position ADD COLUMN strange integer");
     client.refusal("SELECT hilo_nextval('s') FROM generate_series(1, 1000000)");
-    client.run("ALTER TABLE _hilo.position DROP COLUMN strange");
+    client.run("ALTER TABLE _hilo.hilo_position DROP COLUMN strange");
     client.draw("s", 200);
     let [before, _] = totals(&mut client);
     for (name, total) in TOTALS.iter().zip(&before) {

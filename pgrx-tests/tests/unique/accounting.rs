@@ -7,10 +7,10 @@ use std::thread;
 use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_accounted, assert_unique, wait_until};
 
 /// How many numbers of a sequence lie below its position and are neither free nor in a gap. Ends with its name.
-const REST: &str = "SELECT count(*) FROM _hilo.sequence s JOIN _hilo.position p ON p.sequence = s.id,
+const REST: &str = "SELECT count(*) FROM _hilo.hilo_definition s JOIN _hilo.hilo_position p ON p.sequence = s.id,
      generate_series(0, p.next_index - 1) i
-     WHERE NOT EXISTS (SELECT FROM _hilo.free_range f WHERE f.sequence = s.id AND i >= f.first_index AND i < f.end_index)
-       AND NOT EXISTS (SELECT FROM _hilo.gap g WHERE g.sequence = s.id AND p.base + i >= g.first_value AND p.base + i <= g.last_value)
+     WHERE NOT EXISTS (SELECT FROM _hilo.hilo_free_range f WHERE f.sequence = s.id AND i >= f.first_index AND i < f.end_index)
+       AND NOT EXISTS (SELECT FROM _hilo.hilo_gap g WHERE g.sequence = s.id AND p.base + i >= g.first_value AND p.base + i <= g.last_value)
        AND s.name = ";
 
 /// Promise 5: more sessions leave than a sequence has room for what they return, while the worker waits
@@ -248,7 +248,7 @@ fn slices_left_behind_are_free_after_a_clean_stop() {
     cluster.restart();
     let mut client = cluster.connect("postgres");
     for table in ["position", "free_range"] {
-        let sql = format!("SELECT count(*) FROM _hilo.{table} WHERE incarnation <> 0");
+        let sql = format!("SELECT count(*) FROM _hilo.hilo_{table} WHERE incarnation <> 0");
         assert_eq!(client.one::<i64>(&sql), 0, "{table}");
     }
     drop(client);

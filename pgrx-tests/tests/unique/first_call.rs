@@ -13,7 +13,7 @@ const ROLES: &str = "CREATE ROLE app LOGIN; CREATE ROLE other LOGIN; CREATE ROLE
 fn lock_tables(cluster: &Cluster, database: &str) -> Client {
     let mut locker = cluster.connect(database);
     locker.run(
-        "BEGIN; LOCK TABLE _hilo.sequence, _hilo.position, _hilo.privilege, _hilo.default_privilege, _hilo.free_range",
+        "BEGIN; LOCK TABLE _hilo.hilo_definition, _hilo.hilo_position, _hilo.hilo_privilege, _hilo.hilo_default_privilege, _hilo.hilo_free_range",
     );
     locker
 }
@@ -75,7 +75,7 @@ fn a_first_call_sees_what_is_committed() {
     let cluster = Cluster::with_hilo();
     let mut admin = cluster.connect("postgres");
     admin.run(ROLES);
-    admin.run("GRANT CREATE ON SCHEMA public TO app");
+    admin.run("GRANT CREATE ON SCHEMA public TO app; GRANT INSERT ON hilo_sequences TO app");
     let sessions = |name: &str| {
         // Two sessions, so that the nameplate holds what was granted.
         let sql = format!("SELECT hilo_nextval('{name}')");
@@ -154,7 +154,7 @@ fn a_first_call_sees_nothing_that_is_not_committed() {
         "SELECT hilo_set_owner('s', 'app')",
         "GRANT pg_write_all_data TO app",
         "ALTER ROLE app SUPERUSER",
-        "INSERT INTO _hilo.privilege SELECT id, 'app', 'USAGE', 'postgres' FROM _hilo.sequence",
+        "INSERT INTO _hilo.hilo_privilege SELECT id, 'app', 'USAGE', 'postgres' FROM _hilo.hilo_definition",
     ] {
         let mut changing = fresh(&cluster, "postgres");
         changing.run(&format!("BEGIN; {change}; SET LOCAL ROLE app"));

@@ -181,12 +181,12 @@ fn the_sequences_of_siblings_are_read_ahead() {
     cluster.finish();
 }
 
-/// How many rows of `_hilo.sequence` and `_hilo.position` are read for each of 1,000 sequences, which are used in this
+/// How many rows of `_hilo.hilo_definition` and `_hilo.hilo_position` are read for each of 1,000 sequences, which are used in this
 /// order. The server has just started.
 fn rows_read(cluster: &Cluster, database: &str, order: &str) -> i64 {
     let mut client = cluster.connect(database);
     let read = "SELECT sum(idx_tup_fetch)::bigint / 1000 FROM pg_stat_all_tables
-                WHERE relid IN ('_hilo.sequence'::regclass, '_hilo.position'::regclass)";
+                WHERE relid IN ('_hilo.hilo_definition'::regclass, '_hilo.hilo_position'::regclass)";
     let before = client.one::<i64>(read);
     let drawn = format!(
         "SELECT count(hilo_nextval('tenant-' || n))

@@ -33,7 +33,7 @@ fn values_and_ranges_in_turn_leave_few() {
     let seen = seen.concat();
     assert_eq!(seen.len(), SESSIONS * TURNS * (1 + RANGE));
     assert_unique("s", &seen);
-    let free: i64 = client.one("SELECT count(*) FROM _hilo.free_range");
+    let free: i64 = client.one("SELECT count(*) FROM _hilo.hilo_free_range");
     let memory: i64 = client.one("SELECT count(*) FROM hilo_blocks WHERE tier = 'returned'");
     // A session leaves a rest after 1, 2, 4, … draws.
     let most = SESSIONS as i64 * i64::from(TURNS.ilog2() + 2);
@@ -58,20 +58,20 @@ fn thousands_of_rests_and_losses_are_few_rows() {
     let of_each = |rest: i64, end: &str| format!("SELECT {end} FROM leased WHERE n % 2 = {rest}");
     client.run(&of_each(0, "hilo_lease_return(lease, first - 3)"));
     client.run(&of_each(1, "hilo_lease_revoke(lease)"));
-    let left = "SELECT count(*) FROM _hilo.lease";
+    let left = "SELECT count(*) FROM _hilo.hilo_lease";
     wait_until("the worker has filed them", LONG, || client.one::<i64>(left) == 0);
     drop(client);
     cluster.restart();
     let mut client = cluster.connect("postgres");
-    for table in ["_hilo.free_range", "_hilo.gap"] {
+    for table in ["_hilo.hilo_free_range", "_hilo.hilo_gap"] {
         let rows: i64 = client.one(&format!("SELECT count(*) FROM {table}"));
         assert!((1..=MAX_ROWS).contains(&rows), "{rows} rows in {table}");
     }
     let known: i64 = client.one(&format!(
-        "SELECT {LEASES} / 2 + ((SELECT sum(end_index - first_index) FROM _hilo.free_range)
-                              + (SELECT sum(count) FROM _hilo.gap))::bigint"
+        "SELECT {LEASES} / 2 + ((SELECT sum(end_index - first_index) FROM _hilo.hilo_free_range)
+                              + (SELECT sum(count) FROM _hilo.hilo_gap))::bigint"
     ));
-    assert_eq!(client.one::<i64>("SELECT next_index FROM _hilo.position"), known);
+    assert_eq!(client.one::<i64>("SELECT next_index FROM _hilo.hilo_position"), known);
     let revoked = "SELECT sum(count)::bigint FROM hilo_gaps WHERE reason = 'revoked'";
     assert_eq!(client.one::<i64>(revoked), LEASES, "each is lost for its own reason");
     let found = "SELECT sum(count)::bigint FROM hilo_find_gaps('s', 'used', 'id')";
@@ -91,7 +91,7 @@ fn leases_revoked_one_after_the_other_are_one_gap() {
     for _ in 0..TURNS {
         client.run("SELECT hilo_lease_revoke(lease) FROM hilo_lease('s', 10)");
     }
-    let left = "SELECT count(*) FROM _hilo.lease";
+    let left = "SELECT count(*) FROM _hilo.hilo_lease";
     wait_until("the worker has filed them", LONG, || client.one::<i64>(left) == 0);
     assert!(client.one::<i64>("SELECT count(*) FROM hilo_gaps") <= 2);
     assert_eq!(
@@ -112,10 +112,10 @@ fn many_keep_nobody_waiting_after_a_crash() {
     client.run("SELECT hilo_create('s')");
     assert_eq!(client.draw("s", 1), [1]);
     // As if every other ten numbers had been returned.
-    write_free_ranges(&mut client, "SELECT id FROM _hilo.sequence", 1_000_000, 10, RANGES);
+    write_free_ranges(&mut client, "SELECT id FROM _hilo.hilo_definition", 1_000_000, 10, RANGES);
     client.run(
-        "ALTER TABLE _hilo.position DISABLE TRIGGER ALL;
-         UPDATE _hilo.position SET next_index = 20000000, settled_index = 20000000",
+        "ALTER TABLE _hilo.hilo_position DISABLE TRIGGER ALL;
+         UPDATE _hilo.hilo_position SET next_index = 20000000, settled_index = 20000000",
     );
     cluster.stop(Mode::Immediate);
     cluster.start();

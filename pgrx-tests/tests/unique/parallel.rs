@@ -74,7 +74,7 @@ pub const CALLS: [(&str, &str); 9] = [
     ("hilo_next_hi('blocks')", "hilo_next_hi("),
     ("(hilo_nextrange('s', 2)).last", "hilo_nextrange("),
     ("hilo_nextvals('s', 2)", "hilo_nextvals("),
-    ("hilo.nextvals('s', 2)", "nextvals("),
+    ("_hilo.hilo_nextvals('s', 2)", "nextvals("),
     ("hilo_currval('s')", "hilo_currval("),
     ("hilo_lastval()", "hilo_lastval("),
 ];

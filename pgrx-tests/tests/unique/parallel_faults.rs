@@ -82,7 +82,7 @@ fn a_leader_that_waits_can_be_stopped() {
     let mut seen = client.draw("dry", 1);
     let sql = "CREATE TABLE kept AS SELECT hilo_nextval('dry') AS id FROM t WHERE n % 2 = 0";
     let mut locker = cluster.connect("postgres");
-    locker.run("BEGIN; LOCK TABLE _hilo.position");
+    locker.run("BEGIN; LOCK TABLE _hilo.hilo_position");
     client.run("SET statement_timeout = '300ms'");
     client.refusal(sql).is("57014");
     client.run("RESET statement_timeout; SET hilo.reserve_timeout = '300ms'");

@@ -265,10 +265,10 @@ fn a_full_directory_neither_repeats_nor_loses() {
                         AND backend_type <> 'autovacuum worker'";
         onlooker.one::<i64>(others) == 0
     });
-    let reserved: i64 = onlooker.one("SELECT sum(next_index)::bigint FROM _hilo.position");
+    let reserved: i64 = onlooker.one("SELECT sum(next_index)::bigint FROM _hilo.hilo_position");
     let free: i64 = onlooker
-        .one("SELECT coalesce(sum(end_index - first_index), 0)::bigint FROM _hilo.free_range WHERE incarnation = 0");
-    assert_eq!(onlooker.one::<i64>("SELECT count(*) FROM _hilo.gap"), 0);
+        .one("SELECT coalesce(sum(end_index - first_index), 0)::bigint FROM _hilo.hilo_free_range WHERE incarnation = 0");
+    assert_eq!(onlooker.one::<i64>("SELECT count(*) FROM _hilo.hilo_gap"), 0);
     assert_eq!(reserved - free, served.len() as i64, "{reserved} reserved, {free} free");
     cluster.finish();
 }

@@ -28,7 +28,7 @@ const MAX_IN_MEMORY: i64 = 1 << 30;
 /// be the life's own.
 const JUMP: i64 = 1 << 20;
 
-/// No sequence may have more rows in _hilo.free_range.
+/// No sequence may have more rows in _hilo.hilo_free_range.
 const MOST_ROWS: usize = 5_000;
 
 /// Stops the server, starts it, and runs `meanwhile`. Then waits until all sessions have disconnected, stops
@@ -49,7 +49,7 @@ fn server_life(torture: &Torture) -> i64 {
     let mut client = torture.cluster.connect_when_up("postgres");
     client.one::<i64>("SELECT hilo_nextval('probe')");
     client.one(
-        "SELECT incarnation FROM _hilo.position p JOIN _hilo.sequence s ON s.id = p.sequence WHERE s.name = 'probe'",
+        "SELECT incarnation FROM _hilo.hilo_position p JOIN _hilo.hilo_definition s ON s.id = p.sequence WHERE s.name = 'probe'",
     )
 }
 
@@ -155,7 +155,7 @@ fn audit_sequence(torture: &Torture, sequence: &Sequence, ended: &[i64], client:
             }
         }
         if catalog.rows() > MOST_ROWS {
-            wrong(format!("{name}: {} rows in _hilo.free_range", catalog.rows()));
+            wrong(format!("{name}: {} rows in _hilo.hilo_free_range", catalog.rows()));
         }
         let (lives_so_far, promoted) = (lives.len(), torture.promoted);
         let here = Audit {

@@ -7,7 +7,7 @@ use postgres::Client;
 use super::bits::Bits;
 use super::ledger::Life;
 
-/// A row of `_hilo.gap`, or the part of one that is of one life.
+/// A row of `_hilo.hilo_gap`, or the part of one that is of one life.
 #[derive(Clone, Debug)]
 pub struct Gap {
     pub first: i64,
@@ -27,7 +27,7 @@ impl Gap {
     }
 }
 
-/// The row of `_hilo.position`, and the free ranges and gaps of the same sequence.
+/// The row of `_hilo.hilo_position`, and the free ranges and gaps of the same sequence.
 #[derive(Default)]
 pub struct CatalogState {
     pub base: i64,
@@ -53,27 +53,27 @@ pub fn read(client: &mut Client, name: &str) -> Option<CatalogState> {
         .query_opt(
             "SELECT s.id, s.increment, p.epoch, p.base, p.next_index, p.settled_index,
                     p.incarnation, p.node::bigint, p.nodes::bigint, p.stripe
-             FROM _hilo.sequence s JOIN _hilo.position p ON p.sequence = s.id WHERE s.name = $1::text",
+             FROM _hilo.hilo_definition s JOIN _hilo.hilo_position p ON p.sequence = s.id WHERE s.name = $1::text",
             &[&name],
         )
         .expect("the catalog can be read")?;
     let (id, epoch): (i64, i64) = (row.get(0), row.get(2));
     let ranges = client
         .query(
-            "SELECT first_index, end_index, incarnation FROM _hilo.free_range
+            "SELECT first_index, end_index, incarnation FROM _hilo.hilo_free_range
              WHERE sequence = $1 AND epoch = $2 ORDER BY 1",
             &[&id, &epoch],
         )
         .expect("the catalog can be read");
     let gaps = client
         .query(
-            "SELECT first_value, last_value, count, reason FROM _hilo.gap WHERE sequence = $1 ORDER BY recorded_at",
+            "SELECT first_value, last_value, count, reason FROM _hilo.hilo_gap WHERE sequence = $1 ORDER BY recorded_at",
             &[&id],
         )
         .expect("the catalog can be read");
     let leases = client
         .query(
-            "SELECT first_value, end_index - first_index FROM _hilo.lease WHERE sequence = $1",
+            "SELECT first_value, end_index - first_index FROM _hilo.hilo_lease WHERE sequence = $1",
             &[&id],
         )
         .expect("the catalog can be read");

@@ -224,7 +224,7 @@ impl ClientSession<'_> {
     /// The base of a sequence's numbers, if the sequence exists.
     fn base(&mut self, name: &str) -> Option<i64> {
         let sql = format!(
-            "SELECT p.base FROM _hilo.sequence s JOIN _hilo.position p ON p.sequence = s.id WHERE s.name = '{name}'"
+            "SELECT p.base FROM _hilo.hilo_definition s JOIN _hilo.hilo_position p ON p.sequence = s.id WHERE s.name = '{name}'"
         );
         for _ in 0..100 {
             match self.query(&sql) {

@@ -110,9 +110,9 @@ impl fmt::Display for Figures {
         row("committed values of gapless sequences that were audited", self.gapless.load(Relaxed))?;
         row("leases", self.leases.load(Relaxed))?;
         row("values that came back from leases", self.returned.load(Relaxed))?;
-        row("gaps in `_hilo.gap`", self.gaps.load(Relaxed))?;
+        row("gaps in `_hilo.hilo_gap`", self.gaps.load(Relaxed))?;
         row("numbers in these gaps that no client saw", self.gap_values.load(Relaxed))?;
-        row("numbers in `_hilo.free_range`", self.free_values.load(Relaxed))?;
+        row("numbers in `_hilo.hilo_free_range`", self.free_values.load(Relaxed))?;
         row("statements whose result was lost", self.lost_statements.load(Relaxed))?;
         row("numbers explained by these alone", self.in_lost_statements.load(Relaxed))?;
         row("**numbers unexplained**", self.unexplained.load(Relaxed))?;

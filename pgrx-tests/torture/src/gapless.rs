@@ -99,7 +99,7 @@ pub fn audit(torture: &Torture, client: &mut Client, database: &str) {
     }
     let rows = client.query(
         "SELECT s.name, count(g.id), coalesce(min(g.id), 1), coalesce(max(g.id), 0), p.base + p.next_index
-           FROM _hilo.sequence s JOIN _hilo.position p ON p.sequence = s.id
+           FROM _hilo.hilo_definition s JOIN _hilo.hilo_position p ON p.sequence = s.id
            LEFT JOIN gapless g ON g.name = s.name
           WHERE s.gapless GROUP BY s.name, p.base, p.next_index",
         &[],

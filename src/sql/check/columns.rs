@@ -1,4 +1,4 @@
-//! `hilo.unserved_values`: what a column holds of the values that its sequence is yet to serve.
+//! `_hilo.hilo_unserved_values`: what a column holds of the values that its sequence is yet to serve.
 
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::SequenceId;
@@ -21,7 +21,7 @@ use crate::sql::define::unserved::look;
 
 sql_functions!(hilo_unserved_values);
 
-/// `hilo.unserved_values(relation, number, sequence)`: the furthest value that a column holds and
+/// `_hilo.hilo_unserved_values(relation, number, sequence)`: the furthest value that a column holds and
 /// this node is yet to serve. Checks that only if an index shows it at once. It never waits for a
 /// lock, and never runs anything that a user has put into an index.
 fn hilo_unserved_values(args: Args) -> Option<()> {
@@ -50,7 +50,7 @@ fn hilo_unserved_values(args: Args) -> Option<()> {
         return None;
     }
     // In schema hilo the users of the extension can call the function themselves, without the
-    // conditions of `hilo.finding`.
+    // conditions of `_hilo.hilo_finding`.
     let hidden = !values::may_select(column) || values::has_policies(column.relid);
     if hidden && !privileges::reads_all(ffi::current_user()) {
         return None;

@@ -23,7 +23,7 @@ sql_functions!(
     hilo_lock_against_writers,
 );
 
-/// `hilo.column_defaults()`: the columns whose default names a sequence, and whether that is
+/// `_hilo.hilo_column_defaults()`: the columns whose default names a sequence, and whether that is
 /// missing.
 fn hilo_column_defaults(args: Args) {
     let mut rows = StoredRows::begin(args);
@@ -35,7 +35,7 @@ fn hilo_column_defaults(args: Args) {
     }
 }
 
-/// `hilo.missing_defaults()`: the columns whose default names a sequence that does not exist.
+/// `_hilo.hilo_missing_defaults()`: the columns whose default names a sequence that does not exist.
 fn hilo_missing_defaults(args: Args) {
     ddl_checks::begin_write(c"hilo_create_missing()");
     let mut rows = StoredRows::begin(args);
@@ -47,7 +47,7 @@ fn hilo_missing_defaults(args: Args) {
     }
 }
 
-/// `hilo.stored_type(relation, number)`: the type, below all domains, of a column whose values are
+/// `_hilo.hilo_stored_type(relation, number)`: the type, below all domains, of a column whose values are
 /// stored in this database. NULL for one that does not exist, whose values cannot be read there, or
 /// that belongs to another role.
 fn hilo_stored_type(args: Args) -> Option<pg_sys::Datum> {
@@ -65,7 +65,7 @@ fn hilo_stored_type(args: Args) -> Option<pg_sys::Datum> {
     }
 }
 
-/// `hilo.lock_against_writers(relation)`: for a role that may create the sequences of the table.
+/// `_hilo.hilo_lock_against_writers(relation)`: for a role that may create the sequences of the table.
 /// Returns the argument, or NULL if there is no such table.
 fn hilo_lock_against_writers(args: Args) -> Option<pg_sys::Datum> {
     let relid = args.oid(0)?;

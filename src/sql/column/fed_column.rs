@@ -13,7 +13,7 @@ use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::stored::base_type;
 use crate::catalog::table::text_datum;
-use crate::catalog::{catalog_oids, relations, version};
+use crate::catalog::{catalog_oids, relations};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::sql::call::spi::{Planned, Row};
@@ -78,7 +78,7 @@ impl Question<'_> {
         };
         // SAFETY: the list is made for this call, inside a transaction.
         let path = unsafe { relations::oids(pg_sys::fetch_search_path(true)) }.or_raise();
-        let schema = catalog_oids().and_then(|ids| version::schema(ids.extension)).or_raise();
+        let schema = catalog_oids().or_raise().schema;
         let text = |text: String| text_datum(text.as_bytes());
         let number = |oid: pg_sys::Oid| text(oid.to_u32().to_string());
         let parameters = [

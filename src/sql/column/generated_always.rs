@@ -11,7 +11,6 @@ use pgrx::prelude::*;
 
 use crate::catalog::catalog_oids;
 use crate::catalog::name::escape_for_message;
-use crate::catalog::version;
 use crate::errors::HiloError;
 use crate::process::ffi;
 
@@ -233,7 +232,6 @@ pub fn is_of_extension(oid: pg_sys::Oid, names: &[&CStr]) -> bool {
         if name.is_null() || !names.contains(&CStr::from_ptr(name)) {
             return false;
         }
-        let schema = catalog_oids().and_then(|ids| version::schema(ids.extension));
-        schema.ok() == Some(pg_sys::get_func_namespace(oid))
+        catalog_oids().ok().map(|ids| ids.schema) == Some(pg_sys::get_func_namespace(oid))
     }
 }

@@ -97,7 +97,7 @@ fn end(change: &Alteration) -> i64 {
     start
 }
 
-/// `hilo.detach(name, start)`: the sequence numbers itself from now on. Returns `start`.
+/// `_hilo.hilo_detach(name, start)`: the sequence numbers itself from now on. Returns `start`.
 fn hilo_detach(args: Args) -> i64 {
     let name = begin_with_name(args, c"hilo_detach()");
     require(args, 1, "start");

@@ -50,7 +50,7 @@ pub unsafe fn begins(statement: *const pg_sys::Node) {
     });
 }
 
-/// `hilo.planner_support(internal)`: what the planner calls for each call of a function that gives
+/// `_hilo.hilo_planner_support(internal)`: what the planner calls for each call of a function that gives
 /// out values, if only to have the library loaded (`memoize.rs`). Returns the call of the twin, or
 /// null: the call stays as it is. Most calls end here, outside pgrx's guard.
 #[unsafe(no_mangle)]
@@ -119,8 +119,8 @@ fn twin(result: pg_sys::Oid, argument: pg_sys::Oid) -> pg_sys::Oid {
     const OID: i16 = 1;
     let Ok(ids) = catalog_oids() else { return pg_sys::InvalidOid };
     let name = match result {
-        pg_sys::TEXTOID => c"copy_nextkey",
-        _ => c"copy_nextval",
+        pg_sys::TEXTOID => c"hilo_copy_nextkey",
+        _ => c"hilo_copy_nextval",
     };
     let arguments = [argument, pg_sys::INTERNALOID];
     // SAFETY: a look-up in a system cache, inside a transaction; the keys are of the types of that
@@ -131,7 +131,7 @@ fn twin(result: pg_sys::Oid, argument: pg_sys::Oid) -> pg_sys::Oid {
             OID,
             name.as_ptr().into(),
             pg_sys::buildoidvector(arguments.as_ptr(), arguments.len() as i32).into(),
-            ids.schema.into(),
+            ids.internals.into(),
             pg_sys::Datum::null(),
         )
     }
@@ -139,6 +139,5 @@ fn twin(result: pg_sys::Oid, argument: pg_sys::Oid) -> pg_sys::Oid {
 
 /// Whether the current role may execute a function.
 fn may_execute(function: pg_sys::Oid) -> bool {
-    let user = ffi::current_user();
-    roles::is_allowed(user, pg_sys::ProcedureRelationId, function, pg_sys::ACL_EXECUTE)
+    roles::may_execute(ffi::current_user(), function)
 }

@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How long this session waits for a connection.
 const SHORTLY: &CStr = c"2s";
 
-/// `hilo.is_outside_block()`
+/// `_hilo.hilo_is_outside_block()`
 fn hilo_is_outside_block(_: Args) -> pg_sys::Datum {
     // SAFETY: the name is a C string. A rollback here does not undo the work of other nodes, which
     // could wait for this transaction.
@@ -35,14 +35,14 @@ fn hilo_is_outside_block(_: Args) -> pg_sys::Datum {
     true.into()
 }
 
-/// `hilo.is_of_callers(relation)`: whether a query of a table runs no code of others. NULL if Citus
+/// `_hilo.hilo_is_of_callers(relation)`: whether a query of a table runs no code of others. NULL if Citus
 /// does not distribute it.
 fn hilo_is_of_callers(args: Args) -> Option<pg_sys::Datum> {
     let relation = args.oid(0).filter(|relation| values::is_distributed(*relation))?;
     Some(values::is_of_callers(relation).or_raise().into())
 }
 
-/// `hilo.node_answers(command, everywhere)`: what a command that returns one value says on each
+/// `_hilo.hilo_node_answers(command, everywhere)`: what a command that returns one value says on each
 /// node of Citus, or on the coordinator alone, or why it says nothing there. It may take as long as
 /// a monitoring query may, and fails for no node.
 fn hilo_node_answers(args: Args) {

@@ -50,7 +50,7 @@ sql_functions!(
     hilo_apply_one,
 );
 
-/// `hilo.may_see(name, must_exist)`
+/// `_hilo.hilo_may_see(name, must_exist)`
 fn hilo_may_see(args: Args) -> pg_sys::Datum {
     let name = args.name(0);
     let found = match args.bool(1) {
@@ -65,13 +65,13 @@ fn hilo_may_see(args: Args) -> pg_sys::Datum {
     found.is_some().into()
 }
 
-/// `hilo.server()`: the life of this server. Its system identifier would not do: copies share that.
+/// `_hilo.hilo_server()`: the life of this server. Its system identifier would not do: copies share that.
 fn hilo_server(_: Args) -> pg_sys::Datum {
     let life = shared::get().map_or(positions::server().0, |shared| shared.life());
     text_datum(life.to_string().as_bytes())
 }
 
-/// `hilo.numbering(sequence)`: nothing of a sequence that the caller may not read.
+/// `_hilo.hilo_numbering(sequence)`: nothing of a sequence that the caller may not read.
 fn hilo_numbering(args: Args) {
     let mut rows = StoredRows::begin(args);
     let found = args.int8(0).and_then(|id| definitions::by_id(SequenceId(id)).or_raise());
@@ -97,7 +97,7 @@ fn own_position(sequence: &Sequence) -> Result<Option<Position>, HiloError> {
     }
 }
 
-/// `hilo.begin_apply(document)`
+/// `_hilo.hilo_begin_apply(document)`
 fn hilo_begin_apply(args: Args) {
     begin_write(c"hilo_apply()");
     ddl_checks::require(args, 0, "document");
@@ -108,7 +108,7 @@ fn place_of(args: Args, field: &str) -> String {
     format!("sequences[{}]{field}", args.int8(1).unwrap_or(0))
 }
 
-/// `hilo.check_may_apply(name, at)`
+/// `_hilo.hilo_check_may_apply(name, at)`
 fn hilo_check_may_apply(args: Args) {
     let at = |field, error: HiloError| HiloError::InDocument {
         path: place_of(args, field),
@@ -123,7 +123,7 @@ fn hilo_check_may_apply(args: Args) {
     found.map_err(|error| at("", error)).or_raise();
 }
 
-/// `hilo.owning_column(column_name, at, lock)`
+/// `_hilo.hilo_owning_column(column_name, at, lock)`
 fn hilo_owning_column(args: Args) -> pg_sys::Datum {
     let purpose = if args.bool(2) == Some(true) { Purpose::Own } else { Purpose::Look };
     let path = place_of(args, ".owned_by");
@@ -156,7 +156,7 @@ fn at_path<T>(path: &str, work: impl FnOnce() -> T) -> T {
         .execute()
 }
 
-/// `hilo.lock_definitions(keep)`
+/// `_hilo.hilo_lock_definitions(keep)`
 fn hilo_lock_definitions(args: Args) {
     // In schema hilo the users of the extension can call the function themselves.
     if let Err(refusal) = privileges::may_create() {
@@ -183,9 +183,9 @@ fn lock_definitions() -> Result<(), HiloError> {
     Ok(())
 }
 
-/// `hilo.lock(name)`
+/// `_hilo.hilo_lock(name)`
 fn hilo_lock(args: Args) {
-    begin_write(c"hilo.lock()");
+    begin_write(c"_hilo.hilo_lock()");
     lock_by_name(args.bytes(0), check_owner).or_raise();
 }
 

@@ -11,25 +11,13 @@ use hilo_core::numbers::SequenceId;
 
 use crate::backend::Global;
 use crate::catalog::definitions;
-use crate::catalog::{catalog_oids, node, positions, privileges, roles};
+use crate::catalog::{node, positions, privileges, roles};
 use crate::errors::OrRaise;
 use crate::process::ffi;
 use crate::session::invalidation::{self, Change};
 use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::call::raw_function::call_functions;
 use crate::sql::define::ddl_checks::forget_numbers;
-
-// The triggers of the tables in the SQL objects of 0.2.0 and 0.3.0.
-call_functions!(
-    refuse_version;
-    hilo_replicated_sequence,
-    hilo_replicated_position,
-    hilo_replicated_privilege,
-    hilo_replicated_default_privilege,
-    hilo_replicated_free_range,
-    hilo_replicated_lease,
-);
 
 sql_functions!(
     hilo_has_name,
@@ -43,46 +31,40 @@ sql_functions!(
     hilo_note_replicated,
 );
 
-/// The subscription waits until ALTER EXTENSION hilo UPDATE.
-fn refuse_version(_: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    catalog_oids().or_raise();
-    pg_sys::Datum::null()
-}
-
 fn sequence(args: Args) -> SequenceId {
     SequenceId(args.int8(0).unwrap_or(0))
 }
 
-/// `hilo.has_name(name)`: whether a sequence has this name.
+/// `_hilo.hilo_has_name(name)`: whether a sequence has this name.
 fn hilo_has_name(args: Args) -> pg_sys::Datum {
     definitions::by_name(args.bytes(0)).or_raise().is_some().into()
 }
 
-/// `hilo.has_id(id)`: whether a sequence has this id.
+/// `_hilo.hilo_has_id(id)`: whether a sequence has this id.
 fn hilo_has_id(args: Args) -> pg_sys::Datum {
     definitions::by_id(sequence(args)).or_raise().is_some().into()
 }
 
-/// `hilo.has_position(sequence, node)`: whether a node has a position.
+/// `_hilo.hilo_has_position(sequence, node)`: whether a node has a position.
 fn hilo_has_position(args: Args) -> pg_sys::Datum {
     let node = args.datum(1).map_or(0, |node| node.value() as i32);
     positions::find(sequence(args), node).or_raise().is_some().into()
 }
 
-/// `hilo.is_recorded(sequence, grantee, privilege)`
+/// `_hilo.hilo_is_recorded(sequence, grantee, privilege)`
 fn hilo_is_recorded(args: Args) -> Option<pg_sys::Datum> {
     let privilege = args.text(2)?;
     Some(privileges::is_recorded(sequence(args), args.oid(1)?, &privilege).or_raise().into())
 }
 
-/// `hilo.is_served_here(sequence)`: whether this server has reserved from a sequence, or made its
+/// `_hilo.hilo_is_served_here(sequence)`: whether this server has reserved from a sequence, or made its
 /// position.
 fn hilo_is_served_here(args: Args) -> pg_sys::Datum {
     let own = positions::find(sequence(args), node::id()).or_raise();
     own.is_some_and(|own| own.is_ours()).into()
 }
 
-/// `hilo.is_twin(system_id, incarnation)`: whether a row for this node shows that another server
+/// `_hilo.hilo_is_twin(system_id, incarnation)`: whether a row for this node shows that another server
 /// reserves as this node.
 fn hilo_is_twin(args: Args) -> pg_sys::Datum {
     let shared = shared::get();
@@ -97,7 +79,7 @@ fn hilo_is_twin(args: Args) -> pg_sys::Datum {
     (!is_own).into()
 }
 
-/// `hilo.is_due(moved)`: whether it is time to repeat the warning of a moved node, or else that of
+/// `_hilo.hilo_is_due(moved)`: whether it is time to repeat the warning of a moved node, or else that of
 /// a twin. Each is true of many rows.
 fn hilo_is_due(args: Args) -> pg_sys::Datum {
     const INTERVAL: Duration = Duration::from_secs(60);
@@ -110,12 +92,12 @@ fn hilo_is_due(args: Args) -> pg_sys::Datum {
     due.into()
 }
 
-/// `hilo.depend_on(role)`
+/// `_hilo.hilo_depend_on(role)`
 fn hilo_depend_on(args: Args) {
     args.oid(0).map_or(Ok(()), roles::depend_on).or_raise();
 }
 
-/// `hilo.note_replicated(sequence, change)`
+/// `_hilo.hilo_note_replicated(sequence, change)`
 fn hilo_note_replicated(args: Args) {
     let id = sequence(args);
     let change = match args.bytes(1) {

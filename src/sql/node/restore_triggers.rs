@@ -11,9 +11,8 @@ use std::ffi::CStr;
 
 use pgrx::prelude::*;
 
+use crate::catalog::INTERNALS;
 use crate::catalog::columns::{free_range, lease, position, sequence, source};
-use crate::catalog::find_relation;
-use crate::catalog::own;
 use crate::catalog::positions::{self, REPLICATED, RESTORED};
 use crate::catalog::roles;
 use crate::catalog::scan::{Index, Match};
@@ -24,44 +23,6 @@ use crate::sql::call::raw_function::call_functions;
 
 /// The source of a restored sequence whose owner does not exist.
 const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint /* the owner did not exist */";
-
-/// COPY of such a dump, as one that fills the tables where they are now; any other statement as it
-/// is. A statement that a client has prepared stays as it was written.
-///
-/// The tables were in schema `hilo` before 0.4.0, where a dump of that time has its rows go.
-///
-/// # Safety
-/// `statement` must be one that is about to be executed.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn follow_tables(
-    statement: *mut pg_sys::PlannedStmt,
-) -> *mut pg_sys::PlannedStmt {
-    // SAFETY: the caller guarantees the statement, whose relation is null or one with a name. The
-    // look-ups run inside a transaction, by names that are C strings. The copy lives as long as the
-    // caller's memory context, and the new name is a static.
-    unsafe {
-        let copy: *mut pg_sys::CopyStmt = (*statement).utilityStmt.cast();
-        let Some(relation) = (*copy).relation.as_ref() else { return statement };
-        let name = CStr::from_ptr(relation.relname);
-        let old = c"hilo";
-        if !(*copy).is_from
-            || !own::NAMES.contains(&name)
-            || relation.schemaname.is_null()
-            || CStr::from_ptr(relation.schemaname) != old
-            || pg_sys::get_relname_relid(
-                name.as_ptr(),
-                pg_sys::get_namespace_oid(old.as_ptr(), true),
-            ) != pg_sys::InvalidOid
-            || find_relation(name) == pg_sys::InvalidOid
-        {
-            return statement;
-        }
-        let statement: *mut pg_sys::PlannedStmt = pg_sys::copyObjectImpl(statement.cast()).cast();
-        let copy: *mut pg_sys::CopyStmt = (*statement).utilityStmt.cast();
-        (*(*copy).relation).schemaname = c"_hilo".as_ptr().cast_mut();
-        statement
-    }
-}
 
 call_functions!(
     store_row;
@@ -82,7 +43,7 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
         // Its owner does not exist. The current user becomes that, as happens to any object whose
         // ALTER … OWNER failed in a restore.
         // Nothing that it says runs with that role's rights: its source is one that fails.
-        b"sequence" => {
+        b"hilo_definition" => {
             let query = row.text(sequence::SOURCE).map(|_| text_datum(NO_OWNER));
             let owner = Some(ffi::current_user().into());
             match query {
@@ -90,7 +51,7 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
                 None => vec![(sequence::OWNER, owner)],
             }
         }
-        b"position" => {
+        b"hilo_position" => {
             let (here, now) = positions::server();
             // A row that came to the dumped server by replication may lack reservations here too.
             // Any other lacks none until this server is promoted.
@@ -103,19 +64,19 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
             ]
         }
         // It may have been served since the dump, if the sequence is in use here.
-        b"free_range" => {
+        b"hilo_free_range" => {
             arrived.refuse_in_use(row.int8(free_range::SEQUENCE), row.int4(free_range::NODE));
             vec![]
         }
         // The dumped server may make its request again.
-        b"source" => vec![(source::REQUEST, None), (source::DATABASE, Some(0_i64.into()))],
+        b"hilo_source" => vec![(source::REQUEST, None), (source::DATABASE, Some(0_i64.into()))],
         // Another server may have taken it back since the dump, and served its rest.
-        b"lease" => {
+        b"hilo_lease" => {
             arrived.refuse_in_use(row.int8(lease::SEQUENCE), row.int4(lease::NODE));
             vec![(lease::TIMELINE, Some(REPLICATED.into()))]
         }
         // A role that does not exist. A second such row would collide with the first.
-        b"privilege" | b"default_privilege" => return pg_sys::Datum::null(),
+        b"hilo_privilege" | b"hilo_default_privilege" => return pg_sys::Datum::null(),
         _ => refuse(),
     };
     // SAFETY: the columns get values of the types that sql/catalog.sql gives them.
@@ -124,7 +85,7 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
 
 /// A replicated sequence gets the current user as its owner. No query comes with it.
 fn own_replicated(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    let arrived = Arrived::of(fcinfo).filter(|arrived| arrived.table() == b"sequence");
+    let arrived = Arrived::of(fcinfo).filter(|arrived| arrived.table() == b"hilo_definition");
     let Some(arrived) = arrived else { refuse() };
     let user = ffi::current_user();
     roles::depend_on(user).or_raise();
@@ -171,8 +132,7 @@ impl Arrived<'_> {
             let schema = pg_sys::get_namespace_name((*relation.rd_rel).relnamespace);
             let is_own = (*trigger).tg_event & TIMING == INSERT
                 && !schema.is_null()
-                // Before 0.4.0 it was the latter.
-                && [c"_hilo", c"hilo"].contains(&CStr::from_ptr(schema));
+                && CStr::from_ptr(schema) == INTERNALS;
             is_own.then(|| Arrived { tuple: (*trigger).tg_trigtuple, relation })
         }
     }
@@ -225,10 +185,13 @@ impl Arrived<'_> {
     /// more.
     fn refuse_in_use(&self, id: i64, node: i32) {
         let key = [(position::SEQUENCE, Match::Int8(id)), (position::NODE, Match::Int4(node))];
-        let position = self.neighbour(c"position").find(Index::Named(c"position_pkey"), &key);
+        let position =
+            self.neighbour(c"hilo_position").find(Index::Named(c"hilo_position_pkey"), &key);
         if position.is_some_and(|row| row.int8(position::INCARNATION) != RESTORED) {
             let key = [(sequence::ID, Match::Int8(id))];
-            let known = self.neighbour(c"sequence").find(Index::Named(c"sequence_pkey"), &key);
+            let known = self
+                .neighbour(c"hilo_definition")
+                .find(Index::Named(c"hilo_definition_pkey"), &key);
             let name = known.and_then(|row| row.text(sequence::NAME));
             HiloError::RestoreInUse(name.unwrap_or(id.to_string())).raise();
         }

@@ -15,7 +15,7 @@ use crate::sql::observe::value_at::mapping;
 
 sql_functions!(hilo_absent);
 
-/// `hilo.absent(relation, column_name, first, next, numbering …)`: the places of a numbering, from
+/// `_hilo.hilo_absent(relation, column_name, first, next, numbering …)`: the places of a numbering, from
 /// `first` to the one before `next`, whose values the column lacks.
 fn hilo_absent(args: Args) {
     let relation = args.oid(0).unwrap_or(pg_sys::InvalidOid);

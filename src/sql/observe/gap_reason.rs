@@ -22,7 +22,7 @@ use crate::sql::draw::nextval;
 
 sql_functions!(hilo_known);
 
-/// `hilo.known(name)`: values that a column may lack of a sequence, and why. Each row begins with
+/// `_hilo.hilo_known(name)`: values that a column may lack of a sequence, and why. Each row begins with
 /// the numbering, and has the first value, the last, and how many there are.
 fn hilo_known(args: Args) {
     let sequence = nextval::find_allowed(args.name(0), Privileges::ALL).or_raise();

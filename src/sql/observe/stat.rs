@@ -103,7 +103,7 @@ fn in_slices(shared: &'static Shared, now: &[IndexSpace]) -> HashMap<SequenceId,
     sums
 }
 
-/// `hilo.stat_slots()`: one row for each sequence that has a slot. Times are in milliseconds.
+/// `_hilo.hilo_stat_slots()`: one row for each sequence that has a slot. Times are in milliseconds.
 fn stat_slots(args: Args) {
     let shared = shared::get().or_raise();
     let slots = each_slot(stat);
@@ -144,7 +144,7 @@ fn stat_slots(args: Args) {
     }
 }
 
-/// `hilo.rate_samples()`: a row for each sample of each sequence that has a slot, with its time and
+/// `_hilo.hilo_rate_samples()`: a row for each sample of each sequence that has a slot, with its time and
 /// how many values were taken by then.
 fn rate_samples(args: Args) {
     shared::get().or_raise();
@@ -192,7 +192,7 @@ fn from_catalog(index_space: &IndexSpace) -> Option<(IndexSpace, Mapping)> {
     Some((IndexSpace { epoch: position.epoch, ..*index_space }, mapping))
 }
 
-/// `hilo.stat_slices()`: one row for each slice that a session holds.
+/// `_hilo.hilo_stat_slices()`: one row for each slice that a session holds.
 fn stat_slices(args: Args) {
     let shared = shared::get().or_raise();
     let (mut mappings, mut visible) = (Mappings::new(), Visible::of_caller());
@@ -214,7 +214,7 @@ fn stat_slices(args: Args) {
     }
 }
 
-/// `hilo.stat_ranges()`: every range in memory, with the tier that holds it.
+/// `_hilo.hilo_stat_ranges()`: every range in memory, with the tier that holds it.
 fn stat_ranges(args: Args) {
     let held = held(shared::get().or_raise());
     let mut mappings = Mappings::new();
@@ -309,7 +309,7 @@ pub fn failing() -> Vec<i64> {
     each_slot(|_, locked| (locked.fault.at > locked.block_at).then_some(locked.key.sequence.0))
 }
 
-/// `hilo.node_id()`: this server's node.
+/// `_hilo.hilo_node_id()`: this server's node.
 fn node_id(_args: Args) -> pg_sys::Datum {
     node::id().into()
 }

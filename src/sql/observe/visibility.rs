@@ -1,26 +1,22 @@
-//! Which sequences the functions behind the views show to the current user. That is every one,
-//! because only the views call them, and each view shows what its reader may see. If the extension
-//! was created in schema `hilo`, its users need USAGE there, and so may call them too. Then each
-//! function shows what its caller may see.
+//! Which sequences the functions behind the views show to the current user. Whoever reads a view
+//! may call its function too, so each function shows what its caller may see.
 
 use std::collections::HashMap;
 
 use hilo_core::numbers::SequenceId;
 
-use crate::catalog::version;
-use crate::catalog::{catalog_oids, definitions, privileges};
+use crate::catalog::{definitions, privileges};
 use crate::errors::OrRaise;
 use crate::process::ffi;
 
 pub struct Visible {
-    /// The answers so far; `None`: every sequence is shown.
+    /// The answers so far; `None`: the user sees every sequence.
     limited: Option<HashMap<SequenceId, bool>>,
 }
 
 impl Visible {
     pub fn of_caller() -> Visible {
-        let ids = catalog_oids().or_raise();
-        let limited = version::schema(ids.extension).or_raise() == ids.schema;
+        let limited = !privileges::reads_all(ffi::current_user());
         Visible { limited: limited.then(HashMap::new) }
     }
 

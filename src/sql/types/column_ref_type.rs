@@ -1,4 +1,4 @@
-//! The type `hilo.column_ref`: the column that owns a sequence, in the catalog's rows.
+//! The type `_hilo.hilo_column`: the column that owns a sequence, in the catalog's rows.
 //!
 //! It stores the OID of a table and the number of a column, and prints `schema.table.column`. So a
 //! dump contains names, and a restored database finds its own columns by them. A name that no

@@ -1,4 +1,4 @@
-//! The types `hilo_sequence`, `hilo.role` and `hilo.column_ref`.
+//! The types `hilo_sequence`, `_hilo.hilo_role` and `_hilo.hilo_column`.
 
 pub mod column_ref_type;
 pub mod role_type;

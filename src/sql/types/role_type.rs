@@ -1,4 +1,4 @@
-//! The type `hilo.role`: the role that owns or may use a sequence, in the catalog's rows.
+//! The type `_hilo.hilo_role`: the role that owns or may use a sequence, in the catalog's rows.
 //!
 //! It stores a role's OID and prints the role's name. So a dump contains names, as in GRANT and
 //! OWNER TO. A database restored into another cluster gives its sequences to the roles of the same

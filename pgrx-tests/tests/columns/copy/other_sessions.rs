@@ -1,5 +1,6 @@
 //! COPY on other paths: replication, other servers' tables, and databases of another version.
 
+use hilo_tests::extension::install_older;
 use hilo_tests::{LONG, wait_until};
 
 use super::*;
@@ -70,9 +71,10 @@ fn foreign_partitions() {
 fn versions() {
     let builder = Cluster::builder().preload(true).config("track_functions", "all");
     let cluster = builder.start();
+    install_older();
     let mut client = cluster.connect("postgres");
     client.run(
-        "CREATE EXTENSION hilo VERSION '0.1.0';
+        "CREATE EXTENSION hilo VERSION '0.9.0';
          CREATE TABLE loaded (id bigint DEFAULT hilo_nextval('s'), v integer)",
     );
     let mut open = client.copy_in("COPY loaded (v) FROM STDIN").unwrap();

@@ -95,7 +95,7 @@ const NOTHING: &str = "0 0 0 0 0 0 0 0 0 0 unset \"$user\", public postgres";
 fn lay_traps(cluster: &Cluster) -> Client {
     let mut admin = cluster.connect("postgres");
     admin.run(
-        "CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory;
+        "CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory; GRANT INSERT ON hilo_sequences TO mallory;
          SELECT hilo_create('orders', max_value => 100000), hilo_grant('orders', 'mallory', 'ALL')",
     );
     let mut mallory = cluster.connect_as("mallory", "postgres");

@@ -14,7 +14,7 @@ use hilo_tests::{Client, ClientExt, Cluster};
 fn lay_traps(admin: &mut Client, schema: &str) {
     admin.run(
         "DO $$ BEGIN CREATE ROLE mallory LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
-         GRANT CREATE ON SCHEMA public TO mallory;
+         GRANT CREATE ON SCHEMA public TO mallory; GRANT INSERT ON hilo_sequences TO mallory;
          CREATE SCHEMA trap AUTHORIZATION mallory; GRANT USAGE ON SCHEMA trap TO PUBLIC",
     );
     admin.run(&format!("SET ROLE mallory; SET search_path = {schema}"));
@@ -104,7 +104,7 @@ fn objects_made_before_the_extension_is_created() {
     let mut admin = cluster.connect("postgres");
     admin.run(
         "DO $$ BEGIN CREATE ROLE mallory LOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;
-         GRANT CREATE ON SCHEMA public TO mallory; GRANT CREATE ON DATABASE postgres TO mallory",
+         GRANT CREATE ON SCHEMA public TO mallory; GRANT INSERT ON hilo_sequences TO mallory; GRANT CREATE ON DATABASE postgres TO mallory",
     );
     let mut mallory = cluster.connect_as("mallory", "postgres");
     for (make, unmake) in [
@@ -151,7 +151,7 @@ fn a_search_path_full_of_traps() {
     lay_traps(&mut admin, "trap");
     admin.run(
         "CREATE DOMAIN whole AS bigint; CREATE TABLE orders (id bigint, n numeric, w whole, i integer);
-         CREATE ROLE anna LOGIN; GRANT CREATE ON SCHEMA public TO anna; GRANT mallory TO anna",
+         CREATE ROLE anna LOGIN; GRANT CREATE ON SCHEMA public TO anna; GRANT INSERT ON hilo_sequences TO anna; GRANT mallory TO anna",
     );
     let mut victim = cluster.connect("postgres");
     for table in [

@@ -53,8 +53,8 @@ fn schema() -> Value {
 #[track_caller]
 fn catalog(client: &mut Client) -> Vec<String> {
     client.all(
-        "SELECT s::text FROM _hilo.sequence s UNION ALL SELECT p::text FROM _hilo.position p
-          UNION ALL SELECT p::text FROM _hilo.privilege p UNION ALL SELECT f::text FROM _hilo.free_range f
-          UNION ALL SELECT g::text FROM _hilo.gap g ORDER BY 1",
+        "SELECT s::text FROM _hilo.hilo_definition s UNION ALL SELECT p::text FROM _hilo.hilo_position p
+          UNION ALL SELECT p::text FROM _hilo.hilo_privilege p UNION ALL SELECT f::text FROM _hilo.hilo_free_range f
+          UNION ALL SELECT g::text FROM _hilo.hilo_gap g ORDER BY 1",
     )
 }

@@ -16,7 +16,7 @@ fn a_document_is_no_oracle() {
     let cluster = Cluster::with_hilo();
     let mut admin = cluster.connect("postgres");
     admin.run(
-        "CREATE ROLE low LOGIN; GRANT CREATE ON SCHEMA public TO low; CREATE TABLE victim (id bigint);
+        "CREATE ROLE low LOGIN; GRANT CREATE ON SCHEMA public TO low; GRANT INSERT ON hilo_sequences TO low; CREATE TABLE victim (id bigint);
          SELECT hilo_create('vs', owned_by => 'victim.id', max_value => 777)",
     );
     assert!(apply(&mut admin, &guess(777)).is_empty());

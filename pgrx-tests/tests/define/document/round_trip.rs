@@ -9,7 +9,7 @@ use crate::document::{apply, document, export, schema};
 
 /// Sequences that use every option, in every direction, with names and roles that need care.
 const ALL: &str = r#"
-    CREATE ROLE anna; CREATE ROLE "Bert's"; CREATE ROLE "Public"; GRANT CREATE ON SCHEMA public TO anna;
+    CREATE ROLE anna; CREATE ROLE "Bert's"; CREATE ROLE "Public"; GRANT CREATE ON SCHEMA public TO anna; GRANT INSERT ON hilo_sequences TO anna;
     SELECT hilo_create('plain'), hilo_create('falling', increment => -3),
            hilo_create('small', data_type => 'smallint'),
            hilo_create('narrow', 5, 2, -10, 100, 'integer', true, true, 10, NULL, 'K-{value:04}'),
@@ -49,7 +49,7 @@ fn an_export_makes_the_same_sequences_elsewhere() {
     assert_eq!(there.draw("held", 1), [1000]);
     assert_eq!(there.draw("falling", 2), [-1, -4]);
     let grants = "SELECT string_agg(p::text, ' ' ORDER BY p::text) FROM
-        (SELECT name, grantee, privilege FROM _hilo.privilege p JOIN _hilo.sequence s ON s.id = p.sequence) p";
+        (SELECT name, grantee, privilege FROM _hilo.hilo_privilege p JOIN _hilo.hilo_definition s ON s.id = p.sequence) p";
     assert_eq!(here.one::<String>(grants), there.one::<String>(grants));
     cluster.finish();
 }
@@ -163,7 +163,7 @@ fn ten_thousand_sequences_are_applied_and_exported() {
     );
     let count = |options: &str| format!("SELECT count(*) FROM document, hilo_apply(d{options})");
     assert_eq!(admin.one::<i64>(&count(", dry_run => true")), 10_000);
-    assert_eq!(admin.one::<i64>("SELECT count(*) FROM _hilo.sequence"), 0);
+    assert_eq!(admin.one::<i64>("SELECT count(*) FROM _hilo.hilo_definition"), 0);
     assert_eq!(admin.one::<i64>(&count("")), 10_000);
     assert_eq!(admin.one::<i64>(&count(", prune => true")), 0);
     let same = "SELECT d = jsonb_set(hilo_export(), '{sequences}', (SELECT jsonb_agg(s - 'owner'
@@ -173,7 +173,7 @@ fn ten_thousand_sequences_are_applied_and_exported() {
     assert!(admin.one::<bool>(same));
     admin.run("UPDATE document SET d = '{\"hilo\": 1, \"sequences\": []}'");
     assert_eq!(admin.one::<i64>(&count(", true")), 10_000);
-    assert_eq!(admin.one::<i64>("SELECT count(*) FROM _hilo.privilege"), 0);
+    assert_eq!(admin.one::<i64>("SELECT count(*) FROM _hilo.hilo_privilege"), 0);
     let used = peak() - before;
     assert!(used < 256 << 10, "{used} kB");
     cluster.finish();

@@ -240,7 +240,7 @@ fn what_replication_changes_reaches_memory() {
         cluster.connect("postgres").run("CREATE ROLE clerk LOGIN");
     }
     let mut there = publisher.connect("postgres");
-    there.run("CREATE PUBLICATION own FOR TABLE _hilo.sequence, _hilo.position, _hilo.privilege");
+    there.run("CREATE PUBLICATION own FOR TABLE _hilo.hilo_definition, _hilo.hilo_position, _hilo.hilo_privilege");
     there.run(
         "SELECT hilo_create('told', block_size => 100), hilo_nextval('told'), hilo_grant('told', 'clerk', 'USAGE')",
     );

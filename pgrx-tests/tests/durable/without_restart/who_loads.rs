@@ -221,7 +221,7 @@ fn a_roles_belongings_wait_for_a_session_that_has_loaded_hilo() {
     assert!(!has_loaded(&mut stranger));
     assert_eq!(client.one::<String>(owners), "app gone");
     for role in ["app", "gone"] {
-        stranger.refusal(&format!("DROP ROLE {role}")).is("2BP01").details("type hilo.role");
+        stranger.refusal(&format!("DROP ROLE {role}")).is("2BP01").details("type _hilo.hilo_role");
     }
     stranger.run("LOAD 'hilo'; REASSIGN OWNED BY app TO heir; DROP ROLE app");
     stranger.run("DROP OWNED BY gone");

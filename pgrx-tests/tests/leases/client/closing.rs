@@ -76,7 +76,7 @@ fn locked_leases_do_not_keep_others_from_going_back() {
     other.run("BEGIN");
     // Every second one.
     let lock =
-        "SELECT count(*) FROM (SELECT FROM _hilo.lease l JOIN _hilo.sequence s ON s.id = l.sequence
+        "SELECT count(*) FROM (SELECT FROM _hilo.hilo_lease l JOIN _hilo.hilo_definition s ON s.id = l.sequence
                  WHERE substr(s.name, 2)::int % 2 = 0 FOR UPDATE OF l) locked";
     assert_eq!(other.one::<i64>(lock), EACH);
     let closing = runtime.spawn({

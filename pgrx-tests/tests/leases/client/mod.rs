@@ -95,7 +95,7 @@ pub fn open_leases(connection: &mut Connection) -> i64 {
 /// Waits until the worker has filed all leases that have ended.
 #[track_caller]
 fn wait_until_filed(connection: &mut Connection) {
-    let due = "SELECT count(*) FROM _hilo.lease WHERE ended IS NOT NULL";
+    let due = "SELECT count(*) FROM _hilo.hilo_lease WHERE ended IS NOT NULL";
     wait_until("the worker has filed the leases", LONG, || connection.one::<i64>(due) == 0);
 }
 

@@ -7,7 +7,7 @@ use super::{builder, config, draw, losses, open_leases, runtime, serve, wait_unt
 
 /// Locks the leases of a holder.
 const LOCK: &str =
-    "SELECT count(*) FROM (SELECT FROM _hilo.lease WHERE holder = $1 FOR UPDATE) locked";
+    "SELECT count(*) FROM (SELECT FROM _hilo.hilo_lease WHERE holder = $1 FOR UPDATE) locked";
 
 /// Among others in one statement.
 #[test]

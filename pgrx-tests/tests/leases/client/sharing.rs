@@ -108,7 +108,7 @@ fn many_sequences_share_a_commit() {
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     runtime.block_on(client.warm_up(&names)).expect("values");
     // Subtransactions have the time of their commit.
-    let commits = "SELECT DISTINCT pg_xact_commit_timestamp(xmin)::text FROM _hilo.lease";
+    let commits = "SELECT DISTINCT pg_xact_commit_timestamp(xmin)::text FROM _hilo.hilo_lease";
     assert_eq!(connection.all::<String>(commits).len(), 1);
     assert_eq!(open_leases(&mut connection), 500);
     assert_eq!(client.stats().statements, 1);

@@ -236,7 +236,7 @@ with HiloClient(first=10, pace=2) as ids:
     let mut drawer = Drawer::start(&cluster, 0, command);
     drawer.prints("that one is unknown", |values| values == [0]);
     let mut client = cluster.connect(DATABASE);
-    let refilled = "FROM _hilo.lease WHERE first_value > 1 AND ended IS NULL";
+    let refilled = "FROM _hilo.hilo_lease WHERE first_value > 1 AND ended IS NULL";
     let count = format!("SELECT count(*) {refilled}");
     wait_until("all have been refilled", LONG, || client.one::<i64>(&count) == 200);
     // Each row has a subtransaction of its own.

@@ -51,7 +51,7 @@ fn a_node_that_does_not_answer() {
 #[test]
 fn a_node_that_cannot_write() {
     let mut nodes = three();
-    nodes[1].1.run("BEGIN; LOCK TABLE _hilo.sequence IN SHARE MODE");
+    nodes[1].1.run("BEGIN; LOCK TABLE _hilo.hilo_definition IN SHARE MODE");
     let host = nodes[1].0.socket_directory().display().to_string();
     let refusal = nodes[0].1.refusal("SELECT * FROM hilo_create_on_all_nodes('s')");
     refusal.is("55000").details(&host).details("lock timeout").hints("call it again");

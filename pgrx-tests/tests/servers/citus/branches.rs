@@ -289,7 +289,7 @@ fn ids_in_a_distributed_table_are_found() {
     assert_eq!(findings(client).iter().filter(|found| found.contains("166560000")).count(), 0);
     // Nor does a query run what other roles have put into their tables.
     client.run(
-        "RESET ROLE; CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory; SELECT hilo_grant('s', 'mallory', 'ALL');
+        "RESET ROLE; CREATE ROLE mallory LOGIN; GRANT CREATE ON SCHEMA public TO mallory; GRANT INSERT ON hilo_sequences TO mallory; SELECT hilo_grant('s', 'mallory', 'ALL');
          CREATE TABLE ran (by text); SET ROLE mallory;
          CREATE FUNCTION planted() RETURNS void LANGUAGE sql AS 'INSERT INTO ran VALUES (current_user)';
          CREATE FUNCTION sprung(bigint) RETURNS bigint IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN

@@ -183,7 +183,7 @@ fn a_table_is_replaced() {
          PREPARE TRANSACTION 'replace'",
     );
     clients[0].run("COMMIT PREPARED 'replace'");
-    let owner: String = clients[1].one("SELECT owned_by::text FROM _hilo.sequence");
+    let owner: String = clients[1].one("SELECT owned_by::text FROM _hilo.hilo_definition");
     assert_eq!(owner, "z.t.id");
     seen.extend(clients[1].all::<i64>("INSERT INTO z.t VALUES (DEFAULT), (DEFAULT) RETURNING id"));
     assert_unique("s", &seen);
@@ -208,7 +208,7 @@ fn no_part_of_the_new_table_gets_it() {
          ALTER TABLE z.t ATTACH PARTITION z.part FOR VALUES FROM (1) TO (1000000); COMMIT",
     );
     clients[0].run("DROP TABLE z.t_102008 CASCADE");
-    let owner: String = clients[1].one("SELECT owned_by::text FROM _hilo.sequence");
+    let owner: String = clients[1].one("SELECT owned_by::text FROM _hilo.hilo_definition");
     assert_eq!(owner, "z.t.id");
     seen.extend(clients[1].all::<i64>("INSERT INTO z.t VALUES (DEFAULT), (DEFAULT) RETURNING id"));
     assert_unique("s", &seen);

@@ -1,14 +1,11 @@
-//! Until version 0.3.0 each node of Citus numbered a sequence by itself, in the stripes of its group. A cluster that comes from
-//! there serves none of its numbers twice, and is led to sequences that have branches.
+//! Nodes that have numbered a sequence by themselves, each in its own stripes, become nodes of Citus. They serve none of its
+//! numbers twice, and are led to sequences that have branches.
 
-use hilo_tests::{ClientExt, Cluster, assert_unique};
+use hilo_tests::{ClientExt, assert_unique};
 
 use super::{NOTHING, Nodes, create, findings, finish, join, join_all, server};
 
-/// The setting that let a node follow its group.
-const CITUS: (&str, &str) = ("hilo.node_id", "citus");
-
-/// The rows that version 0.3.0 left: each node has drawn as its group.
+/// Servers that have each drawn as a node of their own.
 fn striped() -> (Nodes, Vec<i64>) {
     let mut nodes: Nodes = Vec::new();
     let mut seen = Vec::new();
@@ -30,27 +27,22 @@ fn configure(nodes: &mut Nodes, settings: [(&str, &str); 2]) {
     }
 }
 
-/// Promise 1: with the old setting, or with none, workers serve nothing, and the coordinator goes on with its own stripe. New
-/// sequences follow the old ones.
+/// Promise 1: workers serve nothing, and the coordinator continues with its own stripe. New sequences follow the old ones.
 #[test]
-fn a_cluster_of_version_0_3() {
+fn nodes_with_stripes_join_citus() {
     let (mut nodes, mut seen) = striped();
     join_all(&mut nodes);
-    for settings in
-        [[CITUS, ("hilo.node_count", "8")], [("hilo.node_id", ""), ("hilo.node_count", "1")]]
-    {
-        configure(&mut nodes, settings);
-        for (_, client) in &mut nodes[1..] {
-            let refusal = client.refusal("SELECT hilo_nextval('s')").is("55000");
-            refusal.says("a worker of Citus").hints("on the coordinator");
-        }
-        seen.extend(nodes[0].1.draw("s", 1_500));
-        let refusal = nodes[0].1.refusal("SELECT * FROM hilo_create_on_all_nodes('s')");
-        refusal.is("55000").details("no branch of the coordinator: docs/citus.md");
-        let complaints = findings(&mut nodes[0].1);
-        let words = "does not serve 1 sequences";
-        assert!(complaints.iter().any(|found| found.contains(words)), "{complaints:?}");
+    configure(&mut nodes, [("hilo.node_id", ""), ("hilo.node_count", "1")]);
+    for (_, client) in &mut nodes[1..] {
+        let refusal = client.refusal("SELECT hilo_nextval('s')").is("55000");
+        refusal.says("a worker of Citus").hints("on the coordinator");
     }
+    seen.extend(nodes[0].1.draw("s", 1_500));
+    let refusal = nodes[0].1.refusal("SELECT * FROM hilo_create_on_all_nodes('s')");
+    refusal.is("55000").details("no branch of the coordinator: docs/citus.md");
+    let complaints = findings(&mut nodes[0].1);
+    let words = "does not serve 1 sequences";
+    assert!(complaints.iter().any(|found| found.contains(words)), "{complaints:?}");
     let beyond = seen.iter().max().expect("they have drawn") + 100_000;
     let options = format!("'new', '{{\"start_value\": {beyond}}}'");
     assert_eq!(create(&mut nodes[0].1, &options), ["create"; 3]);
@@ -80,19 +72,6 @@ fn a_node_that_is_alone() {
     client.refusal("SELECT hilo_nextval('s')").is("F0000").hints("docs/citus.md");
     client.run("DROP EXTENSION citus");
     client.refusal("SELECT hilo_nextval('s')").is("F0000").says("hilo.node_id is not set").helps();
-    cluster.finish();
-}
-
-/// The setting is refused, with what to do. A server that still has it starts, and says so in its log.
-#[test]
-fn the_setting_is_refused() {
-    let cluster = Cluster::builder().config(CITUS.0, CITUS.1).start_with_hilo();
-    cluster.expect_in_log("invalid value for parameter \"hilo.node_id\": \"citus\"");
-    assert!(cluster.log().contains("docs/citus.md says how"), "{}", cluster.log());
-    let mut client = cluster.connect("postgres");
-    assert_eq!(client.one::<String>("SHOW hilo.node_id"), "");
-    let refusal = client.refusal("ALTER SYSTEM SET hilo.node_id = 'Citus'").is("22023");
-    refusal.details("Citus have no ids any more").hints("docs/citus.md");
     cluster.finish();
 }
 

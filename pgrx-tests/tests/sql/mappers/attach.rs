@@ -44,8 +44,9 @@ fn the_source_of_each_mapper_takes_blocks_as_the_mapper_does() {
         let (counter, relation) = counter(mapper);
         client.run(&format!("CREATE SCHEMA \"{mapper}\"; SET search_path = '{mapper}', public"));
         client.run(counter);
-        let source: String = client
-            .one(&format!("SELECT hilo.source_of('{relation}', '{mapper}', 'orders', {SIZE})"));
+        let source: String = client.one(&format!(
+            "SELECT _hilo.hilo_source_of('{relation}', '{mapper}', 'orders', {SIZE})"
+        ));
         // Before it looks whether the server and the counter are those that it was made for.
         let (_, source) = source.rsplit_once("END; ").expect("two statements");
         client.run(&format!("PREPARE source (text, bigint, uuid, bigint) AS {source}"));
@@ -76,7 +77,7 @@ fn a_request_for_too_many_brings_less() {
         client.run(&format!("CREATE SEQUENCE {mapper}"));
         client.run(&format!("SELECT hilo_attach('{mapper} beside', '{mapper}', '{mapper}')"));
         let source: String =
-            client.one(&format!("SELECT hilo.source_of('{mapper}', '{mapper}', 'x', 1)"));
+            client.one(&format!("SELECT _hilo.hilo_source_of('{mapper}', '{mapper}', 'x', 1)"));
         let (_, source) = source.rsplit_once("END; ").expect("two statements");
         client.run(&format!("PREPARE {mapper} (text, bigint, uuid, bigint) AS {source}"));
         let rows = client.query(&format!("EXECUTE {mapper} ('x', 1000000000000, NULL, NULL)"), &[]);
@@ -270,7 +271,7 @@ fn an_ordinary_role_attaches_its_counters_and_detaches_them() {
     let cluster = Cluster::with_hilo();
     cluster
         .connect("postgres")
-        .run("CREATE ROLE shop LOGIN; GRANT CREATE ON SCHEMA public TO shop");
+        .run("CREATE ROLE shop LOGIN; GRANT CREATE ON SCHEMA public TO shop; GRANT INSERT ON hilo_sequences TO shop");
     let mut client = cluster.connect_as("shop", "postgres");
     client.run(
         "CREATE SEQUENCE \"It's\"; CREATE SEQUENCE blocks INCREMENT BY 20;

@@ -158,10 +158,8 @@ fn everything_foreign_is_escaped() {
     let mut admin = cluster.connect("postgres");
     admin.run("CREATE DATABASE \"<script>db & co\"");
     let mut client = cluster.connect("<script>db & co");
-    client.run(
-        "CREATE SCHEMA \"a \"\"b\" CREATE TABLE t (); CREATE EXTENSION hilo SCHEMA \"a \"\"b\"",
-    );
-    client.run("SET search_path = \"a \"\"b\", public; SET hilo.server_prefix = '<b>'");
+    client.run("CREATE SCHEMA \"a <b>\" CREATE TABLE t (); CREATE EXTENSION hilo SCHEMA \"a <b>\"");
+    client.run("SET search_path = \"a <b>\", public; SET hilo.server_prefix = '<b>'");
     client.run("CREATE ROLE \"<script>role\" SUPERUSER; SET ROLE \"<script>role\"");
     for name in HOSTILE {
         let name = quote(name);

@@ -64,7 +64,7 @@ fn a_part_that_cannot_be_read_is_said_to_be_so() {
     assert_eq!(headings(&page_of_watcher, "sequences").len(), 5);
     assert_eq!(headings(&page_of_watcher, "leases").len(), 2);
 
-    admin.run("BEGIN; LOCK TABLE _hilo.gap IN ACCESS EXCLUSIVE MODE");
+    admin.run("BEGIN; LOCK TABLE _hilo.hilo_gap IN ACCESS EXCLUSIVE MODE");
     let mut client = cluster.connect("postgres");
     client.run("SET lock_timeout = '20ms'");
     let page_of_locked = page(&mut client);
@@ -96,8 +96,8 @@ fn numbers_at_their_limits() {
          SELECT hilo_create('end', start_value => {high}, max_value => {high});
          SELECT hilo_create('tiny', max_value => 2, min_value => 1, start_value => 1);
          SELECT hilo_nextval(name) FROM unnest(ARRAY['whole', 'down', 'far', 'end', 'tiny']) AS name;
-         INSERT INTO _hilo.gap SELECT id, 0, {low}, {high}, {high}, 'crash', t
-           FROM _hilo.sequence, (VALUES ('-infinity'::timestamptz), ('infinity'), ('4713-01-01 BC'), ('294276-01-01'), (now())) v (t)"
+         INSERT INTO _hilo.hilo_gap SELECT id, 0, {low}, {high}, {high}, 'crash', t
+           FROM _hilo.hilo_definition, (VALUES ('-infinity'::timestamptz), ('infinity'), ('4713-01-01 BC'), ('294276-01-01'), (now())) v (t)"
     ));
     let page = page(&mut client);
     let text = visible_text(&page);

@@ -16,7 +16,6 @@ pub const PLAYED: &[(&str, &str)] = &[
     ("hilo_nextval", "hilo_nextval("),
     ("hilo_nextval_always", "hilo_nextval_always("),
     ("hilo_nextvals", "hilo_nextvals("),
-    ("nextvals", "hilo.nextvals("),
     ("hilo_nextrange", "hilo_nextrange("),
     ("hilo_next_hi", "hilo_next_hi("),
     ("hilo_nextkey", "hilo_nextkey("),

@@ -84,7 +84,6 @@ fn draw() -> impl Strategy<Value = Statement> {
     let way = prop_oneof![4 => Just(Way::Nextval), 1 => Just(Way::Always), 1 => Just(Way::Key)];
     let many = prop_oneof![
         3 => Just(Many::Nextvals),
-        1 => Just(Many::OldNextvals),
         1 => Just(Many::Copy),
         1 => Just(Many::CopyKeys)
     ];

@@ -15,8 +15,6 @@ pub enum Way {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Many {
     Nextvals,
-    /// By the function's name of 0.2.0.
-    OldNextvals,
     Copy,
     CopyKeys,
 }
@@ -401,9 +399,6 @@ impl Statement {
             }
             Nextvals { name, count, many: Many::Nextvals } => {
                 format!("SELECT hilo_nextvals('s{name}', {count})")
-            }
-            Nextvals { name, count, many: Many::OldNextvals } => {
-                format!("SELECT hilo.nextvals('s{name}', {count}::integer)")
             }
             Nextvals { many: Many::Copy, .. } => format!("COPY drawn{who} (n) FROM STDIN"),
             Nextvals { many: Many::CopyKeys, .. } => format!("COPY drawn_keys{who} (n) FROM STDIN"),

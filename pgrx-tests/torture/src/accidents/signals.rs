@@ -97,7 +97,7 @@ pub fn stand_still(torture: &Torture, rng: &mut Rng) -> &'static str {
 pub fn hold_positions(torture: &Torture, rng: &mut Rng) -> &'static str {
     let mut client = torture.cluster.connect_when_up("postgres");
     let held = client.batch_execute(&format!(
-        "BEGIN; SELECT FROM _hilo.position WHERE random() < 0.5 FOR UPDATE; SELECT pg_sleep({}); ROLLBACK",
+        "BEGIN; SELECT FROM _hilo.hilo_position WHERE random() < 0.5 FOR UPDATE; SELECT pg_sleep({}); ROLLBACK",
         rng.f32() * 1.5
     ));
     if let Err(error) = held

@@ -104,7 +104,7 @@ fn read(line: &Line, server: &Server) -> Books {
     let mut books = Books::default();
     let name = line.name;
     let position = format!(
-        "FROM _hilo.sequence s JOIN _hilo.position p ON p.sequence = s.id WHERE s.name = '{name}'"
+        "FROM _hilo.hilo_definition s JOIN _hilo.hilo_position p ON p.sequence = s.id WHERE s.name = '{name}'"
     );
     let row = client
         .query_one(
@@ -119,7 +119,7 @@ fn read(line: &Line, server: &Server) -> Books {
         books.memory.insert_range(settled + shift, next + shift);
     }
     let ranges = format!(
-        "SELECT f.first_index, f.end_index, f.incarnation <> 0 FROM _hilo.free_range f
+        "SELECT f.first_index, f.end_index, f.incarnation <> 0 FROM _hilo.hilo_free_range f
            JOIN (SELECT s.id, p.epoch, p.node {position}) q
              ON q.id = f.sequence AND q.epoch = f.epoch AND q.node = f.node"
     );

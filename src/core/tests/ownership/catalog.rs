@@ -26,7 +26,7 @@ pub fn rows(set: Set) -> impl Iterator<Item = Set> {
     })
 }
 
-/// `_hilo.position`, of one node and epoch.
+/// `_hilo.hilo_position`, of one node and epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Position {
     pub next: u8,
@@ -37,7 +37,7 @@ pub struct Position {
     pub timeline: u8,
 }
 
-/// A row of `_hilo.lease`.
+/// A row of `_hilo.hilo_lease`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     pub range: Set,
@@ -58,10 +58,10 @@ pub enum Ended {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Catalog {
     pub position: Position,
-    /// `_hilo.free_range`: the rows of no life, and those of one.
+    /// `_hilo.hilo_free_range`: the rows of no life, and those of one.
     pub free: Set,
     pub lent: Set,
-    /// `_hilo.gap`: how many rows have each index.
+    /// `_hilo.hilo_gap`: how many rows have each index.
     pub gaps: [u8; LIMIT as usize],
     pub lease: Option<Lease>,
 }

@@ -1,0 +1,110 @@
+-- What bodies of the extension's own functions call of the functions and views that users call. A body names nothing in the
+-- extension's schema: others could put functions there that match a call better, and ALTER SCHEMA may rename it. These are
+-- the same C functions, and the rows of the same views.
+
+CREATE FUNCTION _hilo.hilo_create(
+    name @extschema@.hilo_sequence,
+    start_value bigint DEFAULT NULL,
+    increment bigint DEFAULT 1,
+    min_value bigint DEFAULT NULL,
+    max_value bigint DEFAULT NULL,
+    data_type regtype DEFAULT 'bigint',
+    cycle boolean DEFAULT false,
+    ordered boolean DEFAULT false,
+    block_size bigint DEFAULT NULL,
+    slice_size bigint DEFAULT NULL,
+    key_format text DEFAULT NULL,
+    if_not_exists boolean DEFAULT false,
+    gapless boolean DEFAULT false,
+    owned_by text DEFAULT NULL,
+    source text DEFAULT NULL,
+    reserve_ahead interval DEFAULT NULL
+) RETURNS @extschema@.hilo_sequence
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_create(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval) IS 'Does what hilo_create does';
+
+CREATE FUNCTION _hilo.hilo_alter(
+    name @extschema@.hilo_sequence,
+    start_value bigint DEFAULT NULL,
+    increment bigint DEFAULT NULL,
+    min_value bigint DEFAULT NULL,
+    max_value bigint DEFAULT NULL,
+    data_type regtype DEFAULT NULL,
+    cycle boolean DEFAULT NULL,
+    ordered boolean DEFAULT NULL,
+    block_size bigint DEFAULT NULL,
+    slice_size bigint DEFAULT NULL,
+    key_format text DEFAULT NULL,
+    restart_with bigint DEFAULT NULL,
+    gapless boolean DEFAULT NULL,
+    owned_by text DEFAULT NULL,
+    source text DEFAULT NULL,
+    reserve_ahead interval DEFAULT NULL
+) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval) IS 'Does what hilo_alter does';
+
+CREATE FUNCTION _hilo.hilo_drop(name @extschema@.hilo_sequence, if_exists boolean DEFAULT false, cascade boolean DEFAULT false) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_drop_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_drop(@extschema@.hilo_sequence, boolean, boolean) IS 'Does what hilo_drop does';
+
+CREATE FUNCTION _hilo.hilo_set_owner(name @extschema@.hilo_sequence, new_owner text) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_set_owner(@extschema@.hilo_sequence, text) IS 'Does what hilo_set_owner does';
+
+CREATE FUNCTION _hilo.hilo_grant(name @extschema@.hilo_sequence, grantee text, privilege text) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_grant(@extschema@.hilo_sequence, text, text) IS 'Does what hilo_grant does';
+
+CREATE FUNCTION _hilo.hilo_revoke(name @extschema@.hilo_sequence, grantee text, privilege text) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_revoke(@extschema@.hilo_sequence, text, text) IS 'Does what hilo_revoke does';
+
+CREATE FUNCTION _hilo.hilo_sync(name @extschema@.hilo_sequence, relation regclass, column_name name) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_sync_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_sync(@extschema@.hilo_sequence, regclass, name) IS 'Does what hilo_sync does';
+
+CREATE FUNCTION _hilo.hilo_advance(name @extschema@.hilo_sequence, at_least bigint) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_advance_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_advance(@extschema@.hilo_sequence, bigint) IS 'Does what hilo_advance does';
+
+CREATE FUNCTION _hilo.hilo_lease(
+    name @extschema@.hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL, lease uuid DEFAULT NULL,
+    OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
+    OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint
+)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid) IS 'Does what hilo_lease does';
+
+CREATE FUNCTION _hilo.hilo_lease_return(lease uuid, next bigint DEFAULT NULL) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_return_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_lease_return(uuid, bigint) IS 'Does what hilo_lease_return does';
+
+CREATE FUNCTION _hilo.hilo_lease_renew(lease uuid, ttl interval) RETURNS timestamptz
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_renew_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_lease_renew(uuid, interval) IS 'Does what hilo_lease_renew does';
+
+ALTER FUNCTION _hilo.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid) SUPPORT _hilo.hilo_planner_support;
+
+-- STABLE, so that the planner puts the view's query in the place of the call.
+
+CREATE FUNCTION _hilo.hilo_sequences() RETURNS SETOF @extschema@.hilo_sequences
+    LANGUAGE sql STABLE PARALLEL RESTRICTED ROWS 100
+BEGIN ATOMIC
+    SELECT v.* FROM @extschema@.hilo_sequences v;
+END;
+COMMENT ON FUNCTION _hilo.hilo_sequences() IS 'Returns the rows of the view hilo_sequences';
+
+CREATE FUNCTION _hilo.hilo_leases() RETURNS SETOF @extschema@.hilo_leases
+    LANGUAGE sql STABLE PARALLEL RESTRICTED ROWS 100
+BEGIN ATOMIC
+    SELECT v.* FROM @extschema@.hilo_leases v;
+END;
+COMMENT ON FUNCTION _hilo.hilo_leases() IS 'Returns the rows of the view hilo_leases';
+
+CREATE FUNCTION _hilo.hilo_default_privileges() RETURNS SETOF @extschema@.hilo_default_privileges
+    LANGUAGE sql STABLE PARALLEL RESTRICTED ROWS 100
+BEGIN ATOMIC
+    SELECT v.* FROM @extschema@.hilo_default_privileges v;
+END;
+COMMENT ON FUNCTION _hilo.hilo_default_privileges() IS 'Returns the rows of the view hilo_default_privileges';
