@@ -184,7 +184,7 @@ fn a_role_applies_no_more_than_it_may() {
     let of = |sequence| format!("SELECT {}", call(&document(json!([sequence])), ""));
     let mut anna = cluster.connect_as("anna", "postgres");
     let new = json!({"name": "hers"});
-    anna.refusal(&of(new.clone())).is("42501").says("schema").details("sequences[0]");
+    anna.refusal(&of(new.clone())).is("42501").says("to create").details("sequences[0]");
     admin.run("GRANT CREATE ON SCHEMA public TO anna; GRANT INSERT ON hilo_sequences TO anna");
     anna.run(&of(new));
     for changed in [
