@@ -105,7 +105,7 @@ CREATE FUNCTION _hilo.hilo_refuse(message text, hint text) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $refuse$
 BEGIN
-    RAISE object_not_in_prerequisite_state USING MESSAGE = message, HINT = hint;
+    PERFORM _hilo.hilo_raise('55000'::text, message, NULL::text, hint);
 END;
 $refuse$;
 COMMENT ON FUNCTION _hilo.hilo_refuse(text, text) IS 'Fails with 55000';

@@ -158,9 +158,8 @@ BEGIN
             DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
             HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
     ELSIF makes IS NULL THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('"%s" is no mapper for which hilo has a facade', client),
-            HINT = 'docs/mappers.md has the names.';
+        PERFORM _hilo.hilo_raise('22023'::text, format('"%s" is no mapper for which hilo has a facade', client),
+                           NULL::text, 'docs/mappers.md has the names.'::text);
     END IF;
     FOR part IN
         SELECT p.* FROM (VALUES
@@ -244,7 +243,7 @@ CREATE FUNCTION _hilo.hilo_refuse_counter(message text, hint text) RETURNS bigin
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $refuse$
 BEGIN
-    RAISE object_not_in_prerequisite_state USING MESSAGE = message, HINT = hint;
+    PERFORM _hilo.hilo_raise('55000'::text, message, NULL::text, hint);
 END;
 $refuse$;
 COMMENT ON FUNCTION _hilo.hilo_refuse_counter(text, text) IS
@@ -324,9 +323,8 @@ BEGIN
             WHEN 'S' THEN makes NOT IN ('nextval', 'hibernate_unique_key')
             WHEN 'r' THEN makes = 'nextval' ELSE true END)
     THEN
-        RAISE invalid_parameter_value USING
-            MESSAGE = format('%s is no counter of the mapper "%s"', relation, client),
-            HINT = 'docs/mappers.md has the names of the mappers.';
+        PERFORM _hilo.hilo_raise('22023'::text, format('%s is no counter of the mapper "%s"', relation, client),
+                           NULL::text, 'docs/mappers.md has the names of the mappers.'::text);
     ELSIF counter.relpersistence <> 'p' OR counter.cycle OR counter.cache > 1 THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('%s cannot be shared with hilo', relation),

@@ -134,9 +134,11 @@ from! { OptionError => Option, AnswerError => Answer, NameError => Name, }
 
 /// A text of a report, as long as one may be.
 fn shorten(mut text: String) -> String {
+    const MARK: &str = "...";
     if text.len() > LONGEST {
-        let fits = (0..=LONGEST).rev().find(|at| text.is_char_boundary(*at));
+        let fits = (0..=LONGEST - MARK.len()).rev().find(|at| text.is_char_boundary(*at));
         text.truncate(fits.unwrap_or_default());
+        text.push_str(MARK);
     }
     text
 }

@@ -361,6 +361,13 @@ errors! {
         => detail { depend_on(name, dependents) }
         => hint "Use DROP ... CASCADE to drop these defaults too, or keep the sequence with \
                  hilo_alter(name, owned_by => 'none').";
+    RoleName(text: String) = ERRCODE_INVALID_NAME, "invalid role name: \"{text}\""
+        => detail "The value must be a role name written as an SQL identifier, \"public\", or \
+                   \"-\" for no role.";
+    /// A warning: the text of a row names what is not there.
+    ReadAsNone { state: &'static str, what: String, kind: &'static str } = { code_of(state) },
+        "{what} does not exist"
+        => detail "The {kind} is read as \"-\", which stands for no {kind}.";
     NoSuchRole(role: String) = ERRCODE_UNDEFINED_OBJECT, "role \"{role}\" does not exist";
     NoSuchPrivilege(privilege: String) = ERRCODE_INVALID_PARAMETER_VALUE,
         "unrecognized privilege type for a hilo sequence: \"{privilege}\""

@@ -208,3 +208,80 @@ fn counts_of_every_integer_type() {
     drop(refusal);
     cluster.finish();
 }
+
+/// No error of hilo's has more than 8000 bytes in its message, its DETAIL or its HINT, whatever is
+/// passed to any function and to the types. Core quotes a number or a statement in full.
+#[test]
+fn arguments_are_not_repeated_in_full() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "SELECT hilo_create('orders'); CREATE SEQUENCE counter; CREATE SCHEMA facade; CREATE TABLE items (id bigint)",
+    );
+    let (calls, long): (i32, Vec<String>) = {
+        client.run(EVERY_TEXT);
+        let row = client.query_one("SELECT max(calls), array_remove(array_agg(too_long), NULL) FROM tried", &[]);
+        let row = row.unwrap();
+        (row.get(0), row.get(1))
+    };
+    assert!(calls > 500, "{calls}");
+    assert_eq!(long, [] as [&str; 0]);
+    cluster.finish();
+}
+
+/// Calls every function with long texts, one argument at a time.
+const EVERY_TEXT: &str = "
+    CREATE TEMP TABLE tried (calls integer, too_long text);
+    DO $try$
+    DECLARE
+        x CONSTANT text := repeat('x', 20000);
+        field CONSTANT text := '{\"hilo\": 1, \"sequences\": [{\"name\": \"a\", \"%s\": \"%s\"}]}';
+        texts CONSTANT text[] := ARRAY[
+            x, '\"' || x, 'a.' || x, repeat('a.', 10000) || 'b', '{\"' || x || '\": 1}', '{\"hilo\": 1, \"' || x || '\": 1}',
+            format(field, x, ''), format(field, 'owner', x), format(field, 'data_type', x), format(field, 'owned_by', x || '.id'),
+            format(field, 'owned_by', x), format(field, 'key_format', x), format(field, 'source', x),
+            '{\"hilo\": 1, \"sequences\": [{\"name\": \"' || x || '\"}]}',
+            '{\"hilo\": 1, \"sequences\": [{\"name\": \"a\", \"privileges\": {\"' || x || '\": [\"USAGE\"]}}]}',
+            '{\"hilo\": 1, \"sequences\": [{\"name\": \"a\", \"privileges\": {\"public\": [\"' || x || '\"]}}]}'];
+        one record; given text; state text; message text; detail text; hint text; count integer := 0;
+    BEGIN
+        SET LOCAL client_min_messages = error;
+        FOR one IN
+            SELECT p.oid::regproc::text AS name, p.proname, p.proargtypes[a.at]::regtype::text AS type,
+                   (SELECT string_agg(CASE WHEN o.at = a.at THEN '%s' ELSE CASE t.type
+                               WHEN 'text' THEN CASE WHEN p.proname ~ 'attach' THEN '''hibernate''' ELSE '''USAGE''' END
+                               WHEN 'name' THEN CASE WHEN p.proname ~ 'facade' THEN '''facade''' ELSE '''id''' END
+                               WHEN 'regclass' THEN CASE WHEN p.proname ~ 'attach' THEN '''counter''' ELSE '''items''' END
+                               WHEN 'bigint' THEN '10' WHEN 'integer' THEN '1' WHEN 'boolean' THEN 'false'
+                               WHEN 'jsonb' THEN '''{}''' WHEN 'text[]' THEN '''{}''' ELSE
+                               CASE WHEN t.type ~ 'hilo_sequence$' THEN '''orders''' ELSE 'NULL' END END
+                               || '::' || replace(t.type, '%', '%%') END, ', ' ORDER BY o.at)
+                      FROM generate_series(0, p.pronargs - 1) AS o (at)
+                     CROSS JOIN LATERAL (SELECT p.proargtypes[o.at]::regtype::text AS type) t) AS arguments
+              FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+              JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'hilo'
+             CROSS JOIN LATERAL generate_series(0, p.pronargs - 1) AS a (at)
+             WHERE p.prokind = 'f' AND NOT 'internal'::regtype = ANY (p.proargtypes::oid[])
+               AND p.proargtypes[a.at]::regtype::text ~ '^(text|jsonb|text\\[\\]|cstring|.*hilo_sequence)$'
+        LOOP
+            FOREACH given IN ARRAY texts LOOP
+                CONTINUE WHEN one.type = 'jsonb' AND given !~ '^\\{';
+                given := CASE one.type WHEN 'text[]' THEN format('ARRAY[%L]', given) ELSE format('%L::%s', given, one.type) END;
+                count := count + 1;
+                BEGIN
+                    EXECUTE format('SELECT * FROM %s(%s)', one.name, format(one.arguments, given));
+                    RAISE assert_failure;
+                EXCEPTION
+                    WHEN assert_failure THEN NULL;
+                    WHEN OTHERS THEN
+                        GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
+                            detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+                        IF greatest(octet_length(message), octet_length(detail), octet_length(hint)) > 8000 AND state <> '42601' THEN
+                            INSERT INTO tried VALUES (0, format('%s %s: %s', one.proname, state, left(message, 80)));
+                        END IF;
+                END;
+            END LOOP;
+        END LOOP;
+        INSERT INTO tried VALUES (count, NULL);
+    END
+    $try$";

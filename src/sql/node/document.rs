@@ -48,7 +48,15 @@ sql_functions!(
     hilo_lock_definitions,
     hilo_lock,
     hilo_apply_one,
+    hilo_raise,
 );
+
+/// `_hilo.hilo_raise(code, message, detail, hint)`
+fn hilo_raise(args: Args) {
+    let message = args.text(1).unwrap_or_default();
+    let state = args.text(0).unwrap_or_default();
+    HiloError::Told { state, message, detail: args.text(2), hint: args.text(3) }.raise();
+}
 
 /// `_hilo.hilo_may_see(name, must_exist)`
 fn hilo_may_see(args: Args) -> pg_sys::Datum {

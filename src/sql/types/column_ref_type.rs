@@ -12,6 +12,7 @@ use pgrx::prelude::*;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::identifiers;
 use crate::catalog::relations;
+use crate::errors::HiloError;
 use crate::sql::call::raw_function::{input_functions, output_functions};
 
 // A client knows no OIDs, so the binary format has names too.
@@ -41,12 +42,12 @@ fn parse(input: &CStr) -> ColumnRef {
         _ => None,
     });
     found.unwrap_or_else(|| {
-        ereport!(
-            WARNING,
-            PgSqlErrorCode::ERRCODE_UNDEFINED_COLUMN,
-            format!("column {} does not exist", input.to_string_lossy()),
-            "The column is read as \"-\", which stands for no column."
-        );
+        HiloError::ReadAsNone {
+            state: "42703",
+            what: format!("column {}", input.to_string_lossy()),
+            kind: "column",
+        }
+        .warn();
         ColumnRef::NOWHERE
     })
 }

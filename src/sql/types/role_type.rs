@@ -12,6 +12,7 @@ use pgrx::prelude::*;
 
 use crate::catalog::name::identifiers;
 use crate::catalog::roles::{self, NOBODY, PUBLIC};
+use crate::errors::HiloError;
 use crate::sql::call::raw_function::{input_functions, output_functions};
 
 // A client knows no OIDs, so the binary format has names too.
@@ -36,12 +37,12 @@ fn parse(input: &CStr) -> pg_sys::Oid {
     if role != pg_sys::InvalidOid {
         return role;
     }
-    ereport!(
-        WARNING,
-        PgSqlErrorCode::ERRCODE_UNDEFINED_OBJECT,
-        format!("role \"{}\" does not exist", name.to_string_lossy()),
-        "The role is read as \"-\", which stands for no role."
-    );
+    HiloError::ReadAsNone {
+        state: "42704",
+        what: format!("role \"{}\"", name.to_string_lossy()),
+        kind: "role",
+    }
+    .warn();
     NOBODY
 }
 
@@ -50,13 +51,7 @@ fn identifier(input: &CStr) -> &CStr {
     match identifiers(input).as_deref() {
         Some([name]) => name,
         _ => {
-            ereport!(
-                ERROR,
-                PgSqlErrorCode::ERRCODE_INVALID_NAME,
-                format!("invalid role name: \"{}\"", input.to_string_lossy()),
-                "The value must be a role name written as an SQL identifier, \"public\", or \"-\" \
-                 for no role."
-            );
+            HiloError::RoleName(input.to_string_lossy().into_owned()).raise();
         }
     }
 }
