@@ -26,10 +26,23 @@ CREATE TRIGGER missing_owner BEFORE INSERT ON _hilo.hilo_definition
         NEW.owner::pg_catalog.text::pg_catalog.regrole, 'USAGE'::pg_catalog.text)))
     EXECUTE FUNCTION _hilo.hilo_own_row();
 -- Whoever may write to the tables, as members of pg_write_all_data may, must not have others run a query.
+CREATE FUNCTION _hilo.hilo_refuse_source() RETURNS trigger
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    RAISE EXCEPTION 'permission denied to give hilo sequence "%" a source or another owner', NEW.name
+        USING ERRCODE = 'insufficient_privilege',
+              DETAIL = format('Its source would run with the rights of role %s, which role %I does not have.', NEW.owner,
+                              current_user),
+              HINT = 'Use hilo_alter as the owner of the sequence.';
+END
+$$;
+COMMENT ON FUNCTION _hilo.hilo_refuse_source() IS 'Refuses a source that would run with rights which the writer lacks';
+REVOKE ALL ON FUNCTION _hilo.hilo_refuse_source() FROM PUBLIC;
 CREATE TRIGGER refuse_source BEFORE UPDATE OF owner, source ON _hilo.hilo_definition
     FOR EACH ROW WHEN (NEW.source IS NOT NULL AND NOT pg_catalog.pg_has_role(
         NEW.owner::pg_catalog.text::pg_catalog.regrole, 'USAGE'::pg_catalog.text))
-    EXECUTE FUNCTION _hilo.hilo_own_row();
+    EXECUTE FUNCTION _hilo.hilo_refuse_source();
 ALTER TABLE _hilo.hilo_definition ENABLE ALWAYS TRIGGER refuse_source;
 
 CREATE TRIGGER missing_grantee BEFORE INSERT ON _hilo.hilo_privilege

@@ -282,7 +282,14 @@ fn nobody_writes_a_source_for_another_role() {
     );
     let mut writer = cluster.connect_as("writer", "postgres");
     let query = "SELECT 1::bigint, 1::bigint";
-    writer.refusal(&format!("UPDATE _hilo.hilo_definition SET source = '{query}'")).is("39P01");
+    for written in ["source = ", "owner = 'postgres', source = "] {
+        writer
+            .refusal(&format!("UPDATE _hilo.hilo_definition SET {written}'{query}'"))
+            .is("42501")
+            .says("\"orders\"")
+            .details("rights of role postgres, which role writer does not have")
+            .helps();
+    }
     let columns: String = client.one(
         "SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute
           WHERE attrelid = '_hilo.hilo_definition'::regclass AND attnum > 2 AND attname <> 'source'",

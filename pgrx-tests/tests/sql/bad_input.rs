@@ -220,7 +220,10 @@ fn arguments_are_not_repeated_in_full() {
     );
     let (calls, long): (i32, Vec<String>) = {
         client.run(EVERY_TEXT);
-        let row = client.query_one("SELECT max(calls), array_remove(array_agg(too_long), NULL) FROM tried", &[]);
+        let row = client.query_one(
+            "SELECT max(calls), array_remove(array_agg(too_long), NULL) FROM tried",
+            &[],
+        );
         let row = row.unwrap();
         (row.get(0), row.get(1))
     };

@@ -121,6 +121,38 @@ fn a_bad_document_is_refused_with_the_place_of_the_error() {
     cluster.finish();
 }
 
+/// No function that anybody may call has a plan which the server would compile first. That takes
+/// seconds, and no cancel ends it.
+#[test]
+fn no_plan_is_compiled() {
+    let cluster = Cluster::with_hilo();
+    let mut admin = cluster.connect("postgres");
+    admin.run(
+        "CREATE FUNCTION pg_temp.explain(call text) RETURNS text LANGUAGE plpgsql AS
+         $$ DECLARE plan text; BEGIN EXECUTE 'EXPLAIN (FORMAT json) ' || call INTO plan; RETURN plan; END $$",
+    );
+    let calls: Vec<String> = admin.all(
+        "SELECT format('SELECT * FROM %s(%s)', p.oid::regproc,
+                       (SELECT string_agg(format('NULL::%s', t.oid::regtype), ', ' ORDER BY t.at)
+                          FROM unnest(p.proargtypes) WITH ORDINALITY AS t (oid, at)))
+           FROM pg_proc p JOIN pg_language l ON l.oid = p.prolang AND l.lanname = 'sql'
+           JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e'
+           JOIN pg_extension e ON d.refclassid = 'pg_extension'::regclass AND d.refobjid = e.oid AND e.extname = 'hilo'
+          WHERE has_function_privilege('pg_monitor', p.oid, 'EXECUTE')
+            AND 'jit=off' <> ALL (coalesce(p.proconfig, '{}'))",
+    );
+    assert!(calls.len() > 10, "{calls:?}");
+    for call in calls {
+        let plan: Value = serde_json::from_str(
+            &admin.one::<String>(&format!("SELECT plan FROM pg_temp.explain($${call}$$) AS plan")),
+        )
+        .expect("it is JSON");
+        let cost = plan[0]["Plan"]["Total Cost"].as_f64().expect("a plan has a cost");
+        assert!(cost < 100_000.0, "{call}: {cost}");
+    }
+    cluster.finish();
+}
+
 /// The schema and the library know the same fields, and a summary with every option has all of them.
 #[test]
 fn the_schema_has_the_fields_of_the_library() {
