@@ -385,7 +385,7 @@ fn default_privileges_go_with_their_roles() {
     admin.refusal("DROP ROLE anna").is("2BP01");
     admin.run("DROP OWNED BY anna; DROP ROLE anna");
     assert_eq!(defaults(&mut admin), [] as [&str; 0]);
-    admin.run("REVOKE CREATE ON SCHEMA public FROM bert; DROP ROLE carl; DROP ROLE bert");
+    admin.run("REVOKE CREATE ON SCHEMA public FROM bert; REVOKE INSERT ON hilo_sequences FROM bert; DROP ROLE carl; DROP ROLE bert");
     // A role that was mentioned both ways, and is mentioned no more.
     admin.run(
         "SELECT hilo_default_grant('heir', 'ALL', for_role => 'heir'); SELECT hilo_default_revoke('heir', 'ALL', for_role => 'heir');
