@@ -1,6 +1,6 @@
--- What bodies of the extension's own functions call of the functions and views that users call. A body names nothing in the
--- extension's schema: others could put functions there that match a call better, and ALTER SCHEMA may rename it. These are
--- the same C functions, and the rows of the same views.
+-- Twins in _hilo of functions and views that users call, for the bodies of the extension's own functions. A body names
+-- nothing in the extension's schema: others could put functions there that match a call better, and ALTER SCHEMA may
+-- rename it. The twins are the same C functions, and return the rows of the same views.
 
 CREATE FUNCTION _hilo.hilo_create(
     name @extschema@.hilo_sequence,

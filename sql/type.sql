@@ -1,9 +1,9 @@
 -- The extension's schema, which is any, has what users call: functions, views and the type, each named hilo_*.
 -- Everything else is in schema _hilo, which is in no search_path and where nobody else may create anything.
 --
--- A name without a schema is one of core's, here and in the other parts: whoever may create functions in the extension's
--- schema could put one there that matches a call better. The functions here call those of pg_catalog and _hilo only,
--- with arguments of exactly the declared types.
+-- A name without a schema is one of core's, here and in the other parts. Whoever may create functions in the extension's
+-- schema could put one there that matches a call better. So bodies call functions of pg_catalog and _hilo only, with
+-- arguments of exactly the declared types.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- Objects in somebody else's schema would be in the way of its owner, who could not even drop them.
@@ -25,7 +25,7 @@ $$;
 
 CREATE SCHEMA _hilo;
 REVOKE ALL ON SCHEMA _hilo FROM PUBLIC;
--- What each object here allows is said beside it.
+-- PUBLIC uses what functions and views call with the rights of their users.
 GRANT USAGE ON SCHEMA _hilo TO PUBLIC;
 COMMENT ON SCHEMA _hilo IS
     'Tables and internals of the extension hilo. Use the functions and views named hilo_* of its own schema instead.';

@@ -1,5 +1,5 @@
-//! A column of a table by OID and number: what `_hilo.hilo_definition.owned_by` holds. Renaming the table
-//! or the column, or moving the table to another schema, changes neither.
+//! A column of a table by OID and number: what `_hilo.hilo_definition.owned_by` holds. Renaming the
+//! table or the column, or moving the table to another schema, changes neither.
 
 use std::ffi::{CStr, CString};
 
@@ -20,8 +20,8 @@ impl ColumnRef {
     /// No column: its table, or the column itself, does not exist.
     pub const NOWHERE: ColumnRef = ColumnRef { relid: pg_sys::InvalidOid, attnum: 0 };
 
-    /// As the type `_hilo.hilo_column` stores it, so that the columns of a table are neighbours in an
-    /// index.
+    /// As the type `_hilo.hilo_column` stores it, so that the columns of a table are neighbours in
+    /// an index.
     pub fn pack(self) -> i64 {
         (i64::from(self.relid.to_u32()) << 16) | i64::from(self.attnum as u16)
     }

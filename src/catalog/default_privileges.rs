@@ -1,5 +1,5 @@
-//! `_hilo.hilo_default_privilege`: the privileges that new sequences of a role start with, as those of
-//! ALTER DEFAULT PRIVILEGES.
+//! `_hilo.hilo_default_privilege`: the privileges that new sequences of a role start with, as those
+//! of ALTER DEFAULT PRIVILEGES.
 //!
 //! Any role may have rows here, and keep its transaction open. So only changes of the default
 //! privileges of one owner wait for each other (`lock_owner`). DROP OWNED waits only for another

@@ -1,8 +1,8 @@
-//! `_hilo.hilo_lease`: ranges that are in somebody's hands outside of this server. A row owns its range
-//! from the commit of the transaction that has leased it until the worker *files* it, under the
-//! position's lock. Then the part that comes back becomes free, the rest is recorded as a gap, and
-//! the row is deleted. A transaction that ends a lease only marks the row (`lease_changes`), so it
-//! needs no lock on the position and holds up nobody who draws.
+//! `_hilo.hilo_lease`: ranges that are in somebody's hands outside of this server. A row owns its
+//! range from the commit of the transaction that has leased it until the worker *files* it, under
+//! the position's lock. Then the part that comes back becomes free, the rest is recorded as a gap,
+//! and the row is deleted. A transaction that ends a lease only marks the row (`lease_changes`), so
+//! it needs no lock on the position and holds up nobody who draws.
 
 use pgrx::pg_sys;
 

@@ -3,8 +3,8 @@
 //! makes no difference, and the caller needs no privilege on the tables.
 //!
 //! Row locks keep writers from each other. A transaction that changes how a sequence is numbered
-//! locks the `_hilo.hilo_position` row before it changes anything, and holds the lock to its end. The
-//! worker skips a row that is locked.
+//! locks the `_hilo.hilo_position` row before it changes anything, and holds the lock to its end.
+//! The worker skips a row that is locked.
 
 pub mod chain;
 pub mod column_defaults;

@@ -1,9 +1,9 @@
 //! The positions that this server's life serves, and what is written about their ranges.
 //!
 //! Every index below `settled_index` is served, free, leased, recorded as a gap, or in a row of
-//! `_hilo.hilo_free_range` that says whose memory holds it. From there to `next_index`, any index may be
-//! in the memory of the life that `incarnation` names. So after a crash the catalog alone says what
-//! to write off, each index once. This needs those rows and the position to change in one
+//! `_hilo.hilo_free_range` that says whose memory holds it. From there to `next_index`, any index
+//! may be in the memory of the life that `incarnation` names. So after a crash the catalog alone
+//! says what to write off, each index once. This needs those rows and the position to change in one
 //! transaction. Therefore [`own`] is the worker's only way to all of them, and it writes the
 //! position last. A session that renumbers the sequence writes off all ranges and then the
 //! position.

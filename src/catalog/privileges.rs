@@ -1,5 +1,5 @@
-//! Who may do what with a sequence: its owner may do everything, other roles what `_hilo.hilo_privilege`
-//! and core's predefined roles allow.
+//! Who may do what with a sequence: its owner may do everything, other roles what
+//! `_hilo.hilo_privilege` and core's predefined roles allow.
 
 use pgrx::pg_sys;
 

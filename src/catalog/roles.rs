@@ -2,8 +2,8 @@
 //!
 //! All databases share the roles, but hilo's rows belong to one database. So each role that a row
 //! mentions as owner or grantee has a row in core's `pg_shdepend`. It says that the access control
-//! list of type `_hilo.hilo_role` contains the role. Because of that row core refuses DROP ROLE in every
-//! database, and no new role can get the OID of an owner.
+//! list of type `_hilo.hilo_role` contains the role. Because of that row core refuses DROP ROLE in
+//! every database, and no new role can get the OID of an owner.
 //!
 //! The row is added with the first mention and stays until DROP OWNED or DROP ROLE removes it. A
 //! session that adds a mention takes AccessShareLock on the role. DROP ROLE takes

@@ -6,9 +6,10 @@ use crate::errors::{Code, FaultKind, LONGEST, Meant};
 
 pub const ON_COORDINATOR: &str = "Run hilo_create_on_all_nodes(name) on the coordinator: it makes \
     the sequence a branch on each worker.";
-pub const NOT_ARRIVED: &str = "Replicate _hilo.hilo_position together with _hilo.hilo_definition, and wait \
-    until it has been copied. If that server is lost, SET hilo.on_every_node = on and use \
-    hilo_alter(name, restart_with => ...) with a value beyond all that it can have served.";
+pub const NOT_ARRIVED: &str = "Replicate _hilo.hilo_position together with \
+    _hilo.hilo_definition, and wait until it has been copied. If that server is lost, \
+    SET hilo.on_every_node = on and use hilo_alter(name, restart_with => ...) with a \
+    value beyond all that it can have served.";
 pub const RESTART_WITH_IT: &str = "Restart the server with the library of the extension's version \
     installed. A server keeps the library that it loaded when it started.";
 const SEE_SOURCE: &str = "hilo_stat_sources has the whole error of the source.";

@@ -1,9 +1,9 @@
 //! The ranges that this transaction has leased out, until it ends.
 //!
 //! A range that it has taken is pending in shared memory (`shared::pending`): after the commit the
-//! row of `_hilo.hilo_lease` owns it. After a rollback, also of a savepoint, the worker writes it off. A
-//! transaction that has itself defined the sequence takes from its own numbers, which nobody else
-//! holds.
+//! row of `_hilo.hilo_lease` owns it. After a rollback, also of a savepoint, the worker writes it
+//! off. A transaction that has itself defined the sequence takes from its own numbers, which nobody
+//! else holds.
 
 use std::cell::RefCell;
 

@@ -164,11 +164,8 @@ fn memory_learns_of_replicated_definitions() {
     publisher.wait_for_apply("own");
     here.refusal("SELECT hilo_nextval('renamed')").is("42704");
     for table in ["definition", "position", "privilege", "free_range"] {
-        assert_eq!(
-            here.one::<i64>(&format!("SELECT count(*) FROM _hilo.hilo_{table}")),
-            0,
-            "{table}"
-        );
+        let rows = format!("SELECT count(*) FROM _hilo.hilo_{table}");
+        assert_eq!(here.one::<i64>(&rows), 0, "{table}");
     }
     subscriber.finish();
 }

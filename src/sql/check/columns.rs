@@ -1,4 +1,5 @@
-//! `_hilo.hilo_unserved_values`: what a column holds of the values that its sequence is yet to serve.
+//! `_hilo.hilo_unserved_values`: what a column holds of the values that its sequence is yet to
+//! serve.
 
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::SequenceId;
@@ -21,9 +22,9 @@ use crate::sql::define::unserved::look;
 
 sql_functions!(hilo_unserved_values);
 
-/// `_hilo.hilo_unserved_values(relation, number, sequence)`: the furthest value that a column holds and
-/// this node is yet to serve. Checks that only if an index shows it at once. It never waits for a
-/// lock, and never runs anything that a user has put into an index.
+/// `_hilo.hilo_unserved_values(relation, number, sequence)`: the furthest value that a column holds
+/// and this node is yet to serve. Checks that only if an index shows it at once. It never waits for
+/// a lock, and never runs anything that a user has put into an index.
 fn hilo_unserved_values(args: Args) -> Option<()> {
     let mut rows = StoredRows::begin(args);
     let column = ColumnRef { relid: args.oid(0)?, attnum: args.datum(1)?.value() as i16 };

@@ -32,8 +32,8 @@ sql_functions!(hilo_server_state);
 const SECOND: i64 = 1_000_000;
 const UNKNOWN: &str = "a setting of its own hides from this session whether all others load hilo";
 
-/// `_hilo.hilo_server_state()`: what only this server knows, as a row. The knowledge of shared memory is
-/// null without it.
+/// `_hilo.hilo_server_state()`: what only this server knows, as a row. The knowledge of shared
+/// memory is null without it.
 fn hilo_server_state(args: Args) {
     let (system_id, timeline) = positions::server();
     let (shared, no_memory) = match shared::get() {

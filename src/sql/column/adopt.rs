@@ -37,8 +37,8 @@ fn hilo_adopt(args: Args) -> pg_sys::Datum {
     raise_reports(adopt(Question::Adopt(relid, column_name), name))
 }
 
-/// `_hilo.hilo_adopt_sequence(sequence, name, mentions)`: all columns that a sequence feeds. `mentions`:
-/// what else names it.
+/// `_hilo.hilo_adopt_sequence(sequence, name, mentions)`: all columns that a sequence feeds.
+/// `mentions`: what else names it.
 fn hilo_adopt_columns(args: Args) -> pg_sys::Datum {
     ddl_checks::begin_write(c"hilo_adopt_sequence()");
     ddl_checks::require(args, 0, "sequence");
@@ -49,9 +49,9 @@ fn hilo_adopt_columns(args: Args) -> pg_sys::Datum {
     raise_reports((name, reports))
 }
 
-/// `_hilo.hilo_try_adopt(relation, column_name, sequence, dry_run)`: a column or, with a sequence, all
-/// that it feeds. Returns the name of the new sequence and what there is to tell, or why there is
-/// none. A dry run checks what can be checked without a lock.
+/// `_hilo.hilo_try_adopt(relation, column_name, sequence, dry_run)`: a column or, with a sequence,
+/// all that it feeds. Returns the name of the new sequence and what there is to tell, or why there
+/// is none. A dry run checks what can be checked without a lock.
 fn hilo_try_adopt(args: Args) -> pg_sys::Datum {
     ddl_checks::begin_write(c"hilo_adopt_all()");
     let (relid, column) = column_of(args);

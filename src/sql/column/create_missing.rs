@@ -47,9 +47,9 @@ fn hilo_missing_defaults(args: Args) {
     }
 }
 
-/// `_hilo.hilo_stored_type(relation, number)`: the type, below all domains, of a column whose values are
-/// stored in this database. NULL for one that does not exist, whose values cannot be read there, or
-/// that belongs to another role.
+/// `_hilo.hilo_stored_type(relation, number)`: the type, below all domains, of a column whose
+/// values are stored in this database. NULL for one that does not exist, whose values cannot be
+/// read there, or that belongs to another role.
 fn hilo_stored_type(args: Args) -> Option<pg_sys::Datum> {
     let (relid, attnum) = (args.oid(0)?, args.datum(1)?.value() as i16);
     let column = ColumnRef { relid, attnum };
@@ -65,8 +65,8 @@ fn hilo_stored_type(args: Args) -> Option<pg_sys::Datum> {
     }
 }
 
-/// `_hilo.hilo_lock_against_writers(relation)`: for a role that may create the sequences of the table.
-/// Returns the argument, or NULL if there is no such table.
+/// `_hilo.hilo_lock_against_writers(relation)`: for a role that may create the sequences of the
+/// table. Returns the argument, or NULL if there is no such table.
 fn hilo_lock_against_writers(args: Args) -> Option<pg_sys::Datum> {
     let relid = args.oid(0)?;
     privileges::may_create().or_raise();

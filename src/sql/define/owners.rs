@@ -97,7 +97,8 @@ pub unsafe fn before(node: *mut pg_sys::Node) -> bool {
         return false;
     }
     if drops {
-        // Otherwise core would look for privileges on the type _hilo.hilo_role, in order to revoke them.
+        // Otherwise core would look for privileges on the type _hilo.hilo_role, in order to revoke
+        // them.
         roles.iter().try_for_each(|role| roles::suspend_dependency(*role)).or_raise();
     }
     true

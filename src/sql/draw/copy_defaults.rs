@@ -50,9 +50,9 @@ pub unsafe fn begins(statement: *const pg_sys::Node) {
     });
 }
 
-/// `_hilo.hilo_planner_support(internal)`: what the planner calls for each call of a function that gives
-/// out values, if only to have the library loaded (`memoize.rs`). Returns the call of the twin, or
-/// null: the call stays as it is. Most calls end here, outside pgrx's guard.
+/// `_hilo.hilo_planner_support(internal)`: what the planner calls for each call of a function that
+/// gives out values, if only to have the library loaded (`memoize.rs`). Returns the call of the
+/// twin, or null: the call stays as it is. Most calls end here, outside pgrx's guard.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_planner_support_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,

@@ -73,9 +73,9 @@ struct Series {
     left: i64,
 }
 
-/// `hilo_nextvals(name, n)`: the next n values, one row each. `_hilo.hilo_nextvals` of older versions
-/// passes an integer, which arrives like a bigint. Values that a LIMIT does not read stay in the
-/// session's slice. A hit runs outside pgrx's guard, as that of `hilo_nextval` does.
+/// `hilo_nextvals(name, n)`: the next n values, one row each. `_hilo.hilo_nextvals` of older
+/// versions passes an integer, which arrives like a bigint. Values that a LIMIT does not read stay
+/// in the session's slice. A hit runs outside pgrx's guard, as that of `hilo_nextval` does.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_nextvals_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,

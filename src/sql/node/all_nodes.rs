@@ -35,16 +35,16 @@ fn hilo_is_outside_block(_: Args) -> pg_sys::Datum {
     true.into()
 }
 
-/// `_hilo.hilo_is_of_callers(relation)`: whether a query of a table runs no code of others. NULL if Citus
-/// does not distribute it.
+/// `_hilo.hilo_is_of_callers(relation)`: whether a query of a table runs no code of others. NULL if
+/// Citus does not distribute it.
 fn hilo_is_of_callers(args: Args) -> Option<pg_sys::Datum> {
     let relation = args.oid(0).filter(|relation| values::is_distributed(*relation))?;
     Some(values::is_of_callers(relation).or_raise().into())
 }
 
-/// `_hilo.hilo_node_answers(command, everywhere)`: what a command that returns one value says on each
-/// node of Citus, or on the coordinator alone, or why it says nothing there. It may take as long as
-/// a monitoring query may, and fails for no node.
+/// `_hilo.hilo_node_answers(command, everywhere)`: what a command that returns one value says on
+/// each node of Citus, or on the coordinator alone, or why it says nothing there. It may take as
+/// long as a monitoring query may, and fails for no node.
 fn hilo_node_answers(args: Args) {
     // SAFETY: the function is declared to take a text and a boolean.
     let command = spi::literal(unsafe { bytes_of(require(args, 0, "command")) });

@@ -73,7 +73,8 @@ fn hilo_may_see(args: Args) -> pg_sys::Datum {
     found.is_some().into()
 }
 
-/// `_hilo.hilo_server()`: the life of this server. Its system identifier would not do: copies share that.
+/// `_hilo.hilo_server()`: the life of this server. Its system identifier would not do: copies share
+/// that.
 fn hilo_server(_: Args) -> pg_sys::Datum {
     let life = shared::get().map_or(positions::server().0, |shared| shared.life());
     text_datum(life.to_string().as_bytes())

@@ -57,15 +57,15 @@ fn hilo_is_recorded(args: Args) -> Option<pg_sys::Datum> {
     Some(privileges::is_recorded(sequence(args), args.oid(1)?, &privilege).or_raise().into())
 }
 
-/// `_hilo.hilo_is_served_here(sequence)`: whether this server has reserved from a sequence, or made its
-/// position.
+/// `_hilo.hilo_is_served_here(sequence)`: whether this server has reserved from a sequence, or made
+/// its position.
 fn hilo_is_served_here(args: Args) -> pg_sys::Datum {
     let own = positions::find(sequence(args), node::id()).or_raise();
     own.is_some_and(|own| own.is_ours()).into()
 }
 
-/// `_hilo.hilo_is_twin(system_id, incarnation)`: whether a row for this node shows that another server
-/// reserves as this node.
+/// `_hilo.hilo_is_twin(system_id, incarnation)`: whether a row for this node shows that another
+/// server reserves as this node.
 fn hilo_is_twin(args: Args) -> pg_sys::Datum {
     let shared = shared::get();
     let lives = [Some(0), Some(shared.as_ref().map_or(0, |shared| shared.life()))];
@@ -79,8 +79,8 @@ fn hilo_is_twin(args: Args) -> pg_sys::Datum {
     (!is_own).into()
 }
 
-/// `_hilo.hilo_is_due(moved)`: whether it is time to repeat the warning of a moved node, or else that of
-/// a twin. Each is true of many rows.
+/// `_hilo.hilo_is_due(moved)`: whether it is time to repeat the warning of a moved node, or else
+/// that of a twin. Each is true of many rows.
 fn hilo_is_due(args: Args) -> pg_sys::Datum {
     const INTERVAL: Duration = Duration::from_secs(60);
     static LAST: Global<[Cell<Option<Instant>>; 2]> = Global::new([const { Cell::new(None) }; 2]);

@@ -15,8 +15,8 @@ use crate::sql::observe::value_at::mapping;
 
 sql_functions!(hilo_absent);
 
-/// `_hilo.hilo_absent(relation, column_name, first, next, numbering …)`: the places of a numbering, from
-/// `first` to the one before `next`, whose values the column lacks.
+/// `_hilo.hilo_absent(relation, column_name, first, next, numbering …)`: the places of a numbering,
+/// from `first` to the one before `next`, whose values the column lacks.
 fn hilo_absent(args: Args) {
     let relation = args.oid(0).unwrap_or(pg_sys::InvalidOid);
     let column = values::find_column(relation, column_name(args, 1), Use::Search).or_raise();

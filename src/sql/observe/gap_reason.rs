@@ -22,8 +22,8 @@ use crate::sql::draw::nextval;
 
 sql_functions!(hilo_known);
 
-/// `_hilo.hilo_known(name)`: values that a column may lack of a sequence, and why. Each row begins with
-/// the numbering, and has the first value, the last, and how many there are.
+/// `_hilo.hilo_known(name)`: values that a column may lack of a sequence, and why. Each row begins
+/// with the numbering, and has the first value, the last, and how many there are.
 fn hilo_known(args: Args) {
     let sequence = nextval::find_allowed(args.name(0), Privileges::ALL).or_raise();
     let definition = &sequence.definition;

@@ -144,8 +144,8 @@ fn stat_slots(args: Args) {
     }
 }
 
-/// `_hilo.hilo_rate_samples()`: a row for each sample of each sequence that has a slot, with its time and
-/// how many values were taken by then.
+/// `_hilo.hilo_rate_samples()`: a row for each sample of each sequence that has a slot, with its
+/// time and how many values were taken by then.
 fn rate_samples(args: Args) {
     shared::get().or_raise();
     let sampled = each_slot(|_, locked| {
