@@ -234,7 +234,7 @@ fn a_role_creates_those_of_its_own_tables() {
     assert!(messages[1].starts_with("NOTICE") && messages[1].contains("\"hers\""), "{messages:?}");
     assert!(messages[1].contains("public.hers.id"));
     let mut anna = cluster.connect_as("anna", "postgres");
-    anna.refusal("SELECT hilo_create_missing()").is("42501").says("schema public");
+    anna.refusal("SELECT hilo_create_missing()").is("42501").says("to create hilo sequences");
     // A superuser creates it for the tables' owner, if that is one role.
     let (mut superuser, messages) = with_messages(&cluster, "postgres");
     assert_eq!(create_missing(&mut superuser), ["hers hers id 6"]);

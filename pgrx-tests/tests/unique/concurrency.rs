@@ -180,7 +180,7 @@ fn a_look_up_that_meets_another_extension_finds_it() {
         let mut session = cluster.connect("postgres");
         let pid = session.backend_pid();
         // It knows all but the tables by then.
-        session.run(&format!("SELECT 'hilo'::regnamespace; PREPARE call AS {call}"));
+        session.run(&format!("SELECT '_hilo'::regnamespace; PREPARE call AS {call}"));
         session.run("SELECT oid FROM pg_extension WHERE extname = 'hilo'");
         other.run("BEGIN; LOCK TABLE pg_class IN ACCESS EXCLUSIVE MODE");
         let answer = thread::scope(|scope| {

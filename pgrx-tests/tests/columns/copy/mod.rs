@@ -33,7 +33,7 @@ fn copy<T: Display>(client: &mut Client, target: &str, lines: impl IntoIterator<
 /// How often this database has called what COPY calls instead of the functions.
 #[track_caller]
 fn twins(client: &mut Client) -> i64 {
-    calls(client, "'copy_nextval', 'copy_nextkey'")
+    calls(client, "'hilo_copy_nextval', 'hilo_copy_nextkey'")
 }
 
 /// How often it has called functions of these names.

@@ -28,7 +28,7 @@ fn logical_replication() {
     });
     assert_eq!(here.one::<i64>("SELECT count(DISTINCT id) FROM loaded"), 4000);
     here.run("DROP SUBSCRIPTION rows");
-    const ALL: &str = "'hilo_nextval', 'copy_nextval'";
+    const ALL: &str = "'hilo_nextval', 'hilo_copy_nextval'";
     wait_until("the workers have reported", LONG, || calls(&mut here, ALL) == 4000);
     assert_eq!(twins(&mut here), 0);
     subscriber.finish();

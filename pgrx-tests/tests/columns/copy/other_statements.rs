@@ -236,7 +236,7 @@ fn nobody_calls_a_twin() {
     let cluster = cluster();
     let mut client = session(&cluster);
     client.run(
-        "CREATE ROLE clerk LOGIN; GRANT USAGE ON SCHEMA hilo TO clerk; GRANT CREATE ON SCHEMA public TO clerk; GRANT INSERT ON hilo_sequences TO clerk;
+        "CREATE ROLE clerk LOGIN; GRANT CREATE ON SCHEMA public TO clerk; GRANT INSERT ON hilo_sequences TO clerk;
          SELECT hilo_grant('s', 'PUBLIC', 'USAGE')",
     );
     // No value of the type, no such function, no such cast: newer versions find the mistake earlier.

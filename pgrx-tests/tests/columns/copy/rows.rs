@@ -153,7 +153,7 @@ fn privileges() {
     client.run("REVOKE EXECUTE ON FUNCTION hilo_nextval FROM PUBLIC");
     refused("42501");
     client.run(
-        "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA hilo FROM PUBLIC;
+        "REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA _hilo FROM PUBLIC;
          GRANT EXECUTE ON FUNCTION hilo_nextval TO clerk",
     );
     assert_eq!(copy(&mut clerk, "loaded (v)", 1..=10), 10);
