@@ -18,7 +18,7 @@ const OF_THE_USER: &str = "
 /// Items of FROM that give out values in a column `v` for each order.
 const ITEMS: [&str; 12] = [
     "hilo_nextvals('s', o.n) AS v",
-    "_hilo.hilo_nextvals('s', o.n) AS v",
+    "_hilo.hilo_lease('s', o.n) AS x (v) WHERE first + last > 0 AND count = n AND increment > 0",
     "hilo_nextrange('s', o.n) AS x (v) WHERE v + last > 0 AND count = n AND v + increment > 1 AND last + increment > 1",
     "hilo_lease('s', o.n) AS x (v) WHERE first + last > 0 AND count = n AND first + increment > 1 AND last > 0 AND increment > 0",
     "LATERAL (SELECT hilo_nextval('s') AS v FROM generate_series(1, o.n)) AS x",

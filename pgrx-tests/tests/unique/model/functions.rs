@@ -190,6 +190,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "hilo_skip_default",
             "hilo_note_roles",
             "hilo_refuse_truncate",
+            "hilo_refuse_source",
         ],
     ),
     (
