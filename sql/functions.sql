@@ -34,11 +34,11 @@ COMMENT ON FUNCTION @extschema@.hilo_create(@extschema@.hilo_sequence, bigint, b
     'brings the values, run as the owner. $1 is the name, $2 how many values are wanted, $3 the uuid of the request, '
     '$4 the furthest value that it has brought. Its rows are the first and the last value of ranges that are this '
     'sequence''s alone. reserve_ahead: how long an outage of the source may last; null: as hilo.buffer says. Errors: '
-    '42710 if the sequence exists (with if_not_exists a NOTICE), 42501, 22023 if options are invalid or contradict '
-    'each other, 0A000 for a gapless sequence that cycles or that several nodes share, or for a source with cycle, '
-    'ordered or gapless or while several nodes share the sequence, 42P01 or 42703 if the column does not exist, 42809 '
-    'if it cannot own a sequence, 55000 if its table has another owner, or several nodes share sequences and '
-    'hilo.on_every_node is off.';
+    '42710 if the sequence exists (with if_not_exists a NOTICE), 42501 without INSERT on hilo_sequences, 22023 if '
+    'options are invalid or contradict each other, 0A000 for a gapless sequence that cycles or that several nodes '
+    'share, or for a source with cycle, ordered or gapless or while several nodes share the sequence, 42P01 or 42703 '
+    'if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table has another owner, or '
+    'several nodes share sequences and hilo.on_every_node is off.';
 
 CREATE FUNCTION @extschema@.hilo_alter(
     name @extschema@.hilo_sequence,
@@ -125,7 +125,7 @@ COMMENT ON FUNCTION @extschema@.hilo_adopt(regclass, name, @extschema@.hilo_sequ
     'beyond the old one and beyond the values of the column, with the same type, bounds, '
     'increment, start value and privileges. Drops the old sequence if nothing else uses it. '
     'Locks the table in ACCESS EXCLUSIVE mode, as ALTER TABLE does, in attempts of less than '
-    'half a second. Requires ownership of the table. Errors: 42P01, 42703, 42809 for what is '
+    'half a second. Requires ownership of the table, and INSERT on hilo_sequences. Errors: 42P01, 42703, 42809 for what is '
     'not a permanent table, 42804 for a column that is not smallint, integer, bigint or '
     'numeric, 55000 if the column has no sequence, uses hilo already, or shares its sequence '
     'with another column, 42710 if the name is taken, 42501, 55P03 after lock_timeout.';

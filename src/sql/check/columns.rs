@@ -50,8 +50,8 @@ fn hilo_unserved_values(args: Args) -> Option<()> {
     if value.is_some_and(|value| !matches!(Reach::of(&sequence).judge(value), Verdict::Found)) {
         return None;
     }
-    // In schema hilo the users of the extension can call the function themselves, without the
-    // conditions of `_hilo.hilo_finding`.
+    // PUBLIC has USAGE of _hilo: anybody can call the function, without the conditions of
+    // `_hilo.hilo_finding`.
     let hidden = !values::may_select(column) || values::has_policies(column.relid);
     if hidden && !privileges::reads_all(ffi::current_user()) {
         return None;

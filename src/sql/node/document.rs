@@ -167,7 +167,7 @@ fn at_path<T>(path: &str, work: impl FnOnce() -> T) -> T {
 
 /// `_hilo.hilo_lock_definitions(keep)`
 fn hilo_lock_definitions(args: Args) {
-    // In schema hilo the users of the extension can call the function themselves.
+    // PUBLIC has USAGE of _hilo: anybody can call the function.
     if let Err(refusal) = privileges::may_create() {
         let user = ffi::current_user();
         let is_own = |one: Sequence| privileges::acts_as(user, one.owner).then_some(());
