@@ -171,7 +171,7 @@ pub fn prepare(cluster: &Cluster, schema: &str) {
     if schema == "public" {
         return create_extension(&mut client, schema);
     }
-    client.run(&format!("CREATE SCHEMA {schema}"));
+    client.run(&format!("CREATE SCHEMA {schema}; GRANT USAGE ON SCHEMA {schema} TO PUBLIC"));
     create_extension(&mut client, schema);
     client.run(&format!("ALTER DATABASE {DATABASE} SET search_path = \"$user\", public, {schema}"));
 }
