@@ -151,7 +151,7 @@ pub const CASES: &[Case] = &[
         "42501 42501 42501",
     ),
     same(
-        "create-needs-the-schema",
+        "create-needs-a-right",
         "SET ROLE parity_role
          ? CREATE SEQUENCE s",
         "SET ROLE parity_role
