@@ -7,6 +7,8 @@ use crate::{error_table, named};
 
 /// The maximum of `slice_size`.
 pub const MAX_SLICE_SIZE: i64 = 65_536;
+/// The maximum length of a source, in bytes: twice what hilo itself writes with the longest names.
+pub const MAX_SOURCE: usize = 8_192;
 
 named! {
     /// The type that bounds a sequence's values, by the name that SQL prints.
@@ -178,6 +180,9 @@ error_table! {
         SourceGapless = "a sequence with a source cannot be gapless"
             => detail { OTHERS_DECIDE }
             => hint "Choose either gapless or a source.";
+        SourceTooLong { length: usize } = "source is too long"
+            => detail "The source has {length} bytes; at most {MAX_SOURCE} are allowed."
+            => hint "Put the query into a function, and let the source call that.";
         SourceIncrement = "the increment of a sequence with a source cannot change"
             => detail "The values that the source has brought lie on the grid of this increment."
             => hint "Take the source away first, with hilo_detach.";
@@ -403,6 +408,10 @@ impl Definition {
     fn check_source(&self) -> Result<(), OptionError> {
         if let Some(seconds) = self.reserve_ahead.filter(|ahead| !(0..=MAX_AHEAD).contains(ahead)) {
             return Err(OptionError::AheadOutOfRange(seconds));
+        }
+        let length = self.source.as_ref().map_or(0, String::len);
+        if length > MAX_SOURCE {
+            return Err(OptionError::SourceTooLong { length });
         }
         match self {
             Definition { source: None, reserve_ahead: Some(_), .. } => {

@@ -2,7 +2,7 @@
 
 use hilo_core::key_format::KeyFormatError;
 use hilo_core::name::{self, NameError};
-use hilo_core::options::{DataType, Definition, OptionError, Options};
+use hilo_core::options::{DataType, Definition, MAX_SOURCE, OptionError, Options};
 use proptest::prelude::*;
 
 fn create(options: Options) -> Result<Definition, OptionError> {
@@ -277,4 +277,13 @@ fn names_count_on() {
     assert_eq!(after(&"9".repeat(30))[0], format!("{}1{}", "9".repeat(12), "0".repeat(18)));
     assert_eq!(after("orders"), [""; 0]);
     assert_eq!(after(""), [""; 0]);
+}
+
+#[test]
+fn the_text_of_a_source_has_a_limit() {
+    let source = |length: usize| Options { source: Some("ü".repeat(length / 2)), ..plain() };
+    let made = create(source(MAX_SOURCE)).unwrap();
+    let length = MAX_SOURCE + 2;
+    assert_eq!(create(source(length)), Err(OptionError::SourceTooLong { length }));
+    assert_eq!(made.alter(&source(length), None, None), Err(OptionError::SourceTooLong { length }));
 }
