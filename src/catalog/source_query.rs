@@ -1,6 +1,7 @@
 //! Runs the query that is the source of a sequence, as the sequence's owner.
 
 use std::ffi::CString;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pgrx::pg_sys;
 
@@ -9,16 +10,23 @@ use crate::catalog::lease_id::uuid_datum;
 use crate::catalog::sources::{Request, Supply};
 use crate::catalog::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
+use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
-use crate::process::rights::{with_rights_of, with_settings};
+use crate::process::rights::{authorize_session, with_rights_of, with_settings};
+use crate::shared::askers::Group;
 
-/// The common part of the queries that one process asks: their first line if it is a comment, else
-/// the whole.
-pub fn common_part(query: &str) -> &str {
-    match query.split_once('\n') {
+/// The sequences for which the same process asks as for this one, if it has a source: those of its
+/// owner whose queries are the same, or begin with the same line if that is a comment.
+pub fn group_of(sequence: &Sequence) -> Option<Group> {
+    let query = sequence.definition.source.as_deref()?;
+    let common = match query.split_once('\n') {
         Some((first, _)) if first.starts_with("--") => first,
         _ => query,
-    }
+    };
+    let mut hasher = DefaultHasher::new();
+    common.hash(&mut hasher);
+    let (database, owner) = (ffi::database().to_u32(), sequence.owner.to_u32());
+    Some(Group { database, owner, query: hasher.finish() })
 }
 
 /// The rows that the query brings.
@@ -29,9 +37,9 @@ pub struct Answer {
     pub has_null: bool,
 }
 
-/// The answer of the query. Nothing that it does to this
-/// process outlives the call, but for connections that an extension keeps. So a process asks the
-/// sources of one owner only.
+/// The answer of the query. Of what it does to this process, the call leaves only session-level
+/// locks, and connections that an extension keeps: see [`release_locks`]. From then on the session
+/// is the owner's, so a process asks the sources of one owner only.
 ///
 /// Raises what the query raises, and `AnswerType` for rows of other columns.
 pub fn run(sequence: &Sequence, supply: &Supply, request: &Request) -> Answer {
@@ -39,9 +47,20 @@ pub fn run(sequence: &Sequence, supply: &Supply, request: &Request) -> Answer {
     let query = CString::new(query).map_err(|_| HiloError::AnswerType).or_raise();
     // The owner's policies apply, as in a query of his own.
     let settings = [(c"row_security", c"on")];
-    with_rights_of(sequence.owner, || {
+    authorize_session(sequence.owner);
+    let answer = with_rights_of(sequence.owner, || {
         with_settings(&settings, || answer(&query, sequence, supply, request))
-    })
+    });
+    // Types and functions may be temporary, too, and can be made there. An error rolls them back.
+    // SAFETY: inside a transaction.
+    unsafe { pg_sys::ResetTempTableNamespace() };
+    answer
+}
+
+/// Releases the session-level locks that a query has taken, also one that has failed.
+pub fn release_locks() {
+    // SAFETY: it may be called at any time, and hilo takes no advisory lock for the session.
+    unsafe { pg_sys::LockReleaseSession(pg_sys::USER_LOCKMETHOD as pg_sys::LOCKMETHODID) };
 }
 
 fn answer(query: &CString, sequence: &Sequence, supply: &Supply, request: &Request) -> Answer {

@@ -23,6 +23,25 @@ pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Makes a role the one whose session this is, as SET SESSION AUTHORIZATION does, for whoever asks
+/// for more than the current user: `session_user`, `is_superuser`, and so policies and functions.
+/// It stays so after the transaction. Within one only.
+///
+/// The process remains authenticated as the bootstrap superuser. So no user's code may run here but
+/// in [`with_rights_of`], from which nobody reaches another session authorization.
+pub fn authorize_session(role: pg_sys::Oid) {
+    // SAFETY: the transaction may look at the catalogs, where the name of the role is. A role that
+    // does not exist is an error.
+    unsafe {
+        pg_sys::SetConfigOption(
+            c"session_authorization".as_ptr(),
+            pg_sys::GetUserNameFromId(role, false),
+            pg_sys::GucContext::PGC_BACKEND,
+            pg_sys::GucSource::PGC_S_OVERRIDE,
+        );
+    }
+}
+
 /// Runs `work` with other values of those of these settings that exist. After an error the
 /// transaction's end restores them.
 pub fn with_settings<T>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> T) -> T {

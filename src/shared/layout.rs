@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use pgrx::pg_sys;
 
 use crate::gucs;
+use crate::shared::askers::Asker;
 use crate::shared::directory::Entry;
 use crate::shared::flags::Flags;
 use crate::shared::pending::{PENDING, Pending};
@@ -27,6 +28,7 @@ pub struct Layout {
     backends: usize,
     slices_per_backend: usize,
     workers: usize,
+    askers: usize,
 }
 
 impl Layout {
@@ -41,6 +43,8 @@ impl Layout {
             backends: backends as usize,
             slices_per_backend: gucs::max_backend_slices(),
             workers: workers as usize + 1,
+            // Half of the server's background workers are for others.
+            askers: workers as usize / 2,
         }
     }
 
@@ -49,7 +53,7 @@ impl Layout {
         2 * self.slots
     }
 
-    fn offsets(&self) -> ([usize; 13], usize) {
+    fn offsets(&self) -> ([usize; 14], usize) {
         let sizes = [
             size_of::<Slot>() * self.slots,
             size_of::<AtomicU64>() * Flags::words(self.slots),
@@ -64,6 +68,7 @@ impl Layout {
             size_of::<Entry>() * self.slots,
             size_of::<AtomicU32>() * self.slots,
             size_of::<pg_sys::LWLockPadded>() * LOCKS,
+            size_of::<Asker>() * self.askers,
         ];
         let mut end = size_of::<Control>();
         let starts = sizes.map(|size| {
@@ -142,6 +147,7 @@ impl Layout {
                 entries: std::slice::from_raw_parts(part(10) as *const Entry, self.slots),
                 buckets: std::slice::from_raw_parts(part(11) as *const AtomicU32, self.slots),
                 locks: part(12) as *mut pg_sys::LWLockPadded,
+                askers: std::slice::from_raw_parts(part(13) as *const Asker, self.askers),
             }
         };
         // SAFETY: the name is static. Other processes name it for themselves.

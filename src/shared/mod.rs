@@ -2,12 +2,14 @@
 //!
 //! Locking, in the order in which locks may be taken:
 //! 1. `directory`: exclusive to add, free or reuse a slot, shared to find one;
-//! 2. `workers`: exclusive to enter or leave the table of workers, shared to look one up;
+//! 2. `workers`: exclusive to enter or leave the tables of workers and of processes that ask
+//!    sources, shared to look one up;
 //! 3. a slot's lock (one of [`SLOT_LOCKS`], by slot number): guards what of a slot is not atomic.
 //!
 //! While any of them is held: no SPI, no allocation, no ereport, no wait. An error there would
 //! leave Postgres's count of held-off interrupts wrong.
 
+pub mod askers;
 pub mod content;
 pub mod directory;
 pub mod fault;
@@ -21,6 +23,7 @@ pub mod pin;
 mod preloaded;
 #[cfg(not(any(feature = "pg15", feature = "pg16")))]
 mod registry;
+pub mod seat;
 pub mod slices;
 pub mod slot;
 pub mod totals;
@@ -36,6 +39,7 @@ use pgrx::prelude::*;
 
 use crate::errors::HiloError;
 use crate::process::ffi;
+use askers::Asker;
 use flags::Flags;
 use pending::Pending;
 use slices::{Backend, Slice};
@@ -78,6 +82,11 @@ pub struct Control {
     pub source_requests: AtomicU64,
     /// Wakes the processes that ask the sources of sequences.
     pub source_wanted: Condition,
+    /// The last that found no place for such a process, and the last of an owner who had none.
+    askers_wanted: askers::Wanted,
+    askers_needed: askers::Wanted,
+    /// The number of the last of these processes. Changed only under `workers`.
+    asker_tickets: AtomicU64,
 }
 
 /// A Postgres condition variable in shared memory.
@@ -131,6 +140,7 @@ pub struct Shared {
     /// By the hash of a name: the number of the slot that may have its nameplate, plus one.
     names: &'static [AtomicU32],
     pub workers: &'static [Worker],
+    askers: &'static [Asker],
     pub backends: &'static [Backend],
     slices: &'static [Slice],
     pub pending: &'static [Pending],

@@ -21,21 +21,16 @@ use hilo_core::numbers::{Micros, Monotonic, Timestamp};
 
 use crate::process::ffi;
 use crate::shared::Shared;
+use crate::shared::seat::Seat;
 
 /// A place in the table of workers.
 #[repr(C, align(64))]
 pub struct Worker {
     /// 0: the place is free.
     database: AtomicU32,
-    /// The worker's number among the processes plus one; 0: the worker has been registered and has
-    /// not started yet.
-    process: AtomicU32,
-    /// The pid of that process, which tells it from a later one with the same number.
-    pid: AtomicU32,
+    seat: Seat,
     generation: AtomicU64,
-    /// When the worker was registered, in microseconds, and (`registered_for`) for which database.
-    /// Both stay when it leaves.
-    registered_at: AtomicI64,
+    /// For which database the worker was registered. It stays when the worker leaves.
     registered_for: AtomicU32,
     /// When a worker last left the place.
     left_at: AtomicI64,
@@ -67,33 +62,6 @@ pub struct Place {
 /// registered earlier.
 const START_INTERVAL: Micros = Micros(250_000);
 
-/// In microseconds. A registered worker that has not started after this time never will.
-const START_TIMEOUT: Micros = Micros(2_000_000);
-
-impl Worker {
-    /// Whether the worker has been registered and has not started in time.
-    fn is_missing(&self) -> bool {
-        self.process.load(Acquire) == 0
-            && ffi::monotonic().since(Monotonic(self.registered_at.load(Relaxed))) >= START_TIMEOUT
-    }
-
-    /// The process, if it has started.
-    fn proc(&self) -> Option<*mut pg_sys::PGPROC> {
-        let process = self.process.load(Acquire).checked_sub(1)?;
-        // SAFETY: the array of processes stays in place while the server runs, and `process` is the
-        // number of one of them.
-        Some(unsafe { (*pg_sys::ProcGlobal).allProcs.add(process as usize) })
-    }
-
-    /// Whether the process has ended without leaving.
-    fn is_dead(&self) -> bool {
-        // SAFETY: as above; the pid is one word, which is read as a whole.
-        self.proc().is_some_and(|proc| unsafe {
-            (&raw const (*proc).pid).read_volatile() as u32 != self.pid.load(Relaxed)
-        })
-    }
-}
-
 impl Shared {
     fn place_of(&self, database: u32) -> Option<usize> {
         self.workers.iter().position(|worker| worker.database.load(Relaxed) == database)
@@ -102,7 +70,7 @@ impl Shared {
     /// A place that no worker holds, or whose worker has not started in time or has died.
     fn free_place(&self) -> Option<usize> {
         self.place_of(0).or_else(|| {
-            self.workers.iter().position(|worker| worker.is_missing() || worker.is_dead())
+            self.workers.iter().position(|worker| worker.seat.is_missing() || worker.seat.is_dead())
         })
     }
 
@@ -125,7 +93,7 @@ impl Shared {
             None if self.is_contended() && self.was_just_now(database, |of| &of.left_at) => {
                 return Wake::Full;
             }
-            None if self.was_just_now(database, |of| &of.registered_at) => return Wake::Woken,
+            None if self.was_just_now(database, |of| &of.seat.registered_at) => return Wake::Woken,
             None => match self.free_place() {
                 Some(place) => place,
                 None => return Wake::Full,
@@ -137,8 +105,7 @@ impl Shared {
 
     fn hold(&self, place: usize, database: u32) {
         let worker = &self.workers[place];
-        worker.process.store(0, Relaxed);
-        worker.registered_at.store(ffi::monotonic().0, Relaxed);
+        worker.seat.hold();
         worker.registered_for.store(database, Relaxed);
         worker.database.store(database, Relaxed);
     }
@@ -168,9 +135,9 @@ impl Shared {
     /// Wakes the worker that holds the place. `false`: it has been registered and has not started
     /// in time, or it has died.
     fn signal(&self, place: usize) -> bool {
-        let worker = &self.workers[place];
-        let Some(proc) = worker.proc() else { return !worker.is_missing() };
-        if worker.is_dead() {
+        let seat = &self.workers[place].seat;
+        let Some(proc) = seat.proc() else { return !seat.is_missing() };
+        if seat.is_dead() {
             return false;
         }
         // SAFETY: a process's latch stays in shared memory while the server runs; at worst its next
@@ -190,10 +157,7 @@ impl Shared {
     /// Whether the worker of a database is running.
     pub fn has_worker(&self, database: pg_sys::Oid) -> bool {
         let _lock = self.lock_workers(LW_SHARED);
-        self.place_of(database.to_u32()).is_some_and(|place| {
-            let worker = &self.workers[place];
-            worker.proc().is_some() && !worker.is_dead()
-        })
+        self.place_of(database.to_u32()).is_some_and(|place| self.workers[place].seat.is_running())
     }
 
     /// Tells the worker of a database, if there is one, that a session has ended. Returns whether
@@ -242,7 +206,7 @@ impl Shared {
     pub fn unregister(&self, place: usize) {
         let _lock = self.lock_workers(LW_EXCLUSIVE);
         let worker = &self.workers[place];
-        if worker.process.load(Relaxed) == 0 {
+        if !worker.seat.has_started() {
             worker.database.store(0, Relaxed);
             worker.registered_for.store(0, Relaxed);
         }
@@ -254,14 +218,13 @@ impl Shared {
         let _lock = self.lock_workers(LW_EXCLUSIVE);
         let at = self.place_of(database.to_u32()).or_else(|| self.free_place())?;
         let worker = &self.workers[at];
-        if worker.process.load(Relaxed) != 0 && !worker.is_dead() {
+        if worker.seat.is_running() {
             return None;
         }
         let generation = self.control.generations.fetch_add(1, Relaxed) + 1;
         worker.generation.store(generation, Relaxed);
-        worker.pid.store(std::process::id(), Relaxed);
         worker.database.store(database.to_u32(), Relaxed);
-        worker.process.store(process as u32 + 1, Release);
+        worker.seat.enter(process);
         Some(Place { at, generation })
     }
 
@@ -294,13 +257,13 @@ impl Shared {
     pub fn is_awaited(&self, at: usize, database: pg_sys::Oid) -> bool {
         let _lock = self.lock_workers(LW_SHARED);
         let worker = &self.workers[at];
-        worker.database.load(Relaxed) == database.to_u32() && worker.process.load(Relaxed) == 0
+        worker.database.load(Relaxed) == database.to_u32() && !worker.seat.has_started()
     }
 
     fn leave_locked(&self, place: Place) {
         let worker = &self.workers[place.at];
         if worker.generation.load(Relaxed) == place.generation {
-            worker.process.store(0, Relaxed);
+            worker.seat.leave();
             worker.database.store(0, Relaxed);
             worker.generation.store(0, Relaxed);
             worker.left_at.store(ffi::monotonic().0, Relaxed);

@@ -52,7 +52,7 @@ pub struct Worker {
     sampled_at: Instant,
     active: bool,
     leases: leases::Due,
-    sources: sources::Processes,
+    sources: sources::Registered,
     /// When it last logged that leases or leftovers could not be written.
     complained_at: Option<Instant>,
     /// Whether [`Worker::record_roles`] has run.
@@ -172,7 +172,7 @@ impl Worker {
             sampled_at: now,
             active: true,
             leases: leases::Due::default(),
-            sources: sources::Processes::default(),
+            sources: sources::Registered::default(),
             complained_at: None,
             roles_recorded: false,
         }

@@ -344,7 +344,7 @@ fn lend_received(
         }
     };
     let is_asked = owned.request(&mut supply, wanted)?;
-    let asks = definition.source.clone().filter(|_| is_asked);
+    let group = source_query::group_of(sequence).filter(|_| is_asked);
     Ok(Reserved {
         name: sequence.name.clone(),
         epoch: owned.epoch,
@@ -355,11 +355,7 @@ fn lend_received(
             && lent == 0
             && chosen.returned.is_empty()
             && (chosen.left == 0 || chosen.unmet > 0),
-        asks: asks.map(|query| Asks {
-            owner: sequence.owner,
-            query: source_query::common_part(&query).to_owned(),
-            key,
-        }),
+        asks: group.map(|group| Asks { group, key }),
         blocks: chosen.blocks,
         free: chosen.returned,
         size,

@@ -1,13 +1,13 @@
 //! A process that asks sources. It makes the requests that the database's worker has written down.
 //! They are for the sequences of one owner whose queries are the same, or begin with the same
-//! comment. So nothing that the query of an owner leaves in it reaches another's, and what holds up
-//! one query holds up no other.
+//! comment. So the session is one owner's as long as it lives, and what holds up one query holds up
+//! no other.
 //!
 //! A request is made in one transaction with what becomes of its answer. Until that is committed,
 //! it is made again, with the same uuid.
 
+use std::cell::Cell;
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::Ordering::Acquire;
 use std::time::{Duration, Instant};
 
@@ -17,32 +17,29 @@ use pgrx::prelude::*;
 use hilo_core::backoff;
 use hilo_core::numbers::SequenceId;
 
+use crate::backend::Global;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::lock_for_reservation;
 use crate::catalog::owned::{self, Owned};
 use crate::catalog::positions::{self, LockedPosition};
+use crate::catalog::source_query::{self, group_of};
 use crate::catalog::sources::{self, Request, Supply};
 use crate::catalog::table::{LockWait, RowLock};
-use crate::catalog::{catalog_oids, node, source_query};
+use crate::catalog::{catalog_oids, node};
 use crate::errors::{FaultKind, HiloError};
 use crate::gucs;
 use crate::process::time_limit::{Unfinished, within};
 use crate::process::{connections, ffi};
+use crate::shared::askers::{Group, Ticket};
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
-use crate::shared::{self, Shared, wait_event};
+use crate::shared::{self, Shared, slices, wait_event};
 use crate::worker::connect;
+use crate::worker::sources::Errand;
 use crate::worker::transaction::{self, Failure};
 
 /// After so many failures in a row, the callers that wait learn of the error.
 const TOLERATED: u32 = 3;
-
-/// The sequences of one owner that have the same query.
-#[derive(PartialEq, Eq, Hash)]
-struct Group {
-    owner: u32,
-    query: String,
-}
 
 /// The error of one request, or of all requests of a sequence if their answers are refused.
 struct Trouble {
@@ -53,6 +50,7 @@ struct Trouble {
 
 struct Source {
     shared: &'static Shared,
+    ticket: Ticket,
     group: Group,
     trouble: HashMap<SequenceId, Trouble>,
     /// When it last logged a failure.
@@ -65,52 +63,34 @@ struct Source {
 pub extern "C-unwind" fn hilo_source_main(argument: pg_sys::Datum) {
     let database = pg_sys::Oid::from_u32(argument.value() as u32);
     let Ok(shared) = shared::attach() else { return };
-    let mut first = [0; 8];
-    // SAFETY: Postgres has set this for a background worker; `sources::register` has filled it in.
-    let extra = unsafe { &(*pg_sys::MyBgworkerEntry).bgw_extra };
-    first.iter_mut().zip(extra).for_each(|(to, from)| *to = *from as u8);
+    let Errand { ticket, sequence } = Errand::ours();
+    let Some(group) = shared.enter_asker(ticket, slices::my_number()) else { return };
+    TICKET.set(Some(ticket));
+    // SAFETY: the callback only changes our own shared memory, under our own locks, which the
+    // process can still take then.
+    unsafe { pg_sys::before_shmem_exit(Some(at_exit), pg_sys::Datum::null()) }
     connections::init();
     connect(database);
-    let group = transaction::run_within(PATIENCE, c"hilo: finding requests", || {
-        let sequence = definitions::by_id(SequenceId(i64::from_ne_bytes(first)))?;
-        let group = sequence.as_ref().and_then(group_of);
-        Ok(group.filter(|group| group.is_ours_alone()))
+    // Its sequence may have changed since it was registered.
+    let found = transaction::run_within(PATIENCE, c"hilo: finding requests", || {
+        Ok(definitions::by_id(sequence)?.as_ref().and_then(group_of))
     });
-    if let Ok(Some(group)) = group {
-        Source { shared, group, trouble: HashMap::new(), complained_at: None }.run();
+    if found.is_ok_and(|found| found == Some(group)) {
+        Source { shared, ticket, group, trouble: HashMap::new(), complained_at: None }.run();
+    }
+}
+
+static TICKET: Global<Cell<Option<Ticket>>> = Global::new(Cell::new(None));
+
+#[pg_guard]
+unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
+    if let (Ok(shared), Some(ticket)) = (shared::get(), TICKET.take()) {
+        shared.leave_asker(ticket);
     }
 }
 
 /// How long a transaction waits for a lock that does not concern the query.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-fn group_of(sequence: &Sequence) -> Option<Group> {
-    let query = source_query::common_part(sequence.definition.source.as_deref()?).to_owned();
-    Some(Group { owner: sequence.owner.to_u32(), query })
-}
-
-impl Group {
-    /// Takes a lock that one process for these sequences holds as long as it lives. Without it a
-    /// request could be made twice at the same time, and one answer would be thrown away.
-    fn is_ours_alone(&self) -> bool {
-        /// Core's functions for advisory locks use 1 and 2.
-        const OURS: u16 = 3;
-        let mut hasher = DefaultHasher::new();
-        self.hash(&mut hasher);
-        let hash = hasher.finish();
-        let tag = pg_sys::LOCKTAG {
-            locktag_field1: ffi::database().to_u32(),
-            locktag_field2: (hash >> 32) as u32,
-            locktag_field3: hash as u32,
-            locktag_field4: OURS,
-            locktag_type: pg_sys::LockTagType::LOCKTAG_ADVISORY as u8,
-            locktag_lockmethodid: pg_sys::USER_LOCKMETHOD as u8,
-        };
-        // SAFETY: inside a transaction; the lock is the session's, and does not wait.
-        let got = unsafe { pg_sys::LockAcquire(&tag, pg_sys::ExclusiveLock as i32, true, true) };
-        got != pg_sys::LockAcquireResult::LOCKACQUIRE_NOT_AVAIL
-    }
-}
 
 impl Source {
     fn run(mut self) {
@@ -128,9 +108,8 @@ impl Source {
             let alone = self.shared.sessions_in(ffi::database()) == 0;
             if !open.is_empty() && !alone {
                 busy_at = Instant::now();
-            } else if busy_at.elapsed() >= gucs::worker_idle_timeout() {
-                return;
             }
+            let is_idle = busy_at.elapsed() >= gucs::worker_idle_timeout();
             self.trouble.retain(|id, trouble| {
                 let is_open = open.iter().any(|(one, _, request)| {
                     one.id == *id && trouble.request.is_none_or(|failed| failed == *request)
@@ -142,6 +121,10 @@ impl Source {
                 trouble.is_none_or(|trouble| trouble.again_at <= Instant::now())
             };
             let due: Vec<_> = open.iter().filter(is_due).cloned().collect();
+            let leaves = is_idle || self.is_crowded_out(due.is_empty());
+            if leaves && self.shared.leave_asker_unless(self.ticket, told) {
+                return;
+            }
             if due.is_empty() {
                 self.sleep(told, again.unwrap_or(busy_at + gucs::worker_idle_timeout()));
             }
@@ -149,6 +132,13 @@ impl Source {
                 self.ask(&sequence, &supply, request);
             }
         }
+    }
+
+    /// Whether this process makes room for another. What it does not ask is then asked by the next
+    /// process of this group.
+    fn is_crowded_out(&self, asks_nothing: bool) -> bool {
+        (asks_nothing && self.shared.askers_wanted())
+            || self.shared.askers_needed_by_another(self.group.owner)
     }
 
     fn interrupts(&self) {
@@ -177,7 +167,7 @@ impl Source {
             let mut open = Vec::new();
             for supply in sources::open(node::id())? {
                 let sequence = definitions::by_id(supply.sequence)?;
-                let ours = sequence.filter(|one| group_of(one).as_ref() == Some(&self.group));
+                let ours = sequence.filter(|one| group_of(one) == Some(self.group));
                 if let (Some(sequence), Some(request)) = (ours, supply.open_request()) {
                     open.push((sequence, supply, request));
                 }
@@ -192,6 +182,7 @@ impl Source {
         let done = transaction::run_within(limit, c"hilo: asking the source of a sequence", || {
             receive(shared, sequence, supply, &request, limit)
         });
+        source_query::release_locks();
         match done {
             Ok((key, None)) => {
                 self.trouble.remove(&sequence.id);
@@ -199,7 +190,7 @@ impl Source {
                 shared.nudge(key.database);
             }
             Ok((key, Some(refused))) => {
-                self.tell(sequence, None, Some(key), refused.into());
+                self.tell(sequence, supply, None, Some(key), refused.into());
                 // The next request is written down where the worker finds that it is wanted.
                 shared.reload(&key);
                 shared.nudge(key.database);
@@ -210,7 +201,7 @@ impl Source {
                 let noted = transaction::run_within(PATIENCE, activity, || {
                     note(shared, sequence, supply.node, &request, &failure.in_full())
                 });
-                self.tell(sequence, Some(request), noted.ok().flatten(), failure);
+                self.tell(sequence, supply, Some(request), noted.ok().flatten(), failure);
             }
         }
     }
@@ -220,11 +211,14 @@ impl Source {
     fn tell(
         &mut self,
         sequence: &Sequence,
+        supply: &Supply,
         request: Option<Request>,
         key: Option<Key>,
         failure: Failure,
     ) {
+        // An earlier process may have tried.
         let before = self.trouble.get(&sequence.id).map_or(0, |trouble| trouble.failed);
+        let before = before.max(supply.failures.max(0) as u32);
         let failed = before + 1;
         let wait = backoff::delay_of_many(failed, shared::random_id() as u32);
         let trouble = Trouble { request, failed, again_at: Instant::now() + wait };

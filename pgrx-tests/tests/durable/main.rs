@@ -10,6 +10,7 @@ mod reload;
 mod restart;
 mod robustness;
 mod source_faults;
+mod source_owner;
 mod sources;
 mod waits;
 mod without_restart;
