@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
-use hilo_tests::{ClientExt, Cluster};
+use hilo_tests::{ClientExt, Cluster, blocks};
 use serde_json::Value;
 use yaml_rust2::{Yaml, YamlLoader};
 
@@ -183,6 +183,11 @@ fn the_image_takes_the_package() {
     let package = succeeds(&said);
     let package = package.trim();
     assert!(package.starts_with(before) && package.ends_with(after), "{package} is not {copied}");
+    // The database has hilo as docs/install.md recommends.
+    let page = read("docs/install.md");
+    for line in blocks(&page, "sql")[0].lines().filter(|line| !line.contains("DATABASE")) {
+        assert!(dockerfile.contains(&format!("'{line}'")), "{line}");
+    }
     let let_through = read(".dockerignore");
     let let_through = let_through.lines().find_map(|line| line.strip_prefix('!')).expect("a line");
     let mut at = 0;
