@@ -214,7 +214,7 @@ const FIND_SCHEMA: &str = "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_cata
            JOIN pg_catalog.pg_class c ON c.relnamespace = i.oid \
            JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid \
            JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
-          WHERE i.nspname = '_hilo' AND c.relname = 'sequence' AND a.attname = 'name' \
+          WHERE i.nspname = '_hilo' AND c.relname = 'hilo_definition' AND a.attname = 'name' \
             AND t.typname = 'hilo_sequence')";
 
 /// The function is named with its schema, and gets all its arguments in its own types. So no

@@ -40,7 +40,7 @@ pub(crate) fn create_extension(client: &mut Client, schema: &str) {
 /// Creates hilo_lite, and what only tests need of it. The server must be a copy.
 pub fn create_lite(client: &mut Client, schema: &str) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lite");
-    for file in ["hilo_lite.control", "hilo_lite--0.4.0.sql"] {
+    for file in ["hilo_lite.control", "hilo_lite--1.0.0.sql"] {
         let text = fs::read_to_string(folder.join(file)).expect("hilo_lite");
         install_script(file, &text);
     }

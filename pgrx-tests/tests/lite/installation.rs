@@ -1,15 +1,8 @@
 //! hilo_lite is installed as an extension, or by psql alone, by whoever may create schemas; a dump brings it back.
 
-use std::path::Path;
-
 use hilo_tests::{ClientExt, Cluster};
 
-use super::{cluster, lease};
-
-fn script(file: &str) -> String {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lite");
-    std::fs::read_to_string(folder.join(file)).expect("it is there")
-}
+use super::{cluster, lease, script};
 
 /// A role that is no superuser runs the script by psql, in a schema of its choice; and everybody's calls are its own
 /// afterwards.
@@ -21,7 +14,7 @@ fn psql_is_enough() {
     client.run("CREATE DATABASE shop OWNER tenant");
     let mut shop = cluster.connect_as("tenant", "shop");
     shop.run("CREATE SCHEMA ids; GRANT USAGE ON SCHEMA ids TO app; SET search_path = ids");
-    shop.run(&script("hilo_lite--0.4.0.sql"));
+    shop.run(&script("hilo_lite--1.0.0.sql"));
     shop.run("SELECT hilo_create('s'), hilo_grant('s', 'app', 'USAGE')");
     shop.run(
         "CREATE TABLE t (id bigint DEFAULT hilo_nextval('s')); GRANT INSERT, SELECT ON t TO app",
@@ -29,6 +22,39 @@ fn psql_is_enough() {
     let mut app = cluster.connect_as("app", "shop");
     app.run("INSERT INTO ids.t VALUES (DEFAULT), (DEFAULT)");
     assert_eq!(app.all::<i64>("SELECT id FROM ids.t"), [1, 2]);
+    cluster.finish();
+}
+
+/// Names that programs ask for without a schema are not taken: all of hilo_lite's have its prefix, also those in _hilo. Users
+/// see what they call, and nobody but the owner may create in _hilo.
+#[test]
+fn all_names_have_the_prefix() {
+    let (cluster, mut client) = cluster();
+    let members = "SELECT pg_describe_object(classid, objid, 0) FROM pg_depend d JOIN pg_extension e ON e.oid = d.refobjid
+                    WHERE e.extname = 'hilo_lite' AND d.deptype = 'e'";
+    let members = client.all::<String>(members);
+    assert!(members.len() > 40, "{members:?}");
+    let strange = "SELECT n.nspname || '.' || o.name FROM (
+                       SELECT relnamespace AS schema, relname AS name FROM pg_class
+                       UNION ALL SELECT typnamespace, ltrim(typname, '_') FROM pg_type
+                       UNION ALL SELECT pronamespace, proname FROM pg_proc
+                       UNION ALL SELECT connamespace, conname FROM pg_constraint) AS o
+                   JOIN pg_namespace n ON n.oid = o.schema
+                  WHERE n.nspname IN ('_hilo', 'public') AND o.name NOT LIKE 'hilo\\_%'";
+    assert_eq!(client.all::<String>(strange), Vec::<String>::new());
+    let public = "SELECT string_agg(DISTINCT proname, ' ' ORDER BY proname) FROM pg_proc
+                   WHERE pronamespace = 'public'::regnamespace AND proname <> 'hilo_find_gaps'";
+    assert_eq!(
+        client.one::<String>(public),
+        "hilo_alter hilo_create hilo_drop hilo_grant hilo_grant_all hilo_key hilo_key_value hilo_lease hilo_lease_renew \
+         hilo_lease_return hilo_lease_revoke hilo_nextkey hilo_nextrange hilo_nextval hilo_refill hilo_rename hilo_revoke \
+         hilo_setval"
+    );
+    let rights = "SELECT string_agg(x.privilege_type, ' ') FROM pg_namespace n, aclexplode(n.nspacl) AS x
+                   WHERE n.nspname = '_hilo' AND x.grantee <> n.nspowner";
+    assert_eq!(client.one::<String>(rights), "USAGE");
+    client.run("DROP FUNCTION hilo_find_gaps; DROP EXTENSION hilo_lite");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM pg_namespace WHERE nspname = '_hilo'"), 0);
     cluster.finish();
 }
 
@@ -41,13 +67,13 @@ fn a_dump_brings_back_positions_and_leases() {
         client.run(&format!("CREATE DATABASE {database}"));
     }
     let mut source = cluster.connect("source");
-    source.run(&script("hilo_lite--0.4.0.sql"));
+    source.run(&script("hilo_lite--1.0.0.sql"));
     source.run("SELECT hilo_create('s', increment => 5)");
     for (from, to, mut client) in [("postgres", "extension", client), ("source", "plain", source)] {
         client.draw("s", 3);
         let (name, first, last) = lease(&mut client, "'s', 10");
         client.run("DROP FUNCTION IF EXISTS hilo_find_gaps");
-        client.run("ALTER TABLE _hilo.lease DROP COLUMN IF EXISTS ended");
+        client.run("ALTER TABLE _hilo.hilo_lease DROP COLUMN IF EXISTS ended");
         let dump = cluster.pg_dump(from, &[]);
         cluster.restore(to, &dump);
         let mut copy = cluster.connect(to);
@@ -101,7 +127,7 @@ fn an_installation_binds_nothing_of_others() {
     client.run(&format!("SET ROLE app; {BAIT}; RESET ROLE"));
     let planted = "SELECT count(*) FROM pg_operator WHERE oprnamespace = 'bait'::regnamespace";
     assert!(client.one::<i64>(planted) > 500);
-    client.run(&script("hilo_lite--0.4.0.sql"));
+    client.run(&script("hilo_lite--1.0.0.sql"));
     let bound = "SELECT pg_describe_object(d.classid, d.objid, 0) || ' uses ' ||
                         pg_describe_object(d.refclassid, d.refobjid, 0)
                    FROM pg_depend d

@@ -16,7 +16,8 @@ fn a_refill_does_what_it_can() {
     let mut other = cluster.connect("postgres");
     other.run("BEGIN; SELECT hilo_nextval('s2')");
     let refill = format!(
-        "SELECT concat_ws(' ', kind, name, first, count, sqlstate) FROM hilo_refill(
+        "SELECT concat_ws(' ', kind, name, first, count, sqlstate,
+                          CASE WHEN kind = 'leased' AND lease IS NULL THEN 'none' END) FROM hilo_refill(
              returns => '{{{of_locked},{of_free}}}', nexts => '{{5,5}}',
              renewals => '{{{of_locked},00000000-0000-0000-0000-000000000000}}', ttl => '1 hour',
              names => '{{s1,s2,nothing,s3}}', sizes => '{{10,10,10,-1}}')"
@@ -28,9 +29,9 @@ fn a_refill_does_what_it_can() {
         "renewed s2",
         "renewed 42704",
         "leased s1 1 10",
-        "leased s2 55P03",
-        "leased nothing 42704",
-        "leased s3 22023",
+        "leased s2 55P03 none",
+        "leased nothing 42704 none",
+        "leased s3 22023 none",
     ];
     assert_eq!(rows, expected);
     other.run("ROLLBACK");
@@ -46,7 +47,7 @@ fn a_lease_that_is_locked_is_not_waited_for() {
     client.run("SELECT hilo_create('s')");
     let (name, ..) = lease(&mut client, "'s', 10, 'x'");
     let mut other = cluster.connect("postgres");
-    other.run("BEGIN; SELECT FROM _hilo.lease FOR UPDATE");
+    other.run("BEGIN; SELECT FROM _hilo.hilo_lease FOR UPDATE");
     client.refusal(&format!("SELECT hilo_lease_return('{name}', 5)")).is("55P03").helps();
     client.refusal(&format!("SELECT hilo_lease_renew('{name}', '1 h')")).is("55P03").helps();
     assert_eq!(lease(&mut client, "'s', 10").1, 11);

@@ -1,12 +1,15 @@
 //! hilo_lite keeps hilo's promises where no library is loaded: each value comes once, and each is served, free, leased or a
 //! gap.
 
+mod attacks;
 mod changes;
 mod conversion;
 mod installation;
 mod locks;
 mod rights;
 mod uniqueness;
+
+use std::path::Path;
 
 use hilo_tests::extension::create_lite;
 use hilo_tests::{Client, ClientExt, Cluster};
@@ -17,6 +20,12 @@ fn cluster() -> (Cluster, Client) {
     let mut client = cluster.connect("postgres");
     create_lite(&mut client, "public");
     (cluster, client)
+}
+
+/// The text of a file of `lite/`.
+fn script(file: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lite");
+    std::fs::read_to_string(folder.join(file)).expect("it is there")
 }
 
 /// The name, the first and the last value of a lease.

@@ -93,9 +93,9 @@ fn no_value_comes_twice_through_rollbacks_kills_and_crashes() {
     client.run("CREATE TABLE seen (id bigint); CREATE INDEX ON seen (id)");
     client.execute("INSERT INTO seen SELECT unnest($1::bigint[])", &[&seen]).expect("values");
     let free =
-        "SELECT count(*) FROM seen JOIN _hilo.unused u ON id BETWEEN first_value AND last_value";
+        "SELECT count(*) FROM seen JOIN _hilo.hilo_unused u ON id BETWEEN first_value AND last_value";
     assert_eq!(client.one::<i64>(free), 0, "what is in use is free");
-    let beyond = "SELECT count(*) FROM seen JOIN _hilo.sequence ON seen.id >= next_value";
+    let beyond = "SELECT count(*) FROM seen JOIN _hilo.hilo_definition ON seen.id >= next_value";
     assert_eq!(client.one::<i64>(beyond), 0, "the counter lies behind what it has served");
     cluster.finish();
 }
