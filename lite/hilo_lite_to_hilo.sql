@@ -47,11 +47,10 @@ BEGIN
                                WHERE q.oid = '_hilo.hilo_definition'::regclass)
             AND e.columns = (
                 SELECT string_agg(a.attname || ' ' || format_type(
-                           CASE a.attname WHEN 'name' THEN t.typbasetype ELSE t.oid END, NULL),
-                           ', ' ORDER BY a.attname::text COLLATE "C")
+                           CASE a.attname WHEN 'name' THEN t.typbasetype ELSE t.oid END, NULL)
+                           || a.attgenerated::text, ', ' ORDER BY a.attname::text COLLATE "C")
                   FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
-                 WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-                   AND a.attgenerated = '')
+                 WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped)
             AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid
                                AND (i.indexprs IS NOT NULL OR i.indpred IS NOT NULL))
             AND NOT EXISTS (SELECT FROM pg_constraint n WHERE n.conrelid = c.oid

@@ -5,6 +5,7 @@ use hilo_tests::extension::create_lite;
 use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 
 use super::conversion::convert;
+use super::drop_additions;
 
 /// A sequence that is changed while leases of it are out, and each value that it has served.
 struct Changed {
@@ -103,7 +104,7 @@ fn no_sequence_of_changes_repeats_a_value() {
         }
         assert_unique(&changed.name, &changed.seen);
     }
-    client.run("DROP FUNCTION hilo_find_gaps");
+    drop_additions(&mut client);
     let open = "SELECT count(*) FROM hilo_leases";
     let leases = client.one::<i64>(open);
     convert(&cluster, "postgres");

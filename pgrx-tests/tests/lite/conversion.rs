@@ -1,15 +1,12 @@
 //! From hilo_lite to hilo in one transaction: no value comes twice, and open leases stay open.
 
-use std::path::Path;
-
 use hilo_tests::extension::create_lite;
 use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 
-use super::lease;
+use super::{drop_additions, lease, script};
 
 pub fn convert(cluster: &Cluster, database: &str) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lite/hilo_lite_to_hilo.sql");
-    let script = std::fs::read_to_string(script).expect("it is there");
+    let script = script("hilo_lite_to_hilo.sql");
     cluster.restore(database, &format!("BEGIN;\n{script}\nCOMMIT;\n"));
 }
 
@@ -40,7 +37,7 @@ fn positions_and_open_leases_go_on_in_hilo() {
     let mut client = cluster.connect("postgres");
     create_lite(&mut client, "public");
     let (mut seen, open, first, last) = fill(&mut client);
-    client.run("DROP FUNCTION hilo_find_gaps");
+    drop_additions(&mut client);
     let before =
         client.all::<String>("SELECT concat_ws(' ', name, first, last, reason) FROM hilo_gaps");
     convert(&cluster, "postgres");
@@ -89,11 +86,11 @@ fn what_cannot_be_converted_stays_as_it_is() {
     let cluster = Cluster::builder().preload(true).start();
     let mut client = cluster.connect("postgres");
     create_lite(&mut client, "public");
-    client.run("DROP FUNCTION hilo_find_gaps; SELECT hilo_create('s')");
+    drop_additions(&mut client);
+    client.run("SELECT hilo_create('s')");
     client.refusal("CREATE EXTENSION hilo");
     client.run("CREATE VIEW v AS SELECT hilo_nextval('s')");
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lite/hilo_lite_to_hilo.sql");
-    let script = std::fs::read_to_string(script).expect("it is there");
+    let script = script("hilo_lite_to_hilo.sql");
     client.refusal(&format!("BEGIN; {script}; COMMIT")).is("2BP01");
     client.run("ROLLBACK");
     assert_eq!(client.draw("s", 2), [1, 2]);
@@ -107,9 +104,9 @@ fn odd_positions_go_on_in_hilo() {
     let cluster = Cluster::builder().preload(true).start();
     let mut client = cluster.connect("postgres");
     create_lite(&mut client, "public");
+    drop_additions(&mut client);
     client.run(
-        "DROP FUNCTION hilo_find_gaps;
-         SELECT hilo_create('cycle', max_value => 3, cycle => true), hilo_nextrange('cycle', 3),
+        "SELECT hilo_create('cycle', max_value => 3, cycle => true), hilo_nextrange('cycle', 3),
                 hilo_create('turned', increment => -1, min_value => -3, cycle => true), hilo_nextrange('turned', 2),
                 hilo_create('back', start_value => 1000), hilo_setval('back', 5),
                 hilo_create('narrow'), hilo_nextrange('narrow', 10), hilo_alter('narrow', max_value => 5),

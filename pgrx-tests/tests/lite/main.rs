@@ -4,6 +4,7 @@
 mod attacks;
 mod changes;
 mod conversion;
+mod hostile_owner;
 mod installation;
 mod locks;
 mod rights;
@@ -26,6 +27,11 @@ fn cluster() -> (Cluster, Client) {
 fn script(file: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lite");
     std::fs::read_to_string(folder.join(file)).expect("it is there")
+}
+
+/// Drops what tests added to hilo_lite.
+fn drop_additions(client: &mut Client) {
+    client.run("DROP FUNCTION hilo_find_gaps; ALTER TABLE _hilo.hilo_lease DROP COLUMN ended");
 }
 
 /// The name, the first and the last value of a lease.
