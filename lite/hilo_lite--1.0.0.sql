@@ -12,8 +12,8 @@
 -- write that column, so nobody calls as somebody else. Who has INSERT on the view hilo_sequences
 -- may create sequences.
 -- Names: what users call is in the first schema of the search_path, all else in _hilo. Bodies call
--- functions of pg_catalog and _hilo alone. Those in BEGIN ATOMIC or RETURN are bound when they are
--- created, in a search_path that may hold anything: their operators have exactly the types of
+-- functions of pg_catalog and _hilo alone. A body in BEGIN ATOMIC or RETURN is bound when it is
+-- created, in a search_path that may hold anything. So its operators have exactly the types of
 -- core's. All others run below the trigger, which sets the search_path, or set it themselves.
 
 CREATE SCHEMA _hilo;
@@ -66,7 +66,7 @@ CREATE VIEW _hilo.hilo_request AS
            NULL::jsonb AS options, NULL::name AS caller, NULL::_hilo.hilo_outcome[] AS result;
 ALTER VIEW _hilo.hilo_request ALTER COLUMN caller SET DEFAULT current_user;
 
--- What hilo_create and hilo_alter may set. Nothing else is taken from a request.
+-- Options of hilo_create and hilo_alter. Nothing else of a definition is taken from a request.
 CREATE TYPE _hilo.hilo_options AS (
     name text, data_type regtype, start_value bigint, increment bigint, min_value bigint,
     max_value bigint, cycle boolean, ordered boolean, gapless boolean, block_size bigint,

@@ -10,9 +10,9 @@
 --
 -- Rights: the owner of hilo_lite need not be a superuser, and may have put anything in the place
 -- of its objects. None of his code runs here. The functions and views are dropped and never
--- called. The tables are locked, in a schema that is no longer his; then they are looked at, and
--- read if they are plain tables of the known columns, without anything that a query evaluates:
--- rules, policies, generated columns, and expressions of indexes, constraints and statistics.
+-- called. The tables are locked, in a schema that is no longer his, before anything is read. They
+-- must be plain tables of the known columns. They must have nothing that a query evaluates, such
+-- as rules, policies, generated columns, and expressions of indexes, constraints or statistics.
 
 LOCK TABLE ONLY _hilo.hilo_definition, ONLY _hilo.hilo_lease, ONLY _hilo.hilo_unused,
     ONLY _hilo.hilo_privilege IN ACCESS EXCLUSIVE MODE;

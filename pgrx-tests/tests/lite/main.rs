@@ -7,6 +7,7 @@ mod conversion;
 mod hostile_owner;
 mod installation;
 mod locks;
+mod page;
 mod rights;
 mod uniqueness;
 
