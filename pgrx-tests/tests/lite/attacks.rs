@@ -55,11 +55,13 @@ fn a_request_sets_no_column_that_it_is_not_for() {
         let sql = format!("{request} VALUES ('create', '{{bad}}', NULL, {options})");
         assert!(maker.batch_execute(&sql).is_err(), "{options}");
     }
-    for op in ["draw", "range", "lease", "set", "create", "alter", "grant", "refill", "swept", "x"] {
+    for op in ["draw", "range", "lease", "set", "create", "alter", "grant", "refill", "swept", "x"]
+    {
         let sql = format!("INSERT INTO _hilo.hilo_request (op) VALUES ('{op}')");
         let _ = maker.batch_execute(&sql);
     }
-    let counters = "SELECT concat_ws(' ', name, next_value, epoch) FROM _hilo.hilo_definition ORDER BY id";
+    let counters =
+        "SELECT concat_ws(' ', name, next_value, epoch) FROM _hilo.hilo_definition ORDER BY id";
     assert_eq!(client.all::<String>(counters), ["orders 1002 0", "other 2 4", "fresh 1 0"]);
     cluster.finish();
 }
@@ -80,7 +82,9 @@ fn insert_on_the_view_is_the_right_to_create() {
     app.refusal("SELECT hilo_create('a')")
         .is("42501")
         .details("role app needs INSERT on the view ids.hilo_sequences.")
-        .hints("The owner of the database grants it with: GRANT INSERT ON ids.hilo_sequences TO app;");
+        .hints(
+            "The owner of the database grants it with: GRANT INSERT ON ids.hilo_sequences TO app;",
+        );
     client.run("GRANT INSERT (name) ON hilo_sequences TO app");
     app.refusal("SELECT hilo_create('a')").is("42501");
     let mut tenant = cluster.connect_as("tenant", "shop");
@@ -121,7 +125,11 @@ fn default_privileges_give_nothing_away() {
                   ORDER BY 1";
     assert_eq!(
         client.all::<String>(given),
-        ["hilo_readable - SELECT", "hilo_sequences - SELECT", "hilo_sequences pg_database_owner INSERT"]
+        [
+            "hilo_readable - SELECT",
+            "hilo_sequences - SELECT",
+            "hilo_sequences pg_database_owner INSERT"
+        ]
     );
     client.run("SELECT hilo_create('s')");
     let mut app = cluster.connect_as("app", "postgres");
@@ -200,7 +208,8 @@ fn no_planted_function_runs() {
         format!("ids.hilo_lease('s'{seq}, 5::bigint, 'x'::text, '1 hour'::interval)"),
         format!("ids.hilo_lease('s'{seq}, 5::bigint, 'y'::text, '1 hour'::interval)"),
         "ids.hilo_lease_renew(lease, '2 hours'::interval) FROM ids.hilo_leases".into(),
-        "ids.hilo_lease_return(lease, first + 1::bigint) FROM ids.hilo_leases WHERE holder = 'x'".into(),
+        "ids.hilo_lease_return(lease, first + 1::bigint) FROM ids.hilo_leases WHERE holder = 'x'"
+            .into(),
         "ids.hilo_lease_revoke(NULL::uuid, 'y'::text)".into(),
         "ids.hilo_refill(names => '{s,t}'::text[], sizes => '{5,5}'::bigint[])".into(),
         "count(*) FROM ids.hilo_leases, ids.hilo_gaps, ids.hilo_sequences".into(),
@@ -248,7 +257,9 @@ fn backslashes_in_texts_change_nothing() {
     client.run("SET hilo.server_prefix = 'a'");
     assert_eq!(client.one::<String>("SELECT hilo_nextkey('s')"), "a-00001");
     assert_eq!(client.one::<i64>("SELECT hilo_key_value('s', 'a-00001')"), 1);
-    client.run("SET hilo.server_prefix = 'a7'; SELECT hilo_alter('s', key_format => '{server}/{value}')");
+    client.run(
+        "SET hilo.server_prefix = 'a7'; SELECT hilo_alter('s', key_format => '{server}/{value}')",
+    );
     client.refusal("SELECT hilo_alter('s', key_format => '{server}{value')").is("22023");
     client.refusal("SELECT hilo_alter('s', key_format => '{server}{value}')").is("22023");
     assert_eq!(client.one::<String>("SELECT hilo_nextkey('s')"), "a7/2");

@@ -116,7 +116,10 @@ fn odd_positions_go_on_in_hilo() {
     convert(&cluster, "postgres");
     let mut client = cluster.connect("postgres");
     client.run("SET statement_timeout = '20s'");
-    assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_position WHERE next_index < 0"), 0);
+    assert_eq!(
+        client.one::<i64>("SELECT count(*) FROM _hilo.hilo_position WHERE next_index < 0"),
+        0
+    );
     assert_eq!(client.draw("cycle", 4), [1, 2, 3, 1]);
     assert_eq!(client.draw("turned", 2), [-3, -1]);
     assert_eq!(client.draw("back", 2), [6, 7]);

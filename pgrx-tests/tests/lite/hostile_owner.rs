@@ -71,7 +71,10 @@ fn code_in_tables_is_refused() {
         ),
         ("CREATE RULE r AS ON INSERT TO _hilo.T DO ALSO SELECT public.evil()", "hilo_lease"),
         ("CREATE TABLE public.child () INHERITS (_hilo.T)", "hilo_unused"),
-        ("ALTER TABLE _hilo.T ADD more boolean GENERATED ALWAYS AS (public.fixed()) STORED", "hilo_lease"),
+        (
+            "ALTER TABLE _hilo.T ADD more boolean GENERATED ALWAYS AS (public.fixed()) STORED",
+            "hilo_lease",
+        ),
         (
             "ALTER TABLE _hilo.T DROP privilege, ADD privilege text GENERATED ALWAYS AS (public.fixed()::text) STORED",
             "hilo_privilege",
@@ -82,7 +85,8 @@ fn code_in_tables_is_refused() {
     ];
     let conversion = format!("BEGIN; {}; COMMIT", script("hilo_lite_to_hilo.sql"));
     for (number, (attack, table)) in attacks.into_iter().enumerate() {
-        let (name, attack) = (format!("attacked{number}"), attack.replace("_hilo.T", &format!("_hilo.{table}")));
+        let (name, attack) =
+            (format!("attacked{number}"), attack.replace("_hilo.T", &format!("_hilo.{table}")));
         // A view of its own depends on what some attacks change.
         attacked(&cluster, &mut admin, &name, "DROP VIEW hilo_leases, hilo_gaps CASCADE");
         cluster.connect_as("mallory", &name).run(&attack);
@@ -136,12 +140,17 @@ fn code_elsewhere_does_not_run() {
         convert(&cluster, &name);
         let mut client = cluster.connect(&name);
         // 1 to 5 and 6 to 10 are in use, and 11 to 15 came back.
-        assert_eq!(client.one::<i64>("SELECT ids.hilo_nextval('s'::ids.hilo_sequence)"), 11, "{attack}");
+        assert_eq!(
+            client.one::<i64>("SELECT ids.hilo_nextval('s'::ids.hilo_sequence)"),
+            11,
+            "{attack}"
+        );
         assert_not_run(&mut client, attack);
     }
     let mut client = cluster.connect("attacked4");
     let value = "SELECT pg_get_expr(adbin, adrelid) FROM pg_attrdef WHERE adrelid = 'public.t'::regclass ORDER BY adnum";
-    let quoted = "'''::text)::ids.hilo_sequence); ALTER ROLE mallory SUPERUSER; --'::ids.hilo_sequence";
+    let quoted =
+        "'''::text)::ids.hilo_sequence); ALTER ROLE mallory SUPERUSER; --'::ids.hilo_sequence";
     assert_eq!(client.all::<String>(value)[2], format!("ids.hilo_nextval({quoted})"));
     cluster.finish();
 }
@@ -164,7 +173,9 @@ fn defaults_call_hilo_whatever_is_planted() {
         for function in ["hilo_nextval", "hilo_nextkey", "hilo_sequence"] {
             let result = if function == "hilo_nextval" { "bigint" } else { "text" };
             let body = "LANGUAGE plpgsql AS 'BEGIN RAISE ''planted''; END'";
-            let _ = sam.batch_execute(&format!("CREATE FUNCTION ids.{function}({kind}) RETURNS {result} {body}"));
+            let _ = sam.batch_execute(&format!(
+                "CREATE FUNCTION ids.{function}({kind}) RETURNS {result} {body}"
+            ));
         }
     }
     convert(&cluster, "shop");
@@ -215,11 +226,13 @@ fn rights_go_on_and_nobody_gets_one() {
     convert(&cluster, "shop");
     for (role, may) in [("maker", true), ("mallory", true), ("app", false)] {
         let mut client = cluster.connect_as(role, "shop");
-        let made = client.batch_execute(&format!("SELECT ids.hilo_create('of {role}'::ids.hilo_sequence)"));
+        let made = client
+            .batch_execute(&format!("SELECT ids.hilo_create('of {role}'::ids.hilo_sequence)"));
         assert_eq!(made.is_ok(), may, "{role}: {made:?}");
     }
     let mut client = cluster.connect("shop");
-    let sequences = "SELECT name || ' ' || owner FROM ids.hilo_sequences ORDER BY name::text COLLATE \"C\"";
+    let sequences =
+        "SELECT name || ' ' || owner FROM ids.hilo_sequences ORDER BY name::text COLLATE \"C\"";
     assert_eq!(
         client.all::<String>(sequences),
         ["left postgres", "of maker maker", "of mallory mallory", "s mallory"]

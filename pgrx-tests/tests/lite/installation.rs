@@ -50,7 +50,8 @@ fn all_names_have_the_prefix() {
          hilo_lease_return hilo_lease_revoke hilo_nextkey hilo_nextrange hilo_nextval hilo_refill hilo_rename hilo_revoke \
          hilo_setval"
     );
-    let rights = "SELECT string_agg(x.privilege_type, ' ') FROM pg_namespace n, aclexplode(n.nspacl) AS x
+    let rights =
+        "SELECT string_agg(x.privilege_type, ' ') FROM pg_namespace n, aclexplode(n.nspacl) AS x
                    WHERE n.nspname = '_hilo' AND x.grantee <> n.nspowner";
     assert_eq!(client.one::<String>(rights), "USAGE");
     client.run("DROP FUNCTION hilo_find_gaps; DROP EXTENSION hilo_lite");

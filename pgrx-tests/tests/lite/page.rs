@@ -39,12 +39,16 @@ fn from_the_first_command_to_hilo() {
     commands(&old, "tenant", "# Where no library can be loaded");
     let mut app = old.connect_as("app", "shop");
     app.run("SET search_path = hilo");
-    app.refusal("SELECT hilo_create('orders')").is("42501").hints("GRANT INSERT ON hilo.hilo_sequences TO app;");
+    app.refusal("SELECT hilo_create('orders')")
+        .is("42501")
+        .hints("GRANT INSERT ON hilo.hilo_sequences TO app;");
     let mut tenant = old.connect_as("tenant", "shop");
     tenant.run("GRANT INSERT ON hilo.hilo_sequences TO app");
     app.run("SELECT hilo_create('orders')");
     let mut mallory = old.connect_as("mallory", "shop");
-    mallory.refusal("CREATE FUNCTION hilo.hilo_nextval(text) RETURNS bigint LANGUAGE sql RETURN 1").is("42501");
+    mallory
+        .refusal("CREATE FUNCTION hilo.hilo_nextval(text) RETURNS bigint LANGUAGE sql RETURN 1")
+        .is("42501");
     tenant.run(
         "CREATE TABLE orders (id bigint DEFAULT hilo.hilo_nextval('orders')); GRANT INSERT, SELECT ON orders TO app;
          CREATE VIEW next_order AS SELECT hilo.hilo_nextval('orders') AS id",
@@ -56,13 +60,16 @@ fn from_the_first_command_to_hilo() {
     new.restore("shop", &dump);
 
     let mut client = new.connect("shop");
-    let script = std::fs::read_to_string(format!("{ROOT}/lite/hilo_lite_to_hilo.sql")).expect("it is there");
+    let script =
+        std::fs::read_to_string(format!("{ROOT}/lite/hilo_lite_to_hilo.sql")).expect("it is there");
     client.refusal(&format!("BEGIN; {script}; COMMIT")).is("2BP01").details("next_order");
     client.run("ROLLBACK; DROP VIEW next_order");
     let output = commands(&new, "postgres", "From hilo_lite to hilo");
     assert!(output.contains(&name) && output.contains("till"), "{output}");
     let mut app = new.connect_as("app", "shop");
-    app.run("SET search_path = hilo, public; INSERT INTO orders SELECT FROM generate_series(1, 50)");
+    app.run(
+        "SET search_path = hilo, public; INSERT INTO orders SELECT FROM generate_series(1, 50)",
+    );
     app.run("SELECT hilo_create('more')");
     seen.extend(app.all::<i64>("SELECT id FROM orders"));
     seen.extend(app.draw("orders", 500));

@@ -92,8 +92,7 @@ fn no_value_comes_twice_through_rollbacks_kills_and_crashes() {
     let mut client = cluster.connect_when_up("postgres");
     client.run("CREATE TABLE seen (id bigint); CREATE INDEX ON seen (id)");
     client.execute("INSERT INTO seen SELECT unnest($1::bigint[])", &[&seen]).expect("values");
-    let free =
-        "SELECT count(*) FROM seen JOIN _hilo.hilo_unused u ON id BETWEEN first_value AND last_value";
+    let free = "SELECT count(*) FROM seen JOIN _hilo.hilo_unused u ON id BETWEEN first_value AND last_value";
     assert_eq!(client.one::<i64>(free), 0, "what is in use is free");
     let beyond = "SELECT count(*) FROM seen JOIN _hilo.hilo_definition ON seen.id >= next_value";
     assert_eq!(client.one::<i64>(beyond), 0, "the counter lies behind what it has served");
