@@ -152,7 +152,7 @@ CREATE TABLE _hilo.hilo_gap (
     first_value bigint NOT NULL,
     last_value bigint NOT NULL,
     count bigint NOT NULL,
-    reason text NOT NULL CONSTRAINT hilo_gap_reason_check CHECK (reason IN ('crash', 'discarded', 'altered', 'expired', 'revoked')),
+    reason text NOT NULL CONSTRAINT hilo_gap_reason_check CHECK (reason IN ('crash', 'discarded', 'altered', 'expired', 'revoked', 'restored')),
     recorded_at timestamptz NOT NULL,
     name text COLLATE "C",
     released_from _hilo.hilo_column
@@ -171,10 +171,10 @@ COMMENT ON COLUMN _hilo.hilo_gap.count IS
     'touch and come about in the same hour are one row. At about 1,000 rows the nearest of one reason become one, in '
     'which other values lie between those that are lost';
 COMMENT ON COLUMN _hilo.hilo_gap.reason IS
-    'crash: the server died with the range in memory; discarded: it could not be kept, was skipped after a promotion '
-    'or a restore, or came in a refused answer of a source; or its lease was rolled back; altered: hilo_alter or '
-    'hilo_setval made the range invalid, or the sequence was moved beyond it; expired: its lease expired; revoked: '
-    'its lease was revoked';
+    'crash: the server died with the range in memory; discarded: it could not be kept, or came in a refused answer '
+    'of a source; or its lease was rolled back; altered: hilo_alter or hilo_setval made the range invalid, or the '
+    'sequence was moved beyond it; expired: its lease expired; revoked: its lease was revoked; restored: this '
+    'server continues from a copy, and the server that it is a copy of may have served it';
 COMMENT ON COLUMN _hilo.hilo_gap.recorded_at IS 'When the range, or the last part of it, was found to be lost';
 COMMENT ON COLUMN _hilo.hilo_gap.name IS
     'Name of the sequence, if its column was released; null for a sequence that exists';

@@ -88,7 +88,7 @@ COMMENT ON FUNCTION _hilo.hilo_even_step(bigint, bigint, bigint) IS
 CREATE FUNCTION _hilo.hilo_gap_reasons() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN ARRAY['slice', 'current', 'standby', 'returned', 'leased', 'free', 'crash', 'discarded', 'altered', 'expired',
-                 'revoked', 'not received, rolled back, deleted or unknown', 'rolled back, deleted or unknown',
+                 'revoked', 'restored', 'not received, rolled back, deleted or unknown', 'rolled back, deleted or unknown',
                  'not received'];
 COMMENT ON FUNCTION _hilo.hilo_gap_reasons() IS
     'Returns the reasons of hilo_find_gaps. The first one counts where a value has several';
@@ -102,7 +102,7 @@ CREATE FUNCTION _hilo.hilo_placed(name @extschema@.hilo_sequence)
     LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 100
 BEGIN ATOMIC
     WITH known AS MATERIALIZED (
-        SELECT k.at, COALESCE(pg_catalog.array_position(_hilo.hilo_gap_reasons(), k.reason), 13) AS rank, k.first, k.last,
+        SELECT k.at, COALESCE(pg_catalog.array_position(_hilo.hilo_gap_reasons(), k.reason), 14) AS rank, k.first, k.last,
                k.count, k.reason, k.start_value, k.next, k.goes_on,
                ROW(k.base, k.increment, k.node, k.nodes, k.stripe)::_hilo.hilo_grid AS grid
           FROM _hilo.hilo_known($1) WITH ORDINALITY AS k (
@@ -140,7 +140,7 @@ BEGIN ATOMIC
      WHERE k.count > 0::bigint
      UNION ALL
     -- The places before the base. This row is always there.
-    SELECT 0::bigint, 13, 0::bigint, 0::bigint, NULL::bigint, true,
+    SELECT 0::bigint, 14, 0::bigint, 0::bigint, NULL::bigint, true,
            CASE WHEN i.are_on THEN pg_catalog.int8range(LEAST(i.first, p.earlier), p.earlier) END, p.grid
       FROM present p
      CROSS JOIN LATERAL _hilo.hilo_places(p.start_value, p.start_value, p.grid) i;
@@ -328,8 +328,8 @@ COMMENT ON FUNCTION @extschema@.hilo_find_gaps(@extschema@.hilo_sequence, regcla
     'Returns the values of a sequence that a column lacks, from the start of the sequence to '
     'its position on this node. They are ranges in steps of the increment, each with its '
     'reason. slice, current, standby, returned: in memory, to be served. free: in the catalog, '
-    'to be served. leased: in use elsewhere. crash, discarded, altered, expired, revoked: as in '
-    'hilo_gaps. not received: the source has brought no value this far. Else: rolled back, '
+    'to be served. leased: in use elsewhere. crash, discarded, altered, expired, revoked, restored: as '
+    'in hilo_gaps. not received: the source has brought no value this far. Else: rolled back, '
     'deleted or unknown; with a source perhaps not received. Requires SELECT, USAGE or UPDATE on the '
     'sequence and SELECT on the column, which must be of type smallint, integer, bigint or '
     'numeric. Errors: 42704 if the sequence does not exist, 42703 if the column does not exist, '

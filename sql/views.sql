@@ -303,10 +303,11 @@ COMMENT ON COLUMN @extschema@.hilo_gaps.count IS
     'first to last, others lie between them. A sequence has about 1,000 rows at most; then the '
     'nearest of one reason become one';
 COMMENT ON COLUMN @extschema@.hilo_gaps.reason IS
-    'crash: the server died with the values in memory. discarded: they could not be kept, were skipped after a '
-    'promotion or a restore, or came in a refused answer of a source; or their lease was rolled back. altered: '
-    'hilo_alter or hilo_setval made the values invalid, or the sequence was moved beyond them. expired: their lease '
-    'expired. revoked: their lease was revoked';
+    'crash: the server died with the values in memory. discarded: they could not be kept, or came in a refused answer '
+    'of a source; or their lease was rolled back. altered: hilo_alter or hilo_setval made the values invalid, or the '
+    'sequence was moved beyond them. expired: their lease expired. revoked: their lease was revoked. restored: this '
+    'server continues from a copy, as after a restore or a promotion, and the server that it is a copy of may have '
+    'served them. Which of them a column lacks, hilo_find_gaps returns';
 COMMENT ON COLUMN @extschema@.hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN @extschema@.hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';
 

@@ -24,7 +24,7 @@ hilo_core::named! {
     pub enum Reason {
         /// They were in memory when the server went down.
         Crash = "crash",
-        /// They could not be kept, or were skipped to be safe.
+        /// They could not be kept.
         Discarded = "discarded",
         /// The sequence was altered, restarted or set.
         Altered = "altered",
@@ -32,6 +32,8 @@ hilo_core::named! {
         Expired = "expired",
         /// A lease was revoked.
         Revoked = "revoked",
+        /// This server continues from a copy: the server that it is a copy of may have served them.
+        Restored = "restored",
     }
 }
 

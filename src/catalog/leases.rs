@@ -174,7 +174,7 @@ impl Lease {
             || position.is_replicated()
             || ((self.system_id, self.timeline) != (system_id, timeline)
                 && gucs::failover_skip() != Some(0));
-        elsewhere.then_some(Reason::Discarded)
+        elsewhere.then_some(Reason::Restored)
     }
 
     /// The part that its holder has not used if it has ended or ends now, why that is lost (`None`:

@@ -130,7 +130,7 @@ impl Owned<'_> {
             let replicated = position.is_replicated();
             let definition = &sequence.definition;
             if discards_free(position, definition) {
-                ranges::write_off(position, definition, Vec::new(), Reason::Discarded)?;
+                ranges::write_off(position, definition, Vec::new(), Reason::Restored)?;
             }
             if replicated {
                 // The other server's values belong to the old epoch, so this server continues under
@@ -271,8 +271,8 @@ impl Owned<'_> {
             if ![0, supply.database].contains(&before) {
                 let definition = &self.sequence.definition;
                 let mapping = self.mapping(definition);
-                ranges::write_off_memory(self, &mapping, &[], Reason::Discarded)?;
-                ranges::write_off(self, definition, Vec::new(), Reason::Discarded)?;
+                ranges::write_off_memory(self, &mapping, &[], Reason::Restored)?;
+                ranges::write_off(self, definition, Vec::new(), Reason::Restored)?;
             }
             sources::write(self, &supply)?;
         }

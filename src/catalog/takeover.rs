@@ -28,7 +28,7 @@ pub fn reason(position: &Position) -> Reason {
     let same_server = (position.system_id, position.timeline) == positions::server();
     match same_server && position.incarnation != positions::RESTORED {
         true => Reason::Crash,
-        false => Reason::Discarded,
+        false => Reason::Restored,
     }
 }
 
@@ -41,7 +41,7 @@ pub fn skip(sequence: &Sequence, position: &mut Position) -> Result<(), HiloErro
     let mapping = position.mapping(&sequence.definition);
     let skipped = missing(sequence, position);
     warn(sequence, position, skipped.len());
-    gaps::record(position, &mapping, &[skipped], Reason::Discarded)?;
+    gaps::record(position, &mapping, &[skipped], Reason::Restored)?;
     position.next_index = skipped.end.max(position.next_index);
     position.settled_index = position.next_index;
     Ok(())

@@ -22,7 +22,7 @@ fn a_standby_reads_until_it_is_promoted() {
     standby.promote();
     let mut client = standby.connect("postgres");
     assert!(client.draw("orders", 1)[0] > last + 1_000_000);
-    let skipped = "SELECT sum(count)::bigint FROM hilo_gaps WHERE reason = 'discarded'";
+    let skipped = "SELECT sum(count)::bigint FROM hilo_gaps WHERE reason = 'restored'";
     assert!(client.one::<i64>(skipped) > 1_000_000);
     standby.finish();
 }

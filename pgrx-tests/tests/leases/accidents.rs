@@ -148,7 +148,7 @@ fn a_promoted_standby_serves_nothing_of_earlier_leases() {
     assert_eq!(give_back(&mut client, &second, second.first), 0, "nothing comes back");
     wait_until_filed(&mut client);
     let known = gaps(&mut client, "s");
-    for expected in [gap(11, 100, "discarded"), gap(second.first, second.last, "discarded")] {
+    for expected in [gap(11, 100, "restored"), gap(second.first, second.last, "restored")] {
         assert!(has(&known, &expected), "{expected:?} is not in {known:?}");
     }
     seen.extend(client.draw("s", 2_000));
@@ -313,7 +313,7 @@ fn a_takeover_to_file_a_locked_lease_skips_once() {
     let mut client = file_what_is_locked(&standby);
     // With what was left of the block.
     let skipped: i64 = client
-        .one("SELECT sum(count)::bigint FROM hilo_gaps WHERE name = 's' AND reason = 'discarded'");
+        .one("SELECT sum(count)::bigint FROM hilo_gaps WHERE name = 's' AND reason = 'restored'");
     assert!((5_000..10_000).contains(&skipped), "{skipped}");
     standby.finish();
 }

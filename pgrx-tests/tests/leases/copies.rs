@@ -51,7 +51,7 @@ fn a_restored_lease_comes_back_as_a_gap() {
     assert!(next.iter().all(|value| *value > 41), "{next:?}");
     wait_until_filed(&mut copy);
     let known = gaps(&mut copy, "s");
-    assert_eq!(known[..2], [gap(4, 10, "discarded"), gap(31, 40, "revoked")], "{known:?}");
+    assert_eq!(known[..2], [gap(4, 10, "restored"), gap(31, 40, "revoked")], "{known:?}");
     assert_eq!(copy.one::<i64>("SELECT count(*) FROM hilo_leases"), 1);
     // Leases that the copy makes itself are its own.
     let own = lease(&mut copy, "'s', 10");

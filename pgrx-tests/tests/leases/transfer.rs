@@ -302,7 +302,7 @@ fn a_promoted_centre_that_lags_gives_nothing_out_twice() {
     assert_eq!(transfer(&mut client, 100, "branch", THIRD), third);
     wait_until_filed(&mut client);
     let known = gaps(&mut client, "s");
-    let skipped = gap(unanswered[0], *unanswered.last().unwrap(), "discarded");
+    let skipped = gap(unanswered[0], *unanswered.last().unwrap(), "restored");
     assert!(has(&known, &skipped), "{skipped:?} is not in {known:?}");
     assert_eq!(client.one::<i64>("SELECT count(*) FROM _hilo.hilo_lease"), 1);
     seen.extend(client.draw("s", 3000));

@@ -2,6 +2,7 @@
 
 mod citus;
 mod clones;
+mod copied_memory;
 mod decoding;
 mod dump_restore;
 mod fleet;

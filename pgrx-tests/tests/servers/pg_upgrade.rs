@@ -138,7 +138,7 @@ fn a_dump_by_the_newer_pg_dump_is_restored() {
     let leased =
         |(name, value): &&(&str, i64)| *name == "falling" && (last..=first).contains(value);
     assert_eq!(seen.iter().filter(leased).count(), 0, "leased, and served by another server");
-    let lost = "SELECT count(*) FROM hilo_gaps WHERE reason = 'discarded'";
+    let lost = "SELECT count(*) FROM hilo_gaps WHERE reason = 'restored'";
     assert!(client.one::<i64>(lost) > 0, "what was in memory");
     let columns = "SELECT count(*) FROM hilo_check() WHERE object LIKE 'column%'";
     assert_eq!(client.one::<i64>(columns), 0);

@@ -40,7 +40,7 @@ fn a_promoted_asynchronous_standby_skips_what_it_may_lack() {
     );
     assert_eq!(
         client.one::<i64>(
-            "SELECT last FROM hilo_gaps WHERE name = 'lagging' AND reason = 'discarded' AND count >= 5000"
+            "SELECT last FROM hilo_gaps WHERE name = 'lagging' AND reason = 'restored' AND count >= 5000"
         ),
         replayed + 5_000
     );

@@ -108,7 +108,7 @@ fn take_over((publisher, subscriber): Pair, origin: Origin) {
         seen.assert_unique();
     }
     let skipped =
-        "SELECT count(DISTINCT name) FROM hilo_gaps WHERE reason = 'discarded' AND count >= 5000";
+        "SELECT count(DISTINCT name) FROM hilo_gaps WHERE reason = 'restored' AND count >= 5000";
     assert_eq!(client.one::<i64>(skipped), names.len() as i64);
     assert_eq!(subscriber.log_count("skipping the next"), 1, "it is said once");
     drop(client);

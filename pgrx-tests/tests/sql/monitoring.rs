@@ -171,7 +171,7 @@ fn an_idle_database_keeps_its_series() {
     assert!(circle.is_some_and(f64::is_nan), "{circle:?}");
     assert_eq!(value(&page, "hilo_sequence_leased", "sequence=\"nearly\""), Some(5.0));
     assert_eq!(value(&page, "hilo_holder_open", "holder=\"gone\""), Some(1.0));
-    for reason in ["crash", "discarded", "altered", "expired", "revoked"] {
+    for reason in ["crash", "discarded", "altered", "expired", "revoked", "restored"] {
         let label = format!("reason=\"{reason}\",sequence=\"\"");
         assert_eq!(value(&page, "hilo_gap_values", &label), Some(0.0), "{reason}");
     }

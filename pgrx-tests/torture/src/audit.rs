@@ -394,9 +394,12 @@ impl Audit<'_> {
                 here.insert_range(first, end);
                 twice = twice.or(recorded.insert_range(first, end));
             }
-            // Only a crash or an alteration writes off what may have been served.
-            if reason == "discarded" && !self.promoted {
+            // Only a crash, an alteration or a promotion writes off what may have been served.
+            if reason == "discarded" {
                 self.none(life, here.common(seen), "was seen, but is recorded as discarded");
+            }
+            if reason == "restored" && !self.promoted {
+                self.none(life, here.lowest(), "is recorded as restored, but no server was promoted");
             }
             if let Some(at) = twice {
                 let has = |gap: &&Gap| {

@@ -8,6 +8,7 @@ SELECT reason, sum(count)::text AS size, count(*)::text AS ranges,
             WHEN 'altered' THEN 'made invalid by hilo_alter or hilo_setval'
             WHEN 'expired' THEN 'their lease expired'
             WHEN 'revoked' THEN 'their lease was revoked'
+            WHEN 'restored' THEN 'perhaps served by the server that this one is a copy of'
        END AS meaning,
        sum(sum(count)) OVER ()::float8 AS lost
   FROM @hilo_gaps

@@ -19,7 +19,7 @@ fn after_a_clean_end_only_what_is_yet_to_be_served_is_missing() {
     seen.extend(drawn);
     assert_explained(&cluster, &seen);
     let mut client = cluster.connect(DATABASE);
-    for reason in ["crash", "expired", "revoked", "discarded", "altered"] {
+    for reason in ["crash", "expired", "revoked", "discarded", "altered", "restored"] {
         assert_eq!(count_lost(&mut client, reason), 0, "{reason}");
     }
     cluster.finish();
