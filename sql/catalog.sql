@@ -174,7 +174,7 @@ COMMENT ON COLUMN _hilo.hilo_gap.reason IS
     'crash: the server died with the range in memory; discarded: it could not be kept, or came in a refused answer '
     'of a source; or its lease was rolled back; altered: hilo_alter or hilo_setval made the range invalid, or the '
     'sequence was moved beyond it; expired: its lease expired; revoked: its lease was revoked; restored: this '
-    'server continues from a copy, and the server that it is a copy of may have served it';
+    'server is a copy, as after a restore or a promotion, and the other one may have served it';
 COMMENT ON COLUMN _hilo.hilo_gap.recorded_at IS 'When the range, or the last part of it, was found to be lost';
 COMMENT ON COLUMN _hilo.hilo_gap.name IS
     'Name of the sequence, if its column was released; null for a sequence that exists';

@@ -306,8 +306,8 @@ COMMENT ON COLUMN @extschema@.hilo_gaps.reason IS
     'crash: the server died with the values in memory. discarded: they could not be kept, or came in a refused answer '
     'of a source; or their lease was rolled back. altered: hilo_alter or hilo_setval made the values invalid, or the '
     'sequence was moved beyond them. expired: their lease expired. revoked: their lease was revoked. restored: this '
-    'server continues from a copy, as after a restore or a promotion, and the server that it is a copy of may have '
-    'served them. Which of them a column lacks, hilo_find_gaps returns';
+    'server is a copy, as after a restore or a promotion, and the other one may have served them. hilo_find_gaps '
+    'returns which of them a column lacks';
 COMMENT ON COLUMN @extschema@.hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN @extschema@.hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';
 

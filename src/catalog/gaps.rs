@@ -32,7 +32,7 @@ hilo_core::named! {
         Expired = "expired",
         /// A lease was revoked.
         Revoked = "revoked",
-        /// This server continues from a copy: the server that it is a copy of may have served them.
+        /// This server is a copy of another, which may have served them.
         Restored = "restored",
     }
 }

@@ -17,25 +17,15 @@ fn insert(cluster: &Cluster) -> Client {
 
 const MORE: &str = "INSERT INTO items SELECT FROM generate_series(1, 3000)";
 
-/// The first draw of the copy, and what its gaps say of the numbers that rows have and lack.
+/// The copy draws for the first time: its gaps may cover rows, and say so.
 #[track_caller]
 fn check(copy: &mut Client) {
-    let rows: i64 = copy.one("SELECT count(*) FROM items");
     assert_eq!(copy.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0, "nothing has been drawn");
-    let lacked = "SELECT reason FROM hilo_find_gaps('items_id_seq', 'items', 'id') WHERE first < ";
-    let last: i64 = copy.one("SELECT max(id) FROM items");
     copy.run("INSERT INTO items DEFAULT VALUES");
-    assert_eq!(copy.one::<i64>("SELECT count(*) FROM items"), rows + 1);
-    let there = |which: &str| {
-        format!(
-            "SELECT count(*) FROM items JOIN hilo_gaps g ON id BETWEEN g.first AND g.last
-              WHERE g.name = 'items_id_seq' AND g.reason {which} 'restored'"
-        )
-    };
-    assert_eq!(copy.one::<i64>(&there("<>")), 0, "called lost, though a row has it");
-    assert!(copy.one::<i64>(&there("=")) > 0, "nothing was in memory when the copy was made");
-    let reasons: Vec<String> = copy.all(&format!("{lacked}{last} GROUP BY reason"));
-    assert!(reasons.iter().all(|reason| reason == "restored" || reason == "free"), "{reasons:?}");
+    assert_eq!(copy.all::<String>("SELECT DISTINCT reason FROM hilo_gaps"), ["restored"]);
+    let lacked = "SELECT DISTINCT reason FROM hilo_find_gaps('items_id_seq', 'items', 'id')";
+    let reasons: Vec<String> = copy.all(lacked);
+    assert!(reasons.contains(&"restored".to_owned()), "{reasons:?}");
 }
 
 #[test]

@@ -209,8 +209,8 @@ fn counts_of_every_integer_type() {
     cluster.finish();
 }
 
-/// No error of hilo's has more than 8000 bytes in its message, its DETAIL or its HINT, whatever is
-/// passed to any function and to the types. Core quotes a number or a statement in full.
+/// No error of hilo's has more than 8000 bytes in its message, its DETAIL or its HINT, whatever any
+/// function gets. Core quotes a statement in full.
 #[test]
 fn arguments_are_not_repeated_in_full() {
     let cluster = Cluster::with_hilo();
