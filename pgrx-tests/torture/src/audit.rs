@@ -399,7 +399,11 @@ impl Audit<'_> {
                 self.none(life, here.common(seen), "was seen, but is recorded as discarded");
             }
             if reason == "restored" && !self.promoted {
-                self.none(life, here.lowest(), "is recorded as restored, but no server was promoted");
+                self.none(
+                    life,
+                    here.lowest(),
+                    "is recorded as restored, but no server was promoted",
+                );
             }
             if let Some(at) = twice {
                 let has = |gap: &&Gap| {
