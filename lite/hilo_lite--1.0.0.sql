@@ -7,10 +7,11 @@
 -- Isolation: the counter is in the row that is locked. So a transaction with an older snapshot
 -- fails with 40001 and never draws from an old counter.
 -- Rights: users call functions with their own rights, which insert into the view
--- _hilo.hilo_request. So may anybody, with any values. Its trigger works with the rights of the
--- owner of hilo_lite, and trusts one column: a default of the view says who calls. Nobody may
--- write that column, so nobody calls as somebody else. Who has INSERT on the view hilo_sequences
--- may create sequences.
+-- _hilo.hilo_request. So may anybody, with any values. Its first trigger works with the rights of
+-- the caller, and writes down who that is. Neither a privilege on the column nor its default would
+-- do: a view over this one may have another default. The second trigger works with the rights of
+-- the owner of hilo_lite, and trusts nothing else. Who has INSERT on the view hilo_sequences may
+-- create sequences.
 -- Names: what users call is in the first schema of the search_path, all else in _hilo. Bodies call
 -- functions of pg_catalog and _hilo alone. A body in BEGIN ATOMIC or RETURN is bound when it is
 -- created, in a search_path that may hold anything. So its operators have exactly the types of
@@ -64,7 +65,11 @@ CREATE VIEW _hilo.hilo_request AS
            NULL::uuid[] AS renewals, NULL::text[] AS names, NULL::bigint[] AS sizes,
            NULL::uuid[] AS leases, NULL::text AS holder, NULL::interval AS ttl,
            NULL::jsonb AS options, NULL::name AS caller, NULL::_hilo.hilo_outcome[] AS result;
-ALTER VIEW _hilo.hilo_request ALTER COLUMN caller SET DEFAULT current_user;
+CREATE FUNCTION _hilo.hilo_note_caller() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.caller := current_user;
+    RETURN NEW;
+END $$;
 
 -- Options of hilo_create and hilo_alter. Nothing else of a definition is taken from a request.
 CREATE TYPE _hilo.hilo_options AS (
@@ -401,10 +406,13 @@ CREATE FUNCTION _hilo.hilo_answer() RETURNS trigger
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, pg_temp SET standard_conforming_strings = on AS $$
 DECLARE
-    s _hilo.hilo_definition; o _hilo.hilo_outcome;
+    s _hilo.hilo_definition; o _hilo.hilo_outcome; done _hilo.hilo_outcome[];
     n bigint := NEW.sizes[1]; lease uuid := NEW.leases[1];
 BEGIN
-    IF NEW.ttl NOT BETWEEN interval '1 us' AND interval '9000 years'
+    IF TG_RELID <> '_hilo.hilo_request'::regclass THEN
+        RAISE 'this is the trigger of _hilo.hilo_request alone' USING ERRCODE = '39P01',
+            HINT = 'Only there is it known who calls.';
+    ELSIF NEW.ttl NOT BETWEEN interval '1 us' AND interval '9000 years'
        OR NEW.op IN ('draw', 'range') AND (n >= 1) IS NOT TRUE OR NEW.op = 'set' AND n IS NULL THEN
         RAISE 'the number of values, and the ttl of a lease, must be positive'
             USING ERRCODE = '22023', HINT = 'A lease without a ttl is for ever.';
@@ -418,7 +426,7 @@ BEGIN
             SELECT c.first, c.first + (c.n - 1) * s.increment, s.increment, c.n
               INTO o.first, o.last, o.increment, o.count
               FROM _hilo.hilo_cut(s, NEW.sizes[1], false) AS c;
-        WHEN 'refill' THEN NEW.result := _hilo.hilo_refill_rows(NEW);
+        WHEN 'refill' THEN done := _hilo.hilo_refill_rows(NEW);
         WHEN 'lease' THEN o := _hilo.hilo_take(NEW.caller, s, n, lease, NEW.holder, NEW.ttl);
         WHEN 'returned', 'renewed', 'revoked' THEN
             o := _hilo.hilo_change(NEW.caller, NEW.op, lease, n, NEW.ttl);
@@ -449,10 +457,13 @@ BEGIN
         WHEN 'grant', 'revoke' THEN PERFORM _hilo.hilo_write_grants(
             s.id, NEW.holder, NEW.options ->> 'privilege', NEW.op = 'grant');
     END CASE;
-    NEW.result := coalesce(NEW.result, ARRAY[o]);
+    NEW.result := coalesce(done, ARRAY[o]);
     RETURN NEW;
 END $$;
-CREATE TRIGGER hilo_answer INSTEAD OF INSERT ON _hilo.hilo_request
+-- They fire in the order of their names.
+CREATE TRIGGER hilo_1_note_caller INSTEAD OF INSERT ON _hilo.hilo_request
+    FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_note_caller();
+CREATE TRIGGER hilo_2_answer INSTEAD OF INSERT ON _hilo.hilo_request
     FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_answer();
 
 -- From here on, bodies are bound as they are created.
@@ -601,13 +612,18 @@ DECLARE
 BEGIN
     FOR grantee IN
         SELECT DISTINCT CASE x.grantee WHEN 0::oid THEN 'PUBLIC' ELSE x.grantee::regrole::text END
-          FROM pg_catalog.pg_class c, pg_catalog.aclexplode(c.relacl) AS x
-         WHERE (c.relnamespace = '_hilo'::regnamespace::oid OR c.oid = _hilo.hilo_view()::oid)
-           AND x.grantee <> c.relowner
+          FROM (SELECT c.relacl AS acl, c.relowner AS owner FROM pg_catalog.pg_class c
+                 WHERE c.relnamespace = '_hilo'::regnamespace::oid
+                    OR c.oid = _hilo.hilo_view()::oid
+                UNION ALL SELECT p.proacl, p.proowner FROM pg_catalog.pg_proc p
+                 WHERE p.pronamespace = '_hilo'::regnamespace::oid) AS o,
+               pg_catalog.aclexplode(o.acl) AS x
+         WHERE x.grantee <> o.owner
     LOOP
         EXECUTE pg_catalog.format('REVOKE ALL ON hilo_sequences FROM %1$s;
             REVOKE ALL ON ALL TABLES IN SCHEMA _hilo FROM %1$s;
-            REVOKE ALL ON ALL SEQUENCES IN SCHEMA _hilo FROM %1$s', grantee);
+            REVOKE ALL ON ALL SEQUENCES IN SCHEMA _hilo FROM %1$s;
+            REVOKE ALL ON ALL FUNCTIONS IN SCHEMA _hilo FROM %1$s', grantee);
     END LOOP;
 END $$;
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA _hilo FROM PUBLIC;

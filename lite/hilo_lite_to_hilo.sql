@@ -144,7 +144,8 @@ BEGIN
     IF EXISTS (SELECT FROM pg_extension WHERE extname = 'hilo_lite') THEN
         DROP EXTENSION hilo_lite;
     ELSE
-        DROP TRIGGER hilo_answer ON _hilo.hilo_request;
+        DROP TRIGGER hilo_1_note_caller ON _hilo.hilo_request;
+        DROP TRIGGER hilo_2_answer ON _hilo.hilo_request;
         EXECUTE format('DROP FUNCTION %s', (
             SELECT string_agg(f::text, ', ')
               FROM (SELECT function FROM pg_temp.lite_function

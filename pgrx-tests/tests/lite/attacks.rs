@@ -113,7 +113,7 @@ fn default_privileges_give_nothing_away() {
     let cluster = Cluster::builder().start();
     let mut client = cluster.connect("postgres");
     client.run(
-        "CREATE ROLE app LOGIN; CREATE ROLE \"We ird\" LOGIN;
+        "CREATE ROLE app LOGIN; CREATE ROLE \"We ird\" LOGIN; GRANT CREATE ON SCHEMA public TO app;
          ALTER DEFAULT PRIVILEGES GRANT ALL ON TABLES TO app, \"We ird\", PUBLIC;
          ALTER DEFAULT PRIVILEGES GRANT ALL ON SEQUENCES TO app, PUBLIC;
          ALTER DEFAULT PRIVILEGES GRANT ALL ON FUNCTIONS TO app",
@@ -138,6 +138,8 @@ fn default_privileges_give_nothing_away() {
         "SELECT hilo_create('a')",
         "SELECT hilo_nextval('s')",
         "SELECT _hilo.hilo_cut(d, 1, false) FROM _hilo.hilo_definition d",
+        "SELECT _hilo.hilo_may('app', 1, '{}')",
+        "CREATE TABLE t (a int); CREATE TRIGGER t BEFORE INSERT ON t EXECUTE FUNCTION _hilo.hilo_answer()",
         "SELECT setval('_hilo.hilo_definition_id', 1)",
     ] {
         app.refusal(sql).is("42501");
