@@ -96,7 +96,7 @@ fn every_function_takes_every_argument() {
                     ARRAY(SELECT format_type(t, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS a (t, n) ORDER BY n)
                FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
                JOIN pg_extension e ON d.refobjid = e.oid AND e.extname = 'hilo'
-              WHERE d.deptype = 'e' AND p.prorettype <> 'trigger'::regtype AND p.proname <> 'raise'
+              WHERE d.deptype = 'e' AND p.prorettype <> 'trigger'::regtype AND p.proname <> 'hilo_raise'
                 AND NOT p.proargtypes::oid[] && ARRAY['internal', 'cstring']::regtype[]::oid[]
                 AND p.prorettype NOT IN ('cstring'::regtype)",
             &[],
