@@ -93,7 +93,7 @@ fn what_is_named_exists() {
         )
         .into_iter()
         // The files in lite/ and in clients/python.
-        .chain(["hilo_lite", "hilo_client", "hilo_default"].map(String::from))
+        .chain(["hilo_lite", "hilo_request", "hilo_client", "hilo_default"].map(String::from))
         .collect();
     // Series are named by the exporter, in what reads them.
     let series: String = files("monitoring").iter().map(|file| read(file)).collect();
