@@ -15,8 +15,9 @@ use crate::process::memory::{self, TryGrow};
 use crate::process::rights::{authorize_session, with_rights_of, with_settings};
 use crate::shared::askers::Group;
 
-/// The sequences for which the same process asks as for this one, if it has a source: those of its
-/// owner whose queries are the same, or begin with the same line if that is a comment.
+/// The sequences for which the same process asks as for this one. They have the same owner, and
+/// their queries are the same, or begin with the same line if that is a comment. `None`: it has no
+/// source.
 pub fn group_of(sequence: &Sequence) -> Option<Group> {
     let query = sequence.definition.source.as_deref()?;
     let common = match query.split_once('\n') {
@@ -37,9 +38,9 @@ pub struct Answer {
     pub has_null: bool,
 }
 
-/// The answer of the query. Of what it does to this process, the call leaves only session-level
-/// locks, and connections that an extension keeps: see [`release_locks`]. From then on the session
-/// is the owner's, so a process asks the sources of one owner only.
+/// The answer of the query. The query leaves nothing in this process but session-level locks (see
+/// [`release_locks`]) and connections that an extension keeps. From then on the session is the
+/// owner's, so a process asks the sources of one owner only.
 ///
 /// Raises what the query raises, and `AnswerType` for rows of other columns.
 pub fn run(sequence: &Sequence, supply: &Supply, request: &Request) -> Answer {

@@ -23,9 +23,9 @@ pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Makes a role the one whose session this is, as SET SESSION AUTHORIZATION does, for whoever asks
-/// for more than the current user: `session_user`, `is_superuser`, and so policies and functions.
-/// It stays so after the transaction. Within one only.
+/// Makes this the session of a role, as SET SESSION AUTHORIZATION does. Policies and functions that
+/// ask for `session_user` or `is_superuser` then see that role. It stays so after the transaction.
+/// Within one only.
 ///
 /// The process remains authenticated as the bootstrap superuser. So no user's code may run here but
 /// in [`with_rights_of`], from which nobody reaches another session authorization.

@@ -1,5 +1,5 @@
-//! The processes that ask sources, one for each group of sequences: those of all databases have
-//! half as many places as the server has background workers. When they run short, a process with
+//! The processes that ask sources, one for each group of sequences. All databases together have
+//! half as many places for them as the server has background workers. When they run short, a process with
 //! nothing to ask leaves, and an owner who has no process comes before those who have one.
 //!
 //! A place is taken and left under the `workers` lock. A worker first says that there is a request,
@@ -36,7 +36,7 @@ pub struct Asker {
     seat: Seat,
 }
 
-/// What a process has that was registered for a place.
+/// The right of a registered process to its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub struct Ticket {

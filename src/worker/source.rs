@@ -134,8 +134,8 @@ impl Source {
         }
     }
 
-    /// Whether this process makes room for another. What it does not ask is then asked by the next
-    /// process of this group.
+    /// Whether this process makes room for another. The next process of this group asks what is
+    /// left.
     fn is_crowded_out(&self, asks_nothing: bool) -> bool {
         (asks_nothing && self.shared.askers_wanted())
             || self.shared.askers_needed_by_another(self.group.owner)

@@ -63,7 +63,7 @@ impl Worker {
     }
 }
 
-/// What a process learns when it is registered.
+/// The task of a process, which it gets when it is registered.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Errand {
@@ -83,7 +83,7 @@ fn register(database: pg_sys::Oid, sequence: SequenceId, ticket: Ticket) -> bool
 }
 
 impl Errand {
-    /// Of this process.
+    /// The task of this process.
     pub fn ours() -> Errand {
         // SAFETY: Postgres has set this for a background worker; `register` has filled it in.
         unsafe {

@@ -107,7 +107,7 @@ fn nothing_outlives_the_query_of_a_source() {
         client.one::<bool>("SELECT bool_and(trim(what) = current_setting('work_mem')) FROM seen")
     );
     assert_eq!(client.one::<i64>("SELECT count(DISTINCT pid) FROM seen"), 1);
-    // What fails leaves as little.
+    // A query that fails leaves as little.
     sam.refusal("SELECT hilo_nextval('f')").says("two columns of type bigint");
     wait_until("the locks are released", LONG, || client.one::<i64>(left) == 0);
 }
@@ -218,7 +218,7 @@ fn the_text_of_a_source_has_a_limit() {
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('fits')"), 5);
 }
 
-/// What hilo_attach writes has room, whatever the names are.
+/// The queries that hilo_attach writes have room, whatever the names are.
 #[test]
 fn the_source_of_a_counter_with_the_longest_names_is_short_enough() {
     let cluster = Cluster::with_hilo();
