@@ -3,11 +3,12 @@
 //!
 //! After DISCARD SEQUENCES and DISCARD ALL, currval and lastval are undefined. The slices stay: the
 //! reset query of a connection pooler discards no number. For DROP OWNED, REASSIGN OWNED and DROP
-//! ROLE, see `sql/define/owners.rs`; for tables and columns that own a sequence,
-//! `sql/column/owned_by_statements.rs`. CREATE and ALTER EXTENSION to a version that the library
-//! does not know are refused before the script runs. To its own version they warn if the server has
-//! not preloaded the library. For DROP EXTENSION, see `session/invalidation.rs`; for COPY FROM,
-//! `sql/draw/copy_defaults.rs`; for the planner, `sql/draw/memoize.rs`.
+//! ROLE, see `sql/define/owners.rs`; for GRANT on our functions, `sql/define/function_grants.rs`;
+//! for tables and columns that own a sequence, `sql/column/owned_by_statements.rs`. CREATE and
+//! ALTER EXTENSION to a version that the library does not know are refused before the script runs.
+//! To its own version they warn if the server has not preloaded the library. For DROP EXTENSION,
+//! see `session/invalidation.rs`; for COPY FROM, `sql/draw/copy_defaults.rs`; for the planner,
+//! `sql/draw/memoize.rs`.
 
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
@@ -23,7 +24,7 @@ use crate::session::{invalidation, memo};
 use crate::shared;
 use crate::sql::column::generated_always;
 use crate::sql::column::owned_by_statements as owned;
-use crate::sql::define::owners;
+use crate::sql::define::{function_grants, owners};
 use crate::sql::draw::{copy_defaults, memoize};
 
 static PREV_UTILITY: Global<Cell<pg_sys::ProcessUtility_hook_type>> = Global::new(Cell::new(None));
@@ -98,6 +99,10 @@ unsafe extern "C-unwind" fn process_utility(
             );
         let (copied, keep) = (owned::before(node), owned::keeps_dependents(node));
         let mark = owned::mark();
+        let statement = match function_grants::concerns(node) {
+            true => function_grants::in_this_version(statement),
+            false => statement,
+        };
         let next = PREV_UTILITY.get().unwrap_or(raw::standard_ProcessUtility);
         next(
             statement,

@@ -4,6 +4,7 @@ pub mod advance;
 pub mod ddl;
 pub mod ddl_checks;
 pub mod ended;
+pub mod function_grants;
 pub mod grants;
 pub mod loads_hilo;
 pub mod open_leases;
