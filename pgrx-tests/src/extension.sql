@@ -11,7 +11,7 @@ WITH extension AS (
 ), property AS (
     SELECT object, 'member' AS what, coalesce(obj_description(objid, classid::regclass::name), '-') AS value FROM member
     UNION ALL
-    SELECT m.object, 'initial privileges', i.objsubid || ' ' || i.initprivs::text
+    SELECT m.object, 'initial privileges', i.objsubid || ' ' || ARRAY(SELECT a::text FROM unnest(i.initprivs) a ORDER BY 1)::text
       FROM member m JOIN pg_init_privs i ON i.classoid = m.classid AND i.objoid = m.objid
     UNION ALL
     SELECT 'extension', 'properties', concat_ws(' ', extversion, extrelocatable, extnamespace::regnamespace,
@@ -22,7 +22,8 @@ WITH extension AS (
     SELECT m.object, 'schema', concat_ws(' ', n.nspacl, n.nspowner::regrole)
       FROM member m JOIN pg_namespace n ON m.classid = 'pg_namespace'::regclass AND n.oid = m.objid
     UNION ALL
-    SELECT m.object, 'function', pg_get_functiondef(p.oid) || concat_ws(' ', p.proacl, p.proowner::regrole)
+    SELECT m.object, 'function', pg_get_functiondef(p.oid) || concat_ws(' ',
+           CASE WHEN p.proacl IS NOT NULL THEN ARRAY(SELECT a::text FROM unnest(p.proacl) a ORDER BY 1) END, p.proowner::regrole)
       FROM member m JOIN pg_proc p ON m.classid = 'pg_proc'::regclass AND p.oid = m.objid
     UNION ALL
     SELECT m.object, 'type', concat_ws(' ', t.typlen, t.typbyval, t.typtype, t.typcategory, t.typispreferred,
@@ -48,8 +49,13 @@ WITH extension AS (
       FROM member m JOIN pg_amproc a ON m.classid = 'pg_opfamily'::regclass AND a.amprocfamily = m.objid
     UNION ALL
     SELECT object, 'relation', concat_ws(' ', relkind, relpersistence, relreplident, relrowsecurity,
-           relforcerowsecurity, reloptions, relacl, relowner::regrole)
+           relforcerowsecurity, reloptions, CASE WHEN relacl IS NOT NULL THEN ARRAY(SELECT a::text FROM unnest(relacl) a ORDER BY 1) END, relowner::regrole)
       FROM relation
+    UNION ALL
+    SELECT m.object, 'role', concat_ws(' ', s.deptype, s.refobjid::regrole)
+      -- Rows with roles have dependencies of this type.
+      FROM member m JOIN pg_shdepend s ON (s.classid, s.objid) = (m.classid, m.objid) AND m.object <> 'type _hilo.hilo_role'
+       AND s.dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
     UNION ALL
     SELECT object, 'view', pg_get_viewdef(oid) FROM relation WHERE relkind = 'v'
     UNION ALL

@@ -14,3 +14,4 @@ mod ownership;
 mod privileges;
 mod privileges_of_many;
 mod triggers;
+mod upgrade;
