@@ -1,6 +1,7 @@
 //! The processes that ask sources, one for each group of sequences. All databases together have
-//! half as many places for them as the server has background workers. When they run short, a process with
-//! nothing to ask leaves, and an owner who has no process comes before those who have one.
+//! half as many places for them as the server has background workers. When they run short, a
+//! process with nothing to ask leaves, and an owner who has no process comes before those who have
+//! one.
 //!
 //! A place is taken and left under the `workers` lock. A worker first says that there is a request,
 //! and then looks for the process. A process leaves only if nobody has said so since it looked.
