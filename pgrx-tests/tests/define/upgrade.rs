@@ -86,10 +86,16 @@ impl Parts {
     /// Installs the objects of both versions, and what leads from one to the other.
     fn install(&self) {
         let sql = |directory: &Path| printed(run("sql", &[directory]));
-        install_script(&format!("hilo--{OLD}.sql"), &sql(&root().join("sql")));
-        install_script(&format!("hilo--{NEW}.sql"), &sql(&self.0));
-        install_script(&format!("hilo--{OLD}--{NEW}.sql"), &printed(self.upgrade()));
+        let old = sql(&root().join("sql"));
+        install([(OLD, &old), (NEW, &sql(&self.0))], &printed(self.upgrade()));
     }
+}
+
+fn install(versions: [(&str, &str); 2], upgrade: &str) {
+    let [(old, old_sql), (new, new_sql)] = versions;
+    install_script(&format!("hilo--{old}.sql"), old_sql);
+    install_script(&format!("hilo--{new}.sql"), new_sql);
+    install_script(&format!("hilo--{old}--{new}.sql"), upgrade);
 }
 
 /// The parts of a version with a change of each kind.
@@ -285,6 +291,41 @@ fn an_upgraded_database_equals_a_new_one() {
         client.run("DROP ROLE app, clerk");
         cluster.finish();
     }
+}
+
+/// Where the checkout has the tag of a release: what is written by hand leads from there to the present tables.
+#[test]
+fn an_upgrade_of_the_last_release_equals_a_new_database() {
+    let cluster = Cluster::builder().preload(true).start();
+    let git = |arguments: &[&str]| {
+        let git = Command::new("git").current_dir(root()).args(arguments).output();
+        git.ok().filter(|done| done.status.success()).map(printed)
+    };
+    let Some(tag) = git(&["describe", "--tags", "--abbrev=0", "--match", "v[1-9]*"]) else {
+        println!("skipped: the checkout has no tag of a release");
+        return;
+    };
+    let files = cluster.file("release.tar");
+    let output = format!("--output={}", files.display());
+    git(&["archive", &output, tag.trim()]).expect("the files of the release");
+    let release = cluster.file("release");
+    fs::create_dir(&release).expect("cannot make the directory");
+    let unpacked = Command::new("tar").arg("-xf").arg(files).arg("-C").arg(&release).output();
+    printed(unpacked.expect("tar"));
+    let old = printed(Command::new(release.join("scripts/sql")).output().expect("its script"));
+    let new = printed(run("sql", &[]));
+    install([("0.9.3", &old), ("0.9.4", &new)], &printed(run("upgrade", &[Path::new(tag.trim())])));
+    let mut admin = cluster.connect("postgres");
+    let [fresh, upgraded] =
+        [("fresh", "0.9.4"), ("upgraded", "0.9.3")].map(|(database, version)| {
+            admin.run(&format!("CREATE DATABASE {database}"));
+            let mut client = cluster.connect(database);
+            client.run(&format!("CREATE EXTENSION hilo VERSION '{version}'"));
+            client.run("ALTER EXTENSION hilo UPDATE TO '0.9.4'");
+            objects(&mut client)
+        });
+    assert_equal_objects(&fresh, &upgraded);
+    cluster.finish();
 }
 
 /// A dump has what users had granted and revoked before the upgrade, and nothing of what the extension gives. One from before
