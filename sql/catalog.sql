@@ -29,7 +29,7 @@ CREATE INDEX hilo_definition_owner_idx ON _hilo.hilo_definition (owner);
 CREATE INDEX hilo_definition_owned_by_idx ON _hilo.hilo_definition (owned_by pg_catalog.int8_ops);
 COMMENT ON TABLE _hilo.hilo_definition IS 'Definitions of the sequences';
 COMMENT ON COLUMN _hilo.hilo_definition.id IS 'Identifier of the sequence in this database, never reused';
-COMMENT ON COLUMN _hilo.hilo_definition.name IS 'Name, in the form of type @extschema@.hilo_sequence';
+COMMENT ON COLUMN _hilo.hilo_definition.name IS 'Name, in the form of type hilo_sequence';
 COMMENT ON COLUMN _hilo.hilo_definition.data_type IS 'smallint, integer or bigint: limits the values';
 COMMENT ON COLUMN _hilo.hilo_definition.start_value IS 'First value, and the value at which a restart begins';
 COMMENT ON COLUMN _hilo.hilo_definition.increment IS

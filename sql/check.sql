@@ -24,7 +24,7 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
         SELECT q.id, q.name, m.client, m.first, w.part[2]::bigint AS size, w.part[3] AS counter,
                CASE WHEN m.origin IS NULL THEN w.part[2]::bigint ELSE 1 END AS increment
           FROM readable q
-         CROSS JOIN LATERAL regexp_match(q.source, '^/\* ([a-z-]+) of (-?[1-9][0-9]{0,17}) from (-?[0-9]+) \*/') AS w (part)
+         CROSS JOIN LATERAL regexp_match(q.source, '^/[*] ([a-z-]+) of (-?[1-9][0-9]{0,17}) from (-?[0-9]+) [*]/') AS w (part)
           JOIN _hilo.hilo_mappers() m ON m.client = w.part[1]
          WHERE q.source IS NOT NULL AND pg_has_role(q.owner::oid, 'USAGE')
     ), counter AS MATERIALIZED (
@@ -349,6 +349,6 @@ END;
 COMMENT ON FUNCTION @extschema@.hilo_check() IS
     'Reports problems, present or near, of the settings, and of the sequences and columns that the caller may see. '
     'Each finding is a row and says what to do. severity is error, warning, or note for what may be meant to be so. '
-    'fix is a statement that mends it, as for psql''s \gexec; null: there is none that is right for everyone. Roles '
+    'fix is a statement that mends it, as for psql''s gexec; null: there is none that is right for everyone. Roles '
     'that may read every sequence, such as members of pg_monitor, see findings about hidden columns too, without '
     'names. Returns no row if nothing was found.';

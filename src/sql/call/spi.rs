@@ -220,8 +220,9 @@ pub fn execute(sql: &[u8]) {
     next_command();
 }
 
-/// Text of the database, in whatever encoding, as an SQL expression.
+/// Text of the database, in whatever encoding, as an SQL expression. It means the same under each
+/// setting of standard_conforming_strings.
 pub fn literal(bytes: &[u8]) -> String {
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("pg_catalog.convert_from('\\x{hex}', pg_catalog.getdatabaseencoding())")
+    format!("pg_catalog.convert_from(E'\\\\x{hex}', pg_catalog.getdatabaseencoding())")
 }
