@@ -121,11 +121,9 @@ BEGIN ATOMIC
                         'hilo sequence "%s" on server "%s" cannot have branches', $2, $1),
                     'It may neither cycle nor be ordered or gapless.') END
       FROM (SELECT coalesce(
-                       _hilo.hilo_remote($1, pg_catalog.format(
-                           'SELECT pg_catalog.to_jsonb(q) '
-                           '|| pg_catalog.jsonb_build_object(''schema'', %L) '
-                           'FROM %I.hilo_sequences q WHERE q.name = %L',
-                           n.place #>> '{}'::text[], n.place #>> '{}'::text[], $2)),
+                       CASE WHEN n.version IS NOT NULL THEN _hilo.hilo_remote($1, pg_catalog.format(
+                           'SELECT pg_catalog.to_jsonb(q) FROM _hilo.hilo_sequences() q '
+                           'WHERE q.name OPERATOR(pg_catalog.=) %L::pg_catalog.text', $2)) END,
                        _hilo.hilo_refuse(
                            pg_catalog.format(
                                'there is no hilo sequence "%s" on server "%s"', $2, $1),
@@ -133,19 +131,18 @@ BEGIN ATOMIC
                            'mapping.')) AS found
               FROM (SELECT coalesce(
                                _hilo.hilo_remote($1,
-                                   'SELECT pg_catalog.to_jsonb(n.nspname) '
+                                   'SELECT pg_catalog.to_jsonb(e.extversion) '
                                    'FROM pg_catalog.pg_extension e '
-                                   'JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace '
                                    'WHERE e.extname = ''hilo'''),
                                _hilo.hilo_refuse(
                                    pg_catalog.format(
                                        'extension hilo is not installed on server "%s"', $1),
                                    'The foreign server names the database: look at its option '
                                    'dbname.'))
-                   ) n (place)) r;
+                   ) n (version)) r;
 END;
 COMMENT ON FUNCTION _hilo.hilo_remote_sequence(name, text) IS
-    'Returns the row of hilo_sequences on a foreign server, with the schema of the extension there';
+    'Returns the row of hilo_sequences on a foreign server';
 
 -- The request as the centre gets it rises with each new one, so it refuses one that comes late. It
 -- is what was asked for so far, then the version (7) and the attempt.
@@ -171,8 +168,7 @@ COMMENT ON FUNCTION _hilo.hilo_receiver(bigint) IS
     'Returns the name by which a centre knows a sequence of this server';
 
 CREATE FUNCTION _hilo.hilo_ask_server(
-    server name, name text, n bigint, request uuid,
-    remote_schema name, remote_name text, numbering text
+    server name, name text, n bigint, request uuid, remote_name text, numbering text
 ) RETURNS TABLE (first bigint, last bigint)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1
 BEGIN ATOMIC
@@ -180,14 +176,14 @@ BEGIN ATOMIC
       FROM (SELECT pg_catalog.format(
                        -- The function is called for the row that the condition finds, so not
                        -- after a renumbering.
-                       'SELECT pg_catalog.to_jsonb(t) FROM %1$I.hilo_sequences q, '
-                       '%1$I.hilo_transfer(q.name::%1$I.hilo_sequence, %2$s::pg_catalog.int8, ',
-                       $5, $3) AS head,
+                       'SELECT pg_catalog.to_jsonb(t) FROM _hilo.hilo_sequences() q, '
+                       '_hilo.hilo_transfer(_hilo.hilo_sequence(q.name), %s::pg_catalog.int8, ',
+                       $3) AS head,
                    pg_catalog.format(
                        ') t WHERE q.name OPERATOR(pg_catalog.=) %1$L::pg_catalog.text '
                        'AND q.numbering OPERATOR(pg_catalog.=) %2$L::pg_catalog.text '
                        'AND t.numbering OPERATOR(pg_catalog.=) %2$L::pg_catalog.text',
-                       $6, $7) AS tail,
+                       $5, $6) AS tail,
                    '%L::pg_catalog.text, %L::pg_catalog.uuid' AS who,
                    pg_catalog.concat_ws(
                        '/', _hilo.hilo_receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint),
@@ -215,22 +211,22 @@ BEGIN ATOMIC
                                         ELSE 'hilo_attach_server' END))
            ) AS answer) a;
 END;
-COMMENT ON FUNCTION _hilo.hilo_ask_server(name, text, bigint, uuid, name, text, text) IS
+COMMENT ON FUNCTION _hilo.hilo_ask_server(name, text, bigint, uuid, text, text) IS
     'The source of a sequence that hilo_attach_server has attached: takes values by hilo_transfer '
-    'from a foreign server, or null: from the coordinator of Citus. remote_schema: the schema of the extension there. remote_name, '
+    'from a foreign server, or null: from the coordinator of Citus. remote_name, '
     'numbering: the sequence there, as in hilo_sequences when it was attached. Errors: 55000 if '
     'its numbering is another by now, or without dblink; those of dblink and hilo_transfer.';
 
 -- One process asks for all sequences whose queries begin with the same comment.
-CREATE FUNCTION _hilo.hilo_server_source(server name, remote_schema text, remote_name text, numbering text)
+CREATE FUNCTION _hilo.hilo_server_source(server name, remote_name text, numbering text)
     RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN pg_catalog.format(
         '-- server %s' || pg_catalog.chr(10) || 'SELECT v.first, v.last '
         'FROM _hilo.hilo_ask_server(%L::pg_catalog.name, $1::pg_catalog.text, $2::pg_catalog.int8, '
-        '$3::pg_catalog.uuid, %L::pg_catalog.name, %L::pg_catalog.text, %L::pg_catalog.text) AS v',
-        COALESCE(pg_catalog.md5($1::text), 'citus'), $1, $2, $3, $4);
-COMMENT ON FUNCTION _hilo.hilo_server_source(name, text, text, text) IS 'Returns the source of a branch';
+        '$3::pg_catalog.uuid, %L::pg_catalog.text, %L::pg_catalog.text) AS v',
+        COALESCE(pg_catalog.md5($1::text), 'citus'), $1, $2, $3);
+COMMENT ON FUNCTION _hilo.hilo_server_source(name, text, text) IS 'Returns the source of a branch';
 
 CREATE FUNCTION @extschema@.hilo_attach_server(
     name @extschema@.hilo_sequence, server name, remote_name @extschema@.hilo_sequence DEFAULT NULL
@@ -251,8 +247,7 @@ BEGIN ATOMIC
                block_size => COALESCE((r.there ->> 'block_size'::text)::bigint, 0::bigint),
                key_format => r.there ->> 'key_format'::text,
                source => _hilo.hilo_server_source(
-                   $2, r.there ->> 'schema'::text, r.there ->> 'name'::text,
-                   r.there ->> 'numbering'::text))
+                   $2, r.there ->> 'name'::text, r.there ->> 'numbering'::text))
       FROM _hilo.hilo_remote_sequence($2, COALESCE($3, $1)::text) AS r (there);
     SELECT $1;
 END;
@@ -273,15 +268,13 @@ CREATE FUNCTION _hilo.hilo_branch_on_workers(names text[], options jsonb, source
 AS $branches$
 #variable_conflict use_column
 DECLARE
-    schema CONSTANT name := (SELECT n.nspname FROM pg_catalog.pg_extension e
-                               JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo');
     on_workers CONSTANT text :=
         'SELECT pg_catalog.jsonb_object_agg(pg_catalog.concat(r.nodename, '':'', r.nodeport), CASE WHEN r.success '
         'THEN coalesce(nullif(r.result, ''''), ''{}'')::pg_catalog.jsonb ELSE pg_catalog.to_jsonb(r.result) END) '
         'FROM pg_catalog.run_command_on_workers($1) r';
     apply CONSTANT text :=
         'SELECT pg_catalog.jsonb_object_agg(a.name, a.action) FROM pg_catalog.set_config(''lock_timeout'', ''2s'', true) '
-        'CROSS JOIN LATERAL %I.hilo_apply(pg_catalog.jsonb_build_object(''hilo'', 1, ''sequences'', %L::pg_catalog.jsonb), '
+        'CROSS JOIN LATERAL _hilo.hilo_apply(pg_catalog.jsonb_build_object(''hilo'', 1, ''sequences'', %L::pg_catalog.jsonb), '
         'false, false) AS a (action, name, detail)';
     wanted text[];
     is_coordinator boolean;
@@ -310,9 +303,9 @@ BEGIN
     wanted := ARRAY(SELECT DISTINCT u.one FROM pg_catalog.unnest(names) AS u (one));
     EXECUTE on_workers INTO found USING pg_catalog.format(
         'SELECT pg_catalog.jsonb_object_agg(e.value OPERATOR(pg_catalog.->>) ''name''::pg_catalog.text, e.value) '
-        'FROM pg_catalog.unnest(%1$L::pg_catalog.text[]) AS u (one) CROSS JOIN LATERAL pg_catalog.jsonb_array_elements('
-        '%2$I.hilo_node_summary(u.one::%2$I.hilo_sequence) OPERATOR(pg_catalog.->) ''sequences''::pg_catalog.text) AS e',
-        wanted, schema);
+        'FROM pg_catalog.unnest(%L::pg_catalog.text[]) AS u (one) CROSS JOIN LATERAL pg_catalog.jsonb_array_elements('
+        '_hilo.hilo_node_summary(_hilo.hilo_sequence(u.one)) OPERATOR(pg_catalog.->) ''sequences''::pg_catalog.text) AS e',
+        wanted);
     SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, CASE
                WHEN pg_catalog.jsonb_typeof(n.value) = 'string' THEN n.value #>> '{}'::text[]
                ELSE pg_catalog.format('its sequence "%s" is no branch of the coordinator: docs/citus.md says how to replace it',
@@ -331,7 +324,7 @@ BEGIN
         -- A sequence that cannot have branches is refused before anything is made.
         PERFORM _hilo.hilo_apply(pg_catalog.jsonb_build_object('hilo', 1, 'sequences', branches), false, true);
         EXECUTE 'SELECT r.success, r.result FROM pg_catalog.run_command_on_coordinator($1) r' INTO answer
-          USING pg_catalog.format(apply, schema, new);
+          USING pg_catalog.format(apply, new);
         made := CASE WHEN answer.success THEN answer.result::jsonb END;
         problems := CASE WHEN NOT answer.success THEN 'coordinator: ' || answer.result END;
     END IF;
@@ -344,7 +337,7 @@ BEGIN
           JOIN _hilo.hilo_described d ON d.name = q.name
          CROSS JOIN LATERAL (SELECT d.entry AS value) e
          WHERE q.name = ANY (wanted);
-        EXECUTE on_workers INTO found USING pg_catalog.format(apply, schema, branches);
+        EXECUTE on_workers INTO found USING pg_catalog.format(apply, branches);
         SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, n.value #>> '{}'::text[]), E'\n' ORDER BY n.key)
           INTO problems
           FROM pg_catalog.jsonb_each(found) n WHERE pg_catalog.jsonb_typeof(n.value) = 'string';
@@ -374,9 +367,7 @@ CREATE FUNCTION _hilo.hilo_create_on_all_nodes(names text[], options jsonb)
 BEGIN ATOMIC
     SELECT d.name, d.node, d.action
       FROM _hilo.hilo_branch_on_workers($1, $2, CASE WHEN _hilo.hilo_is_outside_block() THEN _hilo.hilo_server_source(
-               NULL, (SELECT n.nspname::text FROM pg_catalog.pg_extension e
-                        JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
-                       WHERE e.extname = 'hilo'::name), '{name}', '{numbering}') END) d;
+               NULL, '{name}', '{numbering}') END) d;
 END;
 COMMENT ON FUNCTION _hilo.hilo_create_on_all_nodes(text[], jsonb) IS 'Does what hilo_create_on_all_nodes does';
 

@@ -1,5 +1,5 @@
--- Twins in _hilo of functions and views that users call, for the bodies of the extension's own functions. A body names
--- nothing in the extension's schema: others could put functions there that match a call better, and ALTER SCHEMA may
+-- Twins in _hilo of functions and views that users call, for the bodies of the extension's own functions and of façades.
+-- A body names nothing in the extension's schema: others could put functions there that match a call better, and ALTER SCHEMA may
 -- rename it. The twins are the same C functions, and return the rows of the same views.
 
 CREATE FUNCTION _hilo.hilo_create(
@@ -68,6 +68,21 @@ CREATE FUNCTION _hilo.hilo_advance(name @extschema@.hilo_sequence, at_least bigi
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_advance_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_advance(@extschema@.hilo_sequence, bigint) IS 'Does what hilo_advance does';
 
+CREATE FUNCTION _hilo.hilo_nextval(name @extschema@.hilo_sequence) RETURNS bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_nextval(@extschema@.hilo_sequence) IS 'Does what hilo_nextval does';
+
+CREATE FUNCTION _hilo.hilo_nextrange(
+    name @extschema@.hilo_sequence, n bigint,
+    OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint
+)
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextrange_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_nextrange(@extschema@.hilo_sequence, bigint) IS 'Does what hilo_nextrange does';
+
+CREATE FUNCTION _hilo.hilo_next_hi(name @extschema@.hilo_sequence) RETURNS bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_next_hi_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_next_hi(@extschema@.hilo_sequence) IS 'Does what hilo_next_hi does';
+
 CREATE FUNCTION _hilo.hilo_lease(
     name @extschema@.hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL, lease uuid DEFAULT NULL,
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
@@ -84,6 +99,9 @@ CREATE FUNCTION _hilo.hilo_lease_renew(lease uuid, ttl interval) RETURNS timesta
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_renew_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_lease_renew(uuid, interval) IS 'Does what hilo_lease_renew does';
 
+ALTER FUNCTION _hilo.hilo_nextval(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION _hilo.hilo_nextrange(@extschema@.hilo_sequence, bigint) SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION _hilo.hilo_next_hi(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;
 ALTER FUNCTION _hilo.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid) SUPPORT _hilo.hilo_planner_support;
 
 -- STABLE, so that the planner puts the view's query in the place of the call.

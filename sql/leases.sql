@@ -136,7 +136,7 @@ COMMENT ON FUNCTION @extschema@.hilo_refill(uuid[], bigint[], uuid[], text[], bi
 
 -- PL/pgSQL, because an error has to name the request. A statement after hilo_lease reads the newest
 -- rows, so a request that comes late finds the one that came after it.
-CREATE FUNCTION @extschema@.hilo_transfer(
+CREATE FUNCTION _hilo.hilo_transfer(
     name @extschema@.hilo_sequence, n bigint, receiver text, request uuid,
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
     OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint, OUT numbering text
@@ -181,6 +181,17 @@ BEGIN
     END IF;
 END;
 $transfer$;
+COMMENT ON FUNCTION _hilo.hilo_transfer(@extschema@.hilo_sequence, bigint, text, uuid) IS 'Does what hilo_transfer does';
+
+CREATE FUNCTION @extschema@.hilo_transfer(
+    name @extschema@.hilo_sequence, n bigint, receiver text, request uuid,
+    OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
+    OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint, OUT numbering text
+)
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE
+BEGIN ATOMIC
+    SELECT t.* FROM _hilo.hilo_transfer($1, $2, $3, $4) t;
+END;
 COMMENT ON FUNCTION @extschema@.hilo_transfer(@extschema@.hilo_sequence, bigint, text, uuid) IS
     'Gives up to n values to another server permanently, which serves them and accounts for them. Returns the columns '
     'of hilo_lease, for a lease that does not expire, and numbering, as in hilo_sequences. receiver: a name that only '

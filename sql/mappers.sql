@@ -35,15 +35,16 @@ COMMENT ON FUNCTION _hilo.hilo_mappers() IS
     'it adds to that. origin: where block 0 begins, for those that count blocks';
 
 -- A façade belongs to who makes it. Its functions have the rights of who calls them, and depend on
--- nothing of the extension.
+-- nothing of the extension. They call what is in _hilo, so that the extension's schema can be renamed,
+-- and cast each argument, because others may put functions into the façade's schema.
 CREATE FUNCTION _hilo.hilo_make_facade(
-    schema name, client text, makes text, origin bigint, value text, step text, extension text
+    schema name, client text, makes text, origin bigint, value text, step text
 ) RETURNS SETOF text
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10 SET search_path = pg_catalog, pg_temp
 AS $make$
 DECLARE
     draw CONSTANT text :=
-        'BEGIN RETURN @hilo@.hilo_nextval(array_to_string(parse_ident($1), ''.'')::@hilo@.hilo_sequence); END';
+        'BEGIN RETURN _hilo.hilo_nextval(_hilo.hilo_sequence(array_to_string(parse_ident($1), ''.''))); END';
     next CONSTANT text :=
         'BEGIN RETURN @schema@.hilo_block(array_to_string(parse_ident($1), ''.'')); END';
     refuse CONSTANT text := $body$
@@ -59,7 +60,7 @@ DECLARE
     size bigint;
 BEGIN
     SELECT s.name, s.start_value, s.increment, s.block_size INTO q
-      FROM @hilo@.hilo_sequences s WHERE s.name = $1;
+      FROM _hilo.hilo_sequences() s WHERE s.name = $1;
     size := q.block_size;
     IF q.name IS NULL THEN
         RAISE undefined_object USING MESSAGE = format('hilo sequence "%s" does not exist', $1),
@@ -79,17 +80,17 @@ BEGIN
     RETURN @value@;
 END$body$;
     range CONSTANT text :=
-        'SELECT r.first, r.last INTO first, last FROM @hilo@.hilo_nextrange($1::@hilo@.hilo_sequence, size::bigint) r;';
+        'SELECT r.first, r.last INTO first, last FROM _hilo.hilo_nextrange(_hilo.hilo_sequence($1), size::bigint) r;';
     hi CONSTANT text := $body$
     IF mod(q.start_value - @origin@, size) <> 0 THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('hilo sequence "%s" does not begin with a block of %s', $1, size),
             HINT = 'Its start_value must be a multiple of its block_size, plus @origin@.';
     END IF;
-    first := q.start_value + @hilo@.hilo_next_hi($1::@hilo@.hilo_sequence) * size;
+    first := q.start_value + _hilo.hilo_next_hi(_hilo.hilo_sequence($1)) * size;
     last := first + size - 1;$body$;
     -- STABLE, without settings: the planner then looks one name up.
-    names CONSTANT text := 'SELECT s.name::pg_catalog.text FROM @hilo@.hilo_sequences s
+    names CONSTANT text := 'SELECT s.name::pg_catalog.text FROM _hilo.hilo_sequences() s
                              WHERE s.block_size IS NOT NULL';
     -- A mapper reads a row and then writes behind it. Until it has written, its transaction reads
     -- the same block again.
@@ -116,7 +117,7 @@ BEGIN
             MESSAGE = format('no hilo sequence "%s" has blocks that this role may read', name),
             HINT = 'Create it with hilo_create: it takes the place of this row.';
     ELSIF NEW.@column@ - OLD.@column@ IS DISTINCT FROM
-          (SELECT @step@ FROM (SELECT s.block_size AS size FROM @hilo@.hilo_sequences s
+          (SELECT @step@ FROM (SELECT s.block_size AS size FROM _hilo.hilo_sequences() s
                                 WHERE s.name = @segment@) b)
     THEN
         RAISE invalid_parameter_value USING
@@ -130,15 +131,16 @@ BEGIN
                                              - format('%s %s', @key@, name))::text, true);
     RETURN NEW;
 END$body$;
-    get_hi CONSTANT text := 'BEGIN RETURN @schema@.hilo_block(entity); END';
+    get_hi CONSTANT text := 'BEGIN RETURN @schema@.hilo_block(entity::text); END';
     floor CONSTANT text := $body$
 BEGIN
-    PERFORM @hilo@.hilo_advance(s.name::@hilo@.hilo_sequence, ((NEW.hi_value + 1) * s.block_size)::bigint)
-       FROM @hilo@.hilo_sequences s WHERE s.name = OLD.entity_name;
+    PERFORM _hilo.hilo_advance(_hilo.hilo_sequence(s.name), ((NEW.hi_value + 1) * s.block_size)::bigint)
+       FROM _hilo.hilo_sequences() s WHERE s.name = OLD.entity_name;
     RETURN NEW;
 END$body$;
-    hi_values CONSTANT text := 'SELECT s.name, (s.max_reserved - 1) / s.block_size
-                                  FROM @hilo@.hilo_sequences s WHERE s.block_size IS NOT NULL';
+    hi_values CONSTANT text := 'SELECT s.name, (s.max_reserved OPERATOR(pg_catalog.-) 1::pg_catalog.int8)
+                                               OPERATOR(pg_catalog./) s.block_size
+                                  FROM _hilo.hilo_sequences() s WHERE s.block_size IS NOT NULL';
     of_sequence CONSTANT boolean := makes IN ('nextval', 'hibernate_unique_key');
     marks CONSTANT text[] := ARRAY[
         '@take@', CASE WHEN origin IS NULL THEN range ELSE hi END,
@@ -147,7 +149,7 @@ END$body$;
         '@column@', CASE makes WHEN 'hibernate_sequences' THEN 'next_val' ELSE 'next_hi' END,
         '@segment@', CASE makes WHEN 'hibernate_sequences' THEN 'NEW.sequence_name'
                                 ELSE quote_literal(makes) END,
-        '@key@', quote_literal(schema), '@schema@', quote_ident(schema), '@hilo@', extension];
+        '@key@', quote_literal(schema), '@schema@', quote_ident(schema)];
     part record;
     body text;
     view text;
@@ -215,7 +217,7 @@ BEGIN
     END IF;
 END;
 $make$;
-COMMENT ON FUNCTION _hilo.hilo_make_facade(name, text, text, bigint, text, text, text) IS
+COMMENT ON FUNCTION _hilo.hilo_make_facade(name, text, text, bigint, text, text) IS
     'Makes the functions and views of a facade, for a row of _hilo.hilo_mappers()';
 
 CREATE FUNCTION @extschema@.hilo_facade(schema name, client text) RETURNS SETOF text
@@ -223,11 +225,9 @@ CREATE FUNCTION @extschema@.hilo_facade(schema name, client text) RETURNS SETOF 
 BEGIN ATOMIC
     SELECT f.made
       FROM (SELECT hilo_facade.client) c
-      JOIN pg_catalog.pg_extension e ON e.extname = 'hilo'
       LEFT JOIN _hilo.hilo_mappers() m ON m.client = c.client
      CROSS JOIN LATERAL _hilo.hilo_make_facade(
-         hilo_facade.schema, c.client, m.makes, m.origin, m.value, m.step,
-         e.extnamespace::pg_catalog.regnamespace::text) AS f (made);
+         hilo_facade.schema, c.client, m.makes, m.origin, m.value, m.step) AS f (made);
 END;
 COMMENT ON FUNCTION @extschema@.hilo_facade(name, text) IS
     'Makes, in a schema, the functions and views that a Hi/Lo mapper calls, so that the mapper takes its blocks from '

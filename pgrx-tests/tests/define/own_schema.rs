@@ -198,3 +198,73 @@ fn its_schema_is_renamed() {
     assert_eq!(admin.one::<String>("SHOW search_path"), "\"new \"\" %s\", public");
     cluster.finish();
 }
+
+/// What is called of a renamed schema: by sessions that were open, by new ones, and by processes of hilo's.
+fn use_all(client: &mut Client, schema: &str) {
+    client.run(&format!("SET search_path = public, {schema}"));
+    client.run(
+        "INSERT INTO orders DEFAULT VALUES; EXECUTE draw;
+         SELECT hilo_nextval('secret'), hilo_nextkey('secret'); SELECT hilo_create_missing();
+         SELECT count(hilo_nextval('branch')), count(hilo_nextval('of core')) FROM generate_series(1, 3000);
+         SELECT hilo_create('short'); SELECT hilo_rename('short', 'long'); SELECT hilo_drop('long');
+         SELECT hilo_refill(names => '{secret}', sizes => '{3}', holder => 'app');
+         SELECT hilo_refill(returns => ARRAY(SELECT lease FROM hilo_leases WHERE holder = 'app'),
+                            nexts => ARRAY(SELECT first FROM hilo_leases WHERE holder = 'app'));
+         SELECT hilo_lease('secret', 5, 'other'); SELECT hilo_lease_revoke(holder => 'other');
+         SELECT hilo_transfer('secret', 5, 'receiver', gen_random_uuid());
+         SELECT hilo_apply(hilo_export()), hilo_compare(jsonb_set(hilo_node_summary(), '{node,server}', '\"another\"'));
+         SELECT hilo_find_gaps('orders', 'orders', 'id'); SELECT hilo_sync('orders', 'orders', 'id');
+         SELECT façade.nextval('cars'::text); SELECT length(hilo_report());
+         CREATE TABLE later (id serial); SELECT hilo_adopt('later', 'id'); INSERT INTO later DEFAULT VALUES;
+         SELECT hilo_adopt_all('public'); SELECT hilo_release('later', 'id'); DROP TABLE later;
+         COPY orders (n) FROM PROGRAM 'echo 1'; TRUNCATE orders RESTART IDENTITY",
+    );
+    let errors = "SELECT object || ': ' || what FROM hilo_check() WHERE severity = 'error' AND object NOT LIKE 'setting %'";
+    assert_eq!(client.all::<String>(errors), [] as [&str; 0]);
+}
+
+/// Everything works on after ALTER SCHEMA … RENAME, in sessions old and new, also if another role has a schema of the
+/// old name with things in it; and a branch goes on if its centre's schema is renamed.
+#[test]
+fn a_renamed_schema_takes_everything_along() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut admin = shop(&cluster, "numbers");
+    cluster.connect("postgres").run(
+        "CREATE SCHEMA hilo; CREATE EXTENSION hilo SCHEMA hilo; SELECT hilo.hilo_create('orders')",
+    );
+    let at = cluster.socket_directory().display();
+    admin.run(&format!(
+        "SET search_path = public, numbers; CREATE EXTENSION dblink SCHEMA public;
+         CREATE SERVER centre FOREIGN DATA WRAPPER dblink_fdw OPTIONS (host '{at}', dbname 'postgres');
+         CREATE USER MAPPING FOR postgres SERVER centre OPTIONS (user 'postgres');
+         SELECT hilo_attach_server('branch', 'centre', 'orders');
+         CREATE SEQUENCE counter; SELECT hilo_attach('of core', 'counter'); SELECT hilo_create('cars', block_size => 20);
+         CREATE SCHEMA façade; SELECT hilo_facade('façade', 'efcore');
+         CREATE TABLE orders (id bigserial, n integer); SELECT hilo_adopt('orders', 'id', 'orders');
+         SELECT hilo_alter('orders', owned_by => 'public.orders.id')"
+    ));
+    let prepare = "PREPARE draw AS SELECT hilo_nextval('secret')";
+    admin.run(prepare);
+    use_all(&mut admin, "numbers");
+    for (schema, next) in [("numbers", "\"new \"\" %s\""), ("\"new \"\" %s\"", "hilo")] {
+        admin.run(&format!(
+            "ALTER SCHEMA {schema} RENAME TO {next}; CREATE SCHEMA {schema} AUTHORIZATION clerk; SET ROLE clerk;
+             CREATE TABLE {schema}.hilo_leases (a int); CREATE DOMAIN {schema}.hilo_sequence AS text;
+             CREATE FUNCTION {schema}.hilo_nextval({schema}.hilo_sequence) RETURNS bigint LANGUAGE sql AS 'SELECT 1/0::bigint'; RESET ROLE"
+        ));
+        use_all(&mut admin, next);
+        let mut other = cluster.connect("shop");
+        other.run(&format!("SET search_path = {next}; {prepare}"));
+        use_all(&mut other, next);
+        cluster.connect("postgres").run("ALTER SCHEMA hilo RENAME TO centre");
+        use_all(&mut other, next);
+        cluster.connect("postgres").run("ALTER SCHEMA centre RENAME TO hilo");
+        drop(other);
+        drop(admin);
+        cluster.restart();
+        admin = cluster.connect("shop");
+        admin.run(&format!("SET search_path = {next}; {prepare}"));
+        use_all(&mut admin, next);
+    }
+    cluster.finish();
+}
