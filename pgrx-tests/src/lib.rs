@@ -21,6 +21,7 @@ mod load;
 mod log;
 mod markdown;
 mod oracle;
+pub mod planted;
 mod printed;
 mod process;
 mod publish;

@@ -5,6 +5,7 @@
 //! called one.
 
 mod columns;
+mod planted;
 mod trusted;
 
 use hilo_tests::{Client, ClientExt, Cluster};

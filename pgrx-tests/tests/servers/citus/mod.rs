@@ -4,6 +4,7 @@
 
 mod answers;
 mod branches;
+mod planted;
 mod prepared;
 mod stripes;
 
