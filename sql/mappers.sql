@@ -35,8 +35,8 @@ COMMENT ON FUNCTION _hilo.hilo_mappers() IS
     'it adds to that. origin: where block 0 begins, for those that count blocks';
 
 -- A façade belongs to who makes it. Its functions have the rights of who calls them, and depend on
--- nothing of the extension. They call what is in _hilo, so that the extension's schema can be renamed,
--- and cast each argument, because others may put functions into the façade's schema.
+-- nothing of the extension. They call what is in _hilo, so that the extension's schema can be renamed.
+-- They cast each argument, because others may put functions into the façade's schema.
 CREATE FUNCTION _hilo.hilo_make_facade(
     schema name, client text, makes text, origin bigint, value text, step text
 ) RETURNS SETOF text

@@ -9,7 +9,7 @@ use postgres::Client;
 use crate::client::ClientExt;
 use crate::cluster::Cluster;
 
-/// What a planted function that somebody else runs writes into the log.
+/// Begins the line that a planted function writes into the log.
 const MARK: &str = "a planted function runs as";
 
 /// The functions of the extension, and those of façades.
@@ -178,7 +178,7 @@ impl Function {
         let fewer =
             (base.len() - this.defaults.min(base.len())..base.len()).map(|n| base[..n].to_vec());
         shapes.extend(fewer);
-        // What is there already would only keep the extension from being created.
+        // A function with the very types would only keep the extension from being created.
         if early {
             shapes.retain(|shape| *shape != this.types);
         }
@@ -227,8 +227,8 @@ impl Function {
     }
 }
 
-/// Runs the statements as mallory, with `schema` in front of her search_path, and returns how many have planted
-/// something: some shapes are those of other functions, or none that Postgres knows.
+/// Runs the statements as mallory, with `schema` in front of her search_path. Returns how many have
+/// planted something: some shapes are those of other functions, or none that Postgres knows.
 pub fn plant(admin: &mut Client, schema: &str, plants: &[String]) -> i64 {
     admin.run(
         "CREATE OR REPLACE FUNCTION pg_temp.plant(plants pg_catalog.text[]) RETURNS pg_catalog.int8
@@ -255,8 +255,8 @@ pub fn plant(admin: &mut Client, schema: &str, plants: &[String]) -> i64 {
     made.expect("functions are planted").get(0)
 }
 
-/// Makes functions of schema `typed` that call the public ones, with arguments of exactly their types: what a user's
-/// own call prefers is no matter of hilo's.
+/// Makes functions of schema `typed` that call the public ones, with arguments of exactly their
+/// types. Calls that users write themselves are no matter of hilo's.
 pub fn make_typed(admin: &mut Client, schema: &str) {
     admin.run(
         "CREATE SCHEMA typed; GRANT USAGE ON SCHEMA typed TO PUBLIC; SET search_path = pg_catalog",

@@ -1,4 +1,5 @@
-//! Nothing of hilo's is in the way of a program that asks for a name, and nothing of others' in the way of hilo.
+//! Nothing of hilo's is in the way of a program that asks for a name, and nothing of others' in
+//! the way of hilo.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,7 +73,7 @@ fn every_relation_type_and_function_begins_with_hilo() {
     cluster.finish();
 }
 
-/// Those of the extension's schema are what docs/reference.md is about.
+/// docs/reference.md describes what is in the extension's schema.
 #[test]
 fn users_see_at_most_fifty_functions_and_all_are_described() {
     let reference = fs::read_to_string(file("docs/reference.md")).expect("the page");

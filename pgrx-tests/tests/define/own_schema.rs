@@ -199,7 +199,7 @@ fn its_schema_is_renamed() {
     cluster.finish();
 }
 
-/// What is called of a renamed schema: by sessions that were open, by new ones, and by processes of hilo's.
+/// Uses all that could look for the schema by its name.
 fn use_all(client: &mut Client, schema: &str) {
     client.run(&format!("SET search_path = public, {schema}"));
     client.run(
@@ -223,8 +223,8 @@ fn use_all(client: &mut Client, schema: &str) {
     assert_eq!(client.all::<String>(errors), [] as [&str; 0]);
 }
 
-/// Everything works on after ALTER SCHEMA … RENAME, in sessions old and new, also if another role has a schema of the
-/// old name with things in it; and a branch goes on if its centre's schema is renamed.
+/// Everything works on after ALTER SCHEMA … RENAME, in sessions old and new. Another role then has a
+/// schema of the old name. A branch works on if the schema of its centre is renamed.
 #[test]
 fn a_renamed_schema_takes_everything_along() {
     let cluster = Cluster::builder().preload(true).start();

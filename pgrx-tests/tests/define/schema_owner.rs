@@ -20,7 +20,7 @@ fn shop(cluster: &Cluster) -> Client {
     admin
 }
 
-/// What Postgres stores of these schemas, and whatever is in them.
+/// The schemas as Postgres stores them, and the relations in them.
 fn schemas(admin: &mut Client) -> Vec<String> {
     admin.all(
         "SELECT format('%s %s %s %s %s %s', n.nspname, n.nspowner::regrole, n.nspacl,
@@ -78,8 +78,8 @@ fn the_schema_of_another_role_is_refused_and_stays_as_it_is() {
     cluster.finish();
 }
 
-/// Owners, members of a group, whoever sets its role, the database's owner and a superuser: each schema is as before
-/// while the extension is in it, and when it has gone. Its owner can then drop it.
+/// The role owns the schema, is a member of the group that does, sets its role, owns the database or
+/// is a superuser. The schema is as before while the extension is in it, and after that.
 #[test]
 fn the_schema_is_the_same_before_the_extension_and_after_it() {
     let cluster = Cluster::builder().preload(true).start();

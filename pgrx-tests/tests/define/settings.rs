@@ -15,8 +15,8 @@ const LEFT_OUT: &str = "'transaction_read_only', 'default_transaction_read_only'
     'client_connection_check_interval', 'debug_discard_caches', 'local_preload_libraries', 'tcp_user_timeout',
     'log_statement_stats', 'ignore_system_indexes', 'jit_dump_bitcode', 'allow_system_table_mods'";
 
-/// Every setting of a role, with each of its values that is one of few, the least and the greatest number, or a text
-/// that matters.
+/// Every setting of a role. Each has all of its values if they are few, its least and its greatest
+/// number, or a text that matters.
 fn settings(client: &mut Client) -> Vec<Setting> {
     let query = format!(
         "SELECT s.name, v.value FROM pg_settings s
@@ -66,8 +66,8 @@ fn made_under(client: &mut Client, settings: &[Setting]) -> Option<BTreeSet<Stri
     made
 }
 
-/// Many settings at a time, each with a value that is not its default, and one by one where the extension cannot be
-/// created under all of them.
+/// Many settings at a time, each with a value that is not its default. Where the extension cannot be
+/// created under all of them, it is tried with one after the other.
 #[test]
 fn the_extension_is_the_same_under_every_setting() {
     let cluster = Cluster::builder().preload(true).start();

@@ -147,8 +147,8 @@ fn use_facades(cluster: &Cluster, database: &str) {
     }
 }
 
-/// The functions lie in the extension's schema, in public and in one of mallory's that each session has before them,
-/// and in the session's temporary one. Everything is used, with branches and façades, as a superuser too.
+/// The functions lie in the extension's schema, in public, in one of mallory's that each session has
+/// before them, and in the temporary one. A superuser and a role without rights use everything.
 #[test]
 fn none_that_is_planted_afterwards_runs() {
     for schema in ["hilo", "public"] {
