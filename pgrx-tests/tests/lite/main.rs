@@ -8,6 +8,7 @@ mod hostile_owner;
 mod installation;
 mod locks;
 mod page;
+mod planted;
 mod rights;
 mod uniqueness;
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use hilo_tests::planted::{OF_HILO, assert_none_ran, make_typed, plant, plants};
+use hilo_tests::planted::{OF_HILO, assert_it_would, assert_none_ran, make_typed, plant, plants};
 use hilo_tests::{Client, ClientExt, Cluster};
 
 use super::victims;
@@ -95,6 +95,11 @@ fn use_everything(cluster: &Cluster, database: &str, schema: &str, planted: &[St
     {
         admin.run(&statement);
     }
+    // An error that is told and not raised would hide what had been called.
+    let failed = "SELECT concat_ws(': ', name, last_error) FROM SCHEMA.hilo_stat_sources WHERE last_error IS NOT NULL";
+    assert_eq!(admin.all::<String>(&failed.replace("SCHEMA", schema)), NONE);
+    let report: String = admin.one("SELECT typed.hilo_report()");
+    assert!(!report.contains("is not unique") && !report.contains("does not exist"), "{report}");
     let left = "SELECT fix FROM typed.hilo_check() WHERE fix IS NOT NULL";
     assert_eq!(admin.all::<String>(left), NONE);
     let mut clerk = cluster.connect_as("clerk", database);
@@ -164,6 +169,8 @@ fn none_that_is_planted_afterwards_runs() {
         use_facades(&cluster, "shop");
         assert_eq!(victims(&mut admin), NONE);
         assert_none_ran(&cluster);
+        let careless = format!("SELECT {schema}.hilo_advance('orders', 7)");
+        assert_it_would(&cluster, &mut admin, &careless);
         cluster.finish();
     }
 }
