@@ -163,6 +163,8 @@ BEGIN
     EXECUTE format('CREATE EXTENSION hilo SCHEMA %s', home.schema);
 END $$;
 
+-- hilo takes rows by SQL from restores only, which say this.
+SET LOCAL check_function_bodies = off;
 -- A role that has been dropped cannot own or take anything: the superuser does.
 CREATE FUNCTION pg_temp.lite_role(role regrole) RETURNS _hilo.hilo_role LANGUAGE sql
 RETURN coalesce((SELECT r.oid::regrole FROM pg_roles r WHERE r.oid = role),

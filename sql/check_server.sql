@@ -113,11 +113,11 @@ CREATE VIEW _hilo.hilo_server_finding WITH (security_barrier) AS
 
     -- Each trigger has the rows for which it fires: ordinary ones (O), replicated ones (R) or all (A). That changes with
     -- ALTER TABLE ... ENABLE TRIGGER ALL, as of a restore or of test fixtures.
-    SELECT format('table _hilo.hilo_%s', r.relation), 'error',
-           format('triggers do not fire as they should (%s), so that rows which are restored or replicated, or TRUNCATE, may '
+    SELECT format('table _hilo.%s', c.relname), 'error',
+           format('triggers do not fire as they should (%s), so that rows which are written by SQL, restored or replicated may '
                   'cause a value to be served twice', string_agg(w.name, ', ' ORDER BY w.name)),
            'Let them fire as before. If any was dropped, create it with its statement of sql/triggers.sql.',
-           'ALTER TABLE _hilo.hilo_' || r.relation || ' ' || string_agg(
+           'ALTER TABLE _hilo.' || c.relname || ' ' || string_agg(
                format('ENABLE %sTRIGGER %s', CASE w.fires WHEN 'R' THEN 'REPLICA ' WHEN 'A' THEN 'ALWAYS ' END, w.name),
                ', ' ORDER BY w.name) FILTER (WHERE t.oid IS NOT NULL) || ';'
       FROM (VALUES
@@ -126,15 +126,15 @@ CREATE VIEW _hilo.hilo_server_finding WITH (security_barrier) AS
           ('missing_role', 'A', '{default_privilege}'),
           ('note_roles', 'O', '{definition, privilege, default_privilege}'),
           ('refuse_source', 'A', '{definition}'),
-          ('refuse_truncate', 'A', '{definition, position, free_range, gap, lease, source, privilege, default_privilege}'),
+          ('refuse_write', 'A', '{definition, position, free_range, gap, lease, source, privilege, default_privilege}'),
           ('replicated', 'R', '{definition, position, free_range, lease, source, privilege, default_privilege}'),
           ('replicated_owner', 'R', '{definition}'),
-          ('restored', 'O', '{position, free_range, lease, source}')) AS w (name, fires, relations)
+          ('restored', 'O', '{definition, position, free_range, lease, source, default_privilege}')) AS w (name, fires, relations)
      CROSS JOIN unnest(w.relations) AS r (relation)
       JOIN pg_class c ON c.relname = 'hilo_' || r.relation AND c.relnamespace = '_hilo'::regnamespace
       LEFT JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgname = w.name
      WHERE t.tgenabled::text IS DISTINCT FROM w.fires
-     GROUP BY r.relation
+     GROUP BY c.relname
      UNION ALL
 
     -- Any node of Citus may be asked to serve a sequence.

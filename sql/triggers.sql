@@ -1,4 +1,4 @@
--- The triggers of the tables: for rows of a restore, rows that replication brings, and TRUNCATE.
+-- The triggers of the tables: for rows of a restore, rows that replication brings, and all other writes by SQL.
 
 -- A row whose role does not exist comes from a dump or by replication, because the library's own writes fire
 -- no triggers. Triggers of privileges also fire where rows arrive by replication: there too a
@@ -178,8 +178,9 @@ BEGIN
         NEW.ordered := OLD.ordered;
         NEW.gapless := OLD.gapless;
     END IF;
-    -- A source is this server's own: what the other one brings there is not brought here.
+    -- A source is this server's own: what the other one brings there is not brought here. So is an extension.
     NEW.reserve_ahead := OLD.reserve_ahead;
+    NEW.extension := OLD.extension;
     NEW.source := CASE WHEN NEW.source IS NULL OR OLD.source IS NOT NULL OR _hilo.hilo_is_served_here(OLD.id) THEN OLD.source
                        ELSE elsewhere END;
     IF NEW *= OLD THEN
@@ -361,41 +362,47 @@ REVOKE ALL ON FUNCTION _hilo.hilo_restored_source() FROM PUBLIC;
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_source
     FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_restored_source();
 
--- TRUNCATE would make sequences begin again. The triggers fire for everybody, and where replication brings it.
+CREATE FUNCTION _hilo.hilo_restored_definition() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_definition';
+COMMENT ON FUNCTION _hilo.hilo_restored_definition() IS
+    'Drops the sequence of this name that an extension''s script has made, for the restored one';
+REVOKE ALL ON FUNCTION _hilo.hilo_restored_definition() FROM PUBLIC;
+CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_definition
+    FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_restored_definition();
+-- The script may also have given such default privileges.
+CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_default_privilege
+    FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_replicated_default_privilege();
 
-CREATE FUNCTION _hilo.hilo_refuse_truncate() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN
-    RAISE EXCEPTION 'permission denied: "%" is a table of the extension hilo', TG_TABLE_NAME
-        USING ERRCODE = 'insufficient_privilege',
-              DETAIL = 'Without its rows, numbers would be served again.',
-              HINT = 'Use hilo_drop for sequences, and hilo_alter with restart_with to begin again. Leave tables of schema '
-                     '_hilo out of TRUNCATE.';
-END
-$$;
-COMMENT ON FUNCTION _hilo.hilo_refuse_truncate() IS 'Refuses TRUNCATE';
-REVOKE ALL ON FUNCTION _hilo.hilo_refuse_truncate() FROM PUBLIC;
+-- Numbers would be served again without the rows, or after a change by SQL. The triggers fire for everybody, also where
+-- replication brings rows, and judge each statement: the library's own writes fire none.
 
-CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.hilo_definition
-    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_truncate();
-ALTER TABLE _hilo.hilo_definition ENABLE ALWAYS TRIGGER refuse_truncate;
-CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.hilo_position
-    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_truncate();
-ALTER TABLE _hilo.hilo_position ENABLE ALWAYS TRIGGER refuse_truncate;
-CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.hilo_free_range
-    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_truncate();
-ALTER TABLE _hilo.hilo_free_range ENABLE ALWAYS TRIGGER refuse_truncate;
-CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.hilo_gap
-    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_truncate();
-ALTER TABLE _hilo.hilo_gap ENABLE ALWAYS TRIGGER refuse_truncate;
-CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.hilo_lease
-    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_truncate();
-ALTER TABLE _hilo.hilo_lease ENABLE ALWAYS TRIGGER refuse_truncate;
-CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.hilo_privilege
-    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_truncate();
-ALTER TABLE _hilo.hilo_privilege ENABLE ALWAYS TRIGGER refuse_truncate;
-CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.hilo_default_privilege
-    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_truncate();
-ALTER TABLE _hilo.hilo_default_privilege ENABLE ALWAYS TRIGGER refuse_truncate;
-CREATE TRIGGER refuse_truncate BEFORE TRUNCATE ON _hilo.hilo_source
-    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_truncate();
-ALTER TABLE _hilo.hilo_source ENABLE ALWAYS TRIGGER refuse_truncate;
+CREATE FUNCTION _hilo.hilo_refuse_write() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_refuse_write';
+COMMENT ON FUNCTION _hilo.hilo_refuse_write() IS
+    'Refuses TRUNCATE, and every other change by SQL that is none of a restore, of replication or of an extension''s script';
+REVOKE ALL ON FUNCTION _hilo.hilo_refuse_write() FROM PUBLIC;
+
+CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON _hilo.hilo_definition
+    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_write();
+ALTER TABLE _hilo.hilo_definition ENABLE ALWAYS TRIGGER refuse_write;
+CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON _hilo.hilo_position
+    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_write();
+ALTER TABLE _hilo.hilo_position ENABLE ALWAYS TRIGGER refuse_write;
+CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON _hilo.hilo_free_range
+    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_write();
+ALTER TABLE _hilo.hilo_free_range ENABLE ALWAYS TRIGGER refuse_write;
+CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON _hilo.hilo_gap
+    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_write();
+ALTER TABLE _hilo.hilo_gap ENABLE ALWAYS TRIGGER refuse_write;
+CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON _hilo.hilo_lease
+    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_write();
+ALTER TABLE _hilo.hilo_lease ENABLE ALWAYS TRIGGER refuse_write;
+CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON _hilo.hilo_source
+    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_write();
+ALTER TABLE _hilo.hilo_source ENABLE ALWAYS TRIGGER refuse_write;
+CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON _hilo.hilo_privilege
+    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_write();
+ALTER TABLE _hilo.hilo_privilege ENABLE ALWAYS TRIGGER refuse_write;
+CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON _hilo.hilo_default_privilege
+    FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_write();
+ALTER TABLE _hilo.hilo_default_privilege ENABLE ALWAYS TRIGGER refuse_write;

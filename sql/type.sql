@@ -20,6 +20,15 @@ BEGIN
             DETAIL = 'The extension can be created in a schema that belongs to the role that creates it.',
             HINT = 'Create a schema of your own, and then CREATE EXTENSION hilo SCHEMA followed by its name.';
     END IF;
+    IF to_regnamespace('_hilo') IS NOT NULL THEN
+        RAISE duplicate_schema USING
+            MESSAGE = 'schema "_hilo" already exists',
+            DETAIL = 'The extension makes a schema of this name for its tables.',
+            HINT = CASE WHEN EXISTS (SELECT FROM pg_class c
+                                      WHERE c.relnamespace = to_regnamespace('_hilo') AND c.relname = 'hilo_request')
+                        THEN 'It is that of hilo_lite, whose sequences hilo takes over: docs/lite.md has the steps.'
+                        ELSE 'Rename or drop the schema.' END;
+    END IF;
 END
 $$;
 

@@ -4,21 +4,21 @@
 //! After DISCARD SEQUENCES and DISCARD ALL, currval and lastval are undefined. The slices stay: the
 //! reset query of a connection pooler discards no number. For DROP OWNED, REASSIGN OWNED and DROP
 //! ROLE, see `sql/define/owners.rs`; for GRANT on our functions, `sql/define/function_grants.rs`;
-//! for tables and columns that own a sequence, `sql/column/owned_by_statements.rs`. CREATE and
-//! ALTER EXTENSION to a version that the library does not know are refused before the script runs.
-//! To its own version they warn if the server has not preloaded the library. For DROP EXTENSION,
-//! see `session/invalidation.rs`; for COPY FROM, `sql/draw/copy_defaults.rs`; for the planner,
-//! `sql/draw/memoize.rs`.
+//! for tables, columns and other extensions that own a sequence,
+//! `sql/column/owned_by_statements.rs`. CREATE and ALTER EXTENSION to a version that the library
+//! does not know are refused before the script runs. To its own version they warn if the server has
+//! not preloaded the library. For DROP EXTENSION of hilo, see `session/invalidation.rs`; for COPY
+//! FROM, `sql/draw/copy_defaults.rs`; for the planner, `sql/draw/memoize.rs`.
 
 use std::cell::Cell;
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 
-use pgrx::pg_sys;
+use pgrx::pg_sys::{self, RenameStmt};
 use pgrx::prelude::*;
 
 use crate::backend::Global;
-use crate::catalog::version;
-use crate::errors::OrRaise;
+use crate::catalog::{self, INTERNALS, version};
+use crate::errors::{HiloError, OrRaise};
 use crate::process::subtransaction;
 use crate::session::{invalidation, memo};
 use crate::shared;
@@ -92,6 +92,8 @@ unsafe extern "C-unwind" fn process_utility(
     unsafe {
         let node = (*statement).utilityStmt;
         copy_defaults::begins(node);
+        let renames =
+            (*node).type_ == pg_sys::NodeTag::T_RenameStmt && renames_internals(node.cast());
         let discards = (*node).type_ == pg_sys::NodeTag::T_DiscardStmt
             && matches!(
                 (*(node as *mut pg_sys::DiscardStmt)).target,
@@ -114,6 +116,10 @@ unsafe extern "C-unwind" fn process_utility(
             destination,
             completion,
         );
+        // Core has refused whoever may not rename it.
+        if renames {
+            refuse_rename();
+        }
         owned::after_drop(mark, keep);
         if !copied.is_null() {
             owned::after(copied, keep);
@@ -122,6 +128,24 @@ unsafe extern "C-unwind" fn process_utility(
             forget();
         }
     }
+}
+
+/// Whether a statement renames schema `_hilo`, by whose name everything of the extension is found.
+#[pg_guard]
+unsafe extern "C-unwind" fn renames_internals(statement: *const RenameStmt) -> bool {
+    // SAFETY: the statement is complete; the name of a schema is null or a C string.
+    let of_ours = unsafe {
+        let RenameStmt { renameType: kind, subname: name, .. } = *statement;
+        kind == pg_sys::ObjectType::OBJECT_SCHEMA
+            && !name.is_null()
+            && CStr::from_ptr(name) == INTERNALS
+    };
+    of_ours && !matches!(catalog::is_installed(), Ok(false))
+}
+
+#[pg_guard]
+unsafe extern "C-unwind" fn refuse_rename() {
+    HiloError::InternalsRenamed.raise()
 }
 
 /// Runs for every statement that has been analyzed. As in `process_utility`, nothing is guarded but
@@ -211,6 +235,7 @@ unsafe extern "C-unwind" fn on_drop(
         pg_sys::ExtensionRelationId if is_hilo(object) && shared::get().is_ok() => {
             invalidation::note_extension_drop(object)
         }
+        pg_sys::ExtensionRelationId => owned::on_drop_extension(object),
         _ => {}
     }
 }

@@ -32,6 +32,9 @@ pub trait ClientExt {
     /// Runs statements, and ignores what they return.
     fn run(&mut self, sql: &str);
 
+    /// Runs statements that write to hilo's tables, which SQL may only do in a restore.
+    fn meddle(&mut self, sql: &str);
+
     /// The single value that a query returns.
     fn one<T: FromSqlOwned>(&mut self, sql: &str) -> T;
 
@@ -57,6 +60,11 @@ impl ClientExt for Client {
         if let Err(error) = self.batch_execute(sql) {
             panic!("{sql}: {error:?}");
         }
+    }
+
+    #[track_caller]
+    fn meddle(&mut self, sql: &str) {
+        self.run(&format!("SET check_function_bodies = off; {sql}; RESET check_function_bodies"));
     }
 
     #[track_caller]

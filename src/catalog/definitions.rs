@@ -15,7 +15,7 @@ use crate::catalog::own::{self, Own};
 use crate::catalog::record::{Field, record};
 use crate::catalog::scan::{Index, Match};
 use crate::catalog::table::{LockWait, Row, RowLock, Table};
-use crate::catalog::{INTERNALS, relations, roles};
+use crate::catalog::{INTERNALS, relations, roles, script};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
@@ -30,6 +30,8 @@ pub struct Sequence {
     pub created_at: Timestamp,
     /// The column that owns the sequence, if any.
     pub owned_by: Option<ColumnRef>,
+    /// The extension whose script created the sequence, if any.
+    pub extension: Option<Name>,
     pub definition: Definition,
 }
 
@@ -46,7 +48,8 @@ impl Sequence {
         owner: pg_sys::Oid,
         definition: Definition,
     ) -> Sequence {
-        Sequence { id, name, owner, created_at: ffi::now(), owned_by: None, definition }
+        let (created_at, extension) = (ffi::now(), script::extension());
+        Sequence { id, name, owner, created_at, owned_by: None, extension, definition }
     }
 }
 
@@ -57,6 +60,7 @@ record! {
         owner in OWNER;
         created_at in CREATED_AT;
         owned_by in OWNED_BY;
+        extension in EXTENSION;
         definition of Definition {
             data_type: DATA_TYPE, start_value: START_VALUE, increment: INCREMENT,
             min_value: MIN_VALUE, max_value: MAX_VALUE, cycle: CYCLE, ordered: ORDERED,

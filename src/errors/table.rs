@@ -368,7 +368,32 @@ errors! {
     ReadAsNone { state: &'static str, what: String, kind: &'static str } = { code_of(state) },
         "{what} does not exist"
         => detail "The {kind} is read as \"-\", which stands for no {kind}.";
+    /// The same as an error.
+    NotReadAsNone { state: &'static str, what: String, kind: &'static str } = { code_of(state) },
+        "{what} does not exist"
+        => detail "The name of a {kind} that does not exist is read only while a dump is restored."
+        => hint "Write the name of a {kind} that exists, or \"-\" for none.";
     NoSuchRole(role: String) = ERRCODE_UNDEFINED_OBJECT, "role \"{role}\" does not exist";
+    ClosedTable { table: String, statement: &'static str } = ERRCODE_INSUFFICIENT_PRIVILEGE,
+        "permission denied: \"{table}\" is a table of the extension hilo"
+        => detail "Its rows say which numbers have been served. Without them, or after a change \
+                   by SQL, numbers would be served again."
+        => hint "Use hilo_create, hilo_alter, hilo_drop and the other functions, and leave tables \
+                 of schema _hilo out of {statement}. A restore by INSERT sets \
+                 check_function_bodies = off, as pg_dump does.";
+    InternalsRenamed = ERRCODE_FEATURE_NOT_SUPPORTED, "cannot rename schema \"_hilo\""
+        => detail "The extension hilo finds its tables by the name of this schema."
+        => hint "The schema of its functions and views can be renamed.";
+    OfExtension { name: String, extension: String } = ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+        "cannot drop hilo sequence \"{name}\" because extension {extension} requires it"
+        => detail "The script of the extension created the sequence."
+        => hint "You can drop extension {extension} instead.";
+    ExtensionHasDependents { name: String, extension: String, dependents: Vec<String> }
+        = ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+        "cannot drop extension {extension} because other objects depend on its hilo sequence \
+         \"{name}\""
+        => detail { depend_on(name, dependents) }
+        => hint "Use DROP EXTENSION ... CASCADE to drop these defaults too.";
     NoSuchPrivilege(privilege: String) = ERRCODE_INVALID_PARAMETER_VALUE,
         "unrecognized privilege type for a hilo sequence: \"{privilege}\""
         => hint "Use USAGE, SELECT, UPDATE, or ALL, or a list of these with commas.";

@@ -31,7 +31,7 @@ fn each_fix_mends_its_finding() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run(TRAPS);
-    client.run(
+    client.meddle(
         "CREATE ROLE gone; CREATE ROLE \"Odd Role\"; CREATE ROLE helper; CREATE SCHEMA \"Odd\";
          SELECT hilo_create('it''s \"odd\"'), hilo_create('mine'), hilo_create('leased');
          CREATE TABLE \"Odd\".\"T\" (\"Id\" bigint PRIMARY KEY DEFAULT hilo_nextval('it''s \"odd\"'), k integer DEFAULT hilo_nextval('lacking'));

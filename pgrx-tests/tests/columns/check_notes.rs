@@ -147,7 +147,7 @@ fn sequences_that_no_column_uses() {
     client.run("SELECT hilo_alter('used', owned_by => 't.other'), hilo_drop('default')");
     assert_eq!(notes(&mut client), none(), "an owner");
     // As a restore leaves it that finds no such column.
-    client.run("SELECT hilo_create('lost', owned_by => 't.id'); UPDATE _hilo.hilo_definition SET owned_by = '-' WHERE name = 'lost'");
+    client.meddle("SELECT hilo_create('lost', owned_by => 't.id'); UPDATE _hilo.hilo_definition SET owned_by = '-' WHERE name = 'lost'");
     assert_eq!(notes(&mut client), ["sequences: no column uses 1 of them: \"lost\""]);
     client.run("ALTER TABLE t ALTER id SET DEFAULT hilo_nextval('lost')");
     assert_eq!(notes(&mut client), none(), "a column uses it all the same");

@@ -193,9 +193,9 @@ fn held_below_what_was_served() {
     // A value that another server may have taken is written off, and not served.
     let arrive = |timeline| format!("UPDATE _hilo.hilo_position SET timeline = {timeline}");
     let timeline: i32 = client.one("SELECT timeline FROM _hilo.hilo_position");
-    client.run(&arrive(-1));
+    client.meddle(&arrive(-1));
     assert_eq!(findings(&mut client), none(), "free on another server");
-    client.run(&arrive(timeline));
+    client.meddle(&arrive(timeline));
     client.refusal(insert).is("23505");
     assert_eq!(findings(&mut client), none());
     assert_eq!(client.one::<i64>(insert), taken + 1);

@@ -80,6 +80,10 @@ fn the_catalog_is_closed() {
             "REINDEX TABLE _hilo.hilo_{t}",
             "CLUSTER _hilo.hilo_{t}",
         ] {
+            // This table has no key to refer to.
+            if table == "gap" && sql.contains("REFERENCES") {
+                continue;
+            }
             let column = if table == "definition" { "id" } else { "sequence" };
             clerk.refusal(&sql.replace("{t}", table).replace("{c}", column)).is("42501");
             clerk.run("ROLLBACK");
@@ -391,6 +395,28 @@ fn hostile_names() {
     cluster.finish();
 }
 
+/// A mixed-up type loses no data: only a restore reads the name of a role or column that does not exist as none.
+#[test]
+fn an_unknown_role_is_an_error() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE TABLE users (role _hilo.hilo_role, place _hilo.hilo_column)");
+    for (value, state) in [("'admin', NULL", "42704"), ("NULL, 'public.users.name'", "42703")] {
+        let insert = format!("INSERT INTO users VALUES ({value})");
+        client.refusal(&insert).is(state).details("only while a dump is restored").helps();
+    }
+    let mut copy = client.copy_in("COPY users FROM STDIN").unwrap();
+    copy.write_all(b"admin\t-\n").unwrap();
+    let refused = copy.finish().expect_err("COPY into a table of the user's is no restore");
+    assert_eq!(refused.code().unwrap().code(), "42704");
+    client.meddle("INSERT INTO users VALUES ('admin', 'public.users.name'), ('postgres', '-')");
+    assert_eq!(
+        client.all::<String>("SELECT role || ' ' || place FROM users"),
+        ["- -", "postgres -"]
+    );
+    cluster.finish();
+}
+
 /// Bytes that are no name and no role are refused by the types' binary input, whatever they are.
 #[test]
 fn binary_garbage() {
@@ -423,7 +449,10 @@ fn binary_garbage() {
         let sent = copy.write_all(&row).map(|()| copy.finish());
         if let Ok(Err(error)) = sent {
             let sqlstate = error.code().expect("a report").code().to_owned();
-            assert!(["22023", "22021", "42602", "22P03"].contains(&sqlstate.as_str()), "{error:?}");
+            assert!(
+                ["22023", "22021", "42602", "42704", "22P03"].contains(&sqlstate.as_str()),
+                "{error:?}"
+            );
             refused += 1;
         }
     }

@@ -268,3 +268,25 @@ fn a_renamed_schema_takes_everything_along() {
     }
     cluster.finish();
 }
+
+/// By its name the library finds everything. It is refused while the extension is there, and left alone elsewhere.
+#[test]
+fn the_schema_of_the_tables_keeps_its_name() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut admin = cluster.connect("postgres");
+    admin.run("CREATE SCHEMA _hilo; CREATE TABLE _hilo.mine ()");
+    admin.refusal("CREATE EXTENSION hilo").is("42P06").says("\"_hilo\"").hints("Rename or drop");
+    admin.run("ALTER SCHEMA _hilo RENAME TO former; CREATE EXTENSION hilo");
+    for statement in
+        ["ALTER SCHEMA _hilo RENAME TO other", "DO 'BEGIN ALTER SCHEMA _hilo RENAME TO other; END'"]
+    {
+        admin.refusal(statement).is("0A000").says("cannot rename").hints("can be renamed");
+    }
+    for statement in ["DROP SCHEMA _hilo", "DROP SCHEMA _hilo CASCADE"] {
+        admin.refusal(statement).is("2BP01").hints("extension hilo");
+    }
+    admin.refusal("ALTER SCHEMA former RENAME TO _hilo").is("42P06");
+    admin.refusal("ALTER EXTENSION hilo SET SCHEMA former").is("0A000");
+    admin.run("SELECT hilo_create('orders'), hilo_nextval('orders')");
+    cluster.finish();
+}

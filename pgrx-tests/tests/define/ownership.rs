@@ -393,7 +393,7 @@ fn restored_rows() {
     // The columns of type _hilo.hilo_role have gone with it.
     admin.run("DROP TABLE one, two, three; CREATE EXTENSION hilo");
     assert!(known_roles(&mut admin).is_empty());
-    admin.run(
+    admin.meddle(
         "INSERT INTO _hilo.hilo_definition VALUES (7, 'annas', 'bigint', 1, 1, 1, 9, false, false, NULL, NULL, NULL, 'anna', now());
          INSERT INTO _hilo.hilo_privilege VALUES (7, 'bert', 'USAGE', 'anna')",
     );

@@ -152,7 +152,7 @@ fn every_right_against_every_function() {
     for (actor, grants, rights) in ACTORS {
         let (core, ours) = (format!("core.s_{actor}"), format!("s_{actor}"));
         let on_core = grants.replace("{s}", &format!("SEQUENCE {core}"));
-        admin.run(&format!(
+        admin.meddle(&format!(
             "SET ROLE keeper; CREATE SEQUENCE {core}; {on_core}; SELECT hilo_create('{ours}', block_size => 50);
              {} RESET ROLE;
              INSERT INTO _hilo.hilo_gap SELECT id, 0, 1, 1, 1, 'crash', now() FROM _hilo.hilo_definition WHERE name = '{ours}'",

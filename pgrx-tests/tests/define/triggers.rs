@@ -1,5 +1,7 @@
-//! Nobody empties the catalog's tables by TRUNCATE, and each of their triggers that does not fire as it should is found
-//! and mended.
+//! Nobody writes to the catalog's tables by SQL but restores and replication. Each of their triggers that does not fire
+//! as it should is found and mended.
+
+use std::io::{Read, Write};
 
 use hilo_tests::{Client, ClientExt, Cluster};
 
@@ -35,6 +37,71 @@ fn truncate_of_the_catalog_is_refused_for_everybody() {
     cluster.finish();
 }
 
+/// Statements that write to a table, also where they find no row.
+fn writes(client: &mut Client, table: &str) -> [String; 6] {
+    let column: String = client.one(&format!(
+        "SELECT attname::text FROM pg_attribute WHERE attrelid = '{table}'::regclass AND attnum = 1"
+    ));
+    let conflict = format!("INSERT INTO {table} SELECT * FROM {table} ON CONFLICT DO NOTHING");
+    [
+        format!("INSERT INTO {table} SELECT * FROM {table}"),
+        format!("UPDATE {table} SET {column} = {column}"),
+        format!("DELETE FROM ONLY {table}"),
+        format!("MERGE INTO {table} t USING {table} s ON s = t WHEN MATCHED THEN DELETE"),
+        format!("WITH gone AS (DELETE FROM {table} RETURNING *) SELECT count(*) FROM gone"),
+        conflict,
+    ]
+}
+
+/// As of a helper that empties all tables between tests. The statement does nothing at all.
+#[test]
+fn a_superuser_writes_to_no_table_of_the_catalog() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('orders'), hilo_nextval('orders'), hilo_lease('orders', 5)");
+    for role in ["origin", "local"] {
+        client.run(&format!("SET session_replication_role = {role}"));
+        for table in client.all::<String>(TABLES) {
+            for statement in writes(&mut client, &table) {
+                let refusal = client.refusal(&statement).is("42501").says("of the extension hilo");
+                refusal.details("served again").hints("check_function_bodies");
+            }
+        }
+    }
+    client.refusal("DELETE FROM _hilo.hilo_position").hints("out of DELETE");
+    assert!(client.draw("orders", 1)[0] > 1);
+    cluster.finish();
+}
+
+/// pg_dump's scripts, pg_restore, COPY of other tools and replication write; so do upgrades of the extension.
+#[test]
+fn restores_and_replication_write_to_the_catalog() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('orders'), hilo_nextval('orders')");
+    for way in ["check_function_bodies = off", "session_replication_role = replica"] {
+        for table in client.all::<String>(TABLES) {
+            for statement in
+                writes(&mut client, &table).into_iter().filter(|one| !one.contains("INSERT"))
+            {
+                client.run(&format!("BEGIN; SET LOCAL {way}; {statement}; ROLLBACK"));
+            }
+        }
+    }
+    let position: String = client.one("SELECT row_to_json(p)::text FROM _hilo.hilo_position p");
+    client.meddle("DELETE FROM _hilo.hilo_position");
+    client.run(&format!(
+        "CREATE TABLE copied AS SELECT * FROM json_populate_record(NULL::_hilo.hilo_position, '{position}')"
+    ));
+    let mut rows = Vec::new();
+    client.copy_out("COPY copied TO STDOUT").unwrap().read_to_end(&mut rows).unwrap();
+    let mut copy = client.copy_in("COPY _hilo.hilo_position FROM STDIN").unwrap();
+    copy.write_all(&rows).unwrap();
+    copy.finish().expect("the row is copied");
+    assert!(client.draw("orders", 1)[0] > 1);
+    cluster.finish();
+}
+
 /// The triggers of the catalog, each with what it fires for.
 fn triggers(client: &mut Client) -> Vec<(String, String, String)> {
     let sql = "SELECT tgrelid::regclass::text, tgname::text, tgenabled::text
@@ -51,7 +118,7 @@ fn each_trigger_that_was_disabled_is_found_and_mended() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     let before = triggers(&mut client);
-    assert_eq!(before.len(), 27);
+    assert_eq!(before.len(), 29);
     let mend = |client: &mut Client, changed: &str| {
         client.run(changed);
         let fixes = client.all::<String>(FIXES);
@@ -102,9 +169,9 @@ fn triggers_of_the_catalog_elsewhere() {
         "SELECT oid::regprocedure::text FROM pg_proc
           WHERE pronamespace = '_hilo'::regnamespace AND prorettype = 'trigger'::regtype 
             AND prolang = (SELECT oid FROM pg_language WHERE lanname = 'c')
-            AND proname NOT IN ('hilo_note_roles', 'hilo_refuse_truncate')",
+            AND proname NOT IN ('hilo_note_roles', 'hilo_refuse_write')",
     );
-    assert_eq!(functions.len(), 8);
+    assert_eq!(functions.len(), 9);
     for function in functions {
         for columns in ["(a text)", "(sequence text, node text, timeline text, owner text)"] {
             client.run(&format!(

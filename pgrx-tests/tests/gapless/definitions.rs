@@ -248,7 +248,7 @@ fn a_sequence_becomes_gapless_while_the_worker_joins() {
     let mut client = cluster.connect("postgres");
     client.draw("other", 1);
     let mut holder = cluster.connect("postgres");
-    holder.run(
+    holder.meddle(
         "BEGIN; INSERT INTO _hilo.hilo_position SELECT (jsonb_populate_record(p, '{\"node\": 0}')).*
          FROM _hilo.hilo_position p WHERE sequence = (SELECT id FROM _hilo.hilo_definition WHERE name = 'first')",
     );

@@ -5,6 +5,7 @@ mod clones;
 mod copied_memory;
 mod decoding;
 mod dump_restore;
+mod extension_scripts;
 mod fleet;
 mod multi_node;
 mod nodes;

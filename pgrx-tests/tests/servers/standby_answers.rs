@@ -96,7 +96,9 @@ const SHOP: &str = "
     INSERT INTO orders SELECT FROM generate_series(1, 100);
     CREATE TABLE lacking (id bigint DEFAULT hilo_nextval('nothing'));
     SELECT hilo_grant('orders', 'clerk', 'USAGE'); SELECT hilo_default_grant('clerk', 'USAGE');
+    SET check_function_bodies = off;
     INSERT INTO _hilo.hilo_gap SELECT id, 0, -9, -5, 5, 'crash', now() FROM _hilo.hilo_definition WHERE name = 'orders';
+    RESET check_function_bodies;
     SELECT hilo_nextval('blocks');";
 
 /// The rows of a query, in order, as text.

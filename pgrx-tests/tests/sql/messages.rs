@@ -64,7 +64,7 @@ fn no_report_has_a_backtrace() {
         client.run("ROLLBACK");
     }
     // A position that no library has written.
-    client.run(
+    client.meddle(
         "SELECT hilo_create('broken');
          UPDATE _hilo.hilo_position SET next_index = 9223372036854775807, settled_index = 0, incarnation = 5",
     );

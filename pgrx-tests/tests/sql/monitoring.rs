@@ -30,7 +30,7 @@ fn the_exporter_finds_the_series() {
     client.run("CREATE ROLE watcher LOGIN IN ROLE pg_monitor");
     client.run("SELECT hilo_create('watched', block_size => 100), hilo_create('held', gapless => true), hilo_create('out')");
     client.run("SELECT hilo_nextval('watched') FROM generate_series(1, 42)");
-    client.run(
+    client.meddle(
         "INSERT INTO _hilo.hilo_gap SELECT id, 0, -9, -5, 5, 'crash', now() FROM _hilo.hilo_definition WHERE name = 'watched'",
     );
     client.run(

@@ -346,14 +346,14 @@ fn checks_the_server() {
     }
 
     client.run("SELECT hilo_create('stuck')");
-    client.run("UPDATE _hilo.hilo_position SET timeline = -1");
+    client.meddle("UPDATE _hilo.hilo_position SET timeline = -1");
     assert_eq!(found(&mut client), ["node 0"]);
     // As pg_upgrade leaves it, from a clean stop.
-    client.run("UPDATE _hilo.hilo_position SET system_id = 42, timeline = 1");
+    client.meddle("UPDATE _hilo.hilo_position SET system_id = 42, timeline = 1");
     assert_eq!(found(&mut client), Vec::<String>::new());
-    client.run("UPDATE _hilo.hilo_position SET system_id = 0");
+    client.meddle("UPDATE _hilo.hilo_position SET system_id = 0");
     let mut holder = cluster.connect("postgres");
-    holder.run("BEGIN; UPDATE _hilo.hilo_position SET epoch = epoch");
+    holder.meddle("BEGIN; UPDATE _hilo.hilo_position SET epoch = epoch");
     client.run("SET hilo.reserve_timeout = '300ms'");
     client.refusal("SELECT hilo_nextval('stuck')").is("55P03");
     assert_eq!(found(&mut client), ["sequence \"stuck\""]);

@@ -1,6 +1,6 @@
 //! The sequences that a column owns are dropped with the column or its table, restart with TRUNCATE
-//! … RESTART IDENTITY, and change hands with the table. `hooks.rs` calls the functions for these
-//! statements.
+//! … RESTART IDENTITY, and change hands with the table. Sequences that the script of an extension
+//! created are dropped with it. `hooks.rs` calls the functions for these statements.
 
 use std::cell::RefCell;
 
@@ -12,20 +12,20 @@ use hilo_core::numbers::SequenceId;
 use crate::backend::Global;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::name::Name;
 use crate::catalog::table::next_command;
-use crate::catalog::{catalog_oids, column_defaults, gaps, relations};
+use crate::catalog::{catalog_oids, column_defaults, gaps, membership, relations, script};
 use crate::citus;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
 use crate::session;
 use crate::session::invalidation::{self, Change};
+use crate::shared;
 use crate::sql::call::values::is_distributed;
 use crate::sql::define::owned_by::{may_own, owned_sequences};
 use crate::sql::define::{ddl_checks, owners, renumber};
 
-/// The sequences whose columns were dropped, and that are to be dropped too.
+/// The sequences whose columns or extensions were dropped, and that are to be dropped too.
 static DROPPED: Global<RefCell<Vec<SequenceId>>> = Global::new(RefCell::new(Vec::new()));
 
 /// Runs when core drops a table (`part` 0) or a column, whose locks it has. The sequences go at the
@@ -38,6 +38,21 @@ pub fn on_drop(relid: pg_sys::Oid, part: i32) {
     if catalog_oids().is_ok() {
         gaps::forget_released(relid, part as i16).or_raise();
     }
+    drop_later(&found);
+}
+
+/// Runs when core drops an extension that is not hilo. Where hilo cannot be used, as while it is
+/// dropped too, its sequences stay, and can then be dropped by themselves.
+pub fn on_drop_extension(extension: pg_sys::Oid) {
+    if catalog_oids().is_ok()
+        && shared::get().is_ok()
+        && let Some(name) = script::name_of(extension)
+    {
+        drop_later(&membership::sequences_of(&name).or_raise());
+    }
+}
+
+fn drop_later(found: &[Sequence]) {
     if found.is_empty() {
         return;
     }
@@ -52,9 +67,9 @@ pub fn mark() -> usize {
     DROPPED.borrow().len()
 }
 
-/// Runs at the end of a utility statement: drops the sequences whose columns it has dropped, those
-/// beyond `mark`. They may be used by the defaults of other columns. With `keep`, these prevent the
-/// drop.
+/// Runs at the end of a utility statement: drops the sequences whose columns or extensions it has
+/// dropped, those beyond `mark`. They may be used by the defaults of other columns. With `keep`,
+/// these prevent the drop.
 #[pg_guard]
 pub unsafe extern "C-unwind" fn after_drop(mark: usize, keep: bool) {
     let ids = {
@@ -75,14 +90,11 @@ fn drop_sequences(ids: Vec<SequenceId>, keep: bool) {
         if catalog_oids().is_err() {
             return;
         }
-        // The drop of a column may have been rolled back since, to a savepoint.
-        let is_gone =
-            |sequence: &Sequence| sequence.owned_by.is_some_and(|column| column.names().is_none());
         let Some(sequence) = definitions::by_id(id).or_raise().filter(is_gone) else {
             continue;
         };
         if heir(&sequence).is_none() {
-            drop_defaults(&sequence.name, keep);
+            drop_defaults(&sequence, keep);
         }
         if let Some(locked) = definitions::lock_existing(id).or_raise()
             && is_gone(&locked.sequence)
@@ -94,7 +106,7 @@ fn drop_sequences(ids: Vec<SequenceId>, keep: bool) {
                     invalidation::note(id, Change::Outdated).or_raise();
                 }
                 None => {
-                    drop_defaults(&locked.sequence.name, keep);
+                    drop_defaults(&locked.sequence, keep);
                     ddl_checks::remove(locked);
                 }
             }
@@ -102,11 +114,21 @@ fn drop_sequences(ids: Vec<SequenceId>, keep: bool) {
     }
 }
 
+/// Whether what a sequence is dropped with does not exist any more. The drop may have been rolled
+/// back since, to a savepoint.
+fn is_gone(sequence: &Sequence) -> bool {
+    membership::is_orphan(sequence)
+        || sequence.owned_by.is_some_and(|column| column.names().is_none())
+}
+
 /// The column that a sequence goes over to when the one that owns it is dropped. It is of a table
 /// that replaces the old one in this transaction, as Citus does it to distribute a table in another
 /// way. The new table's shards and partitions use the sequence too. It does not go with one of
 /// these, which are no partitions yet: Citus attaches them afterwards.
 fn heir(sequence: &Sequence) -> Option<ColumnRef> {
+    if membership::is_orphan(sequence) {
+        return None;
+    }
     let users = column_defaults::using(&sequence.name);
     let inherits = |relid| {
         may_own(relid) && relations::owner(relid) == sequence.owner && relations::is_new(relid)
@@ -132,11 +154,17 @@ fn is_shard(relid: pg_sys::Oid) -> bool {
         && number.iter().all(u8::is_ascii_digit)
 }
 
-fn drop_defaults(name: &Name, keep: bool) {
-    let mut defaults = column_defaults::using(name);
+fn drop_defaults(sequence: &Sequence, keep: bool) {
+    let mut defaults = column_defaults::using(&sequence.name);
     defaults.retain(|default| !is_shard(default.relid));
-    let name = name.to_string();
-    let refusal = |dependents| HiloError::OwnedColumnHasDependents { name, dependents };
+    let name = sequence.name.to_string();
+    let refusal = |dependents| match &sequence.extension {
+        Some(extension) if membership::is_orphan(sequence) => {
+            let extension = extension.to_string();
+            HiloError::ExtensionHasDependents { name, extension, dependents }
+        }
+        _ => HiloError::OwnedColumnHasDependents { name, dependents },
+    };
     column_defaults::drop_all(&defaults, keep, refusal);
 }
 

@@ -9,6 +9,7 @@ use hilo_core::options::{Definition, Options};
 
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::membership;
 use crate::catalog::missing;
 use crate::catalog::name::{self, Name, escape_for_message};
 use crate::catalog::node;
@@ -251,6 +252,7 @@ fn hilo_drop(args: Args) {
         column_defaults::drop_all(&defaults, !cascade, refusal);
     };
     let Some(found) = find_owned(name).or_raise() else { return absent() };
+    membership::check_droppable(&found).or_raise();
     // The tables come first, as in hilo_rename(), and then the defaults that were added during the
     // waits.
     drop_defaults(&found.name);

@@ -9,7 +9,7 @@ use hilo_core::numbers::SequenceId;
 
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
-use crate::catalog::{gaps, missing, positions, privileges, ranges};
+use crate::catalog::{gaps, membership, missing, positions, privileges, ranges};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
@@ -94,8 +94,15 @@ pub fn begin_with_name(args: Args, what: &'static CStr) -> &'static [u8] {
     args.name(0)
 }
 
-/// Drops a sequence that no column default uses any more, with all that is recorded of it.
+/// Drops a sequence that no column default uses any more, with all that is recorded of it. One of
+/// an extension is refused.
 pub fn remove(locked: LockedSequence) {
+    membership::check_droppable(&locked.sequence).or_raise();
+    remove_as(locked, Change::Dropped);
+}
+
+/// The same for a sequence in whose place another one of its name comes.
+pub fn remove_replaced(locked: LockedSequence) {
     remove_as(locked, Change::Dropped);
 }
 

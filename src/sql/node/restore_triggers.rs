@@ -1,6 +1,6 @@
 //! The rows that a dump brings back. pg_restore and psql write to the tables of schema _hilo
-//! through SQL, which the library never does. So a row for which an ordinary trigger fires is a
-//! restored one (sql/triggers.sql).
+//! through SQL, which the library never does, and which is refused to everybody else. So a row for
+//! which an ordinary trigger fires is a restored one (sql/triggers.sql).
 //!
 //! A dump shows one snapshot: every value that any session had seen by then lies below its
 //! positions and in none of its free ranges. So no values have to be skipped. A restored position
@@ -11,15 +11,20 @@ use std::ffi::CStr;
 
 use pgrx::prelude::*;
 
-use crate::catalog::INTERNALS;
+use hilo_core::numbers::SequenceId;
+
 use crate::catalog::columns::{free_range, lease, position, sequence, source};
-use crate::catalog::positions::{self, REPLICATED, RESTORED};
-use crate::catalog::roles;
+use crate::catalog::definitions;
+use crate::catalog::own::Own;
+use crate::catalog::positions::{self, Position, REPLICATED, RESTORED};
 use crate::catalog::scan::{Index, Match};
-use crate::catalog::table::{Row, Table, split, text_datum};
+use crate::catalog::table::{LockWait, Row, RowLock, Table, next_command, split, text_datum};
+use crate::catalog::{INTERNALS, restore, roles, script};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
+use crate::session::{self, uncommitted};
 use crate::sql::call::raw_function::call_functions;
+use crate::sql::define::ddl_checks;
 
 /// The source of a restored sequence whose owner does not exist.
 const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint /* the owner did not exist */";
@@ -35,6 +40,8 @@ call_functions!(
     hilo_role_skip_default,
 );
 call_functions!(own_replicated; hilo_role_own_replicated);
+call_functions!(make_way; hilo_restored_definition);
+call_functions!(refuse_write; hilo_refuse_write);
 
 fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     let Some(arrived) = Arrived::of(fcinfo) else { refuse() };
@@ -52,6 +59,9 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
             }
         }
         b"hilo_position" => {
+            if further_than_known(&row).or_raise() {
+                return pg_sys::Datum::null();
+            }
             let (here, now) = positions::server();
             // A row that came to the dumped server by replication may lack reservations here too.
             // Any other lacks none until this server is promoted.
@@ -93,6 +103,132 @@ fn own_replicated(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     unsafe { arrived.replacing(&[(sequence::OWNER, Some(user.into()))]) }
 }
 
+/// An extension's script may have made a sequence of this name here, as while the restore created
+/// the extension. The restored one takes its place.
+fn make_way(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    let arrived = Arrived::of(fcinfo).filter(|arrived| arrived.table() == b"hilo_definition");
+    let Some(arrived) = arrived else { refuse() };
+    let row = arrived.row();
+    match row.text(sequence::NAME).map_or(Ok(()), |name| {
+        replace_made_by_script(name.as_bytes(), SequenceId(row.int8(sequence::ID)))
+    }) {
+        // The library does not read the rows of an older version.
+        Err(HiloError::Version { newer: false, .. }) => {}
+        done => done.or_raise(),
+    }
+    arrived.tuple.into()
+}
+
+fn replace_made_by_script(name: &[u8], id: SequenceId) -> Result<(), HiloError> {
+    let made = definitions::by_name(name)?;
+    let Some(made) = made.filter(|made| made.extension.is_some() && made.id != id) else {
+        return Ok(());
+    };
+    session::prepare();
+    // Another session may be restoring the positions: those of this sequence are either there, or
+    // come afterwards.
+    let positions = Own::Position.oid()?;
+    // SAFETY: the table exists. The lock is kept until the transaction ends.
+    unsafe { pg_sys::LockRelationOid(positions, pg_sys::ShareRowExclusiveLock as _) };
+    if let Some(locked) = definitions::lock_existing(made.id)? {
+        for position in positions::of_all_nodes(made.id)? {
+            keep_served(&position, id)?;
+        }
+        ddl_checks::remove_replaced(locked);
+    }
+    Ok(())
+}
+
+/// Keeps what the script has drawn, if anything, from being served again: the position of the
+/// restored sequence lies beyond it.
+fn keep_served(made: &Position, id: SequenceId) -> Result<(), HiloError> {
+    // In the transaction that has run the script, it is counted in memory.
+    let own = positions::find_own_write(made.sequence, made.node)?;
+    let counted = own.and_then(|(_, version)| uncommitted::progress(&version));
+    let made = &Position { next_index: made.next_index.max(counted.unwrap_or_default()), ..*made };
+    if !made.has_reserved() {
+        return Ok(());
+    }
+    match positions::lock(id, made.node, LockWait::Block)? {
+        RowLock::Locked(restored) if is_further(made, &restored.position) => {
+            restored.update(&Position { next_index: made.next_index, ..restored.position });
+        }
+        RowLock::Locked(_) | RowLock::Skipped => {}
+        RowLock::Missing => {
+            let skip = 0;
+            positions::insert(&Position { sequence: id, incarnation: RESTORED, skip, ..*made })?;
+        }
+    }
+    next_command();
+    Ok(())
+}
+
+/// Whether `one` lies beyond `other`, of the same numbers. In another epoch the numbers of the
+/// dumped database are others by its owner's wish.
+fn is_further(one: &Position, other: &Position) -> bool {
+    (one.epoch, one.base, one.nodes, one.stripe)
+        == (other.epoch, other.base, other.nodes, other.stripe)
+        && one.next_index > other.next_index
+}
+
+/// Whether a position that arrives is there already, kept by [`keep_served`], and lies further. The
+/// rest of the row then replaces it. One that does not is deleted.
+fn further_than_known(row: &Row) -> Result<bool, HiloError> {
+    let arrived = Position::from_row(row);
+    let known = match positions::lock(arrived.sequence, arrived.node, LockWait::Block) {
+        Err(HiloError::Version { newer: false, .. }) => return Ok(false),
+        known => known?,
+    };
+    let RowLock::Locked(known) = known else { return Ok(false) };
+    // One that is in use is a duplicate, which Postgres refuses.
+    if known.position.incarnation != RESTORED {
+        return Ok(false);
+    }
+    let further = is_further(&known.position, &arrived);
+    if further {
+        let (system_id, timeline) = positions::server();
+        let next_index = known.position.next_index;
+        let incarnation = RESTORED;
+        known.update(&Position { next_index, incarnation, system_id, timeline, ..arrived });
+    } else {
+        known.delete();
+    }
+    next_command();
+    Ok(further)
+}
+
+/// Refuses statements that write to the tables, unless their rows come from elsewhere. The triggers
+/// `replicated` judge the rows of replication. TRUNCATE is refused always.
+fn refuse_write(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    use pg_sys::{TRIGGER_EVENT_DELETE, TRIGGER_EVENT_INSERT, TRIGGER_EVENT_UPDATE};
+    let Some(trigger) = trigger(fcinfo) else { refuse() };
+    let statement = match trigger.tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
+        TRIGGER_EVENT_INSERT => "INSERT",
+        TRIGGER_EVENT_UPDATE => "UPDATE",
+        TRIGGER_EVENT_DELETE => "DELETE",
+        _ => "TRUNCATE",
+    };
+    if statement == "TRUNCATE" || !(restore::is_under_way() || script::runs()) {
+        // SAFETY: a trigger has its relation, which is open, and whose name ends with a zero byte.
+        let table =
+            unsafe { CStr::from_ptr((*(*trigger.tg_relation).rd_rel).relname.data.as_ptr()) };
+        let table = table.to_string_lossy().into_owned();
+        HiloError::ClosedTable { table, statement }.raise();
+    }
+    pg_sys::Datum::null()
+}
+
+/// The trigger that calls; `None`: something else does.
+fn trigger<'a>(fcinfo: pg_sys::FunctionCallInfo) -> Option<&'a pg_sys::TriggerData> {
+    // SAFETY: Postgres passes a live call to a trigger function. Its context is null, which is
+    // checked, or a node, whose tag tells what it is.
+    unsafe {
+        let context = (*fcinfo).context;
+        let is_trigger = !context.is_null() && (*context).type_ == pg_sys::NodeTag::T_TriggerData;
+        is_trigger.then(|| &*context.cast())
+    }
+}
+
 /// Refuses a call that is not of a trigger as sql/triggers.sql has it. On another table the
 /// function would misread the row.
 fn refuse() -> ! {
@@ -119,21 +255,16 @@ impl Arrived<'_> {
             | pg_sys::TRIGGER_EVENT_OPMASK;
         const INSERT: u32 =
             pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_BEFORE | pg_sys::TRIGGER_EVENT_INSERT;
-        // SAFETY: Postgres passes a live call to a trigger function. Its context is null, which is
-        // checked, or a node, whose tag tells what it is; a trigger has its relation, which is
-        // open.
+        let trigger = trigger(fcinfo)?;
+        // SAFETY: a trigger has its relation, which is open. The name of a schema is null or a C
+        // string.
         unsafe {
-            let context = (*fcinfo).context;
-            if context.is_null() || (*context).type_ != pg_sys::NodeTag::T_TriggerData {
-                return None;
-            }
-            let trigger: *mut pg_sys::TriggerData = context.cast();
-            let relation = &*(*trigger).tg_relation;
+            let relation = &*trigger.tg_relation;
             let schema = pg_sys::get_namespace_name((*relation.rd_rel).relnamespace);
-            let is_own = (*trigger).tg_event & TIMING == INSERT
+            let is_own = trigger.tg_event & TIMING == INSERT
                 && !schema.is_null()
                 && CStr::from_ptr(schema) == INTERNALS;
-            is_own.then(|| Arrived { tuple: (*trigger).tg_trigtuple, relation })
+            is_own.then(|| Arrived { tuple: trigger.tg_trigtuple, relation })
         }
     }
 

@@ -1,9 +1,9 @@
 //! The type `_hilo.hilo_column`: the column that owns a sequence, in the catalog's rows.
 //!
 //! It stores the OID of a table and the number of a column, and prints `schema.table.column`. So a
-//! dump contains names, and a restored database finds its own columns by them. A name that no
-//! column has raises a warning and becomes [`ColumnRef::NOWHERE`]: the sequence is restored without
-//! an owner column.
+//! dump contains names, and a restored database finds its own columns by them. While a dump is
+//! restored, a name that no column has raises a warning and becomes [`ColumnRef::NOWHERE`]: the
+//! sequence is restored without an owner column. Otherwise it is an error.
 
 use std::ffi::{CStr, CString};
 
@@ -11,8 +11,7 @@ use pgrx::prelude::*;
 
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::identifiers;
-use crate::catalog::relations;
-use crate::errors::HiloError;
+use crate::catalog::{relations, restore};
 use crate::sql::call::raw_function::{input_functions, output_functions};
 
 // A client knows no OIDs, so the binary format has names too.
@@ -42,12 +41,7 @@ fn parse(input: &CStr) -> ColumnRef {
         _ => None,
     });
     found.unwrap_or_else(|| {
-        HiloError::ReadAsNone {
-            state: "42703",
-            what: format!("column {}", input.to_string_lossy()),
-            kind: "column",
-        }
-        .warn();
+        restore::read_as_none("42703", format!("column {}", input.to_string_lossy()), "column");
         ColumnRef::NOWHERE
     })
 }

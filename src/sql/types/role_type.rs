@@ -2,15 +2,16 @@
 //!
 //! It stores a role's OID and prints the role's name. So a dump contains names, as in GRANT and
 //! OWNER TO. A database restored into another cluster gives its sequences to the roles of the same
-//! names. A name that no role has raises a warning and becomes [`NOBODY`]; two triggers handle such
-//! a row (sql/catalog.sql). A role's name is always printed quoted as in SQL, so neither `public`
-//! nor `-` can be mistaken for one.
+//! names. While a dump is restored, a name that no role has raises a warning and becomes
+//! [`NOBODY`]; triggers handle such a row (sql/triggers.sql). Otherwise it is an error. A role's
+//! name is always printed quoted as in SQL, so neither `public` nor `-` can be mistaken for one.
 
 use std::ffi::{CStr, CString};
 
 use pgrx::prelude::*;
 
 use crate::catalog::name::identifiers;
+use crate::catalog::restore;
 use crate::catalog::roles::{self, NOBODY, PUBLIC};
 use crate::errors::HiloError;
 use crate::sql::call::raw_function::{input_functions, output_functions};
@@ -37,12 +38,7 @@ fn parse(input: &CStr) -> pg_sys::Oid {
     if role != pg_sys::InvalidOid {
         return role;
     }
-    HiloError::ReadAsNone {
-        state: "42704",
-        what: format!("role \"{}\"", name.to_string_lossy()),
-        kind: "role",
-    }
-    .warn();
+    restore::read_as_none("42704", format!("role \"{}\"", name.to_string_lossy()), "role");
     NOBODY
 }
 

@@ -54,7 +54,7 @@ fn busy_shop(program: &Path) -> Vec<u8> {
     client.run("INSERT INTO bills SELECT FROM generate_series(1, 1200)");
     // The gaps that a crash, an alteration and holders that did not come back have left, over some
     // weeks.
-    client.run(
+    client.meddle(
         "INSERT INTO _hilo.hilo_gap SELECT id, 0, n, n + size - 1, size, reason, now() - days * interval '1 day'
            FROM (VALUES ('orders', 500, 'crash', 26), ('events', 2100, 'crash', 26), ('parcels', 320, 'expired', 21),
                         ('parcels', 640, 'expired', 17), ('orders', 1800, 'discarded', 12), ('parcels', 250, 'expired', 9),

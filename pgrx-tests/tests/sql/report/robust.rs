@@ -89,7 +89,7 @@ fn numbers_at_their_limits() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     let [low, high] = [i64::MIN, i64::MAX];
-    client.run(&format!(
+    client.meddle(&format!(
         "SELECT hilo_create('whole', min_value => {low}, max_value => {high}, start_value => {low});
          SELECT hilo_create('down', increment => -1, min_value => {low}, max_value => {high}, start_value => {high});
          SELECT hilo_create('far', increment => {high}, max_value => {high});

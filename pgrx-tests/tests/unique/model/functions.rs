@@ -189,8 +189,9 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "hilo_skip_row",
             "hilo_skip_default",
             "hilo_note_roles",
-            "hilo_refuse_truncate",
             "hilo_refuse_source",
+            "hilo_restored_definition",
+            "hilo_refuse_write",
         ],
     ),
     (
