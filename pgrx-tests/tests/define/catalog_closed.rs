@@ -48,7 +48,9 @@ fn the_catalog_is_closed() {
     assert_eq!(let_in, ["mallory"]);
     let revoke: String = admin.one("SELECT fix FROM hilo_check() WHERE object = 'role mallory'");
     admin.run(&revoke);
-    admin.run("REVOKE ALL ON SCHEMA _hilo, public FROM mallory");
+    admin.run(
+        "REVOKE ALL ON SCHEMA _hilo, public FROM mallory; REVOKE SELECT ON ALL TABLES IN SCHEMA _hilo FROM mallory",
+    );
     assert_eq!(admin.one::<i64>("SELECT count(*) FROM hilo_check() WHERE object LIKE 'role%'"), 0);
     let mut mallory = cluster.connect_as("mallory", "shop");
     mallory.run("CREATE SCHEMA trap; GRANT ALL ON SCHEMA trap TO clerk; CREATE FUNCTION trap.f() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'");
