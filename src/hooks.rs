@@ -2,13 +2,15 @@
 //! core's own.
 //!
 //! After DISCARD SEQUENCES and DISCARD ALL, currval and lastval are undefined. The slices stay: the
-//! reset query of a connection pooler discards no number. For DROP OWNED, REASSIGN OWNED and DROP
-//! ROLE, see `sql/define/owners.rs`; for GRANT on our functions, `sql/define/function_grants.rs`;
-//! for tables, columns and other extensions that own a sequence,
-//! `sql/column/owned_by_statements.rs`. CREATE and ALTER EXTENSION to a version that the library
-//! does not know are refused before the script runs. To its own version they warn if the server has
-//! not preloaded the library. For DROP EXTENSION of hilo, see `session/invalidation.rs`; for COPY
-//! FROM, `sql/draw/copy_defaults.rs`; for the planner, `sql/draw/memoize.rs`.
+//! reset query of a connection pooler discards no number. CREATE and ALTER EXTENSION to a version
+//! that the library does not know are refused before the script runs. To its own version they warn
+//! if the server has not preloaded the library.
+//!
+//! * DROP OWNED, REASSIGN OWNED and DROP ROLE: `sql/define/owners.rs`.
+//! * GRANT on our functions: `sql/define/function_grants.rs`.
+//! * Tables, columns and other extensions that own a sequence: `sql/column/owned_by_statements.rs`.
+//! * DROP EXTENSION of hilo: `session/invalidation.rs`.
+//! * COPY FROM: `sql/draw/copy_defaults.rs`. The planner: `sql/draw/memoize.rs`.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};

@@ -49,7 +49,8 @@ fn leases_are_read_once() {
             "EXPLAIN (ANALYZE, COSTS off, TIMING off, SUMMARY off) SELECT name, leased FROM {view}"
         );
         let plan = cluster.psql("postgres", &explain);
-        let scans: Vec<&str> = plan.lines().filter(|line| line.contains(" on hilo_lease")).collect();
+        let scans: Vec<&str> =
+            plan.lines().filter(|line| line.contains(" on hilo_lease")).collect();
         assert!(matches!(scans[..], [scan] if scan.contains("loops=1")), "{view}\n{plan}");
         let leased: Vec<i64> = client.all(&format!("SELECT DISTINCT leased FROM {view}"));
         assert_eq!(leased, [30], "{view}");

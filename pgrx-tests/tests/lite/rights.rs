@@ -114,14 +114,19 @@ fn nobody_calls_as_somebody_else() {
         client.refusal(&format!("INSERT INTO all_of_it (op, names) VALUES {request}"));
     }
     client.run("RESET ROLE; SELECT hilo_revoke('s', 'app', 'ALL'); SET ROLE app");
-    client.refusal("INSERT INTO all_of_it (op, names, sizes) VALUES ('draw', '{s}', '{1}')").is("42501");
+    client
+        .refusal("INSERT INTO all_of_it (op, names, sizes) VALUES ('draw', '{s}', '{1}')")
+        .is("42501");
     // Nor does its trigger work elsewhere, even for who may call it.
     let elsewhere = "CREATE TABLE forged (LIKE _hilo.hilo_request);
          CREATE TRIGGER t BEFORE INSERT ON forged FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_answer()";
     client.refusal(elsewhere).is("42501");
     client.run("RESET ROLE; GRANT ALL ON ALL FUNCTIONS IN SCHEMA _hilo TO app; GRANT SELECT ON _hilo.hilo_request TO app");
     client.run(&format!("SET ROLE app; {elsewhere}"));
-    client.refusal("INSERT INTO forged (op, names, caller) VALUES ('drop', '{s}', 'postgres')").is("39P01").helps();
+    client
+        .refusal("INSERT INTO forged (op, names, caller) VALUES ('drop', '{s}', 'postgres')")
+        .is("39P01")
+        .helps();
     cluster.finish();
 }
 
