@@ -115,7 +115,6 @@ settings! {
     pub source_timeout: ms = 30_000 in 1..=3_600_000, Sighup,
         c"Sets how long the source of a sequence may take to answer.",
         c"After that it is asked again.";
-    /// Short enough for DROP DATABASE, which waits five seconds for other sessions to end.
     pub worker_idle_timeout: ms = 2_000 in 0..=3_600_000, Sighup,
         c"Sets how long the worker of a database keeps running after the last session of the \
           database has ended.", c"";

@@ -22,7 +22,7 @@ use crate::backend::Global;
 use crate::catalog::{self, INTERNALS, version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::subtransaction;
-use crate::session::{invalidation, memo};
+use crate::session::{dropped, exit, invalidation, memo};
 use crate::shared;
 use crate::sql::column::generated_always;
 use crate::sql::column::owned_by_statements as owned;
@@ -42,6 +42,7 @@ pub fn init() {
     if unsafe { pg_sys::IsBinaryUpgrade } {
         return;
     }
+    exit::init();
     // SAFETY: this runs once, when the library is loaded, on the process's one thread.
     unsafe {
         PREV_UTILITY.set(pg_sys::ProcessUtility_hook);
@@ -230,9 +231,9 @@ unsafe extern "C-unwind" fn on_drop(
         pg_sys::AuthIdRelationId => owners::on_drop_role(object),
         pg_sys::RelationRelationId => owned::on_drop(object, part),
         pg_sys::DatabaseRelationId => {
-            // Another database may get its OID. A session that cannot use the memory may drop one
-            // all the same, as one may that has not loaded hilo.
-            let _ = subtransaction::run(|| invalidation::outdate_all(object.to_u32()));
+            // A session that cannot use the memory may drop one all the same, as one may that has
+            // not loaded hilo.
+            let _ = subtransaction::run(|| dropped::note(object));
         }
         pg_sys::ExtensionRelationId if is_hilo(object) && shared::get().is_ok() => {
             invalidation::note_extension_drop(object)

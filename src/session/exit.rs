@@ -5,15 +5,13 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use crate::session::{slice_table, wait};
-use crate::shared;
+use crate::shared::{self, databases};
 
-/// Registers a callback that runs while the process can still take locks and use its memory. The
+/// Has each process that uses the memory run this while it can still take locks and use it. The
 /// worker waits for the last session to leave, and must then find no row that this session still
 /// locks. So the transaction is rolled back first, as core's own callback would do it later.
-pub fn init_process() {
-    // SAFETY: core's own modules register such callbacks in the same way. The function is one of
-    // this library, which is never unloaded, and it is registered once per process.
-    unsafe { pg_sys::before_shmem_exit(Some(leave), pg_sys::Datum::null()) }
+pub fn init() {
+    databases::before_leaving(leave);
 }
 
 #[pg_guard]
@@ -25,8 +23,9 @@ unsafe extern "C-unwind" fn leave(_code: i32, _arg: pg_sys::Datum) {
     let Ok(shared) = shared::get() else { return };
     let Some(database) = slice_table::leave_session(shared) else { return };
     // Ranges in memory without a session are the worker's task. If there is no worker, one is
-    // registered.
-    if !shared.depart(database) && shared.is_in_memory(database) {
+    // registered, unless the database is being dropped: it could not connect.
+    let flushes = shared.depart(database) || !shared.is_in_memory(database);
+    if !flushes && !databases::is_wanted() {
         wait::wake(shared);
     }
 }

@@ -244,9 +244,8 @@ fn leave_in_doubt() -> Result<(), HiloError> {
 /// Lets nothing be served in a database any more without a look at the tables. Called before an
 /// extension goes or comes: what is dropped is locked until the transaction has ended, and whoever
 /// looks then finds what there is. No process of ours sees the end of a transaction that is
-/// prepared. The worker frees the memory of an extension that is gone. The same goes for a database
-/// that is dropped.
-pub fn outdate_all(database: u32) {
+/// prepared. The worker frees the memory of an extension that is gone.
+fn outdate_all(database: u32) {
     let Some(shared) = shared::existing() else { return };
     shared.control.definitions.fetch_add(1, SeqCst);
     tell_all(shared, database, |_| true, Locked::outdate);

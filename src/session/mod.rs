@@ -10,6 +10,7 @@
 
 pub mod auto_create;
 pub mod draw;
+pub mod dropped;
 pub mod exit;
 pub mod gapless;
 pub mod in_doubt;
@@ -74,7 +75,6 @@ fn register() {
     }
     crate::catalog::init_process();
     transaction::init_process();
-    exit::init_process();
     for cache in [pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM, pg_sys::SysCacheIdentifier::AUTHOID] {
         // SAFETY: the callback only sets a static of this process.
         unsafe {

@@ -13,7 +13,7 @@ use pgrx::prelude::*;
 
 use crate::backend::Global;
 use crate::process::subtransaction;
-use crate::session::{CLOSING, gapless, invalidation, lease_news, lease_pending};
+use crate::session::{CLOSING, dropped, gapless, invalidation, lease_news, lease_pending};
 
 type Callback = fn(pg_sys::XactEvent::Type);
 
@@ -47,6 +47,7 @@ unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg:
     lease_pending::at_transaction(event);
     gapless::at_transaction(event);
     invalidation::at_transaction(event);
+    dropped::at_transaction(event);
 }
 
 #[pg_guard]

@@ -18,7 +18,7 @@ use crate::shared::key::Key;
 use crate::shared::pin::Pinned;
 use crate::shared::slot::{DROPPED, Locked, Slot, Terms};
 use crate::shared::workers::{self, Wake};
-use crate::shared::{self, Condition, Shared, wait_event};
+use crate::shared::{self, Condition, Shared, databases, wait_event};
 
 /// The slot that this backend has pinned, and the slot that it waits at. An ERROR drops the guards;
 /// a FATAL error does not, and leaves them to [`leave`].
@@ -177,7 +177,7 @@ pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pi
     if let Some(pinned) = shared.find_or_add(key) {
         return Ok(found(pinned));
     }
-    shared.reap(database_exists);
+    shared.reap(databases::exists);
     poll(shared, &shared.control.slot_freed, c"HiloSlot", |is_over| {
         if let Some(pinned) = shared.find_or_add(key) {
             return Some(Ok(found(pinned)));
@@ -193,7 +193,7 @@ pub fn for_place(shared: &'static Shared) -> Result<usize, HiloError> {
     if let Some(at) = shared.allocate_pending() {
         return Ok(at);
     }
-    shared.reap_pending(|database| !database_exists(database));
+    shared.reap(databases::exists);
     poll(shared, &shared.control.pending_freed, c"HiloLease", |is_over| {
         // Counted first: what is freed after that is found.
         let dead = shared.control.pending_dead.load(Acquire) as usize;
@@ -201,20 +201,6 @@ pub fn for_place(shared: &'static Shared) -> Result<usize, HiloError> {
         let place = shared.allocate_pending().map(Ok);
         place.or_else(|| (dead == 0 || is_over).then(full))
     })
-}
-
-fn database_exists(database: u32) -> bool {
-    let none = pg_sys::Datum::null();
-    // SAFETY: the catalog look-up runs inside a transaction and under none of our locks.
-    unsafe {
-        pg_sys::SearchSysCacheExists(
-            pg_sys::SysCacheIdentifier::DATABASEOID as _,
-            pg_sys::Oid::from_u32(database).into(),
-            none,
-            none,
-            none,
-        )
-    }
 }
 
 /// The terms of a sequence, as the worker has read them.

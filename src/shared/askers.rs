@@ -8,7 +8,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
-use pgrx::pg_sys::LWLockMode::LW_EXCLUSIVE;
+use pgrx::pg_sys::LWLockMode::{LW_EXCLUSIVE, LW_SHARED};
 
 use hilo_core::numbers::{Micros, Monotonic};
 
@@ -177,6 +177,26 @@ impl Shared {
             asker.free();
         }
         left
+    }
+
+    /// Whether a process asks sources of a database.
+    pub fn has_askers(&self, database: u32) -> bool {
+        let _lock = self.lock_workers(LW_SHARED);
+        self.running_askers(database).next().is_some()
+    }
+
+    /// Ends the processes that ask sources of a database, whatever they wait for.
+    pub fn end_askers(&self, database: u32) {
+        let _lock = self.lock_workers(LW_SHARED);
+        for pid in self.running_askers(database).filter_map(|asker| asker.seat.pid()) {
+            // SAFETY: a signal to a process of this server.
+            unsafe { libc::kill(pid as i32, libc::SIGTERM) };
+        }
+    }
+
+    fn running_askers(&self, database: u32) -> impl Iterator<Item = &Asker> {
+        let ours = move |asker: &&Asker| asker.database.load(Relaxed) == database;
+        self.askers.iter().filter(ours).filter(|asker| asker.seat.is_running())
     }
 
     /// Whether a place is wanted for which a process that has nothing to ask makes room.

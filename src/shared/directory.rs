@@ -120,36 +120,39 @@ impl Shared {
             || self.dead_pending().any(|held| held.index_space.key.database == database)
     }
 
-    /// Frees the slots that no worker will free: those of databases that no longer exist, as
-    /// `exists` says, and empty ones. The orphaned slices of such a database are freed with its
-    /// slots.
-    pub fn reap(&'static self, exists: impl Fn(u32) -> bool) {
-        let mut last = (0, false);
-        let mut is_gone = |database: u32| {
-            if last.0 != database {
-                last = (database, !exists(database));
+    /// Frees the slots of a database with all that they hold.
+    pub(super) fn free_all(&'static self, database: u32) {
+        for (number, slot) in self.slots.iter().enumerate() {
+            if slot.database.load(Acquire) == database {
+                slot.reserving.store(0, Release);
+                self.free_if(number, |locked| locked.key.database == database);
             }
-            last.1
+        }
+    }
+
+    /// Frees what no worker will free: the memory of databases that no longer exist, as `exists`
+    /// says, and empty slots.
+    pub fn reap(&'static self, exists: impl Fn(u32) -> bool) {
+        let mut last = 0;
+        let mut look = |database: u32| {
+            // Neighbours are mostly of one database.
+            if last != database && database != 0 {
+                last = database;
+                if !exists(database) {
+                    self.forget_deserted(database);
+                }
+            }
         };
         for (number, slot) in self.slots.iter().enumerate() {
-            let database = slot.database.load(Acquire);
-            if database == 0 {
-                continue;
-            }
-            if is_gone(database) {
-                self.free_if(number, |locked| locked.key.database == database);
-            } else if slot.pins.load(SeqCst) == 0 && slot.waiting.load(SeqCst) == 0 {
+            look(slot.database.load(Acquire));
+            if slot.pins.load(SeqCst) == 0 && slot.waiting.load(SeqCst) == 0 {
                 self.free_if(number, |locked| {
                     locked.is_done() && locked.reserved_to.is_none() && is_unused(locked)
                 });
             }
         }
-        for slice in self.orphans() {
-            if is_gone(slice.index_space().key.database) {
-                self.adopt(slice);
-            }
-        }
-        self.reap_pending(is_gone);
+        self.orphans().for_each(|slice| look(slice.index_space().key.database));
+        self.dead_pending().for_each(|held| look(held.index_space.key.database));
     }
 }
 

@@ -8,8 +8,9 @@ use hilo_core::numbers::SequenceId;
 
 use crate::process::ffi;
 
-/// The owner of a slot: a sequence of a database. Leftovers of a dropped database, extension or
-/// sequence never have the key of a later one. Sequence ids are random and not used again.
+/// The owner of a slot: a sequence of a database. Leftovers of a dropped extension or sequence
+/// never have the key of a later one: sequence ids are random and not used again. A database that
+/// was dropped has no leftovers for one that gets its OID: see `databases`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct Key {

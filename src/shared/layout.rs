@@ -7,13 +7,14 @@ use pgrx::pg_sys;
 
 use crate::gucs;
 use crate::shared::askers::Asker;
+use crate::shared::databases::{Database, SPARE};
 use crate::shared::directory::Entry;
 use crate::shared::flags::Flags;
 use crate::shared::pending::{PENDING, Pending};
 use crate::shared::slices::{Backend, Slice};
 use crate::shared::slot::{Guarded, Slot};
 use crate::shared::workers::Worker;
-use crate::shared::{Control, LOCKS, Shared, random_id};
+use crate::shared::{Control, LOCKS, Shared};
 
 const TRANCHE: &CStr = c"hilo";
 
@@ -53,7 +54,12 @@ impl Layout {
         2 * self.slots
     }
 
-    fn offsets(&self) -> ([usize; 14], usize) {
+    /// More than there can be processes.
+    fn databases(&self) -> usize {
+        self.backends + SPARE
+    }
+
+    fn offsets(&self) -> ([usize; 15], usize) {
         let sizes = [
             size_of::<Slot>() * self.slots,
             size_of::<AtomicU64>() * Flags::words(self.slots),
@@ -69,6 +75,7 @@ impl Layout {
             size_of::<AtomicU32>() * self.slots,
             size_of::<pg_sys::LWLockPadded>() * LOCKS,
             size_of::<Asker>() * self.askers,
+            size_of::<Database>() * self.databases(),
         ];
         let mut end = size_of::<Control>();
         let starts = sizes.map(|size| {
@@ -95,7 +102,6 @@ impl Layout {
         unsafe {
             std::ptr::write_bytes(base, 0, self.offsets().1);
             let control = &mut *(base as *mut Control);
-            control.incarnation = random_id();
             control.tranche = pg_sys::LWLockNewTrancheId();
         }
         // SAFETY: as the caller says.
@@ -148,6 +154,10 @@ impl Layout {
                 buckets: std::slice::from_raw_parts(part(11) as *const AtomicU32, self.slots),
                 locks: part(12) as *mut pg_sys::LWLockPadded,
                 askers: std::slice::from_raw_parts(part(13) as *const Asker, self.askers),
+                databases: std::slice::from_raw_parts(
+                    part(14) as *const Database,
+                    self.databases(),
+                ),
             }
         };
         // SAFETY: the name is static. Other processes name it for themselves.

@@ -1,16 +1,18 @@
 //! Shared memory: its parts, its layout, and how to reach it.
 //!
 //! Locking, in the order in which locks may be taken:
-//! 1. `directory`: exclusive to add, free or reuse a slot, shared to find one;
-//! 2. `workers`: exclusive to enter or leave the tables of workers and of processes that ask
+//! 1. `databases`: exclusive to enter a database, or to forget one;
+//! 2. `directory`: exclusive to add, free or reuse a slot, shared to find one;
+//! 3. `workers`: exclusive to enter or leave the tables of workers and of processes that ask
 //!    sources, shared to look one up;
-//! 3. a slot's lock (one of [`SLOT_LOCKS`], by slot number): guards what of a slot is not atomic.
+//! 4. a slot's lock (one of [`SLOT_LOCKS`], by slot number): guards what of a slot is not atomic.
 //!
 //! While any of them is held: no SPI, no allocation, no ereport, no wait. An error there would
 //! leave Postgres's count of held-off interrupts wrong.
 
 pub mod askers;
 pub mod content;
+pub mod databases;
 pub mod directory;
 pub mod fault;
 pub mod flags;
@@ -48,13 +50,11 @@ use workers::Worker;
 
 /// Locks shared by the slots: enough that two busy sequences seldom share one.
 pub const SLOT_LOCKS: usize = 256;
-const LOCKS: usize = 2 + SLOT_LOCKS;
+const LOCKS: usize = 3 + SLOT_LOCKS;
 
 /// The head of hilo's shared memory.
 #[repr(C, align(64))]
 pub struct Control {
-    /// This life of the shared memory: random, never 0. Written once. See [`Shared::life`].
-    incarnation: i64,
     /// The tranche of the locks. Written once.
     tranche: i32,
     /// Raised when a definition has changed, before its slot learns of it. So a session that looks
@@ -141,6 +141,7 @@ pub struct Shared {
     names: &'static [AtomicU32],
     pub workers: &'static [Worker],
     askers: &'static [Asker],
+    databases: &'static [databases::Database],
     pub backends: &'static [Backend],
     slices: &'static [Slice],
     pub pending: &'static [Pending],
@@ -161,30 +162,40 @@ unsafe impl Send for Shared {}
 /// the postmaster reinitializes after a crash. Else each process sets it when it needs it first.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 
-/// hilo's shared memory, or the error that says how to set it up.
+/// The same, once this process has arrived in its database: see `databases`.
+static ARRIVED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
+
+/// hilo's shared memory for the use of this process's database, or the error that says how to set
+/// it up.
 #[inline]
 pub fn get() -> Result<&'static Shared, HiloError> {
-    current().map_or_else(first_use, Ok)
+    // SAFETY: the pointer is null, or `keep` has leaked what it points to, so that is never freed.
+    unsafe { ARRIVED.load(Relaxed).as_ref() }.map_or_else(first_use, Ok)
 }
 
-/// The memory, if this process has used it.
+/// The memory, if this process knows where it is.
 #[inline]
 fn current() -> Option<&'static Shared> {
-    // SAFETY: the pointer is null, or `keep` has leaked what it points to, so that is never freed.
+    // SAFETY: as above.
     unsafe { SHARED.load(Relaxed).as_ref() }
 }
 
-/// Finds the memory that processes which have loaded the library at run time share. That can fail,
-/// so it is done within transactions only. Code that runs while one ends, or the process, finds no
-/// memory unless the process has used it before. So a caller that will need it then uses it in
-/// time.
+/// Finds the memory, and arrives in the database. That can fail, so it is done within transactions
+/// only. Code that runs while one ends, or the process, finds no memory unless the process has used
+/// it before. So a caller that will need it then uses it in time.
 #[cold]
 fn first_use() -> Result<&'static Shared, HiloError> {
     // SAFETY: reads the state of this backend.
-    match unsafe { pg_sys::IsTransactionState() } {
-        true => attach(),
-        false => Err(HiloError::NotPreloaded),
+    if !unsafe { pg_sys::IsTransactionState() } {
+        return Err(HiloError::NotPreloaded);
     }
+    let shared = attach()?;
+    // A process without a database has nothing in memory.
+    if ffi::database() != pg_sys::InvalidOid {
+        databases::arrive(shared);
+        ARRIVED.store(std::ptr::from_ref(shared).cast_mut(), Relaxed);
+    }
+    Ok(shared)
 }
 
 /// Refuses what needs a worker in a process that can have none beside it.
@@ -196,7 +207,7 @@ pub fn refuse_single_user() -> Result<(), HiloError> {
     if unsafe { pg_sys::IsUnderPostmaster } { Ok(()) } else { Err(HiloError::SingleUser) }
 }
 
-/// The memory, for a process that has not used it yet.
+/// The memory, for what concerns no database, or for a process that has arrived in its own.
 ///
 /// # Errors
 /// `NotPreloaded` where only a preloaded library can have memory.
@@ -292,15 +303,8 @@ impl Shared {
 
     /// A slot with its lock held.
     pub fn lock_slot(&'static self, number: usize) -> slot::Locked {
-        let lock = self.lock_at(2 + number % SLOT_LOCKS, LW_EXCLUSIVE);
+        let lock = self.lock_at(3 + number % SLOT_LOCKS, LW_EXCLUSIVE);
         slot::Locked::new(&self.slots[number], &self.guarded[number], lock)
-    }
-
-    /// The id of this life of the memory in the catalog of this database: `incarnation` has it
-    /// where this life has reserved. It depends on the database, so in a copy of this database it
-    /// names the memory of no server.
-    pub fn life(&self) -> i64 {
-        (self.control.incarnation ^ i64::from(ffi::database().to_u32())).max(1)
     }
 
     pub fn number_of(&self, slot: &Slot) -> usize {

@@ -285,11 +285,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Frees what belongs to databases that no longer exist.
-    pub fn reap_pending(&self, mut is_gone: impl FnMut(u32) -> bool) {
-        for held in self.dead_pending() {
-            if is_gone(held.index_space.key.database) {
-                self.bury(&held);
+    /// Frees all places of a database in which no process is: their transactions have ended.
+    pub(super) fn free_pending_of(&self, database: u32) {
+        for held in self.all_pending().filter(|held| held.index_space.key.database == database) {
+            match held.state.phase() {
+                Phase::Dead | Phase::Leaving => self.bury(&held),
+                _ => drop(self.free_pending(held.at, held.state)),
             }
         }
     }

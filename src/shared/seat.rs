@@ -54,6 +54,11 @@ impl Seat {
         self.has_started() && !self.is_dead()
     }
 
+    /// The pid of the process, if it has started.
+    pub fn pid(&self) -> Option<u32> {
+        self.has_started().then(|| self.pid.load(Relaxed))
+    }
+
     /// Whether the process has been registered and has not started in time.
     pub fn is_missing(&self) -> bool {
         !self.has_started()

@@ -24,6 +24,8 @@ pub struct Backend {
     /// The database whose sequences this backend uses; 0 before the first use and after its exit.
     pub database: AtomicU32,
     pub pid: AtomicI32,
+    /// The database that this process is inside: see `databases`. 0: none.
+    pub inside: AtomicU32,
     /// The first `used` slices may hold something.
     pub used: AtomicU32,
 }

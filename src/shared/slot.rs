@@ -341,8 +341,8 @@ impl Locked {
         }
     }
 
-    /// Begins again as another node: this server's node has changed, and all that was held as the
-    /// former one has been flushed.
+    /// Begins again. This server's node has changed, and all that was held as the former one has
+    /// been flushed. Or what is held is not of the row that there is.
     pub fn change_node(&mut self) {
         if self.epoch != DROPPED {
             self.begin(-1, UNKNOWN);

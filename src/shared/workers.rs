@@ -212,6 +212,17 @@ impl Shared {
         }
     }
 
+    /// Frees the place of a worker that was registered for a database and has not started. If it
+    /// starts, it takes another place.
+    pub(super) fn unregister_all(&self, database: u32) {
+        let _lock = self.lock_workers(LW_EXCLUSIVE);
+        for worker in self.workers {
+            if worker.database.load(Relaxed) == database && !worker.seat.has_started() {
+                worker.database.store(0, Relaxed);
+            }
+        }
+    }
+
     /// Makes this process the worker of `database` from now on. `None`: it has another one, or no
     /// place is free.
     pub fn enter(&self, database: pg_sys::Oid, process: usize) -> Option<Place> {

@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::atomic::Ordering::*;
+use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
 
@@ -23,7 +24,7 @@ use crate::process::ffi;
 use crate::process::memory;
 use crate::shared::content::Counted;
 use crate::shared::slices::IndexSpace;
-use crate::shared::{Shared, slot};
+use crate::shared::{Shared, databases, slot};
 use crate::worker::Worker;
 use crate::worker::leaving::{self, Fate, Frozen};
 use crate::worker::transaction::{self, LOCKED};
@@ -57,11 +58,15 @@ impl Worker {
         (freed, done)
     }
 
-    /// Evicts the longest idle slots if sessions wait for a slot, or soon would.
+    /// Evicts the longest idle slots if sessions wait for a slot, or soon would, and dropped
+    /// databases have none.
     pub(super) fn make_room(&mut self) {
         let slots = self.shared.slots.len();
-        let wanted = self.shared.control.slots_wanted.load(Acquire) != 0;
-        if !wanted && !self.shared.is_nearly_full() {
+        if !self.is_scarce() {
+            return;
+        }
+        self.reap();
+        if !self.is_scarce() {
             return;
         }
         let mut idle: Vec<(Timestamp, usize)> = self
@@ -82,6 +87,25 @@ impl Worker {
                 break;
             }
         }
+    }
+
+    fn is_scarce(&self) -> bool {
+        self.shared.control.slots_wanted.load(Acquire) != 0 || self.shared.is_nearly_full()
+    }
+
+    /// Frees the memory of databases that were dropped where nobody told us. While room is short,
+    /// it looks for them again and again.
+    fn reap(&mut self) {
+        const PAUSE: Duration = Duration::from_millis(100);
+        if self.reaped_at.is_some_and(|at| at.elapsed() < PAUSE) {
+            return;
+        }
+        self.reaped_at = Some(Instant::now());
+        let shared = self.shared;
+        let _ = transaction::run_within(self.patience(), c"hilo: freeing slots", || {
+            shared.reap(databases::exists);
+            Ok(())
+        });
     }
 
     fn is_idle(&self, number: usize) -> bool {

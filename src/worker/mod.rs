@@ -28,10 +28,11 @@ use pgrx::prelude::*;
 
 use hilo_core::numbers::SequenceId;
 
+use crate::errors::OrRaise;
 use crate::gucs;
 use crate::process::ffi;
 use crate::shared::workers::Place;
-use crate::shared::{self, Shared, slices, wait_event};
+use crate::shared::{self, Shared, databases, slices, wait_event};
 
 /// The worker's own state.
 pub struct Worker {
@@ -55,12 +56,19 @@ pub struct Worker {
     sources: sources::Registered,
     /// When it last logged that leases or leftovers could not be written.
     complained_at: Option<Instant>,
+    /// When it last looked which databases exist.
+    reaped_at: Option<Instant>,
     /// Whether [`Worker::record_roles`] has run.
     roles_recorded: bool,
 }
 
 /// How long a worker that could not flush everything waits before it tries again.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// How often a worker without a session looks whether somebody waits for its database: at first,
+/// and when it has been without one for long.
+const LOOK_SOON: Duration = Duration::from_millis(10);
+const LOOK_AT_LEAST: Duration = Duration::from_secs(1);
 
 /// How long a worker stays at least while other databases wait for one: what it came for is done by
 /// then.
@@ -81,8 +89,8 @@ pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
     Worker::new(shared, database, place).run();
 }
 
-/// Connects this background process to its database, as the bootstrap superuser. It does so also if
-/// new connections are no longer allowed: the existing ones continue to draw.
+/// Connects this background process to its database, as the bootstrap superuser, and arrives there.
+/// It does so also if new connections are no longer allowed: the existing ones continue to draw.
 fn connect(database: pg_sys::Oid) {
     signals();
     // SAFETY: this is how every background worker connects; it is registered as one that does.
@@ -95,6 +103,12 @@ fn connect(database: pg_sys::Oid) {
     };
     settings();
     crate::catalog::init_process();
+    // SAFETY: no transaction is open. An error ends the process.
+    unsafe {
+        pg_sys::StartTransactionCommand();
+        shared::get().or_raise();
+        pg_sys::CommitTransactionCommand();
+    }
 }
 
 fn signals() {
@@ -174,6 +188,7 @@ impl Worker {
             leases: leases::Due::default(),
             sources: sources::Registered::default(),
             complained_at: None,
+            reaped_at: None,
             roles_recorded: false,
         }
     }
@@ -244,7 +259,15 @@ impl Worker {
             self.alone_since = None;
         }
         let since = *self.alone_since.get_or_insert_with(Instant::now);
-        let idle = alone && since.elapsed() >= gucs::worker_idle_timeout();
+        // Whoever drops, renames or copies the database waits until nobody is connected to it.
+        let in_the_way = alone && databases::is_wanted();
+        if in_the_way {
+            self.shared.end_askers(self.database.to_u32());
+        }
+        // It ends those that ask sources if somebody waits for them.
+        let rested = since.elapsed() >= gucs::worker_idle_timeout()
+            && !self.shared.has_askers(self.database.to_u32());
+        let idle = alone && (rested || in_the_way);
         let crowded_out = self.is_crowded_out();
         let kept = self.kept_at.is_some_and(|at| at.elapsed() < AGAIN);
         if kept || !(idle || crowded_out) {
@@ -306,7 +329,10 @@ impl Worker {
         {
             let again =
                 self.kept_at.map_or(Duration::ZERO, |at| AGAIN.saturating_sub(at.elapsed()));
-            at(gucs::worker_idle_timeout().saturating_sub(since.elapsed()).max(again));
+            let rest = gucs::worker_idle_timeout().saturating_sub(since.elapsed());
+            // Core waits five seconds for a database, and looks ten times in each.
+            let look = (since.elapsed() / 8).clamp(LOOK_SOON, LOOK_AT_LEAST);
+            at(rest.max(again).max(LOOK_SOON).min(look));
         }
         if self.has_leftovers() {
             at(AGAIN / 5);

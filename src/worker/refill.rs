@@ -248,6 +248,7 @@ impl Worker {
             freezes: locked.freezes,
             freed: locked.freed,
             available,
+            holds: !locked.is_empty(),
             need,
             demand: locked.rate.refill(now, taken, window),
             counted: locked.counters(),
@@ -381,6 +382,14 @@ impl Worker {
                     self.drop_mark(&plan.index_space.key, plan.number);
                     self.shared.slots[plan.number].refilled.broadcast();
                     gone.push(plan.number);
+                }
+                Outcome::Foreign => {
+                    let mut locked = self.shared.lock_slot(plan.number);
+                    if locked.serial() == plan.serial {
+                        locked.change_node();
+                    }
+                    drop(locked);
+                    self.shared.wanted.set(plan.number);
                 }
                 Outcome::Gone => {
                     self.shared.lock_slot(plan.number).end();

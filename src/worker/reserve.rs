@@ -45,6 +45,8 @@ pub struct Plan {
     /// How often something had become free.
     pub freed: u64,
     pub available: i64,
+    /// Whether the slot held anything.
+    pub holds: bool,
     /// How many indexes a session waits for.
     pub need: i64,
     pub demand: Demand,
@@ -88,6 +90,9 @@ pub enum Outcome {
     /// Nobody waits for it, and this server has not served it, or not since it was promoted or
     /// restored, or may not serve it.
     NotOurs,
+    /// The row does not name the life of memory that the slot's ranges are of: they are not from
+    /// this row.
+    Foreign,
     Reserved(Box<Reserved>),
 }
 
@@ -203,6 +208,11 @@ pub fn reserve(
     }
     if locked.position.epoch < plan.index_space.epoch {
         return Ok(Outcome::Locked);
+    }
+    // Memory has no range before the row names its life, and the row does so while it has any.
+    let same = locked.position.epoch == plan.index_space.epoch;
+    if same && plan.holds && locked.position.incarnation != shared.life() {
+        return Ok(Outcome::Foreign);
     }
     owned::own(shared.life(), &sequence, &locked, |owned| take(shared, plan, &sequence, owned))
         .map(|reserved| Outcome::Reserved(Box::new(reserved)))

@@ -11,8 +11,8 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use crate::backend::Global;
-use crate::shared;
 use crate::shared::workers::{Place, register};
+use crate::shared::{self, databases};
 use crate::worker::{Worker, transaction};
 
 /// How long a stopping server's worker waits for the sessions to return their slices.
@@ -33,7 +33,7 @@ pub fn init(place: Place) {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
-    if let (Ok(shared), Some(place)) = (shared::get(), PLACE.take()) {
+    if let (Ok(shared), Some(place)) = (shared::attach(), PLACE.take()) {
         shared.leave(place);
     }
 }
@@ -58,7 +58,8 @@ impl Worker {
         }
         let empty = self.adopt_leftovers(self.patience()) & self.evict_all();
         let needed = !empty || self.shared.sessions_in(self.database) > 0;
-        if needed && !is_stopping() {
+        // No other one can connect to a database that is being dropped.
+        if needed && !is_stopping() && !databases::is_wanted() {
             self.hand_over();
         }
     }

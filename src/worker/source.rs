@@ -33,7 +33,7 @@ use crate::process::{connections, ffi};
 use crate::shared::askers::{Group, Ticket};
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
-use crate::shared::{self, Shared, slices, wait_event};
+use crate::shared::{self, Shared, databases, slices, wait_event};
 use crate::worker::connect;
 use crate::worker::sources::Errand;
 use crate::worker::transaction::{self, Failure};
@@ -84,10 +84,13 @@ static TICKET: Global<Cell<Option<Ticket>>> = Global::new(Cell::new(None));
 
 #[pg_guard]
 unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
-    if let (Ok(shared), Some(ticket)) = (shared::get(), TICKET.take()) {
+    if let (Ok(shared), Some(ticket)) = (shared::attach(), TICKET.take()) {
         shared.leave_asker(ticket);
     }
 }
+
+/// How often a process in a database without sessions looks whether somebody waits for that.
+const LOOK: Duration = Duration::from_millis(250);
 
 /// How long a transaction waits for a lock that does not concern the query.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -121,12 +124,15 @@ impl Source {
                 trouble.is_none_or(|trouble| trouble.again_at <= Instant::now())
             };
             let due: Vec<_> = open.iter().filter(is_due).cloned().collect();
-            let leaves = is_idle || self.is_crowded_out(due.is_empty());
+            // Somebody waits until nobody is connected.
+            let in_the_way = alone && databases::is_wanted();
+            let leaves = is_idle || in_the_way || self.is_crowded_out(due.is_empty());
             if leaves && self.shared.leave_asker_unless(self.ticket, told) {
                 return;
             }
             if due.is_empty() {
-                self.sleep(told, again.unwrap_or(busy_at + gucs::worker_idle_timeout()));
+                let end = again.unwrap_or(busy_at + gucs::worker_idle_timeout());
+                self.sleep(told, if alone { end.min(Instant::now() + LOOK) } else { end });
             }
             for (sequence, supply, request) in due {
                 self.ask(&sequence, &supply, request);

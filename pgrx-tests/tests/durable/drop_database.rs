@@ -115,3 +115,107 @@ fn a_copy_explains_what_the_originals_source_brought() {
     assert_unique("shop", &seen);
     cluster.finish();
 }
+
+/// How a database is made whose copies have a sequence.
+fn template(cluster: &Cluster) -> Client {
+    drop(new_shop(cluster));
+    let mut admin = cluster.connect("postgres");
+    admin.run("ALTER DATABASE shop RENAME TO template");
+    admin
+}
+
+/// A database that gets the OID of a dropped one, and is made from the same template, has the same
+/// ids, epochs and positions. Memory has nothing for it: it begins with its own first number, and no
+/// number comes twice.
+#[test]
+fn a_database_with_the_oid_of_a_dropped_one_starts_afresh() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut admin = template(&cluster);
+    for round in 0..4 {
+        admin.run("CREATE DATABASE copy TEMPLATE template OID = 90000");
+        let mut clients: Vec<Client> = (0..20).map(|_| cluster.connect("copy")).collect();
+        clients.iter_mut().for_each(|client| drop(client.draw("orders", 40)));
+        if round % 2 == 1 {
+            // What this transaction has locked is not flushed.
+            clients[0].run("BEGIN; SELECT hilo_setval('orders', 1000000)");
+        }
+        admin.run("DROP DATABASE copy WITH (FORCE)");
+        admin.run("CREATE DATABASE copy TEMPLATE template OID = 90000");
+        let mut values = Vec::new();
+        for _ in 0..4 {
+            values.extend(cluster.connect("copy").draw("orders", 1000));
+        }
+        assert_eq!(values[0], 1);
+        assert_unique("the new database", &values);
+        admin.run("DROP DATABASE copy WITH (FORCE)");
+    }
+    cluster.finish();
+}
+
+/// What a database has in memory is free as soon as it is dropped, with FORCE too: no slot is left,
+/// and no worker is registered for what cannot be connected to any more.
+#[test]
+fn a_dropped_database_leaves_nothing_in_memory() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut admin = template(&cluster);
+    admin.run("CREATE EXTENSION hilo");
+    let taken = "SELECT slots_taken::bigint FROM _hilo.hilo_server_state()";
+    for _ in 0..3 {
+        admin.run("CREATE DATABASE copy TEMPLATE template");
+        let mut clients: Vec<Client> = (0..10).map(|_| cluster.connect("copy")).collect();
+        clients.iter_mut().for_each(|client| drop(client.draw("orders", 40)));
+        // A lease of a transaction that is open.
+        clients[1].run("BEGIN; SELECT hilo_lease('orders', 10, 'somebody')");
+        assert!(admin.one::<i64>(taken) > 0);
+        admin.run("DROP DATABASE copy WITH (FORCE)");
+        assert_eq!(admin.one::<i64>(taken), 0);
+    }
+    cluster.finish();
+}
+
+/// Whoever drops, renames or copies a database does not wait for its worker, however long that would
+/// stay without a session.
+#[test]
+fn the_worker_makes_way_whatever_its_idle_timeout() {
+    let cluster = Cluster::builder().preload(true).config("hilo.worker_idle_timeout", "1h").start();
+    drop(new_shop(&cluster));
+    let mut admin = cluster.connect("postgres");
+    let mut name = "shop";
+    for (statement, next) in [
+        ("CREATE DATABASE copy TEMPLATE shop", "shop"),
+        ("ALTER DATABASE shop RENAME TO store", "store"),
+        ("ALTER DATABASE store RENAME TO shop", "shop"),
+        ("DROP DATABASE shop", "copy"),
+        ("DROP DATABASE copy", ""),
+    ] {
+        let drawn = cluster.connect(name).draw("orders", 1);
+        let began = std::time::Instant::now();
+        admin.run(statement);
+        assert!(began.elapsed().as_secs() < 4, "{statement}: {:?}", began.elapsed());
+        name = next;
+        assert_eq!(drawn.len(), 1);
+    }
+    cluster.finish();
+}
+
+/// All that the worker and the sessions had in memory is kept for a database that somebody only
+/// altered, and its numbers go on without a gap.
+#[test]
+fn an_altered_database_goes_on_without_a_gap() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut shop = new_shop(&cluster);
+    let mut values = shop.draw("orders", 10);
+    let mut admin = cluster.connect("postgres");
+    admin.run("ALTER DATABASE shop CONNECTION LIMIT 50");
+    // It sees another version of the database's row.
+    values.extend(cluster.connect("shop").draw("orders", 10));
+    values.extend(shop.draw("orders", 10));
+    drop(shop);
+    admin.run("ALTER DATABASE shop CONNECTION LIMIT 60");
+    let mut shop = cluster.connect("shop");
+    values.extend(shop.draw("orders", 10));
+    values.sort_unstable();
+    assert_unique("shop", &values);
+    assert_eq!(shop.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+    cluster.finish();
+}

@@ -122,9 +122,19 @@ pub enum Worker {
     Committed { to: Effect, acknowledged: bool },
 }
 
+/// A copy of the database, made by TEMPLATE, and what had been used of the original by then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Copied {
+    pub catalog: Catalog,
+    pub used: Set,
+    pub leased: bool,
+    pub said: Option<Set>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     pub catalog: Catalog,
+    pub copied: Option<Copied>,
     /// The state of the standby, since it hears nothing any more; `None`: all.
     pub standby: Option<Catalog>,
     pub memory: Memory,

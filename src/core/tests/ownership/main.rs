@@ -1,6 +1,6 @@
-//! The catalog's ownership protocol in every order of sessions, worker, crashes and promotions, for
-//! one small sequence. Each index has one owner, no value is handed out twice, and each loss is one
-//! row.
+//! The catalog's ownership protocol in every order of sessions, worker, crashes, promotions and
+//! ends of the database, for one small sequence. Each index has one owner, no value is handed out
+//! twice, and each loss is one row.
 //!
 //! The rows that one transaction writes show together, so a step lies between two moments at which
 //! others see something. The worker's transactions have three: it locks the position and reads what
@@ -68,6 +68,7 @@ impl Model for Protocol {
             Catalog { position, free: 0, lent: 0, gaps: [0; LIMIT as usize], lease: None };
         vec![State {
             catalog,
+            copied: None,
             standby: None,
             memory: Memory::new(1, 1),
             worker: Worker::Idle,
@@ -98,7 +99,7 @@ impl Model for Protocol {
             Conclude,
             Interrupt,
         ]);
-        actions.extend([CutOff, Crash, Promote]);
+        actions.extend([CutOff, Crash, Promote, Copy, Recreate]);
     }
 
     fn next_state(&self, state: &State, action: Action) -> Option<State> {
@@ -106,7 +107,7 @@ impl Model for Protocol {
         match action {
             Reserve | Flush | WriteOrphans | WriteOffDead | File | Abort | Commit | Conclude
             | Interrupt => self.work(*state, action),
-            CutOff | Crash | Promote => self.fail(*state, action),
+            CutOff | Crash | Promote | Copy | Recreate => self.fail(*state, action),
             _ => self.draw(*state, action),
         }
     }
@@ -131,8 +132,14 @@ impl Model for Protocol {
     }
 }
 
-const CRASHES: Protocol =
-    Protocol { synchronous: false, failures: 2, promotions: false, fault: Fault::None };
+const CRASHES: Protocol = Protocol {
+    synchronous: false,
+    failures: 2,
+    promotions: false,
+    drops: false,
+    fault: Fault::None,
+};
+const DROPS: Protocol = Protocol { failures: 1, drops: true, ..CRASHES };
 const LAGGING: Protocol = Protocol { failures: 1, promotions: true, ..CRASHES };
 const SYNCHRONOUS: Protocol = Protocol { synchronous: true, ..LAGGING };
 
@@ -161,6 +168,17 @@ fn a_promoted_standby_that_lags_repeats_nothing() {
 #[test]
 fn a_promoted_synchronous_standby_repeats_nothing_and_skips_nothing() {
     holds(SYNCHRONOUS);
+}
+
+#[test]
+fn a_database_made_again_from_its_copy_under_its_oid_repeats_nothing() {
+    holds(DROPS);
+}
+
+#[test]
+fn memory_that_outlives_its_database_is_found() {
+    breaks(Protocol { fault: Fault::MemoryOfTheDead, ..DROPS }, "one owner each");
+    breaks(Protocol { fault: Fault::MemoryOfTheDead, ..DROPS }, "nothing twice");
 }
 
 #[test]

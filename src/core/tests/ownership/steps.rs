@@ -1,8 +1,8 @@
 //! The possible events: the steps of sessions, of the worker, and accidents.
 
 use crate::catalog::{
-    BLOCK, Catalog, Effect, Ended, LIMIT, Lease, Memory, Pending, SKIP, Set, State, Work, Worker,
-    lowest, range,
+    BLOCK, Catalog, Copied, Effect, Ended, LIMIT, Lease, Memory, Pending, SKIP, Set, State, Work,
+    Worker, lowest, range,
 };
 
 /// A fault in the protocol, to see that the checker finds it.
@@ -13,6 +13,8 @@ pub enum Fault {
     TakeoverWithoutPosition,
     /// A reservation whose wait for the standby was cut short is published.
     PublishedUnacknowledged,
+    /// Memory outlives its database, for one that gets the OID.
+    MemoryOfTheDead,
 }
 
 pub struct Protocol {
@@ -20,6 +22,8 @@ pub struct Protocol {
     pub synchronous: bool,
     pub failures: u8,
     pub promotions: bool,
+    /// The database is copied, dropped, and made again from the copy under its OID.
+    pub drops: bool,
     pub fault: Fault,
 }
 
@@ -52,6 +56,8 @@ pub enum Action {
     CutOff,
     Crash,
     Promote,
+    Copy,
+    Recreate,
 }
 
 impl Protocol {
@@ -287,7 +293,35 @@ impl Protocol {
                 next.standby = Some(next.catalog);
                 return Some(next);
             }
-            Action::Crash if !self.promotions => next.memory = Memory::new(life + 1, timeline),
+            // Nobody is connected to the original, which may have something in memory all the same.
+            Action::Copy
+                if self.drops
+                    && next.copied.is_none()
+                    && next.worker == Worker::Idle
+                    && next.memory.slices == 0
+                    && matches!(next.memory.pending, Pending::None | Pending::Dead(_)) =>
+            {
+                let State { catalog, used, leased, said, .. } = next;
+                next.copied = Some(Copied { catalog, used, leased, said });
+                return Some(next);
+            }
+            // `Shared::forget`, and the next life begins. Whoever had a lease of the original has
+            // one of the copy if that has its row.
+            Action::Recreate => {
+                let Copied { catalog, used, leased, said } = next.copied.take()?;
+                (next.catalog, next.used) = (catalog, used);
+                (next.leased, next.said) = (leased, said);
+                if self.fault == Fault::MemoryOfTheDead {
+                    // What sessions returned after the worker had gone.
+                    next.memory.orphans |= next.memory.slices;
+                    next.memory.slices = 0;
+                } else {
+                    next.memory = Memory::new(life + 1, timeline);
+                }
+            }
+            Action::Crash if !self.promotions && !self.drops => {
+                next.memory = Memory::new(life + 1, timeline)
+            }
             Action::Promote => {
                 let standby = next.standby.take()?;
                 let lag = next.catalog.position.next.saturating_sub(standby.position.next);
