@@ -5,8 +5,6 @@ use std::ffi::CStr;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
-use pgrx::pg_sys;
-
 use hilo_core::numbers::{Epoch, Index, Micros, Serial, Timestamp};
 
 use crate::backend::Global;

@@ -15,13 +15,14 @@
 //!   has its `xmin`, unless the numbers of transactions have come round since. The number is no
 //!   longer trusted when half of them have.
 //!
-//! Otherwise nothing of the memory is used: it is freed, and a new life begins. What the old life
-//! had of a database that was only altered becomes a gap, as after a crash. That is rare, because
-//! the last process to leave flushes what memory has.
+//! Otherwise nothing of the memory is used: it is freed, and a new life begins. If the database
+//! was only altered, the ranges of the old life become gaps, as after a crash. That is rare: the
+//! last process to leave flushes what memory has.
 //!
 //! A session that drops a database frees its memory at the commit. By then no process is connected
 //! to the database, and none can be before the session has released its lock. Nobody learns of a
-//! drop by a session that has not loaded the library. Whoever needs room asks which databases exist.
+//! drop by a session that has not loaded the library. Whoever needs room asks which databases
+//! exist.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
@@ -49,7 +50,7 @@ pub struct Database {
 /// How many places there are beside those for as many databases as can have processes.
 pub const SPARE: usize = 4096;
 
-/// What is known of this process's database. `life` is that which memory gets if it has none.
+/// The row of this process's database. `life` is that which memory gets if it has none.
 struct Seen {
     oid: u32,
     row: u32,
@@ -99,8 +100,8 @@ static BEFORE_LEAVING: Global<Cell<Option<AtExit>>> = Global::new(Cell::new(None
 
 type AtExit = unsafe extern "C-unwind" fn(i32, pg_sys::Datum);
 
-/// Has a function above this one run at the exit of each process that has arrived, while it is still
-/// inside. Called when the library is loaded.
+/// Has a function above this one run at the exit of each process that has arrived, while it is
+/// still inside. Called when the library is loaded.
 pub fn before_leaving(callback: AtExit) {
     BEFORE_LEAVING.set(Some(callback));
 }
@@ -195,7 +196,7 @@ impl Shared {
         place.life.load(Relaxed)
     }
 
-    /// A free place. If there is none, a database loses its place in which no process is: of those
+    /// A free place. If there is none, a database without processes loses its place. It is
     /// the first that has nothing in memory, or else the first. There is one, since there are more
     /// places than processes.
     fn place_for_database(&'static self) -> &'static Database {

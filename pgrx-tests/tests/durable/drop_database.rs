@@ -136,7 +136,7 @@ fn a_database_with_the_oid_of_a_dropped_one_starts_afresh() {
         let mut clients: Vec<Client> = (0..20).map(|_| cluster.connect("copy")).collect();
         clients.iter_mut().for_each(|client| drop(client.draw("orders", 40)));
         if round % 2 == 1 {
-            // What this transaction has locked is not flushed.
+            // This transaction locks the position, so nothing is flushed.
             clients[0].run("BEGIN; SELECT hilo_setval('orders', 1000000)");
         }
         admin.run("DROP DATABASE copy WITH (FORCE)");
@@ -152,8 +152,7 @@ fn a_database_with_the_oid_of_a_dropped_one_starts_afresh() {
     cluster.finish();
 }
 
-/// What a database has in memory is free as soon as it is dropped, with FORCE too: no slot is left,
-/// and no worker is registered for what cannot be connected to any more.
+/// The memory of a database is free as soon as it is dropped, with FORCE too.
 #[test]
 fn a_dropped_database_leaves_nothing_in_memory() {
     let cluster = Cluster::builder().preload(true).start();
@@ -198,8 +197,7 @@ fn the_worker_makes_way_whatever_its_idle_timeout() {
     cluster.finish();
 }
 
-/// All that the worker and the sessions had in memory is kept for a database that somebody only
-/// altered, and its numbers go on without a gap.
+/// A database that somebody alters keeps its memory. Its numbers go on without a gap.
 #[test]
 fn an_altered_database_goes_on_without_a_gap() {
     let cluster = Cluster::builder().preload(true).start();

@@ -312,7 +312,7 @@ impl Protocol {
                 (next.catalog, next.used) = (catalog, used);
                 (next.leased, next.said) = (leased, said);
                 if self.fault == Fault::MemoryOfTheDead {
-                    // What sessions returned after the worker had gone.
+                    // Sessions may have returned it after the worker had gone.
                     next.memory.orphans |= next.memory.slices;
                     next.memory.slices = 0;
                 } else {
