@@ -61,8 +61,13 @@ pub const OLDER: &str = "0.9.0";
 pub fn install_older() {
     let scripts = SERVER.share_directory().join("extension");
     let script = fs::read_to_string(scripts.join(format!("hilo--{CURRENT}.sql")));
-    install_script(&format!("hilo--{OLDER}.sql"), &script.expect("the extension's script"));
-    install_script(&format!("hilo--{OLDER}--{CURRENT}.sql"), "");
+    let script = script.expect("the extension's script");
+    install_script(&format!("hilo--{OLDER}.sql"), &script);
+    // As any update does, it makes a function of the library.
+    let from = script.find("CREATE FUNCTION @extschema@.hilo_lastval(").expect("a C function");
+    let function = script[from..].split_inclusive(';').next().unwrap_or_default();
+    let update = function.replacen("CREATE", "CREATE OR REPLACE", 1);
+    install_script(&format!("hilo--{OLDER}--{CURRENT}.sql"), &update);
 }
 
 /// Puts a script into the test server's directory of extension scripts. The server must be a copy.

@@ -38,7 +38,7 @@ SELECT * FROM hilo_nextrange('range', -5);
 SELECT * FROM hilo_nextrange('none', 5);
 
 -- the function is as core's is: volatile, strict, parallel unsafe
-SELECT proname, provolatile, proisstrict, proparallel FROM pg_proc WHERE proname = 'hilo_nextval';
+SELECT proname, provolatile, proisstrict, proparallel FROM pg_proc WHERE oid = 'hilo_nextval'::regproc;
 
 -- in another session there is neither
 \c -

@@ -44,7 +44,7 @@ pub const CASES: &[Case] = &[
     better(
         "function-properties",
         ["> SELECT provolatile, proisstrict, proparallel FROM pg_proc WHERE proname = 'nextval'", "v|t|u"],
-        ["> SELECT provolatile, proisstrict, proparallel FROM pg_proc WHERE proname = 'hilo_nextval'", "v|t|r"],
+        ["> SELECT provolatile, proisstrict, proparallel FROM pg_proc WHERE oid = 'hilo_nextval'::regproc", "v|t|r"],
     ),
     different(
         "unknown",
