@@ -32,7 +32,7 @@ fn a_consumer_sees_few_rows() {
     let blocks: i64 =
         client.one("SELECT blocks_reserved FROM hilo_stat_sequences WHERE name = 'orders'");
     let changes = own_changes(&mut client, "all");
-    let updates = changes.iter().filter(|row| row.starts_with("table _hilo.\"position\": UPDATE"));
+    let updates = changes.iter().filter(|row| row.starts_with("table _hilo.hilo_position: UPDATE"));
     assert!(updates.count() as i64 >= blocks, "{changes:#?}");
     assert!((changes.len() as i64) <= 4 * blocks + 40, "{blocks} blocks: {changes:#?}");
     assert!((changes.len() as i64) < VALUES / 100, "{}", changes.len());
@@ -41,7 +41,7 @@ fn a_consumer_sees_few_rows() {
     client.run("BEGIN; SELECT hilo_nextval('exact') FROM generate_series(1, 100); COMMIT");
     let gapless = own_changes(&mut client, "all");
     assert!(
-        matches!(&gapless[..], [row] if row.starts_with("table _hilo.\"position\": UPDATE")),
+        matches!(&gapless[..], [row] if row.starts_with("table _hilo.hilo_position: UPDATE")),
         "{gapless:#?}"
     );
     let lease: String = client.one("SELECT lease::text FROM hilo_lease('out', 1000)");
