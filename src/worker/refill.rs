@@ -114,6 +114,12 @@ fn need(locked: &Locked, waited_for: bool) -> i64 {
     slot.demand.load(Relaxed).max((waited_for && available == 0) as i64).max(ahead)
 }
 
+fn row_locked() -> Failure {
+    let message = "its row in _hilo.hilo_position, or the table, is locked by another transaction";
+    let (sqlstate, kind) = (LOCKED, FaultKind::Other);
+    Failure { sqlstate, kind, message: message.into(), advice: [None, None] }
+}
+
 impl Worker {
     /// Serves the slots that want something now. Returns whether there were any.
     pub(super) fn serve(&mut self) -> bool {
@@ -214,8 +220,7 @@ impl Worker {
         if !locked.employ(self.place.generation) {
             return None;
         }
-        let now = ffi::now();
-        let window = gucs::window().into();
+        let (now, window) = (ffi::now(), gucs::window().into());
         let (available, taken) = (locked.available(), locked.taken_count());
         let (threshold, frozen) = (slot.threshold.load(Relaxed), locked.pool.is_frozen());
         let known = locked.terms().is_some();
@@ -361,18 +366,7 @@ impl Worker {
                         HiloError::NearEnd { name, level, bound }.warn();
                     }
                 }
-                Outcome::Locked => self.fail(
-                    plan,
-                    Failure {
-                        sqlstate: LOCKED,
-                        kind: FaultKind::Other,
-                        message:
-                            "its row in _hilo.hilo_position, or the table, is locked by another \
-                                  transaction"
-                                .into(),
-                        advice: [None, None],
-                    },
-                ),
+                Outcome::Locked => self.fail(plan, row_locked()),
                 Outcome::OtherNode => {
                     self.retries.note_failure(plan.number, plan.serial, Obstacle::Passing);
                     self.shared.wanted.set(plan.number);
@@ -383,14 +377,7 @@ impl Worker {
                     self.shared.slots[plan.number].refilled.broadcast();
                     gone.push(plan.number);
                 }
-                Outcome::Foreign => {
-                    let mut locked = self.shared.lock_slot(plan.number);
-                    if locked.serial() == plan.serial {
-                        locked.change_node();
-                    }
-                    drop(locked);
-                    self.shared.wanted.set(plan.number);
-                }
+                Outcome::Foreign => self.discard(plan),
                 Outcome::Gone => {
                     self.shared.lock_slot(plan.number).end();
                     self.shared.slots[plan.number].refilled.broadcast();
@@ -405,6 +392,16 @@ impl Worker {
         gone.into_iter().for_each(|number| {
             self.shared.free(number);
         });
+    }
+
+    /// Discards what a slot holds that is not of its row, and has it filled from that.
+    fn discard(&self, plan: &Plan) {
+        let mut locked = self.shared.lock_slot(plan.number);
+        if locked.serial() == plan.serial {
+            locked.change_node();
+        }
+        drop(locked);
+        self.shared.wanted.set(plan.number);
     }
 
     /// Publishes what was reserved. If the standby has not acknowledged the commit, it goes back to
