@@ -264,7 +264,7 @@ impl Arrived<'_> {
             let is_own = trigger.tg_event & TIMING == INSERT
                 && !schema.is_null()
                 && CStr::from_ptr(schema) == INTERNALS;
-            is_own.then(|| Arrived { tuple: trigger.tg_trigtuple, relation })
+            is_own.then_some(Arrived { tuple: trigger.tg_trigtuple, relation })
         }
     }
 
