@@ -33,14 +33,6 @@ impl Args {
         }
     }
 
-    /// The same for an argument that the function of an older version of the extension does not
-    /// have.
-    pub fn optional(&self, at: usize) -> Option<pg_sys::Datum> {
-        // SAFETY: as in `datum`.
-        let has = unsafe { at < (*self.0).nargs as usize };
-        if has { self.datum(at) } else { None }
-    }
-
     pub fn int8(&self, at: usize) -> Option<i64> {
         self.datum(at).map(|datum| datum.value() as i64)
     }

@@ -35,7 +35,7 @@ use crate::sql::draw::keys;
 sql_functions!(hilo_create, hilo_rename, hilo_drop);
 
 /// The options of `hilo_create` and `hilo_alter`, which have them at the same places: the arguments
-/// from `start_value` to `key_format`, and `gapless`, which older versions do not pass.
+/// from `start_value` to `key_format`, and `gapless`.
 pub fn options(args: Args) -> Options {
     let data_type = args.oid(5).map(|oid| {
         definitions::data_type_from(oid).unwrap_or_else(|| {
@@ -60,9 +60,9 @@ pub fn options(args: Args) -> Options {
         key_format: args.datum(10).map(|_| {
             text(args.bytes(10), |bytes| format!("key_format \"{}\"", escape_for_message(bytes)))
         }),
-        gapless: args.optional(12).and_then(|_| args.bool(12)),
-        source: args.optional(14).map(|_| text(args.bytes(14), |_| "source".into())),
-        reserve_ahead: args.optional(15).map(|_| seconds(args.interval(15))),
+        gapless: args.bool(12),
+        source: args.datum(14).map(|_| text(args.bytes(14), |_| "source".into())),
+        reserve_ahead: args.datum(15).map(|_| seconds(args.interval(15))),
     }
 }
 
@@ -103,7 +103,7 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
         _ => Duplicate::Refuse,
     };
     let owned_by =
-        args.optional(13).and_then(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
+        args.datum(13).and_then(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
     match create(name.clone(), definition, owned_by, None, duplicate) {
         Some(_) => {}
         None if matches!(duplicate, Duplicate::Refuse) => {

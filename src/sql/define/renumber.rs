@@ -39,8 +39,7 @@ fn first_untaken(sequence: &Sequence, position: &Position) -> Index {
 fn hilo_alter(args: Args) {
     let name = begin_with_name(args, c"hilo_alter()");
     let (options, restart) = (options(args), args.int8(11));
-    let owned_by =
-        args.optional(13).map(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
+    let owned_by = args.datum(13).map(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
     let locked = &lock_owned(name);
     let owned_by = owned_by.unwrap_or(locked.sequence.owned_by);
     alter(&Alteration { locked, options: &options, owned_by, restart }, false);

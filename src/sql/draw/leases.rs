@@ -43,7 +43,7 @@ fn hilo_lease(args: Args) -> pg_sys::Datum {
     let message = || format!("name of a holder must be at most {LONGEST_HOLDER} bytes long");
     check_argument(fits, message, "Choose a shorter name.");
     expiry(args, 3, ffi::now()); // refused before anything is taken
-    let Some(id) = args.optional(4).map(id_of) else {
+    let Some(id) = args.datum(4).map(id_of) else {
         return row(args, take(args, (name, count, holder), lease_id::random()));
     };
     let locked = lease_name::lock(&id).or_raise();
