@@ -15,11 +15,12 @@ use crate::process::memory::{self, TryGrow};
 pub enum Index {
     /// None: all rows are visited.
     None,
-    /// One of core's, whose OID is fixed.
+    /// One of core's, whose OID is fixed. While core ignores its indexes (`ignore_system_indexes`),
+    /// it visits all rows instead, in no order.
     Core(pg_sys::Oid),
-    /// The index of this name in the table's schema. No process remembers its OID. REINDEX
-    /// CONCURRENTLY puts another index in its place, and drops it as soon as no transaction has a
-    /// lock on the table.
+    /// The index of this name in the table's schema, one of ours: rows come in its order, whatever
+    /// core ignores. No process remembers its OID. REINDEX CONCURRENTLY puts another index in its
+    /// place, and drops it as soon as no transaction has a lock on the table.
     Named(&'static CStr),
 }
 
@@ -49,7 +50,7 @@ impl Index {
 #[derive(Clone, Copy)]
 pub enum Match<'a> {
     Int8(i64),
-    /// One of these values. The index, which there must be, is scanned once for all of them.
+    /// One of these values. The index, which must be one of ours, is scanned once for all of them.
     Int8In(&'a [i64]),
     Int4(i32),
     Text(&'a [u8]),
@@ -98,14 +99,10 @@ impl Match<'_> {
         // SAFETY: `key` is a valid place for the result. The datum is passed by value or is text in
         // the current memory context, which lives longer than the scan.
         unsafe { pg_sys::ScanKeyInit(&mut key, column, strategy as _, function, datum) };
-        if self.is_array() {
+        if matches!(self, Match::Int8In(_) | Match::TextIn(_)) {
             key.sk_flags |= pg_sys::SK_SEARCHARRAY as i32;
         }
         key
-    }
-
-    fn is_array(&self) -> bool {
-        matches!(self, Match::Int8In(_) | Match::TextIn(_))
     }
 }
 
@@ -196,8 +193,8 @@ impl Table {
         self
     }
 
-    /// Visits the rows whose columns match `keys`, in the index's order, until `visit` returns
-    /// false. Columns are attribute numbers, and the first columns of `index`.
+    /// Visits the rows whose columns match `keys` until `visit` returns false, in the order of an
+    /// index of ours. Columns are attribute numbers, and the first columns of `index`.
     pub fn scan(&self, index: Index, keys: &[(i16, Match)], visit: impl FnMut(Row) -> bool) {
         self.scan_from(false, index, keys, visit);
     }
@@ -207,7 +204,7 @@ impl Table {
         self.first_from(false, index, keys)
     }
 
-    /// The last one.
+    /// The last one, by an index of ours.
     pub fn last(&self, index: Index, keys: &[(i16, Match)]) -> Option<Row> {
         self.first_from(true, index, keys)
     }
@@ -221,7 +218,7 @@ impl Table {
         found
     }
 
-    /// Scans the table; from the end, or for an array, it needs an index.
+    /// Scans the table; from the end, or for an array, it needs an index of ours.
     fn scan_from(
         &self,
         end: bool,
@@ -231,14 +228,14 @@ impl Table {
     ) {
         use pg_sys::ScanDirection::{BackwardScanDirection, ForwardScanDirection};
         let direction = if end { BackwardScanDirection } else { ForwardScanDirection };
-        // Only an index's scan knows arrays, even while core ignores indexes.
-        let by_order = end || keys.iter().any(|(_, key)| key.is_array());
+        // Core's ordered scans alone use the index even while core ignores those of its catalogs.
+        let by_order = matches!(index, Index::Named(_));
         let mut keys: Vec<_> = keys.iter().map(|(column, equals)| equals.key(*column)).collect();
         let (count, keys) = (keys.len() as i32, keys.as_mut_ptr());
         let (sight, table, index) = (Sight::new(self), self.relation(), index.oid(self));
         let (given, by_index) = (sight.given, index != pg_sys::InvalidOid);
-        // SAFETY: the relation is open and the index is one of its indexes, which stays locked
-        // until the transaction ends. The scan is ended below, or by the transaction's abort.
+        // SAFETY: the relation is open and the index is one of its indexes, which stays locked for
+        // the scan. The scan is ended below, or by the transaction's abort.
         unsafe {
             let ordered = by_order.then(|| pg_sys::index_open(index, pg_sys::AccessShareLock as _));
             let scan = match ordered {
@@ -261,7 +258,7 @@ impl Table {
             match ordered {
                 Some(index) => {
                     pg_sys::systable_endscan_ordered(scan);
-                    pg_sys::index_close(index, pg_sys::NoLock as _);
+                    pg_sys::index_close(index, pg_sys::AccessShareLock as _);
                 }
                 None => pg_sys::systable_endscan(scan),
             }

@@ -315,3 +315,41 @@ fn a_takeover_to_file_a_locked_lease_skips_once() {
     assert!((5_000..10_000).contains(&skipped), "{skipped}");
     standby.finish();
 }
+
+/// While core ignores the indexes of its catalogs, the order of ours is kept: leases are filed beside older ones that are
+/// not due, and a crash finds every value in one place.
+#[test]
+fn a_server_that_ignores_system_indexes_files_leases_and_explains_everything() {
+    let cluster = Cluster::builder().config("ignore_system_indexes", "on").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let kept = lease(&mut client, "'s', 10, ttl => '1 hour'");
+    lease(&mut client, "'s', 10, ttl => '1ms'");
+    let returned = [(); 8].map(|()| lease(&mut client, "'s', 10"));
+    wait_until_filed(&mut client);
+    let mut used = Vec::new();
+    // The rows of what comes back are not written in the order of the values.
+    for lease in returned.iter().rev() {
+        assert_eq!(give_back(&mut client, lease, lease.first + 5), 5);
+        used.extend(lease.first_values(5));
+        wait_until_filed(&mut client);
+    }
+    let mut sessions = [(); 4].map(|()| cluster.connect("postgres"));
+    for count in 1..=4 {
+        sessions.iter_mut().for_each(|session| used.extend(session.draw("s", count)));
+    }
+    drop(sessions);
+    cluster.crash(cluster.wait_for_worker("postgres"));
+    let mut client = cluster.connect_when_up("postgres");
+    used.extend(client.draw("s", 5));
+    used.extend(kept.values());
+    assert_unique("s", &used);
+    assert_eq!(give_back(&mut client, &kept, kept.last + 1), 0);
+    wait_until_filed(&mut client);
+    // What the crash has lost may have been served.
+    let lost: Vec<_> = gaps(&mut client, "s").into_iter().filter(|gap| gap.2 == "crash").collect();
+    used.retain(|value| !lost.iter().any(|(first, last, _)| (first..=last).contains(&value)));
+    drop(client);
+    assert_explained(&cluster, "s", &used);
+    cluster.finish();
+}
