@@ -48,23 +48,27 @@ COMMENT ON FUNCTION _hilo.hilo_mentions(oid) IS
     'its name in their text. Others are functions that call lastval or pg_get_serial_sequence and name a table that '
     'it feeds';
 
-CREATE FUNCTION _hilo.hilo_adopt_sequence(sequence regclass, name @extschema@.hilo_sequence, mentions text) RETURNS @extschema@.hilo_sequence
+CREATE FUNCTION _hilo.hilo_adopt_sequence(sequence regclass, name @extschema@.hilo_sequence, ordered boolean, mentions text)
+    RETURNS @extschema@.hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_adopt_columns_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_adopt_sequence(regclass, @extschema@.hilo_sequence, text) IS
+COMMENT ON FUNCTION _hilo.hilo_adopt_sequence(regclass, @extschema@.hilo_sequence, boolean, text) IS
     'hilo_adopt for all columns that a sequence feeds, with a NOTICE of what else mentions it';
 
-CREATE FUNCTION @extschema@.hilo_adopt_sequence(sequence regclass, name @extschema@.hilo_sequence DEFAULT NULL) RETURNS @extschema@.hilo_sequence
+CREATE FUNCTION @extschema@.hilo_adopt_sequence(
+    sequence regclass, name @extschema@.hilo_sequence DEFAULT NULL, ordered boolean DEFAULT NULL
+)
+    RETURNS @extschema@.hilo_sequence
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
-    RETURN _hilo.hilo_adopt_sequence(sequence, name, (SELECT pg_catalog.string_agg(m.what, pg_catalog.chr(10))
+    RETURN _hilo.hilo_adopt_sequence(sequence, name, ordered, (SELECT pg_catalog.string_agg(m.what, pg_catalog.chr(10))
                                                   FROM _hilo.hilo_mentions(sequence::oid) AS m (what)));
-COMMENT ON FUNCTION @extschema@.hilo_adopt_sequence(regclass, @extschema@.hilo_sequence) IS
+COMMENT ON FUNCTION @extschema@.hilo_adopt_sequence(regclass, @extschema@.hilo_sequence, boolean) IS
     'Makes all columns that a sequence of Postgres feeds draw from one new hilo sequence, as hilo_adopt does for one '
-    'column, and returns its name. It continues beyond the old one and beyond the values of all the columns. The owner of '
+    'column, and returns its name. ordered: as for hilo_adopt. It continues beyond the old one and beyond the values of all the columns. The owner of '
     'the tables owns it; if they have several, the owner of the old one. A NOTICE lists functions, views, rules, triggers, '
     'policies and domains that still name the old one, as far as their text or Postgres tells. Requires ownership of all '
     'the tables. Changes nothing if one of the columns cannot be moved. Errors: as for hilo_adopt, 55000 if it feeds no column.';
 
-CREATE FUNCTION _hilo.hilo_adoptable(schema oid)
+CREATE FUNCTION _hilo.hilo_adoptable(schema oid, ordered boolean)
     RETURNS TABLE (
         place bigint, relation regclass, column_name name, sequence regclass, follows boolean, name text, action text, detail text
     )
@@ -97,6 +101,7 @@ BEGIN ATOMIC
     ), every AS (
         SELECT c.oid AS relation, a.attname AS column_name, f.sequence, d.name, d.missing, h.parent, s.several, s.elsewhere, s.objects,
                s.leader, pg_catalog.format('%s.%I', c.oid::regclass::text, a.attname) AS object,
+               CASE WHEN COALESCE(hilo_adoptable.ordered, q.seqcache = 1) THEN 'ordered' ELSE 'unordered' END AS kind,
                CASE WHEN e.oid IS NULL THEN t.typdefault END AS of_domain, t.oid::regtype::text AS domain,
                (SELECT pg_catalog.min(x.extname::text) FROM pg_catalog.pg_depend e JOIN pg_catalog.pg_extension x ON x.oid = e.refobjid
                  WHERE e.classid = 1259::oid AND e.objid = c.oid AND e.refclassid = 3079::oid AND e.deptype = 'e') AS extension
@@ -107,6 +112,7 @@ BEGIN ATOMIC
           LEFT JOIN fed f ON f.relation = c.oid AND f.number = a.attnum
           LEFT JOIN heir h ON h.relation = c.oid AND h.number = a.attnum
           LEFT JOIN shared s ON s.sequence = f.sequence
+          LEFT JOIN pg_catalog.pg_sequence q ON q.seqrelid = f.sequence
           LEFT JOIN drawn d ON d.relation = c.oid AND d.number = a.attnum
          WHERE c.relnamespace = hilo_adoptable.schema AND c.relkind IN ('r', 'p', 'f', 'v')
            AND (f.sequence IS NOT NULL OR d.name IS NOT NULL OR COALESCE(pg_catalog.pg_get_expr(e.adbin, e.adrelid), t.typdefault) ~ 'nextval[(]')
@@ -130,35 +136,39 @@ BEGIN ATOMIC
                 WHEN e.several AND e.elsewhere IS NOT NULL
                 THEN pg_catalog.format('sequence %s feeds columns of other schemas too, such as %s: use hilo_adopt_sequence',
                                        e.sequence::regclass::text, e.elsewhere)
-                WHEN e.several THEN pg_catalog.format('sequence %s, with all that it feeds: %s', e.sequence::regclass::text, e.objects)
-                WHEN e.sequence IS NOT NULL THEN pg_catalog.format('sequence %s', e.sequence::regclass::text) END
+                WHEN e.several
+                THEN pg_catalog.format('sequence %s, with all that it feeds: %s; the new one is %s', e.sequence::regclass::text,
+                                       e.objects, e.kind)
+                WHEN e.sequence IS NOT NULL
+                THEN pg_catalog.format('sequence %s; the new one is %s', e.sequence::regclass::text, e.kind) END
       FROM every e
      ORDER BY place;
 END;
-COMMENT ON FUNCTION _hilo.hilo_adoptable(oid) IS
+COMMENT ON FUNCTION _hilo.hilo_adoptable(oid, boolean) IS
     'Returns the columns of a schema that draw from a sequence of Postgres or of hilo''s. action: what hilo_adopt_all does '
     'without trying. follows: it goes along with the row before it';
 
 CREATE FUNCTION _hilo.hilo_try_adopt(
-    relation regclass, column_name name, sequence regclass, dry_run boolean, OUT name text, OUT failure text, OUT said text
+    relation regclass, column_name name, sequence regclass, ordered boolean, dry_run boolean,
+    OUT name text, OUT failure text, OUT said text
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_try_adopt_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_try_adopt(regclass, name, regclass, boolean) IS
+COMMENT ON FUNCTION _hilo.hilo_try_adopt(regclass, name, regclass, boolean, boolean) IS
     'hilo_adopt for a column or, with a sequence, for all columns that it feeds. Returns the name of the new sequence and what '
     'hilo_adopt tells, or the error. dry_run: only checks what can be checked without a lock';
 
-CREATE FUNCTION @extschema@.hilo_adopt_all(schema name, dry_run boolean DEFAULT false)
+CREATE FUNCTION @extschema@.hilo_adopt_all(schema name, dry_run boolean DEFAULT false, ordered boolean DEFAULT NULL)
     RETURNS TABLE (relation regclass, column_name name, name text, action text, detail text)
-    LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 100
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 100
 BEGIN ATOMIC
     -- One row after the other: what names a sequence is looked up before that is gone.
     WITH found AS MATERIALIZED (
         SELECT a.*, a.sequence::text AS old,
                CASE WHEN a.action IS NULL AND NOT a.follows THEN ARRAY(SELECT m FROM _hilo.hilo_mentions(a.sequence::oid) m) END AS mentions
-          FROM _hilo.hilo_adoptable(pg_catalog.quote_ident(schema::text)::regnamespace::oid) a
+          FROM _hilo.hilo_adoptable(pg_catalog.quote_ident(schema::text)::regnamespace::oid, ordered) a
     ), tried AS MATERIALIZED (
         SELECT f.place, f.sequence, f.old, f.mentions, t.name, t.failure, t.said
-          FROM found f CROSS JOIN LATERAL _hilo.hilo_try_adopt(f.relation, f.column_name, f.sequence, dry_run) t
+          FROM found f CROSS JOIN LATERAL _hilo.hilo_try_adopt(f.relation, f.column_name, f.sequence, ordered, dry_run) t
          WHERE f.action IS NULL AND NOT f.follows
     )
     SELECT r.relation, r.column_name, r.name, r.action, r.detail
@@ -175,13 +185,13 @@ BEGIN ATOMIC
              WHERE t.failure IS NULL) r
      ORDER BY r.place, r.part, r.detail COLLATE "C";
 END;
-COMMENT ON FUNCTION @extschema@.hilo_adopt_all(name, boolean) IS
+COMMENT ON FUNCTION @extschema@.hilo_adopt_all(name, boolean, boolean) IS
     'Calls hilo_adopt or hilo_adopt_sequence for each column of a schema that a sequence of Postgres feeds. Returns a '
     'row for each column that draws from any sequence. action: adopt; skip, if hilo feeds it or should, or it follows '
     'the table that it inherits from; refuse, for a reason that detail has, such as a domain that draws; change, '
     'without a column, for an object that still names an old sequence, as hilo_adopt_sequence lists it. detail also '
     'has the notices and warnings of hilo_adopt. dry_run: changes and locks nothing, and returns the same rows, as '
-    'far as that can be told without locks. Requires ownership of each table: the others are refused. Errors: 3F000 '
+    'far as that can be told without locks. ordered: as for hilo_adopt. Requires ownership of each table: the others are refused. Errors: 3F000 '
     'if the schema does not exist.';
 
 -- The sequences that column defaults name and that do not exist. No query reads the columns, and no code of their

@@ -117,13 +117,17 @@ COMMENT ON FUNCTION @extschema@.hilo_revoke(@extschema@.hilo_sequence, text, tex
 
 -- From core's sequences to hilo's and back. Transactional too.
 
-CREATE FUNCTION @extschema@.hilo_adopt(relation regclass, column_name name, name @extschema@.hilo_sequence DEFAULT NULL) RETURNS @extschema@.hilo_sequence
+CREATE FUNCTION @extschema@.hilo_adopt(
+    relation regclass, column_name name, name @extschema@.hilo_sequence DEFAULT NULL, ordered boolean DEFAULT NULL
+)
+    RETURNS @extschema@.hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_adopt_wrapper';
-COMMENT ON FUNCTION @extschema@.hilo_adopt(regclass, name, @extschema@.hilo_sequence) IS
+COMMENT ON FUNCTION @extschema@.hilo_adopt(regclass, name, @extschema@.hilo_sequence, boolean) IS
     'Makes a serial or identity column, or one whose default is nextval(...), draw from a new '
     'hilo sequence. Returns its name; null: the name of the old sequence. The new one continues '
     'beyond the old one and beyond the values of the column, with the same type, bounds, '
-    'increment, start value and privileges. Drops the old sequence if nothing else uses it. '
+    'increment, start value and privileges. ordered: whether it is ordered; null: if the old one has CACHE 1, which is '
+    'in order across sessions. Drops the old sequence if nothing else uses it. '
     'Locks the table in ACCESS EXCLUSIVE mode, as ALTER TABLE does, in attempts of less than '
     'half a second. Requires ownership of the table, and INSERT on hilo_sequences. Errors: 42P01, 42703, 42809 for what is '
     'not a permanent table, 42804 for a column that is not smallint, integer, bigint or '

@@ -417,7 +417,7 @@ errors! {
         "cannot lease values of hilo sequence \"{name}\" because it {why}"
         => detail "Leased values are served outside of the server, in no order with others, and \
                    their rest is served later or is lost."
-        => hint "Draw values with hilo_nextval, hilo_nextvals or hilo_nextrange.";
+        => hint { instead_of_leases(name, why) };
     TooManyLeases { most: usize, dead: usize } = ERRCODE_PROGRAM_LIMIT_EXCEEDED,
         "too many leases in open transactions"
         => detail { lease_counts(*most, *dead) }

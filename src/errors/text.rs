@@ -52,6 +52,17 @@ impl Meant {
     }
 }
 
+/// How to use a sequence that cannot be leased because it `why`.
+pub fn instead_of_leases(name: &str, why: &str) -> String {
+    let mut hint = "Draw values with hilo_nextval, hilo_nextvals or hilo_nextrange.".to_owned();
+    if why == "is ordered" {
+        hint += " Or give up its order: SELECT hilo_alter(";
+        hint += &advice::literal(name);
+        hint += ", ordered => false);";
+    }
+    hint
+}
+
 /// That a setting leaves hilo out of the libraries of sessions. `whose`: as in ALTER.
 pub fn preload_excluded_by(whose: &str) -> String {
     format!("ALTER {whose} SET session_preload_libraries has left hilo out")

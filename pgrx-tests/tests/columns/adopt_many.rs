@@ -337,11 +337,11 @@ fn the_rows_of_a_schema_say_everything() {
     let rows = "SELECT relation || ' ' || action || ' ' || coalesce(detail, '') FROM hilo_adopt_all('shop') WHERE relation IS NOT NULL ORDER BY 1";
     let rows = listening.all::<String>(rows);
     let expected = [
-        r#"shop.always adopt sequence shop.always_id_seq; column shop.always.id takes no other values, as before: Its default calls "#,
-        r#"shop.borrows adopt sequence shop.lent; hilo sequence "lent" replaces sequence shop.lent, which is kept: its owner is role stranger "#,
-        r#"shop.granted adopt sequence shop.granted_id_seq; privileges on hilo sequence "granted_id_seq" are granted as before: USAGE to clerk."#,
-        r#"shop.quiet adopt sequence shop.quiet_id_seq"#,
-        r#"shop.viewed adopt sequence shop.viewed_id_seq; hilo sequence "viewed_id_seq" replaces sequence shop.viewed_id_seq, which is kept: "#,
+        r#"shop.always adopt sequence shop.always_id_seq; the new one is ordered; column shop.always.id takes no other values, as before: Its default calls "#,
+        r#"shop.borrows adopt sequence shop.lent; the new one is ordered; ordered hilo sequence "lent" replaces sequence shop.lent, which is kept: its owner is role stranger "#,
+        r#"shop.granted adopt sequence shop.granted_id_seq; the new one is ordered; privileges on hilo sequence "granted_id_seq" are granted as before: USAGE to clerk."#,
+        r#"shop.quiet adopt sequence shop.quiet_id_seq; the new one is ordered"#,
+        r#"shop.viewed adopt sequence shop.viewed_id_seq; the new one is ordered; ordered hilo sequence "viewed_id_seq" replaces sequence shop.viewed_id_seq, which is kept: "#,
     ];
     assert_eq!(rows.len(), expected.len(), "{rows:#?}");
     for (row, expected) in rows.iter().zip(expected) {

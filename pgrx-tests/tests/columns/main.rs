@@ -2,6 +2,7 @@
 
 mod adopt;
 mod adopt_many;
+mod adopt_order;
 mod adopt_while_used;
 mod check_fixes;
 mod check_hidden;

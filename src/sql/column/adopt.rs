@@ -29,37 +29,38 @@ use crate::sql::draw::nextval::record;
 
 sql_functions!(hilo_adopt, hilo_adopt_columns, hilo_try_adopt);
 
-/// `hilo_adopt(relation, column_name, name)`. Returns the name of the sequence.
+/// `hilo_adopt(relation, column_name, name, ordered)`. Returns the name of the sequence.
 fn hilo_adopt(args: Args) -> pg_sys::Datum {
     ddl_checks::begin_write(c"hilo_adopt()");
     let (relid, column_name) = column_of(args);
     let name = args.datum(2).map(|_| args.new_name(2));
-    raise_reports(adopt(Question::Adopt(relid, column_name), name))
+    raise_reports(adopt(Question::Adopt(relid, column_name, args.bool(3)), name))
 }
 
-/// `_hilo.hilo_adopt_sequence(sequence, name, mentions)`: all columns that a sequence feeds.
-/// `mentions`: what else names it.
+/// `_hilo.hilo_adopt_sequence(sequence, name, ordered, mentions)`: all columns that a sequence
+/// feeds. `mentions`: what else names it.
 fn hilo_adopt_columns(args: Args) -> pg_sys::Datum {
     ddl_checks::begin_write(c"hilo_adopt_sequence()");
     ddl_checks::require(args, 0, "sequence");
     let sequence = args.oid(0).unwrap_or(pg_sys::InvalidOid);
     let name = args.datum(1).map(|_| args.new_name(1));
-    let (name, mut reports) = adopt(Question::AdoptAll(sequence), name);
-    reports.extend(args.text(2).map(|mentions| mention_report(&name, &mentions)));
+    let (name, mut reports) = adopt(Question::AdoptAll(sequence, args.bool(2)), name);
+    reports.extend(args.text(3).map(|mentions| mention_report(&name, &mentions)));
     raise_reports((name, reports))
 }
 
-/// `_hilo.hilo_try_adopt(relation, column_name, sequence, dry_run)`: a column or, with a sequence,
-/// all that it feeds. Returns the name of the new sequence and what there is to tell, or why there
-/// is none. A dry run checks what can be checked without a lock.
+/// `_hilo.hilo_try_adopt(relation, column_name, sequence, ordered, dry_run)`: a column or, with a
+/// sequence, all that it feeds. Returns the name of the new sequence and what there is to tell, or
+/// why there is none. A dry run checks what can be checked without a lock.
 fn hilo_try_adopt(args: Args) -> pg_sys::Datum {
     ddl_checks::begin_write(c"hilo_adopt_all()");
     let (relid, column) = column_of(args);
+    let ordered = args.bool(3);
     let question = match args.oid(2) {
-        Some(sequence) => Question::AdoptAll(sequence),
-        None => Question::Adopt(relid, column),
+        Some(sequence) => Question::AdoptAll(sequence, ordered),
+        None => Question::Adopt(relid, column, ordered),
     };
-    let outcome = subtransaction::run(|| match args.bool(3) {
+    let outcome = subtransaction::run(|| match args.bool(4) {
         Some(false) => adopt(question, None),
         _ => {
             privileges::may_create().or_raise();
@@ -99,7 +100,7 @@ pub(in crate::sql) fn column_name(args: Args, at: usize) -> &'static CStr {
 /// All columns that a sequence feeds, or the one that is asked for.
 fn find(question: Question) -> Vec<FedColumn> {
     let columns = question.columns();
-    if let Question::AdoptAll(sequence) = question
+    if let Question::AdoptAll(sequence, _) = question
         && columns.is_empty()
     {
         // SAFETY: a look-up in a system cache, which takes any OID.

@@ -37,6 +37,8 @@ pub struct CoreSequence {
     min: i64,
     max: i64,
     cycle: bool,
+    /// Whether the sequence that takes its place is ordered.
+    ordered: bool,
 }
 
 impl CoreSequence {
@@ -55,6 +57,7 @@ impl CoreSequence {
             min: int8(10),
             max: int8(11),
             cycle: row.bool(12),
+            ordered: row.bool(13),
         }
     }
 
@@ -105,6 +108,7 @@ impl CoreSequence {
             min_value: Some(data_type.clamp(self.min)),
             max_value: Some(data_type.clamp(self.max)),
             cycle: Some(self.cycle),
+            ordered: Some(self.ordered),
             ..Options::default()
         }
     }

@@ -126,4 +126,8 @@ linked AS NOT MATERIALIZED (
       JOIN pg_namespace n ON n.oid = c.relnamespace
      WHERE s.draws
      GROUP BY s.sequence, c.oid, n.oid
+), successor (ordered) AS (
+    -- Whether hilo's sequence is ordered: as the caller says, or if an old one is, by CACHE 1.
+    SELECT COALESCE((SELECT g.ordered FROM given g), bool_or(q.seqcache = 1))
+      FROM drawn d JOIN pg_sequence q ON q.seqrelid = d.sequence
 )

@@ -38,10 +38,10 @@ pub struct FedColumn {
 /// Which columns are to get another kind of sequence.
 #[derive(Clone, Copy)]
 pub enum Question<'a> {
-    /// A column gets one of hilo's.
-    Adopt(pg_sys::Oid, &'a CStr),
+    /// A column gets one of hilo's, which is ordered as this says; `None`: as the old one.
+    Adopt(pg_sys::Oid, &'a CStr, Option<bool>),
     /// All columns that this sequence of core's feeds do.
-    AdoptAll(pg_sys::Oid),
+    AdoptAll(pg_sys::Oid, Option<bool>),
     /// A column gets one of core's, and perhaps is to be an identity column.
     Release(pg_sys::Oid, &'a CStr, bool),
 }
@@ -52,9 +52,9 @@ macro_rules! query {
     ($rest:literal) => {
         Planned::new(concat!(
             "WITH RECURSIVE given (relation, column_name, sequence, adopts, identity, name, schema,
-                                   path) AS NOT MATERIALIZED (
+                                   path, ordered) AS NOT MATERIALIZED (
              VALUES ($1::oid, $2, $3::oid, $4::boolean, $5::boolean, $6,
-                     $7::oid::regnamespace::text, $8::oid[])),\n",
+                     $7::oid::regnamespace::text, $8::oid[], $9::boolean)),\n",
             include_str!("fed.sql"),
             include_str!($rest)
         ))
@@ -69,11 +69,11 @@ impl Question<'_> {
     /// Runs a query of what is known of the columns. `name`: that of a sequence of hilo's.
     fn ask<T>(self, query: &Planned, name: &[u8], each: impl FnMut(Row) -> T) -> Vec<T> {
         let none = (pg_sys::InvalidOid, c"");
-        let ((relation, column), sequence, adopts, identity) = match self {
-            Question::Adopt(relation, column) => ((relation, column), None, true, false),
-            Question::AdoptAll(sequence) => (none, Some(sequence), true, false),
+        let ((relation, column), sequence, ordered, identity) = match self {
+            Question::Adopt(relation, column, ordered) => ((relation, column), None, ordered, None),
+            Question::AdoptAll(sequence, ordered) => (none, Some(sequence), ordered, None),
             Question::Release(relation, column, identity) => {
-                ((relation, column), None, false, identity)
+                ((relation, column), None, None, Some(identity))
             }
         };
         // SAFETY: the list is made for this call, inside a transaction.
@@ -85,18 +85,19 @@ impl Question<'_> {
             Some(number(relation)),
             Some(text_datum(column.to_bytes())),
             sequence.map(number),
-            Some(text(adopts.to_string())),
-            Some(text(identity.to_string())),
+            Some(text(identity.is_none().to_string())),
+            Some(text(identity.unwrap_or(false).to_string())),
             Some(text_datum(name)),
             Some(number(schema)),
             Some(text(oid_list(&path))),
+            ordered.map(|ordered| text(ordered.to_string())),
         ];
         query.look_up(&parameters, each)
     }
 
     /// Looks the columns up, and checks that they may be moved.
     pub fn columns(self) -> Vec<FedColumn> {
-        if let Question::Adopt(relid, column) | Question::Release(relid, column, _) = self {
+        if let Question::Adopt(relid, column, _) | Question::Release(relid, column, _) = self {
             values::find_column(relid, column, Use::Move).or_raise();
         }
         let found = self.ask(&COLUMNS, b"", |row| {

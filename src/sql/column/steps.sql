@@ -32,11 +32,12 @@
       FROM drawn d CROSS JOIN aclexplode(d.relacl) a
      WHERE d.is_main AND a.privilege_type IN ('USAGE', 'SELECT', 'UPDATE') AND a.grantee <> d.heir
 ), kept AS (
-    SELECT o.*, CASE WHEN o.of_identity THEN '{}'
+    SELECT o.*, CASE WHEN s.ordered THEN 'ordered' ELSE 'unordered' END AS kind,
+           CASE WHEN o.of_identity THEN '{}'
                      WHEN o.uses <> '{}' THEN o.uses
                      WHEN NOT o.own THEN ARRAY['its owner is role ' || pg_get_userbyid(o.relowner)]
                      ELSE '{}' END AS reasons
-      FROM old o
+      FROM old o CROSS JOIN successor s
 )
 SELECT r.state, r.message, r.detail, r.hint, r.statement, r.grantee, r.privilege
   FROM (SELECT 0 AS place, o.sequence AS object, '55000' AS state,
@@ -67,15 +68,16 @@ SELECT r.state, r.message, r.detail, r.hint, r.statement, r.grantee, r.privilege
           FROM given g CROSS JOIN moved m
          UNION ALL
         SELECT 4, k.sequence, '00000',
-               format('hilo sequence "%s" replaces sequence %s, which is dropped', g.name,
-                      k.object),
+               format('%s hilo sequence "%s" replaces sequence %s, which is dropped', k.kind,
+                      g.name, k.object),
                NULL, NULL,
                CASE WHEN NOT k.of_identity THEN format('DROP SEQUENCE %s', k.object) END,
                NULL, NULL
           FROM given g CROSS JOIN kept k WHERE k.reasons = '{}'
          UNION ALL
         SELECT 4, k.sequence, '01000',
-               format('hilo sequence "%s" replaces sequence %s, which is kept', g.name, k.object),
+               format('%s hilo sequence "%s" replaces sequence %s, which is kept', k.kind, g.name,
+                      k.object),
                array_to_string(k.reasons || 'Whoever still draws from it gets numbers that the '
                                             'column gets from hilo.'::text, E'\n'),
                NULL, NULL, NULL, NULL
