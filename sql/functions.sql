@@ -134,14 +134,19 @@ COMMENT ON FUNCTION @extschema@.hilo_adopt(regclass, name, @extschema@.hilo_sequ
     'numeric, 55000 if the column has no sequence, uses hilo already, or shares its sequence '
     'with another column, 42710 if the name is taken, 42501, 55P03 after lock_timeout.';
 
-CREATE FUNCTION @extschema@.hilo_release(relation regclass, column_name name, identity text DEFAULT 'BY DEFAULT') RETURNS regclass
+CREATE FUNCTION @extschema@.hilo_release(
+    relation regclass, column_name name, identity text DEFAULT 'BY DEFAULT', sequence_name name DEFAULT NULL
+)
+    RETURNS regclass
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_release_wrapper';
-COMMENT ON FUNCTION @extschema@.hilo_release(regclass, name, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_release(regclass, name, text, name) IS
     'Makes a column whose default is hilo_nextval(...) an identity column, or with null a serial column, which '
-    'continues with the very next number, and returns its sequence. identity: BY DEFAULT, ALWAYS or null. Drops '
-    'the hilo sequence; hilo_gaps keeps what it has lost. Locks the table as hilo_adopt does. Requires ownership '
-    'of the table and of the sequence. Errors: as for hilo_adopt, 22023 for another identity, 55000 if several '
-    'nodes share the sequence, or the column may be null and is to become an identity column.';
+    'continues with the very next number, and returns its sequence. identity: BY DEFAULT, ALWAYS or null. '
+    'sequence_name: its name, in the schema of the table; null: that of the hilo sequence or, if another relation has '
+    'that, one that core chooses. Drops the hilo sequence; hilo_gaps keeps what it has lost. Locks the table as '
+    'hilo_adopt does. Requires ownership of the table and of the sequence. Errors: as for hilo_adopt, 22023 for another '
+    'identity, 42P07 if the name is taken, 55000 if several nodes share the sequence, or the column may be null and is '
+    'to become an identity column.';
 
 CREATE FUNCTION @extschema@.hilo_sync(name @extschema@.hilo_sequence, relation regclass, column_name name) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_sync_wrapper';

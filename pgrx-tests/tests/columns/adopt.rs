@@ -374,6 +374,44 @@ fn gaps_stay_with_their_column() {
     cluster.finish();
 }
 
+/// The sequence that takes over has the name of hilo's, and so the name that was there before, unless the caller gives another
+/// one. A name that another relation has, or that no sequence of core's can have, gives way to one that core chooses.
+#[test]
+fn a_released_sequence_has_its_name() {
+    let (cluster, mut client) = cluster();
+    client.run("CREATE SCHEMA shop; CREATE TABLE orders (id int)");
+    let long = "n".repeat(70);
+    for (hilo, release, expected) in [
+        ("users_seq", "NULL", "shop.users_seq"),
+        ("users_seq", "'BY DEFAULT'", "shop.users_seq"),
+        ("Users' \"seq\"", "NULL", "shop.\"Users' \"\"seq\"\"\""),
+        ("shop.users_seq", "NULL", "shop.users_seq"),
+        ("orders", "NULL", "shop.orders"),
+        ("users", "NULL", "shop.users_user_id_seq"),
+        (long.as_str(), "NULL", "shop.users_user_id_seq"),
+        ("users_seq", "NULL, 'Mine'", "shop.\"Mine\""),
+        ("users_seq", "'ALWAYS', sequence_name => 'mine'", "shop.mine"),
+    ] {
+        client.run("CREATE TABLE shop.users (user_id serial)");
+        client
+            .execute(
+                "SELECT hilo_adopt('shop.users', 'user_id', $1::text::hilo_sequence)",
+                &[&hilo],
+            )
+            .unwrap();
+        client.refusal("SELECT hilo_release('shop.users', 'user_id', NULL, 'users')").is("42P07");
+        let name: String =
+            client.one(&format!("SELECT hilo_release('shop.users', 'user_id', {release})::text"));
+        assert_eq!(name, expected, "{hilo}, {release}");
+        assert_eq!(
+            client.one::<i64>("INSERT INTO shop.users DEFAULT VALUES RETURNING user_id::bigint"),
+            1
+        );
+        client.run("DROP TABLE shop.users");
+    }
+    cluster.finish();
+}
+
 /// A column that is narrower than its sequence gets a sequence of its own type, and ends where it ends.
 #[test]
 fn a_narrow_column_is_released() {

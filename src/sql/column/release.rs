@@ -30,14 +30,15 @@ static STATEMENTS: Planned = Planned::new(concat!(
     include_str!("release.sql")
 ));
 
-/// `hilo_release(relation, column_name, identity)`. Returns the sequence that takes over.
+/// `hilo_release(relation, column_name, identity, sequence_name)`. Returns the sequence that takes
+/// over.
 fn hilo_release(args: Args) -> pg_sys::Datum {
     ddl_checks::begin_write(c"hilo_release()");
     ddl_checks::require(args, 0, "relation");
     let relid = args.oid(0).unwrap_or(pg_sys::InvalidOid);
-    let column_name = column_name(args, 1);
+    let column = column_name(args, 1);
     let identity = identity(args);
-    let question = Question::Release(relid, column_name, identity.is_some());
+    let question = Question::Release(relid, column, identity.is_some());
     let missing = || HiloError::NoSuchRelation(relid.to_u32());
     let find = || question.columns().pop().ok_or_else(missing).or_raise();
     let tables = lock::for_move(&[find()], || {
@@ -51,7 +52,9 @@ fn hilo_release(args: Args) -> pg_sys::Datum {
     if !privileges::acts_as(column.table_owner, sequence.owner) {
         HiloError::NotTheTables(column.hilo.to_string()).raise();
     }
-    let oid = create(&column, &sequence, identity);
+    let name = args.datum(3).map(|_| column_name(args, 3).to_owned());
+    let name = name.unwrap_or_else(|| free_name(&column));
+    let oid = create(&column, &sequence, &name, identity);
     lease_news::write(Some(sequence.id)).or_raise();
     leases::write_off(sequence.id).or_raise();
     ddl_checks::release(locked, column.place);
@@ -97,7 +100,12 @@ fn identity(args: Args) -> Option<&'static str> {
 /// Makes the sequence of core's that takes over, and the column draw from it. It has the bounds of
 /// the old one, as far as the column can hold them. It belongs to the column if the old one did,
 /// and whoever had privileges on that has them on this.
-fn create(column: &FedColumn, sequence: &Sequence, identity: Option<&str>) -> pg_sys::Oid {
+fn create(
+    column: &FedColumn,
+    sequence: &Sequence,
+    name: &CStr,
+    identity: Option<&str>,
+) -> pg_sys::Oid {
     let definition = &sequence.definition;
     let data_type = definition.data_type.within(column.data_type);
     let [min, max] = [definition.min_value, definition.max_value].map(|it| data_type.clamp(it));
@@ -117,7 +125,6 @@ fn create(column: &FedColumn, sequence: &Sequence, identity: Option<&str>) -> pg
     let (grantees, granted): (Vec<_>, Vec<_>) = granted.into_iter().unzip();
     let names = |set: &Privileges| format!("\"{}\"", set.names().collect::<Vec<_>>().join(", "));
     let granted = granted.iter().map(names).collect::<Vec<_>>().join(",");
-    let name = free_name(column);
     let text = |text: String| Some(text_datum(text.as_bytes()));
     let parameters = [
         text(column.place.relid.to_u32().to_string()),
@@ -134,12 +141,24 @@ fn create(column: &FedColumn, sequence: &Sequence, identity: Option<&str>) -> pg
     ];
     let statements = STATEMENTS.look_up(&parameters, |row| row.bytes(1).unwrap_or_default());
     statements.iter().for_each(|statement| spi::execute(statement));
-    relations::by_name(&relations::schema(column.place.relid).unwrap_or_default(), &name)
+    relations::by_name(&relations::schema(column.place.relid).unwrap_or_default(), name)
 }
 
-/// `table_column_seq`, with a number if that is taken, as core chooses it.
+/// The name of the sequence of hilo's, without the table's schema. If that cannot be one of core's,
+/// or is taken: `table_column_seq`, with a number if that is taken too, as core chooses it.
 fn free_name(column: &FedColumn) -> CString {
     let table = relations::name(column.place.relid).unwrap_or_default();
+    let schema = relations::schema(column.place.relid).unwrap_or_default();
+    let whole = column.hilo.as_ref();
+    let rest = whole.strip_prefix(schema.to_bytes()).and_then(|rest| rest.strip_prefix(b"."));
+    let is_free = |name: &CString| {
+        let len = name.count_bytes();
+        (1..pg_sys::NAMEDATALEN as usize).contains(&len)
+            && relations::by_name(&schema, name) == pg_sys::InvalidOid
+    };
+    if let Some(name) = CString::new(rest.unwrap_or(whole)).ok().filter(is_free) {
+        return name;
+    }
     // SAFETY: the names are C strings; the result is one in the current memory context.
     unsafe {
         let schema = pg_sys::get_rel_namespace(column.place.relid);
