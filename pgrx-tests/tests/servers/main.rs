@@ -1,5 +1,6 @@
 //! More than one server, or a copy of one: replication, promotion, dumps, clones, upgrades, Citus.
 
+mod attachments;
 mod citus;
 mod clones;
 mod copied_memory;

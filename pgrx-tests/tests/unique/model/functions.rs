@@ -157,6 +157,9 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "hilo_remote_request",
             "hilo_receiver",
             "hilo_refuse",
+            "hilo_refuse_circle",
+            "hilo_refuse_request",
+            "hilo_identity",
         ],
     ),
     (

@@ -1,0 +1,144 @@
+//! An attachment that cannot work is refused, and one that no longer works says why.
+
+use hilo_tests::{Client, ClientExt, Cluster};
+
+/// The databases `centre` and `branch` of one server, and of both the foreign server for the other
+/// one.
+fn with_both() -> (Cluster, Client, Client) {
+    let cluster = Cluster::builder().config("max_worker_processes", "20").start_with_hilo();
+    cluster.connect("postgres").run("CREATE DATABASE branch TEMPLATE template0");
+    cluster.connect("postgres").run("CREATE DATABASE centre TEMPLATE template0");
+    cluster.connect("postgres").run("CREATE ROLE guest LOGIN");
+    let at = cluster.socket_directory().display();
+    let [centre, branch] = ["centre", "branch"].map(|name| {
+        let mut client = cluster.connect(name);
+        client.run("CREATE EXTENSION hilo; CREATE EXTENSION dblink");
+        for there in ["centre", "branch"] {
+            client.run(&format!(
+                "CREATE SERVER {there} FOREIGN DATA WRAPPER dblink_fdw OPTIONS (host '{at}', dbname '{there}');
+                 CREATE USER MAPPING FOR postgres SERVER {there} OPTIONS (user 'postgres')"
+            ));
+        }
+        client
+    });
+    (cluster, centre, branch)
+}
+
+/// Uses up what the branch holds, and more.
+const DRAW: &str = "SELECT count(hilo_nextval('s')) FROM generate_series(1, 1000000)";
+
+/// The text of the last failure of its source, with DETAIL and HINT.
+fn last_error(client: &mut Client) -> String {
+    client.one("SELECT last_error FROM hilo_stat_sources WHERE name = 's'")
+}
+
+/// Each reason why a centre gives nothing has its own words, and what they advise helps.
+#[test]
+fn a_centre_that_gives_nothing_has_one_text_for_each_reason() {
+    let (_cluster, mut centre, mut branch) = with_both();
+    centre.run("SELECT hilo_create('s', max_value => 1000000000)");
+    branch.run("SELECT hilo_attach_server('s', 'centre')");
+    centre.run("SELECT hilo_setval('s', 50000000)");
+    let again = "Call hilo_attach_server('s', 'centre').";
+    branch
+        .refusal(DRAW)
+        .is("55000")
+        .says("must be attached to server \"centre\" again: it has been renumbered there");
+    assert!(last_error(&mut branch).ends_with(again));
+    branch.run("SELECT hilo_attach_server('s', 'centre')");
+    branch.run("SELECT hilo_nextval('s')");
+
+    centre.run("SELECT hilo_rename('s', 't')");
+    branch
+        .refusal(DRAW)
+        .is("55000")
+        .says("has been renamed on server \"centre\": it is \"t\" there");
+    assert!(last_error(&mut branch).ends_with("Call hilo_attach_server('s', 'centre', 't')."));
+    branch.run("SELECT hilo_attach_server('s', 'centre', 't')");
+    branch.run("SELECT hilo_nextval('s')");
+
+    centre.run("SELECT hilo_drop('t')");
+    branch
+        .refusal(DRAW)
+        .is("55000")
+        .says("hilo sequence \"t\" has been dropped on server \"centre\"");
+    centre.run("SELECT hilo_create('t', start_value => 500000000)");
+    branch
+        .refusal(DRAW)
+        .is("55000")
+        .says("has been dropped on server \"centre\" and created again");
+    branch.run("SELECT hilo_attach_server('s', 'centre', 't')");
+    assert!(branch.one::<i64>("SELECT hilo_nextval('s')") >= 500_000_000);
+
+    branch.run("ALTER USER MAPPING FOR postgres SERVER centre OPTIONS (SET user 'guest')");
+    let asking = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE backend_type = 'hilo source'";
+    branch.one::<i64>(asking);
+    for privileges in ["USAGE", ""] {
+        if !privileges.is_empty() {
+            centre.run("SELECT hilo_grant('t', 'guest', 'USAGE')");
+        } else {
+            centre.run("SELECT hilo_revoke('t', 'guest', 'USAGE')");
+        }
+        branch
+            .refusal(DRAW)
+            .is("42501")
+            .says("server \"centre\": permission denied for hilo sequence \"t\"");
+        assert!(last_error(&mut branch).contains("Grant UPDATE on it there"));
+    }
+    centre.run("SELECT hilo_grant('t', 'guest', 'UPDATE')");
+    hilo_tests::wait_until("the branch gets values again", hilo_tests::LONG, || {
+        branch.query_one("SELECT hilo_nextval('s')", &[]).is_ok()
+    });
+}
+
+/// The error of a connection names the server, and says in its DETAIL what happened.
+#[test]
+fn a_failed_connection_names_the_server_and_the_cause() {
+    let (cluster, mut centre, mut branch) = with_both();
+    centre.run("SELECT hilo_create('s')");
+    branch
+        .refusal("SELECT hilo_attach_server('s', 'none')")
+        .is("42704")
+        .says("server \"none\" does not exist")
+        .helps();
+    branch.refusal("SELECT hilo_attach_server('s', 'dbname=centre')").is("42704");
+    branch.run(
+        "SELECT hilo_attach_server('s', 'centre'); ALTER SERVER centre OPTIONS (SET dbname 'gone')",
+    );
+    branch
+        .refusal("SELECT hilo_nextval('s')")
+        .says("its source failed: server \"centre\": could not establish connection");
+    assert!(last_error(&mut branch).contains("database \"gone\" does not exist"));
+    cluster.expect_in_log("database \"gone\" does not exist");
+    branch
+        .refusal("SELECT hilo_attach_server('s', 'centre')")
+        .says("server \"centre\"")
+        .details("gone");
+}
+
+/// A sequence that would get its own values is refused, however many sequences of the two servers
+/// are between.
+#[test]
+fn a_sequence_that_would_be_its_own_source_is_refused() {
+    let (_cluster, mut centre, mut branch) = with_both();
+    for client in [&mut centre, &mut branch] {
+        client.run("SELECT hilo_create('a'), hilo_create('b'), hilo_create('c')");
+    }
+    let itself = |client: &mut Client, attach: &str| {
+        client.refusal(attach).is("55000").says("would be its own source").helps();
+    };
+    itself(&mut centre, "SELECT hilo_attach_server('a', 'centre')");
+    centre.run("SELECT hilo_attach_server('c', 'centre', 'b')");
+    itself(&mut centre, "SELECT hilo_attach_server('b', 'centre', 'c')");
+    centre.run("SELECT hilo_attach_server('a', 'branch')");
+    itself(&mut branch, "SELECT hilo_attach_server('a', 'centre')");
+    branch.run("SELECT hilo_attach_server('a', 'centre', 'c')");
+    itself(&mut centre, "SELECT hilo_attach_server('b', 'branch', 'a')");
+    // The way round leads through sequences that another role may not read.
+    centre.run("SELECT hilo_grant('a', 'guest', 'UPDATE')");
+    branch.run("ALTER USER MAPPING FOR postgres SERVER centre OPTIONS (SET user 'guest')");
+    itself(&mut branch, "SELECT hilo_attach_server('a', 'centre')");
+    centre.run("SELECT hilo_detach('a', 1000)");
+    branch.run("SELECT hilo_attach_server('b', 'centre', 'a')");
+    assert!(branch.one::<i64>("SELECT hilo_nextval('b')") >= 1000);
+}
