@@ -1,7 +1,6 @@
 //! Runs the query that is the source of a sequence, as the sequence's owner.
 
 use std::ffi::CString;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pgrx::pg_sys;
 
@@ -10,25 +9,8 @@ use crate::catalog::lease_id::uuid_datum;
 use crate::catalog::sources::{Request, Supply};
 use crate::catalog::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
-use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
 use crate::process::rights::{authorize_session, with_rights_of, with_settings};
-use crate::shared::askers::Group;
-
-/// The sequences for which the same process asks as for this one. They have the same owner, and
-/// their queries are the same, or begin with the same line if that is a comment. `None`: it has no
-/// source.
-pub fn group_of(sequence: &Sequence) -> Option<Group> {
-    let query = sequence.definition.source.as_deref()?;
-    let common = match query.split_once('\n') {
-        Some((first, _)) if first.starts_with("--") => first,
-        _ => query,
-    };
-    let mut hasher = DefaultHasher::new();
-    common.hash(&mut hasher);
-    let (database, owner) = (ffi::database().to_u32(), sequence.owner.to_u32());
-    Some(Group { database, owner, query: hasher.finish() })
-}
 
 /// The rows that the query brings.
 pub struct Answer {

@@ -5,8 +5,11 @@
 //! server that has written it. Another one, as after a promotion or in a copy, makes a new request:
 //! the answer of the old one may be the first server's.
 
+use std::time::Duration;
+
 use pgrx::pg_sys;
 
+use hilo_core::backoff;
 use hilo_core::numbers::{SequenceId, Timestamp};
 
 use crate::catalog::columns::source as column;
@@ -113,6 +116,24 @@ impl Supply {
         self.brought.map(|(low, high)| if rising { high } else { low })
     }
 
+    /// How long its open request is not made again after it has failed.
+    pub fn rests(&self, now: Timestamp) -> Duration {
+        let (Some(request), Some(at), 1..) = (self.request, self.last_error_at, self.failures)
+        else {
+            return Duration::ZERO;
+        };
+        let failures = self.failures as u32;
+        let [.., a, b, c, d] = request.id;
+        // Another one for each attempt.
+        let random = u32::from_be_bytes([a, b, c, d]).wrapping_mul(2 * failures + 1);
+        let pause = backoff::delay_of_many(failures, random);
+        match u64::try_from(now.since(at).0) {
+            Ok(since) => pause.saturating_sub(Duration::from_micros(since)),
+            // The clock was put back.
+            Err(_) => Duration::ZERO,
+        }
+    }
+
     /// Notes a request that is about to be made.
     pub fn ask(&mut self, wanted: i64) {
         let mut id = random();
@@ -127,18 +148,21 @@ fn here() -> (i64, (i64, i32)) {
     (i64::from(ffi::database().to_u32()), positions::server())
 }
 
-fn row_of(position: &Position) -> Result<Option<Row>, HiloError> {
-    let keys = [
-        (column::SEQUENCE, Match::Int8(position.sequence.0)),
-        (column::NODE, Match::Int4(position.node)),
-    ];
+fn row_of(sequence: SequenceId, node: i32) -> Result<Option<Row>, HiloError> {
+    let keys = [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, Match::Int4(node))];
     Ok(Own::Source.read()?.find(own::SOURCE_PKEY, &keys))
+}
+
+/// Whether a request has no answer yet. The caller need not hold the lock.
+pub fn is_open(sequence: SequenceId, node: i32, request: &Request) -> Result<bool, HiloError> {
+    let supply = row_of(sequence, node)?.map(|row| Supply::from_row(&row));
+    Ok(supply.and_then(|supply| supply.open_request()) == Some(*request))
 }
 
 /// The row of a position whose lock the caller holds; a new one if there is none.
 pub fn of(position: &Position) -> Result<Supply, HiloError> {
-    let row = row_of(position)?;
     let Position { sequence, node, .. } = *position;
+    let row = row_of(sequence, node)?;
     let new = || Supply { sequence, node, ..Supply::default() };
     Ok(row.map_or_else(new, |row| Supply::from_row(&row)))
 }
@@ -146,7 +170,7 @@ pub fn of(position: &Position) -> Result<Supply, HiloError> {
 /// Writes the row of a position whose lock the caller holds.
 pub fn write(position: &Position, supply: &Supply) -> Result<(), HiloError> {
     let table = Own::Source.write()?;
-    match row_of(position)? {
+    match row_of(position.sequence, position.node)? {
         Some(row) => {
             table.update(&row, &mut supply.values());
         }

@@ -190,6 +190,16 @@ pub struct Supply {
     pub latency: f64,
 }
 
+/// How many microseconds the query of a source may take while others wait to be asked. `failures`:
+/// how often it has failed since it last answered, which took `latency` microseconds. Each time it
+/// gets more, so that one that is slow comes to its end.
+pub fn patience(failures: u32, latency: i64) -> i64 {
+    const FIRST: i64 = 1_000_000;
+    const LAST: i64 = 2_000_000;
+    let grown = FIRST.checked_shl(failures.min(8)).unwrap_or(LAST).min(LAST);
+    grown.max(latency.saturating_mul(2))
+}
+
 /// How many values to ask a source for; 0: none. `held` are received and not served, `unmet` is
 /// what callers wait for and find nowhere. Held values last through an outage at any moment. So
 /// they are asked for early, and half as many again, so that the next request is not due at once.

@@ -178,6 +178,9 @@ errors! {
     SourceLate(limit: i64) = ERRCODE_LOCK_NOT_AVAILABLE,
         "the source has not answered within {limit} ms"
         => hint "hilo.source_timeout says how long it may take.";
+    SourceCut(took: i64) = ERRCODE_LOCK_NOT_AVAILABLE,
+        "the source had not answered within {took} ms, and others waited to be asked"
+        => hint "hilo asks it again. Let it answer faster, or raise max_worker_processes.";
     SourceChanged = ERRCODE_T_R_SERIALIZATION_FAILURE,
         "the sequence was altered while its source was asked";
     Name(error: NameError) = ERRCODE_INVALID_PARAMETER_VALUE, { error }

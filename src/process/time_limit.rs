@@ -20,8 +20,14 @@ pub enum Unfinished {
 /// Set by the handler of the timeout.
 static LATE: AtomicBool = AtomicBool::new(false);
 
-/// The number of our timeout, as Postgres has registered it.
+/// The numbers of our timeouts, as Postgres has registered them. The second one looks again and
+/// again whether the work is to end before its limit.
 static TIMEOUT: Global<Cell<Option<i32>>> = Global::new(Cell::new(None));
+static LOOK: Global<Cell<Option<i32>>> = Global::new(Cell::new(None));
+
+/// The second one asks this, and how often, in milliseconds.
+static IS_OVER: Global<Cell<Option<fn() -> bool>>> = Global::new(Cell::new(None));
+const EVERY: i32 = 100;
 
 /// Cancels what is running, as statement_timeout does, unless somebody else has just cancelled it.
 ///
@@ -40,19 +46,60 @@ unsafe extern "C-unwind" fn on_expiry() {
     }
 }
 
+/// # Safety
+/// It may run at any moment, as what it calls may.
+unsafe extern "C-unwind" fn on_look() {
+    if !LATE.load(Relaxed) && IS_OVER.get().is_some_and(|is_over| is_over()) {
+        // SAFETY: as above.
+        unsafe { on_expiry() };
+    }
+}
+
 /// Runs `work` in a subtransaction, for no longer than `limit`. A cancellation that somebody asks
 /// for, and the end of the session, are raised again.
 pub fn within<T>(limit: Duration, work: impl FnOnce() -> T) -> Result<T, Unfinished> {
-    // SAFETY: the handler stays loaded for the life of the process. The timeout is disabled on
-    // every way out: `subtransaction::run` returns after each error.
+    limited(limit, None, work)
+}
+
+/// The same, until `is_over` says so. A signal handler asks that again and again.
+pub fn within_unless<T>(
+    limit: Duration,
+    is_over: fn() -> bool,
+    work: impl FnOnce() -> T,
+) -> Result<T, Unfinished> {
+    limited(limit, Some(is_over), work)
+}
+
+/// The number of a timeout, which is registered for the life of the process.
+fn registered(at: &Cell<Option<i32>>, handler: unsafe extern "C-unwind" fn()) -> i32 {
+    // SAFETY: the handler stays loaded as long, and may run at any moment.
+    let register = || unsafe { ffi::RegisterTimeout(ffi::USER_TIMEOUT, Some(handler)) };
+    let id = at.get().unwrap_or_else(register);
+    at.set(Some(id));
+    id
+}
+
+fn limited<T>(
+    limit: Duration,
+    is_over: Option<fn() -> bool>,
+    work: impl FnOnce() -> T,
+) -> Result<T, Unfinished> {
+    let id = registered(&TIMEOUT, on_expiry);
+    let look = is_over.map(|_| registered(&LOOK, on_look));
+    IS_OVER.set(is_over);
+    LATE.store(false, Relaxed);
+    // SAFETY: the timeouts are disabled on every way out: `subtransaction::run` returns after each
+    // error.
     let result = unsafe {
-        let register = || ffi::RegisterTimeout(ffi::USER_TIMEOUT, Some(on_expiry));
-        let id = TIMEOUT.get().unwrap_or_else(register);
-        TIMEOUT.set(Some(id));
-        LATE.store(false, Relaxed);
         ffi::enable_timeout_after(id, limit.as_millis() as i32);
+        if let Some(look) = look {
+            ffi::enable_timeout_every(look, ffi::now().0 + i64::from(EVERY) * 1000, EVERY);
+        }
         let result = subtransaction::run(work);
         ffi::disable_timeout(id, false);
+        if let Some(look) = look {
+            ffi::disable_timeout(look, false);
+        }
         if LATE.load(Relaxed) {
             // It may have come at the very end.
             (&raw mut pg_sys::QueryCancelPending).write_volatile(0);

@@ -1,28 +1,31 @@
-//! The processes that ask sources, one for each group of sequences. All databases together have
-//! half as many places for them as the server has background workers. When they run short, a
-//! process with nothing to ask leaves, and an owner who has no process comes before those who have
-//! one.
+//! The processes that ask sources. One of them asks for all sequences of an owner in a database; a
+//! second one comes where a query takes long. All databases together have half as many places for
+//! them as the server has background workers.
 //!
 //! A place is taken and left under the `workers` lock. A worker first says that there is a request,
-//! and then looks for the process. A process leaves only if nobody has said so since it looked.
+//! and then looks for the process. A process leaves only if nobody has said so since it looked, or
+//! if its place is wanted; then it has the worker look again.
+//!
+//! An owner for whom there is no place has one made free. Its process leaves after the query that
+//! is running, and this ends early if it takes too long. The place is kept for that owner.
+//!
+//! All times here are of the monotonic clock, in microseconds.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
 use pgrx::pg_sys::LWLockMode::{LW_EXCLUSIVE, LW_SHARED};
 
-use hilo_core::numbers::{Micros, Monotonic};
+use hilo_core::numbers::{Micros, Monotonic, SequenceId};
 
 use crate::process::ffi;
 use crate::shared::Shared;
 use crate::shared::seat::Seat;
 
-/// The sequences of one owner that one process asks for.
+/// Whose sequences a process asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Group {
+pub struct Owner {
     pub database: u32,
-    pub owner: u32,
-    /// A hash of what their queries have in common.
-    pub query: u64,
+    pub role: u32,
 }
 
 /// A place for such a process.
@@ -30,11 +33,35 @@ pub struct Group {
 pub struct Asker {
     /// 0: the place is free.
     database: AtomicU32,
-    owner: AtomicU32,
-    query: AtomicU64,
+    role: AtomicU32,
     /// Tells its process from one that was registered for this place before.
     ticket: AtomicU64,
     seat: Seat,
+    /// The sequence whose source is asked, or [`LOOKS`] or [`RESTS`].
+    asks: AtomicI64,
+    asks_since: AtomicI64,
+    /// When its query is to end if the place is wanted.
+    asks_until: AtomicI64,
+    wanted: Wanted,
+}
+
+/// A process looks for something to ask, or has found nothing.
+const LOOKS: i64 = 0;
+const RESTS: i64 = -1;
+
+/// A process that has had its place for so long leaves it to another owner, if there is no other.
+const TURN: Micros = Micros(250_000);
+
+/// A process whose query has taken so long asks nothing else soon.
+const LONG: Micros = Micros(100_000);
+
+/// Who wants a place that is another's, or wants that his own process ends a long query.
+#[repr(C)]
+struct Wanted {
+    database: AtomicU32,
+    role: AtomicU32,
+    /// 0: nobody does.
+    at: AtomicI64,
 }
 
 /// The right of a registered process to its place.
@@ -45,46 +72,41 @@ pub struct Ticket {
     number: u64,
 }
 
-/// That somebody has found no place.
-#[repr(C)]
-pub struct Wanted {
-    /// In microseconds, monotonic; 0: nobody has.
-    at: AtomicI64,
-    owner: AtomicU32,
-}
-
 /// The result of [`Shared::hold_asker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
-    /// The group has a process, or one is about to start.
-    Running,
-    /// It has none: the caller holds this place for the one that it registers now.
+    /// A process of the owner has nothing else to ask.
+    Rests,
+    /// The owner has a process, or one is about to start.
+    Busy,
+    /// It has none, or its processes ask what takes long: the caller holds this place for one that
+    /// it registers now.
     Register(Ticket),
     /// It has none, and there is no place for one.
     Full,
 }
 
+fn is_ago(at: i64, time: Micros) -> bool {
+    ffi::monotonic().since(Monotonic(at)) >= time
+}
+
 impl Wanted {
-    fn note(&self, owner: u32) {
-        self.owner.store(owner, Relaxed);
+    fn note(&self, owner: Owner) {
+        self.database.store(owner.database, Relaxed);
+        self.role.store(owner.role, Relaxed);
         self.at.store(ffi::monotonic().0, Relaxed);
     }
 
-    /// Who waits looks again after a second.
-    fn is_recent(&self) -> bool {
-        const LATELY: Micros = Micros(2_000_000);
+    fn forget(&self) {
+        self.at.store(0, Relaxed);
+    }
+
+    /// Who does. He says so again while he waits.
+    fn by(&self) -> Option<Owner> {
+        const LATELY: Micros = Micros(1_000_000);
         let at = self.at.load(Relaxed);
-        at != 0 && ffi::monotonic().since(Monotonic(at)) < LATELY
-    }
-
-    fn forget(&self, owner: u32) {
-        if self.owner.load(Relaxed) == owner {
-            self.at.store(0, Relaxed);
-        }
-    }
-
-    fn by_another(&self, owner: u32) -> bool {
-        self.is_recent() && self.owner.load(Relaxed) != owner
+        let owner = Owner { database: self.database.load(Relaxed), role: self.role.load(Relaxed) };
+        (at != 0 && !is_ago(at, LATELY)).then_some(owner)
     }
 }
 
@@ -93,74 +115,125 @@ impl Asker {
         self.database.load(Relaxed) != 0 && !self.seat.is_missing() && !self.seat.is_dead()
     }
 
-    fn group(&self) -> Group {
-        Group {
-            database: self.database.load(Relaxed),
-            owner: self.owner.load(Relaxed),
-            query: self.query.load(Relaxed),
-        }
+    fn owner(&self) -> Owner {
+        Owner { database: self.database.load(Relaxed), role: self.role.load(Relaxed) }
     }
 
     fn has(&self, ticket: Ticket) -> bool {
         self.database.load(Relaxed) != 0 && self.ticket.load(Relaxed) == ticket.number
     }
 
+    fn rests(&self) -> bool {
+        self.asks.load(Relaxed) == RESTS
+    }
+
+    fn is_asking_long(&self) -> bool {
+        self.asks.load(Relaxed) > LOOKS && is_ago(self.asks_since.load(Relaxed), LONG)
+    }
+
+    fn is_wanted_by_another(&self) -> bool {
+        self.wanted.by().is_some_and(|owner| owner != self.owner())
+    }
+
+    /// The place stays for whoever wants it.
     fn free(&self) {
+        match self.wanted.by().filter(|owner| *owner != self.owner()) {
+            Some(owner) => self.wanted.note(owner),
+            None => self.wanted.forget(),
+        }
         self.database.store(0, Relaxed);
         self.seat.leave();
     }
 }
 
 impl Shared {
-    /// Has each process look whether there is something to ask, or its place is wanted.
+    /// Has each process look whether there is something to ask.
     pub fn wake_askers(&self) {
         self.control.source_requests.fetch_add(1, AcqRel);
         self.control.source_wanted.broadcast();
     }
 
-    /// Holds a place for the process of a group, unless it has one.
-    pub fn hold_asker(&self, group: Group) -> Hold {
+    /// Holds a place for a process of `owner`, if it needs one. If there is no place, one is made
+    /// free.
+    pub fn hold_asker(&self, owner: Owner) -> Hold {
         let _lock = self.lock_workers(LW_EXCLUSIVE);
         let taken = || self.askers.iter().filter(|asker| asker.is_taken());
-        if taken().any(|asker| asker.group() == group) {
-            return Hold::Running;
+        let own = || taken().filter(|asker| asker.owner() == owner);
+        if own().any(Asker::rests) {
+            return Hold::Rests;
         }
-        let has_none = !taken().any(|asker| asker.owner.load(Relaxed) == group.owner);
-        let free = self.askers.iter().position(|asker| !asker.is_taken());
-        let is_his_turn = has_none || !self.control.askers_needed.by_another(group.owner);
-        let Some(at) = free.filter(|_| is_his_turn) else {
-            self.control.askers_wanted.note(group.owner);
-            if has_none {
-                self.control.askers_needed.note(group.owner);
-            }
-            return Hold::Full;
+        if !own().all(Asker::is_asking_long) {
+            return Hold::Busy;
+        }
+        let count = own().count();
+        let free = self
+            .askers
+            .iter()
+            .position(|asker| !asker.is_taken() && asker.wanted.by().is_none_or(|by| by == owner));
+        let most = (self.askers.len() / 2).max(2);
+        let Some(at) = free.filter(|_| count < most) else {
+            self.make_room(owner, count, most);
+            return if count > 0 { Hold::Busy } else { Hold::Full };
         };
-        if has_none {
-            self.control.askers_needed.forget(group.owner);
-        }
+        let wanted = self.askers.iter().filter(|asker| asker.wanted.by() == Some(owner));
+        wanted.for_each(|asker| asker.wanted.forget());
         let asker = &self.askers[at];
         let number = self.control.asker_tickets.fetch_add(1, Relaxed) + 1;
-        asker.database.store(group.database, Relaxed);
-        asker.owner.store(group.owner, Relaxed);
-        asker.query.store(group.query, Relaxed);
+        asker.database.store(owner.database, Relaxed);
+        asker.role.store(owner.role, Relaxed);
         asker.ticket.store(number, Relaxed);
+        asker.asks.store(LOOKS, Relaxed);
         asker.seat.hold();
         Hold::Register(Ticket { at: at as u64, number })
     }
 
-    /// Makes this process the one of the place that is held for it, and returns its group. `None`:
-    /// it has started too late, and the place is another's.
-    pub fn enter_asker(&self, ticket: Ticket, process: usize) -> Option<Group> {
+    /// Says which process is to make room for an owner who has `count`, of `most`. That is one that
+    /// has nothing to ask. For an owner who has none, it is else one of an owner who has several,
+    /// or the one that has been there longest. For an owner who has some, it is the one whose query
+    /// takes longest.
+    fn make_room(&self, owner: Owner, count: usize, most: usize) {
+        let taken = || self.askers.iter().filter(|asker| asker.is_taken());
+        if let Some(known) = self.askers.iter().find(|asker| asker.wanted.by() == Some(owner)) {
+            return known.wanted.note(owner);
+        }
+        let open = || taken().filter(|asker| asker.wanted.by().is_none());
+        let others = || open().filter(|asker| asker.owner() != owner);
+        let has_several =
+            |asker: &&Asker| taken().filter(|other| other.owner() == asker.owner()).count() > 1;
+        let came_at = |asker: &&Asker| asker.seat.registered_at.load(Relaxed);
+        let resting = others().find(|asker| asker.rests()).filter(|_| count < most);
+        let chosen = resting.or_else(|| match count {
+            0 => others().find(has_several).or_else(|| {
+                others().filter(|asker| is_ago(came_at(asker), TURN)).min_by_key(came_at)
+            }),
+            _ => {
+                let own = open().filter(|asker| asker.owner() == owner);
+                own.min_by_key(|asker| asker.asks_since.load(Relaxed))
+            }
+        });
+        if let Some(chosen) = chosen {
+            chosen.wanted.note(owner);
+            chosen.seat.wake();
+        }
+    }
+
+    fn asker(&self, ticket: Ticket) -> Option<&Asker> {
+        self.askers.get(ticket.at as usize).filter(|asker| asker.has(ticket))
+    }
+
+    /// Makes this process the one of the place that is held for it, and returns whose it is.
+    /// `None`: it has started too late, and the place is another's.
+    pub fn enter_asker(&self, ticket: Ticket, process: usize) -> Option<Owner> {
         let _lock = self.lock_workers(LW_EXCLUSIVE);
-        let asker = self.askers.get(ticket.at as usize).filter(|asker| asker.has(ticket))?;
+        let asker = self.asker(ticket)?;
         asker.seat.enter(process);
-        Some(asker.group())
+        Some(asker.owner())
     }
 
     /// Frees the place. Does nothing if it has been left before.
     pub fn leave_asker(&self, ticket: Ticket) {
         let _lock = self.lock_workers(LW_EXCLUSIVE);
-        if let Some(asker) = self.askers.get(ticket.at as usize).filter(|asker| asker.has(ticket)) {
+        if let Some(asker) = self.asker(ticket) {
             asker.free();
         }
     }
@@ -170,13 +243,67 @@ impl Shared {
     pub fn leave_asker_unless(&self, ticket: Ticket, told: u64) -> bool {
         let _lock = self.lock_workers(LW_EXCLUSIVE);
         let left = self.control.source_requests.load(Acquire) == told;
-        if left
-            && let Some(asker) = self.askers.get(ticket.at as usize)
-            && asker.has(ticket)
-        {
+        if left && let Some(asker) = self.asker(ticket) {
             asker.free();
         }
         left
+    }
+
+    /// Notes that a process begins to ask for a sequence, and how long that may take if its place
+    /// is wanted. `false`: another process asks for the sequence.
+    pub fn begin_asking(&self, ticket: Ticket, sequence: SequenceId, patience: Micros) -> bool {
+        let _lock = self.lock_workers(LW_EXCLUSIVE);
+        let Some(asker) = self.asker(ticket) else { return false };
+        let database = asker.database.load(Relaxed);
+        let asked = |other: &Asker| {
+            other.database.load(Relaxed) == database && other.asks.load(Relaxed) == sequence.0
+        };
+        if self.askers.iter().any(|other| other.is_taken() && asked(other)) {
+            return false;
+        }
+        let now = ffi::monotonic().0;
+        asker.asks_since.store(now, Relaxed);
+        asker.asks_until.store(now.saturating_add(patience.0), Relaxed);
+        asker.asks.store(sequence.0, Relaxed);
+        true
+    }
+
+    /// Notes that the query has ended.
+    pub fn end_asking(&self, ticket: Ticket) {
+        let _lock = self.lock_workers(LW_EXCLUSIVE);
+        if let Some(asker) = self.asker(ticket) {
+            asker.asks.store(LOOKS, Relaxed);
+            if !asker.is_wanted_by_another() {
+                asker.wanted.forget();
+            }
+        }
+    }
+
+    /// Notes whether a process has nothing to ask.
+    pub fn rest_asker(&self, ticket: Ticket, rests: bool) {
+        let _lock = self.lock_workers(LW_EXCLUSIVE);
+        if let Some(asker) = self.asker(ticket) {
+            asker.asks.store(if rests { RESTS } else { LOOKS }, Relaxed);
+        }
+    }
+
+    /// Whether the place of a process is wanted for another owner.
+    pub fn is_asker_wanted(&self, ticket: Ticket) -> bool {
+        self.asker(ticket).is_some_and(Asker::is_wanted_by_another)
+    }
+
+    /// Whether the query of a process is to end, since others wait. A signal handler may ask.
+    pub fn is_query_over(&self, ticket: Ticket) -> bool {
+        self.asker(ticket).is_some_and(|asker| {
+            asker.wanted.by().is_some() && is_ago(asker.asks_until.load(Relaxed), Micros(0))
+        })
+    }
+
+    /// Whether `owner` has more than one process.
+    pub fn has_askers_to_spare(&self, owner: Owner) -> bool {
+        let _lock = self.lock_workers(LW_SHARED);
+        let own = |asker: &&Asker| asker.is_taken() && asker.owner() == owner;
+        self.askers.iter().filter(own).count() > 1
     }
 
     /// Whether a process asks sources of a database.
@@ -197,15 +324,5 @@ impl Shared {
     fn running_askers(&self, database: u32) -> impl Iterator<Item = &Asker> {
         let ours = move |asker: &&Asker| asker.database.load(Relaxed) == database;
         self.askers.iter().filter(ours).filter(|asker| asker.seat.is_running())
-    }
-
-    /// Whether a place is wanted for which a process that has nothing to ask makes room.
-    pub fn askers_wanted(&self) -> bool {
-        self.control.askers_wanted.is_recent()
-    }
-
-    /// Whether a place is needed for which a process of this owner makes room in any case.
-    pub fn askers_needed_by_another(&self, owner: u32) -> bool {
-        self.control.askers_needed.by_another(owner)
     }
 }

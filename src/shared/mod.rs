@@ -82,9 +82,6 @@ pub struct Control {
     pub source_requests: AtomicU64,
     /// Wakes the processes that ask the sources of sequences.
     pub source_wanted: Condition,
-    /// The last that found no place for such a process, and the last of an owner who had none.
-    askers_wanted: askers::Wanted,
-    askers_needed: askers::Wanted,
     /// The number of the last of these processes. Changed only under `workers`.
     asker_tickets: AtomicU64,
 }

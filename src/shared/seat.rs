@@ -73,6 +73,15 @@ impl Seat {
         Some(unsafe { (*pg_sys::ProcGlobal).allProcs.add(process as usize) })
     }
 
+    /// Wakes the process, if it has started.
+    pub fn wake(&self) {
+        if let Some(proc) = self.proc() {
+            // SAFETY: a process's latch stays in shared memory while the server runs; at worst its
+            // next owner wakes without a reason.
+            unsafe { ffi::set_latch(&raw mut (*proc).procLatch) };
+        }
+    }
+
     /// Whether the process has ended without leaving.
     pub fn is_dead(&self) -> bool {
         // SAFETY: as above; the pid is one word, which is read as a whole.

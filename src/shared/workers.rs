@@ -136,14 +136,14 @@ impl Shared {
     /// in time, or it has died.
     fn signal(&self, place: usize) -> bool {
         let seat = &self.workers[place].seat;
-        let Some(proc) = seat.proc() else { return !seat.is_missing() };
-        if seat.is_dead() {
-            return false;
+        if !seat.has_started() {
+            return !seat.is_missing();
         }
-        // SAFETY: a process's latch stays in shared memory while the server runs; at worst its next
-        // owner wakes without a reason.
-        unsafe { ffi::set_latch(&raw mut (*proc).procLatch) };
-        true
+        let runs = !seat.is_dead();
+        if runs {
+            seat.wake();
+        }
+        runs
     }
 
     /// Wakes the worker of a database, if there is one.

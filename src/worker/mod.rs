@@ -53,7 +53,7 @@ pub struct Worker {
     sampled_at: Instant,
     active: bool,
     leases: leases::Due,
-    sources: sources::Registered,
+    askers: sources::Askers,
     /// When it last logged that leases or leftovers could not be written.
     complained_at: Option<Instant>,
     /// When it last looked which databases exist.
@@ -186,7 +186,7 @@ impl Worker {
             sampled_at: now,
             active: true,
             leases: leases::Due::default(),
-            sources: sources::Registered::default(),
+            askers: sources::Askers::default(),
             complained_at: None,
             reaped_at: None,
             roles_recorded: false,
@@ -228,6 +228,7 @@ impl Worker {
                 worked
             }
         };
+        self.find_askers();
         if worked {
             self.busy_at = Instant::now();
             self.active = true;
@@ -338,6 +339,9 @@ impl Worker {
             at(AGAIN / 5);
         }
         if let Some(wait) = self.lease_due_in() {
+            at(wait);
+        }
+        if let Some(wait) = self.askers.next() {
             at(wait);
         }
         self.nap(due);

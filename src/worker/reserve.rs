@@ -18,11 +18,12 @@ use crate::catalog::owned::{self, LentRows, Owned};
 use crate::catalog::positions::{self, LockedPosition, Position};
 use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock, next_command};
-use crate::catalog::{numbering, source_query, table};
+use crate::catalog::{numbering, table};
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::process::memory;
+use crate::process::{ffi, memory};
 use crate::shared::Shared;
+use crate::shared::askers::Owner;
 use crate::shared::content::Counted;
 use crate::shared::inventory::InMemory;
 use crate::shared::key::Key;
@@ -354,7 +355,8 @@ fn lend_received(
         }
     };
     let is_asked = owned.request(&mut supply, wanted)?;
-    let group = source_query::group_of(sequence).filter(|_| is_asked);
+    let owner = Owner { database: key.database, role: sequence.owner.to_u32() };
+    let asks = is_asked.then(|| Asks { owner, key, rests: supply.rests(ffi::now()) });
     Ok(Reserved {
         name: sequence.name.clone(),
         epoch: owned.epoch,
@@ -365,7 +367,7 @@ fn lend_received(
             && lent == 0
             && chosen.returned.is_empty()
             && (chosen.left == 0 || chosen.unmet > 0),
-        asks: group.map(|group| Asks { group, key }),
+        asks,
         blocks: chosen.blocks,
         free: chosen.returned,
         size,

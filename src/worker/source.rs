@@ -1,10 +1,9 @@
-//! A process that asks sources. It makes the requests that the database's worker has written down.
-//! They are for the sequences of one owner whose queries are the same, or begin with the same
-//! comment. So the session is one owner's as long as it lives, and what holds up one query holds up
-//! no other.
+//! A process that asks sources: those of one owner's sequences, so that the session is that owner's
+//! as long as it lives. It makes the requests that the database's worker has written down, one
+//! after the other, those first that have failed least often.
 //!
 //! A request is made in one transaction with what becomes of its answer. Until that is committed,
-//! it is made again, with the same uuid.
+//! it is made again, with the same uuid. Its row says how often it has failed, and so when.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -14,45 +13,45 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use hilo_core::backoff;
-use hilo_core::numbers::SequenceId;
+use hilo_core::numbers::{Micros, SequenceId};
+use hilo_core::policy;
 
 use crate::backend::Global;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::lock_for_reservation;
 use crate::catalog::owned::{self, Owned};
 use crate::catalog::positions::{self, LockedPosition};
-use crate::catalog::source_query::{self, group_of};
+use crate::catalog::source_query;
 use crate::catalog::sources::{self, Request, Supply};
 use crate::catalog::table::{LockWait, RowLock};
 use crate::catalog::{catalog_oids, node};
 use crate::errors::{FaultKind, HiloError};
 use crate::gucs;
-use crate::process::time_limit::{Unfinished, within};
+use crate::process::time_limit::{Unfinished, within_unless};
 use crate::process::{connections, ffi};
-use crate::shared::askers::{Group, Ticket};
+use crate::shared::askers::{Owner, Ticket};
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::{self, Shared, databases, slices, wait_event};
 use crate::worker::connect;
-use crate::worker::sources::Errand;
 use crate::worker::transaction::{self, Failure};
 
 /// After so many failures in a row, the callers that wait learn of the error.
 const TOLERATED: u32 = 3;
 
-/// The error of one request, or of all requests of a sequence if their answers are refused.
-struct Trouble {
-    request: Option<Request>,
-    failed: u32,
-    again_at: Instant,
+/// A request that has no answer.
+struct Open {
+    sequence: Sequence,
+    supply: Supply,
+    request: Request,
 }
 
 struct Source {
     shared: &'static Shared,
     ticket: Ticket,
-    group: Group,
-    trouble: HashMap<SequenceId, Trouble>,
+    owner: Owner,
+    /// Until when requests rest whose failure could not be written down.
+    rests: HashMap<SequenceId, Instant>,
     /// When it last logged a failure.
     complained_at: Option<Instant>,
 }
@@ -63,30 +62,30 @@ struct Source {
 pub extern "C-unwind" fn hilo_source_main(argument: pg_sys::Datum) {
     let database = pg_sys::Oid::from_u32(argument.value() as u32);
     let Ok(shared) = shared::attach() else { return };
-    let Errand { ticket, sequence } = Errand::ours();
-    let Some(group) = shared.enter_asker(ticket, slices::my_number()) else { return };
-    TICKET.set(Some(ticket));
+    let ticket = Ticket::ours();
+    let Some(owner) = shared.enter_asker(ticket, slices::my_number()) else { return };
+    PLACE.set(Some((shared, ticket)));
     // SAFETY: the callback only changes our own shared memory, under our own locks, which the
     // process can still take then.
     unsafe { pg_sys::before_shmem_exit(Some(at_exit), pg_sys::Datum::null()) }
     connections::init();
     connect(database);
-    // Its sequence may have changed since it was registered.
-    let found = transaction::run_within(PATIENCE, c"hilo: finding requests", || {
-        Ok(definitions::by_id(sequence)?.as_ref().and_then(group_of))
-    });
-    if found.is_ok_and(|found| found == Some(group)) {
-        Source { shared, ticket, group, trouble: HashMap::new(), complained_at: None }.run();
-    }
+    Source { shared, ticket, owner, rests: HashMap::new(), complained_at: None }.run();
 }
 
-static TICKET: Global<Cell<Option<Ticket>>> = Global::new(Cell::new(None));
+/// The place of this process.
+static PLACE: Global<Cell<Option<(&'static Shared, Ticket)>>> = Global::new(Cell::new(None));
 
 #[pg_guard]
 unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
-    if let (Ok(shared), Some(ticket)) = (shared::attach(), TICKET.take()) {
+    if let Some((shared, ticket)) = PLACE.take() {
         shared.leave_asker(ticket);
     }
+}
+
+/// Whether others wait, and the query has had its time. It may run in a signal handler.
+fn is_query_over() -> bool {
+    PLACE.get().is_some_and(|(shared, ticket)| shared.is_query_over(ticket))
 }
 
 /// How often a process in a database without sessions looks whether somebody waits for that.
@@ -102,49 +101,31 @@ impl Source {
             self.interrupts();
             let told = self.shared.control.source_requests.load(Acquire);
             let found = self.open();
+            let asked = found.as_deref().is_ok_and(|open| self.ask_due(open, told));
             if transaction::is_ending() {
                 return;
             }
-            // Requests that cannot be read now are looked for again.
-            let again = found.is_err().then(|| Instant::now() + PATIENCE);
-            let open = found.unwrap_or_default();
+            if self.shared.is_asker_wanted(self.ticket) {
+                return self.make_room();
+            }
             let alone = self.shared.sessions_in(ffi::database()) == 0;
-            if !open.is_empty() && !alone {
+            if found.as_ref().is_ok_and(|open| !open.is_empty()) && !alone {
                 busy_at = Instant::now();
             }
             let is_idle = busy_at.elapsed() >= gucs::worker_idle_timeout();
-            self.trouble.retain(|id, trouble| {
-                let is_open = open.iter().any(|(one, _, request)| {
-                    one.id == *id && trouble.request.is_none_or(|failed| failed == *request)
-                });
-                is_open || (trouble.request.is_none() && trouble.again_at > Instant::now())
-            });
-            let is_due = |(sequence, ..): &&(Sequence, Supply, Request)| {
-                let trouble = self.trouble.get(&sequence.id);
-                trouble.is_none_or(|trouble| trouble.again_at <= Instant::now())
-            };
-            let due: Vec<_> = open.iter().filter(is_due).cloned().collect();
             // Somebody waits until nobody is connected.
             let in_the_way = alone && databases::is_wanted();
-            let leaves = is_idle || in_the_way || self.is_crowded_out(due.is_empty());
+            let is_spare = !asked && self.shared.has_askers_to_spare(self.owner);
+            let leaves = is_idle || in_the_way || is_spare;
             if leaves && self.shared.leave_asker_unless(self.ticket, told) {
                 return;
             }
-            if due.is_empty() {
-                let end = again.unwrap_or(busy_at + gucs::worker_idle_timeout());
-                self.sleep(told, if alone { end.min(Instant::now() + LOOK) } else { end });
-            }
-            for (sequence, supply, request) in due {
-                self.ask(&sequence, &supply, request);
+            if !asked {
+                let end = busy_at + gucs::worker_idle_timeout();
+                let end = if alone { end.min(Instant::now() + LOOK) } else { end };
+                self.sleep(told, self.next_due(&found).fold(end, Instant::min));
             }
         }
-    }
-
-    /// Whether this process makes room for another. The next process of this group asks what is
-    /// left.
-    fn is_crowded_out(&self, asks_nothing: bool) -> bool {
-        (asks_nothing && self.shared.askers_wanted())
-            || self.shared.askers_needed_by_another(self.group.owner)
     }
 
     fn interrupts(&self) {
@@ -152,93 +133,150 @@ impl Source {
         crate::worker::reread_configuration();
     }
 
-    /// Sleeps until a request may have come since `told` was read, a retry is due, or a signal
-    /// comes, at most until `end`.
-    fn sleep(&self, told: u64, end: Instant) {
-        let again = self.trouble.values().map(|trouble| trouble.again_at);
-        let until = again.fold(end, Instant::min);
-        let control = self.shared.control;
-        // Whoever is in the queue has its latch set by a broadcast.
-        control.source_wanted.prepare();
-        if control.source_requests.load(Acquire) == told {
-            let left = until.saturating_duration_since(Instant::now()).as_millis() as i64 + 1;
-            ffi::sleep(left, wait_event::code(c"HiloSourceMain"));
-        }
-        shared::Condition::cancel();
-    }
-
-    /// The requests of this group that have no answer.
-    fn open(&self) -> Result<Vec<(Sequence, Supply, Request)>, Failure> {
+    /// The requests of this owner that have no answer. They are in the order of how often they have
+    /// failed, and then of their age.
+    fn open(&self) -> Result<Vec<Open>, Failure> {
         transaction::run_within(PATIENCE, c"hilo: finding requests", || {
             let mut open = Vec::new();
             for supply in sources::open(node::id())? {
-                let sequence = definitions::by_id(supply.sequence)?;
-                let ours = sequence.filter(|one| group_of(one) == Some(self.group));
-                if let (Some(sequence), Some(request)) = (ours, supply.open_request()) {
-                    open.push((sequence, supply, request));
+                let sequence = definitions::by_id(supply.sequence)?.filter(|sequence| {
+                    sequence.owner.to_u32() == self.owner.role
+                        && sequence.definition.source.is_some()
+                });
+                if let (Some(sequence), Some(request)) = (sequence, supply.open_request()) {
+                    open.push(Open { sequence, supply, request });
                 }
             }
+            open.sort_by_key(|one| (one.supply.failures, one.request.at));
             Ok(open)
         })
     }
 
-    fn ask(&mut self, sequence: &Sequence, supply: &Supply, request: Request) {
+    /// When a request is to be made.
+    fn due(&self, one: &Open) -> Instant {
+        let now = Instant::now();
+        let noted = now + one.supply.rests(ffi::now());
+        self.rests.get(&one.sequence.id).map_or(noted, |until| noted.max(*until))
+    }
+
+    /// When requests are to be made, and to be looked for again that could not be read.
+    fn next_due(&self, found: &Result<Vec<Open>, Failure>) -> impl Iterator<Item = Instant> {
+        let again = found.is_err().then(|| Instant::now() + PATIENCE);
+        let open = found.iter().flatten().map(|one| self.due(one));
+        again.into_iter().chain(open)
+    }
+
+    /// Makes the requests that are due, until its place is wanted. `told` was read before they
+    /// were. Returns whether there were any that no other process makes.
+    fn ask_due(&mut self, open: &[Open], told: u64) -> bool {
+        let mut any = false;
+        for one in open {
+            if self.due(one) > Instant::now() {
+                continue;
+            }
+            let Open { ref sequence, ref supply, .. } = *one;
+            let patience = policy::patience(supply.failures.max(0) as u32, supply.latency);
+            if !self.shared.begin_asking(self.ticket, sequence.id, Micros(patience)) {
+                continue;
+            }
+            any = true;
+            let answered = self.ask(one);
+            self.shared.end_asking(self.ticket);
+            self.interrupts();
+            let news = self.shared.control.source_requests.load(Acquire) != told;
+            let is_wanted = self.shared.is_asker_wanted(self.ticket);
+            if transaction::is_ending() || is_wanted || (news && !answered) {
+                break;
+            }
+        }
+        any
+    }
+
+    /// Leaves the place to another owner, and has the worker see to the requests that are left.
+    fn make_room(&self) {
+        self.shared.leave_asker(self.ticket);
+        let extension = transaction::run_within(PATIENCE, c"hilo: leaving requests", || {
+            Ok(catalog_oids()?.extension)
+        });
+        let Ok(extension) = extension else { return };
+        for one in self.open().unwrap_or_default() {
+            self.shared.reload(&Key::here(extension, one.sequence.id));
+        }
+        self.shared.nudge_all();
+    }
+
+    /// Sleeps until a request may have come since `told` was read, or a signal comes, at most until
+    /// `end`.
+    fn sleep(&self, told: u64, end: Instant) {
+        let control = self.shared.control;
+        // Whoever is in the queue has its latch set by a broadcast.
+        control.source_wanted.prepare();
+        self.shared.rest_asker(self.ticket, true);
+        if control.source_requests.load(Acquire) == told {
+            let left = end.saturating_duration_since(Instant::now()).as_millis() as i64 + 1;
+            ffi::sleep(left, wait_event::code(c"HiloSourceMain"));
+        }
+        self.shared.rest_asker(self.ticket, false);
+        shared::Condition::cancel();
+    }
+
+    /// Makes a request. Returns whether it has been answered.
+    fn ask(&mut self, one: &Open) -> bool {
+        let Open { ref sequence, ref supply, ref request } = *one;
         let limit = gucs::source_timeout();
         let shared = self.shared;
         let done = transaction::run_within(limit, c"hilo: asking the source of a sequence", || {
-            receive(shared, sequence, supply, &request, limit)
+            match sources::is_open(sequence.id, supply.node, request)? {
+                true => receive(shared, sequence, supply, request, limit).map(Some),
+                // Another process has made it.
+                false => Ok(None),
+            }
         });
         source_query::release_locks();
         match done {
-            Ok((key, None)) => {
-                self.trouble.remove(&sequence.id);
+            Ok(None) => return true,
+            Ok(Some((key, refused))) => {
+                let answered = refused.is_none();
+                if let Some(refused) = refused {
+                    self.tell(one, Some(key), refused.into());
+                }
+                // A next request is written down where the worker finds that it is wanted.
                 shared.reload(&key);
                 shared.nudge(key.database);
-            }
-            Ok((key, Some(refused))) => {
-                self.tell(sequence, supply, None, Some(key), refused.into());
-                // The next request is written down where the worker finds that it is wanted.
-                shared.reload(&key);
-                shared.nudge(key.database);
+                return answered;
             }
             Err(_) if transaction::is_ending() => {}
             Err(failure) => {
                 let activity = c"hilo: noting that a source failed";
                 let noted = transaction::run_within(PATIENCE, activity, || {
-                    note(shared, sequence, supply.node, &request, &failure.in_full())
+                    note(shared, sequence, supply.node, request, &failure.in_full())
                 });
-                self.tell(sequence, supply, Some(request), noted.ok().flatten(), failure);
+                let noted = noted.ok().flatten();
+                if noted.is_none() {
+                    let now = Instant::now();
+                    self.rests.retain(|_, until| *until > now);
+                    self.rests.insert(sequence.id, now + LOOK);
+                }
+                self.tell(one, noted, failure);
             }
         }
+        false
     }
 
-    /// Tells the log and those who wait of a failure, and says when to try again: the same request,
-    /// or the next one.
-    fn tell(
-        &mut self,
-        sequence: &Sequence,
-        supply: &Supply,
-        request: Option<Request>,
-        key: Option<Key>,
-        failure: Failure,
-    ) {
-        // An earlier process may have tried.
-        let before = self.trouble.get(&sequence.id).map_or(0, |trouble| trouble.failed);
-        let before = before.max(supply.failures.max(0) as u32);
-        let failed = before + 1;
-        let wait = backoff::delay_of_many(failed, shared::random_id() as u32);
-        let trouble = Trouble { request, failed, again_at: Instant::now() + wait };
-        self.trouble.insert(sequence.id, trouble);
+    /// Tells the log and those who wait of a failure.
+    fn tell(&mut self, one: &Open, key: Option<Key>, failure: Failure) {
         let Failure { sqlstate, kind, message, .. } = failure;
         let kind = if kind == FaultKind::Other { FaultKind::Source } else { kind };
         const PAUSE: Duration = Duration::from_secs(60);
         if self.complained_at.is_none_or(|at| at.elapsed() > PAUSE) {
             self.complained_at = Some(Instant::now());
-            log!("hilo sequence \"{}\" got no values from its source: {message}", sequence.name);
+            let name = &one.sequence.name;
+            log!("hilo sequence \"{name}\" got no values from its source: {message}");
         }
         if let Some(key) = key {
             let message = format!("its source failed: {message}");
             let fault = Fault::new(sqlstate, kind, &message, ffi::now());
+            let failed = one.supply.failures.max(0) as u32 + 1;
             self.shared.note_source_failure(&key, fault, failed >= TOLERATED);
         }
     }
@@ -256,10 +294,13 @@ fn receive(
     let began = Instant::now();
     let answer = {
         let _cuttable = connections::Cuttable::begin();
-        within(limit, || source_query::run(sequence, supply, request))
+        within_unless(limit, is_query_over, || source_query::run(sequence, supply, request))
     };
     let answer = match answer {
         Ok(answer) => answer,
+        Err(Unfinished::TooLate) if began.elapsed() < limit => {
+            return Err(HiloError::SourceCut(began.elapsed().as_millis() as i64));
+        }
         Err(Unfinished::TooLate) => return Err(HiloError::SourceLate(limit.as_millis() as i64)),
         Err(Unfinished::Failed(error)) => error.rethrow(),
     };

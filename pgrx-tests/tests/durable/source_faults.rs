@@ -1,8 +1,9 @@
 //! A fault of a source ends with an error at the source, and nothing of it is served.
 
+use std::sync::Barrier;
 use std::thread;
 
-use hilo_tests::{ClientExt, Cluster, LONG, Mode, assert_unique, wait_until};
+use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, assert_unique, wait_until};
 
 /// A source that gives the same answer to the same request. The first five answers are wrong, each
 /// in another way: they are never served, and each is followed by another request.
@@ -92,6 +93,31 @@ fn what_is_refused_again_is_no_second_gap() {
     cluster.finish();
 }
 
+/// An answer has tens of thousands of single values, none beside another. Those that are served first stay, in few rows.
+/// The others are in a few gaps.
+#[test]
+fn an_answer_of_single_values_leaves_few_rows() {
+    const VALUES: i64 = 50_000;
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(&format!(
+        "SELECT hilo_create('s', source => $$SELECT 2 * v, 2 * v
+            FROM (SELECT coalesce($4, 0) / 2 + i AS v FROM generate_series(1, {VALUES}) i) AS n$$)"
+    ));
+    let expected: Vec<i64> = (1..=300).map(|value| 2 * value).collect();
+    assert_eq!(client.draw("s", 300), expected);
+    let rows =
+        "SELECT count(*) FROM _hilo.hilo_free_range UNION ALL SELECT count(*) FROM hilo_gaps";
+    assert!(client.all::<i64>(rows).iter().all(|rows| *rows <= 1_000));
+    let known = "SELECT (SELECT sum(count) FROM hilo_gaps) + (SELECT sum(end_index - first_index) FROM _hilo.hilo_free_range
+                        WHERE incarnation = 0)";
+    let known: i64 = client.one(&format!("SELECT ({known})::bigint"));
+    let received: i64 = client.one("SELECT received FROM hilo_stat_sources");
+    let in_hands = received - known;
+    assert!((300..1_000).contains(&in_hands), "{in_hands} of {received}");
+    cluster.finish();
+}
+
 /// A query that goes on after each cancel ends with its process. The request is made again, other
 /// sequences are served, and the server stops.
 #[test]
@@ -133,16 +159,16 @@ fn a_source_that_catches_each_cancel_ends() {
     cluster.finish();
 }
 
-/// The sequences whose queries begin with the same comment have one process. Sequences with queries
-/// of their own get half of the places, and whoever finds none while those are asked is told so.
+/// Hundreds of sequences of an owner have one process. Sources that do not answer get a second one, and no more, and
+/// they end for the others.
 #[test]
-fn hundreds_of_sources_need_one_process() {
+fn an_owners_sources_that_hang_keep_none_of_his_others_waiting() {
     let cluster = Cluster::builder().config("max_worker_processes", "8").start_with_hilo();
     let mut client = cluster.connect("postgres");
     client.run(
         "CREATE SEQUENCE counter;
-         SELECT hilo_create('s' || i, source => format('-- one server
-             SELECT v, v FROM (SELECT nextval(''public.counter'') + 0 * %s AS v) n', i))
+         SELECT hilo_create('s' || i, source => format(
+             'SELECT v, v FROM (SELECT nextval(''public.counter'') + 0 * %s AS v) n', i))
            FROM generate_series(1, 200) i",
     );
     let draw = "SELECT hilo_nextval('s' || i) FROM generate_series(1, 200) i";
@@ -150,16 +176,60 @@ fn hundreds_of_sources_need_one_process() {
     let processes = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'hilo source'";
     assert_eq!(client.one::<i64>(processes), 1);
     client.run(
-        "SELECT hilo_create('own' || i, source => format('SELECT %1$s::bigint, %1$s::bigint FROM pg_sleep(3600)', i))
-           FROM generate_series(1, 8) i; SET hilo.reserve_timeout = '200ms'",
+        "SELECT hilo_create('later' || i, source => 'SELECT nextval(''public.counter'') AS v, currval(''public.counter'')')
+           FROM generate_series(1, 5) i;
+         SELECT hilo_create('hangs' || i, source => format('SELECT %1$s::bigint, %1$s::bigint FROM pg_sleep(3600)', i))
+           FROM generate_series(1, 4) i; SET hilo.reserve_timeout = '50ms'",
     );
-    let cause = "no background worker is free to ask its source";
-    let mut refused_for_want_of_a_place = || {
-        let refused = (1..=8).map(|at| client.refusal(&format!("SELECT hilo_nextval('own{at}')")));
-        refused.filter(|one| one.report().detail().unwrap_or_default().contains(cause)).count()
-    };
-    wait_until("four have a place", LONG, || refused_for_want_of_a_place() == 4);
-    assert_eq!(client.one::<i64>(processes), 4);
+    for at in 1..=4 {
+        client.refusal(&format!("SELECT hilo_nextval('hangs{at}')"));
+    }
+    let asking = "SELECT count(*) FROM pg_stat_activity
+                   WHERE backend_type = 'hilo source' AND query LIKE '%asking%'";
+    wait_until("two are asked", LONG, || client.one::<i64>(asking) == 2);
+    client.run("SET hilo.reserve_timeout = '1min'");
+    let draw = "SELECT hilo_nextval('later' || i) FROM generate_series(1, 5) i";
+    assert_unique("all", &client.all::<i64>(draw));
+    assert_eq!(client.one::<i64>(processes), 2);
+    let cut = "SELECT count(*) > 0 FROM hilo_stat_sources WHERE last_error LIKE '%others waited%'";
+    assert!(client.one::<bool>(cut));
+    cluster.finish();
+}
+
+/// After a crash, all counters that an application has attached are wanted in the same moment, with the settings that
+/// a server has.
+#[test]
+fn fifty_attached_counters_serve_at_once_after_a_crash() {
+    const COUNTERS: usize = 50;
+    let cluster = Cluster::builder()
+        .config("max_worker_processes", "8")
+        .config("max_connections", "80")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(&format!(
+        "DO $$ BEGIN FOR i IN 1..{COUNTERS} LOOP
+             EXECUTE format('CREATE SEQUENCE t%s_seq INCREMENT 10', i);
+             PERFORM hilo_attach('t' || i, format('t%s_seq', i)::regclass, 'efcore');
+         END LOOP; END $$"
+    ));
+    let draw = |client: &mut Client, at| client.one(&format!("SELECT hilo_nextval('t{at}')"));
+    let before: Vec<i64> = (1..=COUNTERS).map(|at| draw(&mut client, at)).collect();
+    cluster.kill9_postmaster();
+    cluster.start();
+    let start = Barrier::new(COUNTERS);
+    let after: Vec<i64> = thread::scope(|scope| {
+        let sessions = (1..=COUNTERS).map(|at| {
+            let (cluster, start) = (&cluster, &start);
+            scope.spawn(move || {
+                let mut client = cluster.connect_when_up("postgres");
+                start.wait();
+                draw(&mut client, at)
+            })
+        });
+        let sessions: Vec<_> = sessions.collect();
+        sessions.into_iter().map(|one| one.join().expect("it is served")).collect()
+    });
+    assert!(before.iter().zip(&after).all(|(before, after)| before < after));
     cluster.finish();
 }
 

@@ -115,8 +115,7 @@ fn a_request_is_repeated_until_its_answer_is_committed() {
 /// is served.
 #[test]
 fn nothing_is_served_of_a_bad_answer() {
-    // Each has another query, and so a process, half of the places for which are for others.
-    let cluster = Cluster::builder().config("max_worker_processes", "40").start_with_hilo();
+    let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     let bad = [
         ("SELECT 1", "two columns of type bigint"),

@@ -4,7 +4,7 @@
 use hilo_core::backoff;
 use hilo_core::policy::{
     FAILOVER_LAG, Remaining, Settings, Supply, failover_skip, lease_ahead, lease_size, next_block,
-    request_size, reservation_size, shrunk_block, threshold,
+    patience, request_size, reservation_size, shrunk_block, threshold,
 };
 use hilo_core::rate::Demand;
 use hilo_core::slice::next_slice;
@@ -180,6 +180,17 @@ fn no_block_is_larger_than_the_largest() {
     assert_eq!(failover_skip(i64::MAX, 0.0, &fixed), settings.max_block);
     let million_a_second = failover_skip(i64::MAX, 1e6, &settings);
     assert!(million_a_second as f64 >= 1e6 * (FAILOVER_LAG + settings.buffer));
+}
+
+/// A query that others wait for gets more time with each failure, up to a limit, and as much as one
+/// that has answered needs.
+#[test]
+fn a_query_gets_more_time_with_each_failure() {
+    let grown: Vec<i64> = [0, 1, 2, 3, 40, u32::MAX].map(|failures| patience(failures, 0)).into();
+    assert!(grown.is_sorted() && grown[0] == 1_000_000 && grown[5] == 2_000_000);
+    assert_eq!(patience(0, 5_000), patience(0, 0));
+    assert_eq!(patience(9, 7_000_000), 14_000_000);
+    assert_eq!(patience(9, i64::MAX), i64::MAX);
 }
 
 /// A slow sequence asks for minutes' worth, a fast one for that of seconds: some sources count
