@@ -2,6 +2,8 @@
 //! reserved, returned, in no memory. The others are in the memory of a server life, below the
 //! `settled_index` from which on the position itself stands for that memory.
 
+use std::cmp::Reverse;
+
 use pgrx::pg_sys;
 
 use hilo_core::mapping::Mapping;
@@ -197,6 +199,9 @@ pub(super) fn put_free(
     if ranges.is_empty() {
         return Ok(());
     }
+    if ranges.len() > MAX_FREE_RANGES {
+        return put_many(position, mapping, ranges);
+    }
     let table = Own::FreeRange.write()?;
     let [a, b, c, d] = free_keys(position);
     for put in Range::union(ranges.to_vec()) {
@@ -217,6 +222,28 @@ pub(super) fn put_free(
         next_command();
     }
     write_off_smallest(position, mapping)
+}
+
+/// The same for more ranges than there may be: they are merged and the smallest are chosen before
+/// any is written. Ranges that are served first stay before others of the same size.
+fn put_many(position: &Position, mapping: &Mapping, ranges: &[Range]) -> Result<(), HiloError> {
+    let table = Own::FreeRange.write()?;
+    let rows = rows(&table, &free_keys(position));
+    let known: Vec<Range> = memory::try_collect(rows.iter().map(range))?;
+    let mut kept = Range::union(memory::try_collect(known.iter().chain(ranges).copied())?);
+    let mut lost = Vec::new();
+    if kept.len() > MAX_FREE_RANGES {
+        kept.sort_by_key(|range| (Reverse(range.len()), range.start));
+        lost = kept.split_off(KEPT_FREE_RANGES);
+        kept.sort_unstable();
+    }
+    let is_kept = |range: &Range| kept.binary_search(range).is_ok();
+    rows.iter().filter(|row| !is_kept(&range(row))).for_each(|row| table.delete(row));
+    for new in kept.iter().filter(|range| known.binary_search(range).is_err()) {
+        table.insert(&mut values(position, new, FREE));
+    }
+    next_command();
+    gaps::record(position, mapping, &lost, Reason::Discarded)
 }
 
 /// Nobody may ever use small ranges that all sessions have served beyond.
