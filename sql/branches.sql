@@ -14,6 +14,8 @@ DECLARE
         'SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink);
     disconnect CONSTANT text := pg_catalog.format(
         'SELECT %s.dblink_disconnect($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink);
+    cancel CONSTANT text := pg_catalog.format(
+        'SELECT %s.dblink_cancel_query($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink);
     -- No session has opened one of this name before, for a function that runs as somebody else.
     connection CONSTANT text := CASE WHEN of_source
         THEN pg_catalog.format('hilo %L %L %L', session_user, current_user, server)
@@ -40,7 +42,7 @@ BEGIN
         END IF;
         RAISE connection_failure USING
             MESSAGE = coalesce('the coordinator of Citus refused: ' || message, 'this server is the coordinator of Citus'),
-            HINT = 'The owner of the sequence must be able to log in at the coordinator, and have UPDATE on it there.';
+            HINT = 'The owner of the sequence must be able to log in at the coordinator, and have LEASE on it there.';
     ELSIF dblink IS NULL THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = 'extension dblink is not installed',
             HINT = 'A superuser can install it: CREATE EXTENSION dblink.';
@@ -60,7 +62,9 @@ BEGIN
                 EXECUTE pg_catalog.format('SELECT %s.dblink_exec($1, $2)', dblink)
                   USING connection, 'SET search_path = pg_catalog, pg_temp; '
                                     'SET default_transaction_isolation = ''read committed''; '
-                                    'SET client_min_messages = error';
+                                    'SET client_min_messages = error; '
+                                    -- A query that this server gives up ends there, too.
+                                    'SET lock_timeout = ''8s''; SET statement_timeout = ''10s''';
             END IF;
             EXECUTE pg_catalog.format('SELECT %s.dblink_send_query($1, $2) = 1', dblink)
                INTO found USING connection, query;
@@ -88,6 +92,9 @@ BEGIN
             GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
                 detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
         END;
+        IF state = '57014' THEN
+            EXECUTE cancel USING connection;
+        END IF;
         EXECUTE disconnect USING connection;
         IF state = '42710' AND of_source THEN
             RETURN NULL;
@@ -98,7 +105,7 @@ BEGIN
     RAISE EXCEPTION USING ERRCODE = state, DETAIL = detail,
         MESSAGE = pg_catalog.format('server "%s": %s', server, message),
         HINT = CASE WHEN state = '42501' AND of_source
-                    THEN 'Grant UPDATE on it there to the role of the user mapping, by hilo_grant.'
+                    THEN 'Grant LEASE on it there to the role of the user mapping, by hilo_grant.'
                     ELSE coalesce(nullif(hint, ''), pg_catalog.format(
                         'Look whether server "%s" answers, and its user mapping.', server)) END;
 END;
@@ -158,7 +165,7 @@ BEGIN
     IF there IS NULL THEN
         PERFORM _hilo.hilo_refuse(
             pg_catalog.format('there is no hilo sequence "%s" on server "%s"', remote_name, server),
-            'Create it there, and grant UPDATE on it to the role of the user mapping.'::text);
+            'Create it there, and grant LEASE on it to the role of the user mapping.'::text);
     ELSIF there @> '{"cycle": true}' OR there @> '{"ordered": true}' OR there @> '{"gapless": true}' THEN
         PERFORM _hilo.hilo_refuse(
             pg_catalog.format('hilo sequence "%s" on server "%s" cannot have branches', remote_name, server),
@@ -324,7 +331,7 @@ COMMENT ON FUNCTION _hilo.hilo_ask_server(name, text, bigint, uuid, text, text) 
     'numbering: the sequence there, as in hilo_sequences when it was attached. Errors: 55000 if '
     'its numbering is another by now, it was renamed or dropped, or without dblink; those of dblink and hilo_transfer.';
 
--- One process asks for all sequences whose queries begin with the same comment.
+-- The first line says which server it is of.
 CREATE FUNCTION _hilo.hilo_server_source(server name, remote_name text, numbering text, identity text DEFAULT NULL)
     RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE

@@ -83,9 +83,9 @@ fn a_centre_that_gives_nothing_has_one_text_for_each_reason() {
             .refusal(DRAW)
             .is("42501")
             .says("server \"centre\": permission denied for hilo sequence \"t\"");
-        assert!(last_error(&mut branch).contains("Grant UPDATE on it there"));
+        assert!(last_error(&mut branch).contains("Grant LEASE on it there"));
     }
-    centre.run("SELECT hilo_grant('t', 'guest', 'UPDATE')");
+    centre.run("SELECT hilo_grant('t', 'guest', 'LEASE')");
     hilo_tests::wait_until("the branch gets values again", hilo_tests::LONG, || {
         branch.query_one("SELECT hilo_nextval('s')", &[]).is_ok()
     });
@@ -116,6 +116,29 @@ fn a_failed_connection_names_the_server_and_the_cause() {
         .details("gone");
 }
 
+/// A query that a branch gives up is cancelled at the centre, where sessions that wait for a lock would pile up.
+#[test]
+fn what_a_branch_gives_up_ends_at_the_centre() {
+    let (cluster, mut centre, mut branch) = with_both();
+    cluster.configure("hilo.source_timeout", "200ms");
+    cluster.reload();
+    centre.run("SELECT hilo_create('s')");
+    branch.run("SELECT hilo_attach_server('s', 'centre')");
+    centre.run("BEGIN; LOCK TABLE _hilo.hilo_lease");
+    let failures = "SELECT coalesce(max(failures), 0) FROM _hilo.hilo_source";
+    hilo_tests::wait_until("it has been asked many times", hilo_tests::LONG, || {
+        branch.refusal("SELECT hilo_nextval('s')");
+        branch.one::<i32>(failures) >= 6
+    });
+    let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = 'centre' AND wait_event_type = 'Lock'";
+    let waiting: i64 = branch.one(waiting);
+    assert!(waiting <= 2, "{waiting} sessions wait at the centre");
+    centre.run("ROLLBACK");
+    hilo_tests::wait_until("the branch gets values", hilo_tests::LONG, || {
+        branch.query_one("SELECT hilo_nextval('s')", &[]).is_ok()
+    });
+}
+
 /// A sequence that would get its own values is refused, however many sequences of the two servers
 /// are between.
 #[test]
@@ -135,7 +158,7 @@ fn a_sequence_that_would_be_its_own_source_is_refused() {
     branch.run("SELECT hilo_attach_server('a', 'centre', 'c')");
     itself(&mut centre, "SELECT hilo_attach_server('b', 'branch', 'a')");
     // The way round leads through sequences that another role may not read.
-    centre.run("SELECT hilo_grant('a', 'guest', 'UPDATE')");
+    centre.run("SELECT hilo_grant('a', 'guest', 'LEASE')");
     branch.run("ALTER USER MAPPING FOR postgres SERVER centre OPTIONS (SET user 'guest')");
     itself(&mut branch, "SELECT hilo_attach_server('a', 'centre')");
     centre.run("SELECT hilo_detach('a', 1000)");
