@@ -303,7 +303,7 @@ CREATE TABLE _hilo.hilo_privilege (
     sequence bigint NOT NULL,
     grantee _hilo.hilo_role NOT NULL,
     privilege text COLLATE "C" NOT NULL
-        CONSTRAINT hilo_privilege_privilege_check CHECK (privilege IN ('USAGE', 'SELECT', 'UPDATE')),
+        CONSTRAINT hilo_privilege_privilege_check CHECK (privilege IN ('USAGE', 'SELECT', 'UPDATE', 'LEASE')),
     grantor _hilo.hilo_role NOT NULL,
     CONSTRAINT hilo_privilege_pkey PRIMARY KEY (sequence, grantee, privilege)
 );
@@ -312,7 +312,7 @@ COMMENT ON TABLE _hilo.hilo_privilege IS 'Roles other than the owner that may us
 COMMENT ON COLUMN _hilo.hilo_privilege.sequence IS '_hilo.hilo_definition.id';
 COMMENT ON COLUMN _hilo.hilo_privilege.grantee IS 'Role that has the privilege, or public';
 COMMENT ON COLUMN _hilo.hilo_privilege.privilege IS
-    'USAGE: next values, currval, keys; SELECT: currval, reading; UPDATE: next values, setval, ranges and hi';
+    'USAGE: next values, currval, keys; SELECT: currval, reading; UPDATE: next values, setval, ranges, hi and leases; LEASE: leases';
 COMMENT ON COLUMN _hilo.hilo_privilege.grantor IS 'Role that granted it';
 
 CREATE TABLE _hilo.hilo_default_privilege (
@@ -320,7 +320,7 @@ CREATE TABLE _hilo.hilo_default_privilege (
     pattern text COLLATE "C" NOT NULL,
     grantee _hilo.hilo_role NOT NULL,
     privilege text COLLATE "C" NOT NULL
-        CONSTRAINT hilo_default_privilege_privilege_check CHECK (privilege IN ('USAGE', 'SELECT', 'UPDATE')),
+        CONSTRAINT hilo_default_privilege_privilege_check CHECK (privilege IN ('USAGE', 'SELECT', 'UPDATE', 'LEASE')),
     CONSTRAINT hilo_default_privilege_pkey PRIMARY KEY (owner, pattern, grantee, privilege)
 );
 CREATE INDEX hilo_default_privilege_grantee_idx ON _hilo.hilo_default_privilege (grantee);
@@ -328,7 +328,7 @@ COMMENT ON TABLE _hilo.hilo_default_privilege IS 'Privileges that new sequences 
 COMMENT ON COLUMN _hilo.hilo_default_privilege.owner IS 'Role that creates the sequences';
 COMMENT ON COLUMN _hilo.hilo_default_privilege.pattern IS 'Pattern of LIKE that their names match';
 COMMENT ON COLUMN _hilo.hilo_default_privilege.grantee IS 'Role that gets the privilege, or public';
-COMMENT ON COLUMN _hilo.hilo_default_privilege.privilege IS 'USAGE, SELECT or UPDATE, as in _hilo.hilo_privilege';
+COMMENT ON COLUMN _hilo.hilo_default_privilege.privilege IS 'USAGE, SELECT, UPDATE or LEASE, as in _hilo.hilo_privilege';
 
 -- Only the extension's owner reads or writes these tables. hilo_check reports roles that default privileges
 -- have allowed to write to them.

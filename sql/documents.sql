@@ -44,6 +44,7 @@ CREATE VIEW _hilo.hilo_described WITH (security_barrier) AS
                         CASE WHEN pg_catalog.bool_or(p.privilege = 'USAGE') THEN '["USAGE"]'::jsonb ELSE '[]' END
                         OPERATOR(pg_catalog.||) CASE WHEN pg_catalog.bool_or(p.privilege = 'SELECT') THEN '["SELECT"]'::jsonb ELSE '[]' END
                         OPERATOR(pg_catalog.||) CASE WHEN pg_catalog.bool_or(p.privilege = 'UPDATE') THEN '["UPDATE"]'::jsonb ELSE '[]' END
+                        OPERATOR(pg_catalog.||) CASE WHEN pg_catalog.bool_or(p.privilege = 'LEASE') THEN '["LEASE"]'::jsonb ELSE '[]' END
                             AS privileges
                    FROM (SELECT q.grantee::oid AS role, q.privilege FROM _hilo.hilo_privilege q WHERE q.sequence = s.id) p
                   GROUP BY p.role) g
@@ -222,15 +223,15 @@ BEGIN ATOMIC
          WHERE g.grant_at > g.first
          UNION ALL
         SELECT 'grant', g.at, g.grant_at, pg_catalog.format('privileges[%s]', p.at - 1),
-               CASE WHEN p.value IN ('"USAGE"', '"SELECT"', '"UPDATE"') THEN 'the privilege appears twice'
-                    ELSE pg_catalog.format('unknown privilege %s, expected USAGE, SELECT or UPDATE', pg_catalog.left(p.value::text, 60)) END
+               CASE WHEN p.value IN ('"USAGE"', '"SELECT"', '"UPDATE"', '"LEASE"') THEN 'the privilege appears twice'
+                    ELSE pg_catalog.format('unknown privilege %s, expected USAGE, SELECT, UPDATE or LEASE', pg_catalog.left(p.value::text, 60)) END
           FROM grants g
          CROSS JOIN LATERAL (
              SELECT e.value, e.at, pg_catalog.row_number() OVER (PARTITION BY e.value) AS number
                FROM pg_catalog.jsonb_array_elements(
                         CASE pg_catalog.jsonb_typeof(g.value -> 'privileges'::text) WHEN 'array' THEN g.value -> 'privileges'::text
                              ELSE '[]' END) WITH ORDINALITY AS e (value, at)) p
-         WHERE p.number > 1 OR p.value NOT IN ('"USAGE"', '"SELECT"', '"UPDATE"')
+         WHERE p.number > 1 OR p.value NOT IN ('"USAGE"', '"SELECT"', '"UPDATE"', '"LEASE"')
     ), role_missing (kind, at, grant_at, field, role) AS (
         SELECT 'sequence', s.at, NULL::bigint, 'owner', s.value ->> 'owner'::text
           FROM sequence s
@@ -276,7 +277,7 @@ BEGIN ATOMIC
                                                     ORDER BY g.grantee COLLATE "C"), '[]')
                  FROM (SELECT CASE WHEN pg_catalog.lower(p.grantee) <> 'public' OR p.grantee IN (SELECT c.rolname::text FROM pg_catalog.pg_roles c)
                                    THEN p.grantee ELSE 'public' END AS grantee,
-                              (SELECT pg_catalog.jsonb_agg(v.privilege ORDER BY v.privilege = 'UPDATE', v.privilege = 'SELECT')
+                              (SELECT pg_catalog.jsonb_agg(v.privilege ORDER BY v.privilege = 'LEASE', v.privilege = 'UPDATE', v.privilege = 'SELECT')
                                  FROM pg_catalog.jsonb_array_elements_text(p.privileges) AS v (privilege)) AS privileges
                          FROM pg_catalog.jsonb_to_recordset(r.privileges) AS p (grantee text, privileges jsonb)) g
                 WHERE g.privileges IS NOT NULL) END,

@@ -104,14 +104,14 @@ CREATE FUNCTION @extschema@.hilo_grant(name @extschema@.hilo_sequence, grantee t
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_grant(@extschema@.hilo_sequence, text, text) IS
     'Grants a privilege on a sequence to a role or to PUBLIC. USAGE: next values, currval, '
-    'keys. SELECT: currval, reading. UPDATE: next values, setval, ranges and hi. ALL, or a list '
+    'keys. SELECT: currval, reading. UPDATE: next values, setval, ranges, hi and leases. LEASE: leases. ALL, or a list '
     'with commas, are possible too. Requires ownership of the sequence. Errors: 42704 if the '
     'sequence or the role does not exist, 22023 for another privilege, 42501.';
 
 CREATE FUNCTION @extschema@.hilo_revoke(name @extschema@.hilo_sequence, grantee text, privilege text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_revoke(@extschema@.hilo_sequence, text, text) IS
-    'Revokes a privilege on a sequence from a role or from PUBLIC: USAGE, SELECT, UPDATE, ALL, or a list with '
+    'Revokes a privilege on a sequence from a role or from PUBLIC: USAGE, SELECT, UPDATE, LEASE, ALL, or a list with '
     'commas. Requires ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another '
     'privilege, 42501.';
 

@@ -330,7 +330,7 @@ COMMENT ON FUNCTION @extschema@.hilo_find_gaps(@extschema@.hilo_sequence, regcla
     'reason. slice, current, standby, returned: in memory, to be served. free: in the catalog, '
     'to be served. leased: in use elsewhere. crash, discarded, altered, expired, revoked, restored: as '
     'in hilo_gaps. not received: the source has brought no value this far. Else: rolled back, '
-    'deleted or unknown; with a source perhaps not received. Requires SELECT, USAGE or UPDATE on the '
+    'deleted or unknown; with a source perhaps not received. Requires SELECT, USAGE, UPDATE or LEASE on the '
     'sequence and SELECT on the column, which must be of type smallint, integer, bigint or '
     'numeric. Errors: 42704 if the sequence does not exist, 42703 if the column does not exist, '
     '42804 if the column has another type, 42809 if a superuser names a view, 0A000 if the '

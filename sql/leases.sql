@@ -11,7 +11,7 @@ COMMENT ON FUNCTION @extschema@.hilo_lease(@extschema@.hilo_sequence, bigint, te
     'transaction on; count says how many. There are fewer than n at a bound of the sequence, at the end of a stripe, '
     'and where it leases a returned rest. holder: who takes it, for hilo_leases and hilo_lease_revoke. ttl: after '
     'this time the values become a gap; null: never. suggested: how many to ask for the next time, by the rate that '
-    'the server sees. If the transaction is rolled back, the values become a gap. Requires UPDATE. Errors: as for '
+    'the server sees. If the transaction is rolled back, the values become a gap. Requires UPDATE or LEASE. Errors: as for '
     'hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and unless ttl is positive, 0A000 if the '
     'sequence cycles, is ordered or gapless, or the transaction is prepared, 40001 at the commit if the sequence was '
     'renumbered or dropped meanwhile, 54000 for too many leases in open transactions. lease: its name, a random uuid; '
@@ -198,7 +198,7 @@ COMMENT ON FUNCTION @extschema@.hilo_transfer(@extschema@.hilo_sequence, bigint,
     'this server has. The same request again returns the same values, until the receiver makes the next request. Then '
     'they count as used, and are no lease any more. A receiver makes one request at a time, and repeats it until it '
     'has the answer. Requests that rise, as uuids of version 7 do, are refused if they come after a later one. '
-    'Requires UPDATE. Errors: as for hilo_lease, 42710 for a request that another receiver or role has made, or that '
+    'Requires UPDATE or LEASE. Errors: as for hilo_lease, 42710 for a request that another receiver or role has made, or that '
     'has ended: the receiver needs a new uuid then; 22023 for NULL, 0A000 unless the transaction is READ COMMITTED, '
     '42704 at the commit if the receiver makes two requests at once.';
 ALTER FUNCTION @extschema@.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid) SUPPORT _hilo.hilo_planner_support;

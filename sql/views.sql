@@ -358,7 +358,7 @@ COMMENT ON VIEW @extschema@.hilo_privileges IS
     'Privileges that hilo_grant and hilo_grant_all have given on the sequences that the current user may read';
 COMMENT ON COLUMN @extschema@.hilo_privileges.name IS 'Name of the sequence';
 COMMENT ON COLUMN @extschema@.hilo_privileges.grantee IS 'Role that has the privilege, or PUBLIC';
-COMMENT ON COLUMN @extschema@.hilo_privileges.privilege IS 'USAGE, SELECT or UPDATE';
+COMMENT ON COLUMN @extschema@.hilo_privileges.privilege IS 'USAGE, SELECT, UPDATE or LEASE';
 COMMENT ON COLUMN @extschema@.hilo_privileges.grantor IS 'Role that granted it: the owner at that time, or the present one';
 
 CREATE VIEW @extschema@.hilo_default_privileges WITH (security_barrier) AS
@@ -376,7 +376,7 @@ COMMENT ON VIEW @extschema@.hilo_default_privileges IS
 COMMENT ON COLUMN @extschema@.hilo_default_privileges.owner IS 'Role that creates the sequences';
 COMMENT ON COLUMN @extschema@.hilo_default_privileges.pattern IS 'Pattern of LIKE that their names match';
 COMMENT ON COLUMN @extschema@.hilo_default_privileges.grantee IS 'Role that gets the privilege, or PUBLIC';
-COMMENT ON COLUMN @extschema@.hilo_default_privileges.privilege IS 'USAGE, SELECT or UPDATE';
+COMMENT ON COLUMN @extschema@.hilo_default_privileges.privilege IS 'USAGE, SELECT, UPDATE or LEASE';
 
 -- Nobody can insert into this view: INSERT on it is the right to create sequences, and to own them. It is granted, dumped
 -- and looked up as any other privilege, and it lets nobody put functions where others call some.

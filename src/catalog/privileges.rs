@@ -28,12 +28,16 @@ impl Privileges {
     pub const USAGE: Privileges = Privileges(1);
     pub const SELECT: Privileges = Privileges(2);
     pub const UPDATE: Privileges = Privileges(4);
-    pub const ALL: Privileges = Privileges(7);
+    /// The right to take leases, and so to give values to other servers.
+    pub const LEASE: Privileges = Privileges(16);
+    pub const ALL: Privileges = Self::USAGE.or(Self::SELECT).or(Self::UPDATE).or(Self::LEASE);
     /// The right to insert into the table of the column that owns the sequence. It is not granted
     /// here, and allows drawing only.
     pub const INSERT: Privileges = Privileges(8);
     /// The privileges that allow drawing; a caller needs one of them.
     pub const DRAW: Privileges = Self::USAGE.or(Self::UPDATE).or(Self::INSERT);
+    /// The privileges that allow a lease.
+    pub const TAKE_LEASE: Privileges = Self::UPDATE.or(Self::LEASE);
 
     pub const fn or(self, other: Privileges) -> Privileges {
         Privileges(self.0 | other.0)
@@ -66,6 +70,7 @@ impl Privileges {
             "USAGE" => Self::USAGE,
             "SELECT" => Self::SELECT,
             "UPDATE" => Self::UPDATE,
+            "LEASE" => Self::LEASE,
             "ALL" | "ALL PRIVILEGES" => Self::ALL,
             _ => return None,
         })
@@ -87,11 +92,9 @@ impl Privileges {
 
     /// The names of the privileges in the set.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        ["USAGE", "SELECT", "UPDATE"]
+        ["USAGE", "SELECT", "UPDATE", "LEASE"]
             .into_iter()
-            .enumerate()
-            .filter(move |(bit, _)| self.0 & (1 << bit) != 0)
-            .map(|(_, name)| name)
+            .filter(move |name| Self::by_name(name).is_some_and(|one| self.any_of(one)))
     }
 
     /// For an error's DETAIL.
@@ -103,7 +106,8 @@ impl Privileges {
             3 => "USAGE or SELECT",
             5 => "USAGE or UPDATE",
             13 => "USAGE or UPDATE, or INSERT on the table whose column owns the sequence",
-            7 => "USAGE, SELECT or UPDATE",
+            20 => "UPDATE or LEASE",
+            23 => "USAGE, SELECT, UPDATE or LEASE",
             _ => "a privilege",
         }
     }
@@ -112,7 +116,8 @@ impl Privileges {
     const fn least(self) -> &'static str {
         match self.0 {
             4 => "UPDATE",
-            2 | 7 => "SELECT",
+            20 => "LEASE",
+            2 | 23 => "SELECT",
             _ => "USAGE",
         }
     }

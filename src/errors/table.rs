@@ -399,7 +399,7 @@ errors! {
         => hint "Use DROP EXTENSION ... CASCADE to drop these defaults too.";
     NoSuchPrivilege(privilege: String) = ERRCODE_INVALID_PARAMETER_VALUE,
         "unrecognized privilege type for a hilo sequence: \"{privilege}\""
-        => hint "Use USAGE, SELECT, UPDATE, or ALL, or a list of these with commas.";
+        => hint "Use USAGE, SELECT, UPDATE, LEASE, or ALL, or a list of these with commas.";
     Key { key: String, name: String, reason: String } = ERRCODE_INVALID_PARAMETER_VALUE,
         "\"{key}\" is not a key of hilo sequence \"{name}\""
         => detail "The {reason}.";

@@ -44,7 +44,7 @@ pub fn take(name: &[u8], count: i64) -> Result<(Lease, i64), HiloError> {
     let mut place = None;
     loop {
         pgrx::check_for_interrupts!();
-        let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
+        let (memo, entry) = look_up::look_up(name, Privileges::TAKE_LEASE)?;
         let terms = entry.terms.get();
         let refused = match entry.source.get() {
             Source::Gapless => Some("is gapless"),

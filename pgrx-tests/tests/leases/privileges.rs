@@ -7,19 +7,32 @@ use super::lease;
 const ROLES: &str = "CREATE ROLE shop LOGIN; CREATE ROLE app LOGIN; CREATE ROLE other LOGIN; CREATE ROLE reader LOGIN;
     CREATE ROLE member LOGIN IN ROLE app; GRANT CREATE ON SCHEMA public TO shop; GRANT INSERT ON hilo_sequences TO shop;
     SET ROLE shop; SELECT hilo_create('orders'), hilo_create('secret');
-    SELECT hilo_grant('orders', 'app', 'UPDATE'), hilo_grant('orders', 'other', 'UPDATE'),
+    SELECT hilo_grant('orders', 'app', 'UPDATE'), hilo_grant('orders', 'other', 'LEASE'),
            hilo_grant('orders', 'reader', 'USAGE, SELECT')";
 
-/// Taking one needs UPDATE.
+/// Taking one needs UPDATE or LEASE. With LEASE alone a role does nothing else.
 #[test]
-fn taking_a_lease_needs_update() {
+fn taking_a_lease_needs_update_or_lease() {
     let cluster = Cluster::with_hilo();
     cluster.connect("postgres").run(ROLES);
     for role in ["app", "other", "member", "shop"] {
         lease(&mut cluster.connect_as(role, "postgres"), "'orders', 5");
     }
     let mut reader = cluster.connect_as("reader", "postgres");
-    reader.refusal("SELECT hilo_lease('orders', 5)").is("42501").details("UPDATE").helps();
+    reader.refusal("SELECT hilo_lease('orders', 5)").is("42501").details("UPDATE or LEASE").helps();
+    let mut other = cluster.connect_as("other", "postgres");
+    other.run("SELECT hilo_transfer('orders', 5, 'there', gen_random_uuid())");
+    assert_eq!(other.all::<String>("SELECT name FROM hilo_sequences"), ["orders"]);
+    for call in [
+        "hilo_setval('orders', 5)",
+        "hilo_advance('orders', 5000)",
+        "hilo_nextval('orders')",
+        "hilo_nextrange('orders', 5)",
+        "hilo_currval('orders')",
+        "hilo_alter('orders', increment => 2)",
+    ] {
+        other.refusal(&format!("SELECT {call}")).is("42501");
+    }
     let mut app = cluster.connect_as("app", "postgres");
     app.refusal("SELECT hilo_lease('secret', 5)").is("42501");
     app.refusal("SELECT hilo_advance('secret', 5)").is("42501");

@@ -115,7 +115,7 @@ fn a_request_stands_for_one_receiver_role_and_sequence() {
     let mut client = cluster.connect("postgres");
     client.run(
         "SELECT hilo_create('s'), hilo_create('t'), hilo_create('secret'); CREATE ROLE app LOGIN;
-         SELECT hilo_grant('s', 'app', 'UPDATE'), hilo_grant('t', 'app', 'USAGE')",
+         SELECT hilo_grant('s', 'app', 'LEASE'), hilo_grant('t', 'app', 'USAGE')",
     );
     let first = transfer(&mut client, 10, "branch", FIRST);
     client

@@ -33,7 +33,7 @@ fn shop(cluster: &Cluster) -> Values {
          SELECT hilo_create('orders'), hilo_create('ordered', ordered => true),
                 hilo_create('falling', increment => -3, block_size => 20), hilo_create('set', data_type => 'integer'),
                 hilo_create('tenants/42/Größe', key_format => 'T-{value:06}'), hilo_create('unused');
-         SELECT hilo_grant('orders', 'Shop Clerk', 'USAGE'), hilo_grant('ordered', 'public', 'SELECT');
+         SELECT hilo_grant('orders', 'Shop Clerk', 'USAGE'), hilo_grant('ordered', 'public', 'LEASE, SELECT');
          CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'), customer text);
          INSERT INTO orders (customer) SELECT 'Ada' FROM generate_series(1, 100);
          SELECT hilo_setval('set', 5000);

@@ -228,12 +228,13 @@ fn a_refusal_names_the_missing_right_and_its_grant() {
         ("hilo_nextrange('or''ders', 2)", "UPDATE", "UPDATE"),
         ("hilo_next_hi('or''ders')", "UPDATE", "UPDATE"),
         ("hilo_setval('or''ders', 50)", "UPDATE", "UPDATE"),
+        ("hilo_lease('or''ders', 2)", "UPDATE or LEASE", "LEASE"),
         ("hilo_currval('or''ders')", "USAGE or SELECT", "USAGE"),
         ("hilo_key('or''ders', 1)", "USAGE or SELECT", "USAGE"),
-        ("hilo_find_gaps('or''ders', 't', 'id')", "USAGE, SELECT or UPDATE", "SELECT"),
+        ("hilo_find_gaps('or''ders', 't', 'id')", "USAGE, SELECT, UPDATE or LEASE", "SELECT"),
     ] {
         let call = format!("SELECT {call}");
-        let others = ["USAGE", "SELECT", "UPDATE"];
+        let others = ["USAGE", "SELECT", "UPDATE", "LEASE"];
         // The answers to each role that has nothing, and after a right was granted that is not
         // enough.
         let mut grants = vec![("", "no privilege".to_owned())];

@@ -19,7 +19,7 @@ const ALL: &str = r#"
            hilo_create('default format', key_format => '{name}/{server}{value}'),
            hilo_create('tenants/42/"ö''\'), hilo_create('held', 1000);
     SELECT hilo_grant('held', 'Bert''s', 'ALL'), hilo_grant('held', 'PUBLIC', 'USAGE'),
-           hilo_grant('held', 'Public', 'SELECT'), hilo_grant('plain', 'anna', 'UPDATE');
+           hilo_grant('held', 'Public', 'SELECT'), hilo_grant('plain', 'anna', 'UPDATE, lease');
     SELECT hilo_set_owner('small', 'anna'), hilo_set_owner('held', 'Bert''s') "#;
 
 /// An export applied where it comes from changes nothing; applied to an empty database it creates everything,
