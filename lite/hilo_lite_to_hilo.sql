@@ -186,9 +186,15 @@ SELECT u.sequence, 0, s.epoch + 1, i, i + u.count
   FROM pg_temp.lite_unused u JOIN pg_temp.lite_definition s ON s.id = u.sequence,
        LATERAL (SELECT ((u.first_value::numeric - s.base) / s.increment)::bigint) AS x (i)
  WHERE u.reason = 'free';
-INSERT INTO _hilo.hilo_gap (sequence, node, first_value, last_value, count, reason, recorded_at)
-SELECT u.sequence, 0, u.first_value, u.last_value, u.count, u.reason, u.recorded_at
-  FROM pg_temp.lite_unused u JOIN pg_temp.lite_definition s ON s.id = u.sequence
+-- Their numbering is not known: what they touch is no part of them.
+INSERT INTO _hilo.hilo_gap (
+    sequence, node, first_value, last_value, count, increment, reason, recorded_at)
+SELECT u.sequence, 0, u.first_value, u.last_value, u.count,
+       CASE WHEN u.count = 1 THEN s.increment
+            WHEN mod(way, u.count - 1) = 0 THEN (way / (u.count - 1))::bigint
+            ELSE sign(way)::bigint END, u.reason, u.recorded_at
+  FROM pg_temp.lite_unused u JOIN pg_temp.lite_definition s ON s.id = u.sequence,
+       LATERAL (SELECT u.last_value::numeric - u.first_value) AS w (way)
  WHERE u.reason <> 'free';
 INSERT INTO _hilo.hilo_lease (
     lease, sequence, node, epoch, first_index, end_index, next_index, first_value, last_value,

@@ -152,9 +152,11 @@ COMMENT ON COLUMN _hilo.hilo_free_range.incarnation IS
 CREATE TABLE _hilo.hilo_gap (
     sequence bigint NOT NULL,
     node integer NOT NULL,
+    epoch bigint,
     first_value bigint NOT NULL,
     last_value bigint NOT NULL,
     count bigint NOT NULL,
+    increment bigint NOT NULL CONSTRAINT hilo_gap_increment_check CHECK (increment <> 0),
     reason text NOT NULL CONSTRAINT hilo_gap_reason_check CHECK (reason IN ('crash', 'discarded', 'altered', 'expired', 'revoked', 'restored')),
     recorded_at timestamptz NOT NULL,
     name text COLLATE "C",
@@ -167,12 +169,18 @@ COMMENT ON TABLE _hilo.hilo_gap IS
     'Ranges of values that will no longer be served and are not known to have been served';
 COMMENT ON COLUMN _hilo.hilo_gap.sequence IS '_hilo.hilo_definition.id; 0: the column of the sequence was released';
 COMMENT ON COLUMN _hilo.hilo_gap.node IS 'hilo.node_id of the server that had reserved the range';
+COMMENT ON COLUMN _hilo.hilo_gap.epoch IS
+    'Epoch that the values were reserved in, or jumped over at its end; null: several, or an unknown one. Below 0: '
+    'the column of the sequence was released before';
 COMMENT ON COLUMN _hilo.hilo_gap.first_value IS 'First value, in the order of serving';
 COMMENT ON COLUMN _hilo.hilo_gap.last_value IS 'Last value, in the order of serving';
 COMMENT ON COLUMN _hilo.hilo_gap.count IS
-    'Number of values that are lost, in steps of the increment that the sequence had at that time. Gaps of one reason that '
-    'touch and come about in the same hour are one row. At about 1,000 rows the nearest of one reason become one, in '
-    'which other values lie between those that are lost';
+    'Number of values that are lost. Gaps of one epoch and reason that touch and come about in the same hour are one row. '
+    'At about 1,000 rows the nearest of one epoch and reason become one, in which other values lie between those that are '
+    'lost. The oldest epochs share rows then';
+COMMENT ON COLUMN _hilo.hilo_gap.increment IS
+    'Distance from one lost value to the next, as the sequence had it in that epoch. If fewer values are lost than there '
+    'are in such steps, it is not known which';
 COMMENT ON COLUMN _hilo.hilo_gap.reason IS
     'crash: the server died with the range in memory; discarded: it could not be kept, or came in a refused answer '
     'of a source; or its lease was rolled back; altered: hilo_alter or hilo_setval made the range invalid, or the '

@@ -7,12 +7,13 @@
 CREATE FUNCTION _hilo.hilo_known(name @extschema@.hilo_sequence)
     RETURNS TABLE (
         base bigint, increment bigint, node integer, nodes integer, stripe bigint, next bigint, goes_on boolean,
-        start_value bigint, first bigint, last bigint, count bigint, reason text
+        start_value bigint, first bigint, last bigint, count bigint, step bigint, reason text
     )
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'hilo_known_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_known(@extschema@.hilo_sequence) IS
     'Returns what is known of the values of a sequence on this node, and in each row how it is numbered. next: the index that '
-    'is reserved next. goes_on: whether there is one. There is at least one row; its count may be 0';
+    'is reserved next. goes_on: whether there is one. step: from one value to the next, in the numbering that they are of. '
+    'There is at least one row; its count may be 0';
 
 CREATE FUNCTION _hilo.hilo_absent(
     relation regclass, column_name name, first bigint, next bigint, base bigint, increment bigint, min_value bigint,
@@ -73,18 +74,6 @@ COMMENT ON FUNCTION _hilo.hilo_steps_before(bigint, _hilo.hilo_grid) IS
     'Returns how many steps a value lies before place 0. NULL: not in whole steps. With stripes, an earlier base had '
     'others';
 
-CREATE FUNCTION _hilo.hilo_even_step(first bigint, last bigint, count bigint) RETURNS bigint
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT CASE WHEN w.way = 0::numeric THEN 1::bigint
-                WHEN pg_catalog.mod(w.way, w.steps) = 0::numeric
-                     AND pg_catalog.abs(w.way) <= 9223372036854775807::numeric * w.steps
-                THEN pg_catalog.div(w.way, w.steps)::bigint END
-      FROM (SELECT $2::numeric - $1::numeric AS way, GREATEST($3 - 1::bigint, 1::bigint)::numeric AS steps) w;
-END;
-COMMENT ON FUNCTION _hilo.hilo_even_step(bigint, bigint, bigint) IS
-    'Returns the step in which so many values lie from the first to the last. NULL: there is none';
-
 CREATE FUNCTION _hilo.hilo_gap_reasons() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN ARRAY['slice', 'current', 'standby', 'returned', 'leased', 'free', 'crash', 'discarded', 'altered', 'expired',
@@ -92,6 +81,17 @@ CREATE FUNCTION _hilo.hilo_gap_reasons() RETURNS text[]
                  'not received'];
 COMMENT ON FUNCTION _hilo.hilo_gap_reasons() IS
     'Returns the reasons of hilo_find_gaps. The first one counts where a value has several';
+
+CREATE FUNCTION _hilo.hilo_every_place(first bigint, next bigint, step bigint)
+    RETURNS TABLE (part_first bigint, part_next bigint)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 1
+BEGIN ATOMIC
+    SELECT $1, $2 WHERE $3 IS NULL
+     UNION ALL
+    SELECT g.place, g.place + 1::bigint FROM pg_catalog.generate_series($1, $2 - 1::bigint, $3) AS g (place);
+END;
+COMMENT ON FUNCTION _hilo.hilo_every_place(bigint, bigint, bigint) IS
+    'Returns a range of places, or each of its places in such steps as a range';
 
 -- Volatile, as all that follow: it reads the pool, which no snapshot keeps unchanged.
 CREATE FUNCTION _hilo.hilo_placed(name @extschema@.hilo_sequence)
@@ -103,10 +103,10 @@ CREATE FUNCTION _hilo.hilo_placed(name @extschema@.hilo_sequence)
 BEGIN ATOMIC
     WITH known AS MATERIALIZED (
         SELECT k.at, COALESCE(pg_catalog.array_position(_hilo.hilo_gap_reasons(), k.reason), 14) AS rank, k.first, k.last,
-               k.count, k.reason, k.start_value, k.next, k.goes_on,
+               k.count, k.step, k.reason, k.start_value, k.next, k.goes_on,
                ROW(k.base, k.increment, k.node, k.nodes, k.stripe)::_hilo.hilo_grid AS grid
           FROM _hilo.hilo_known($1) WITH ORDINALITY AS k (
-                   base, increment, node, nodes, stripe, next, goes_on, start_value, first, last, count, reason, at)
+                   base, increment, node, nodes, stripe, next, goes_on, start_value, first, last, count, step, reason, at)
     ), earlier AS (
         -- How far before the base the earliest of these values is a place.
         SELECT COALESCE(pg_catalog.max(s.steps), 0::numeric)::bigint AS places
@@ -122,21 +122,29 @@ BEGIN ATOMIC
           FROM known k CROSS JOIN earlier e
          LIMIT 1
     )
-    SELECT k.at, k.rank, k.first, k.count, s.step, s.is_whole,
-           CASE WHEN s.is_whole
-                     OR (pg_catalog.mod((p.grid).increment::numeric, s.step::numeric) = 0::numeric
-                         AND pg_catalog.mod((p.grid).base::numeric - k.first::numeric, s.step::numeric) = 0::numeric)
-                THEN pg_catalog.int8range(i.first, GREATEST(i.first, LEAST(i.next,
+    SELECT k.at, k.rank, k.first, n.count, CASE WHEN (p.grid).nodes <= 1 OR n.count = k.count THEN k.step END, s.is_whole,
+           CASE WHEN s.is_whole OR s.has_each
+                THEN pg_catalog.int8range(r.part_first, GREATEST(r.part_first, LEAST(r.part_next,
                          -- The sequence has gone back since: what comes next is yet to be served.
                          CASE WHEN k.reason <> 'leased' THEN p.next END)))
            END, p.grid
       FROM known k
      CROSS JOIN present p
      CROSS JOIN LATERAL _hilo.hilo_places(k.first, k.last, p.grid) i
+     -- If that is more than are lost, it is not known which.
      CROSS JOIN LATERAL (
-         -- If there are more places than values, gaps became one row, and lie anywhere between its ends.
-         SELECT i.are_on AND i.other_place - i.one_place >= k.count - 1::bigint AS is_whole,
-                _hilo.hilo_even_step(k.first, k.last, k.count) AS step) s
+         SELECT LEAST(pg_catalog.div(k.last::numeric - k.first::numeric, k.step::numeric) + 1::numeric,
+                      9223372036854775807::numeric)::bigint AS count) n
+     CROSS JOIN LATERAL (
+         SELECT i.are_on AND pg_catalog.abs(i.other_place - i.one_place) >= k.count - 1::bigint
+                AND pg_catalog.mod(k.step::numeric, (p.grid).increment::numeric) = 0::numeric AS is_whole,
+                pg_catalog.mod((p.grid).increment::numeric, k.step::numeric) = 0::numeric
+                AND pg_catalog.mod((p.grid).base::numeric - k.first::numeric, k.step::numeric) = 0::numeric AS has_each) s
+     CROSS JOIN LATERAL _hilo.hilo_every_place(
+         i.first, i.next,
+         -- Places of other values lie between them. If they are many, these count too.
+         CASE WHEN s.is_whole AND NOT s.has_each AND (p.grid).nodes <= 1 AND n.count <= 100::bigint
+              THEN pg_catalog.abs(pg_catalog.div(k.step::numeric, (p.grid).increment::numeric))::bigint END) r
      WHERE k.count > 0::bigint
      UNION ALL
     -- The places before the base. This row is always there.
@@ -146,8 +154,9 @@ BEGIN ATOMIC
      CROSS JOIN LATERAL _hilo.hilo_places(p.start_value, p.start_value, p.grid) i;
 END;
 COMMENT ON FUNCTION _hilo.hilo_placed(@extschema@.hilo_sequence) IS
-    'Returns what _hilo.hilo_known does. places: in the present numbering; NULL: it does not have these values. is_whole: whether '
-    'it has all of them. step: of the values. rank: which reason it is';
+    'Returns what _hilo.hilo_known does, in more rows if other places lie between. places: in the present numbering; NULL: it '
+    'does not have these values. is_whole: whether it has all of them. count: of the steps from first to last. rank: which '
+    'reason it is';
 
 CREATE FUNCTION _hilo.hilo_every_so_many(first bigint, step bigint, count bigint, steps bigint[])
     RETURNS TABLE (part_first bigint, part_count bigint, part_step bigint)

@@ -35,7 +35,7 @@ CREATE VIEW _hilo.hilo_reserved AS
            COALESCE(l.leased, 0::bigint) AS leased,
            CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served,
            p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled, p.lost, p.errors,
-           -- The restarts (Epoch::restarted); a change of the increment is no restart.
+           -- The restarts (Epoch::restart); a change of the increment is no restart.
            pg_catalog.concat_ws('.', s.id, COALESCE(p.epoch, 0::bigint) >> 24, s.increment) AS numbering,
            s.source
       FROM _hilo.hilo_readable s
@@ -276,7 +276,9 @@ COMMENT ON COLUMN @extschema@.hilo_blocks.pid IS
 
 CREATE VIEW @extschema@.hilo_gaps WITH (security_barrier) AS
     SELECT COALESCE(s.name, g.name) AS name, g.first_value AS first, g.last_value AS last, g.count, g.reason,
-           g.node AS node_id, g.recorded_at
+           g.node AS node_id, g.recorded_at, g.increment,
+           CASE WHEN g.epoch IS NOT NULL
+                THEN pg_catalog.concat_ws('.', g.sequence, g.epoch >> 24, g.increment) END AS numbering
       FROM _hilo.hilo_gap g
       LEFT JOIN _hilo.hilo_readable s ON s.id = g.sequence
      WHERE s.id IS NOT NULL
@@ -286,7 +288,8 @@ CREATE VIEW @extschema@.hilo_gaps WITH (security_barrier) AS
     UNION ALL
     -- Leases that have ended without a return, and that the worker has not filed yet.
     SELECT s.name, l.first_value, l.last_value, l.end_index - l.first_index,
-           COALESCE(l.ended, 'expired'), l.node, COALESCE(l.ended_at, l.expires_at)
+           COALESCE(l.ended, 'expired'), l.node, COALESCE(l.ended_at, l.expires_at), l.increment,
+           pg_catalog.concat_ws('.', s.id, l.epoch >> 24, l.increment)
       FROM _hilo.hilo_lease l
       JOIN _hilo.hilo_readable s ON s.id = l.sequence
      WHERE l.ended = 'revoked'
@@ -301,7 +304,7 @@ COMMENT ON COLUMN @extschema@.hilo_gaps.last IS 'Last value, in the order of ser
 COMMENT ON COLUMN @extschema@.hilo_gaps.count IS
     'Number of values that are lost, in steps of the increment. If there are fewer than from '
     'first to last, others lie between them. A sequence has about 1,000 rows at most; then the '
-    'nearest of one reason become one';
+    'nearest of one numbering and reason become one, and the oldest numberings share rows';
 COMMENT ON COLUMN @extschema@.hilo_gaps.reason IS
     'crash: the server died with the values in memory. discarded: they could not be kept, or came in a refused answer '
     'of a source; or their lease was rolled back. altered: hilo_alter or hilo_setval made the values invalid, or the '
@@ -310,6 +313,9 @@ COMMENT ON COLUMN @extschema@.hilo_gaps.reason IS
     'returns which of them a column lacks';
 COMMENT ON COLUMN @extschema@.hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN @extschema@.hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';
+COMMENT ON COLUMN @extschema@.hilo_gaps.increment IS 'Distance from one value to the next';
+COMMENT ON COLUMN @extschema@.hilo_gaps.numbering IS
+    'Numbering that the values belong to, as in hilo_sequences and hilo_leases; null: several, or an unknown one';
 
 CREATE VIEW @extschema@.hilo_leases WITH (security_barrier) AS
     SELECT CASE WHEN e.may_end THEN l.lease END AS lease,

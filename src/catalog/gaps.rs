@@ -4,7 +4,7 @@ use pgrx::pg_sys;
 
 use hilo_core::gaps::{Gap, Joined};
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::{SequenceId, Timestamp};
+use hilo_core::numbers::{Epoch, SequenceId, Timestamp};
 use hilo_core::range::Range;
 
 use crate::catalog::column_ref::ColumnRef;
@@ -13,8 +13,9 @@ use crate::catalog::name::Name;
 use crate::catalog::node;
 use crate::catalog::own::{self, Own};
 use crate::catalog::positions::Position;
+use crate::catalog::record::{self, Field};
 use crate::catalog::scan::Match;
-use crate::catalog::table::{Row, next_command, text_datum};
+use crate::catalog::table::{Row, Table, next_command, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
@@ -47,9 +48,11 @@ pub fn of_node(sequence: SequenceId, node: i32) -> Result<Vec<Gap>, HiloError> {
 fn of_row(row: &Row, node: i32) -> Option<Gap> {
     let reason = Reason::by_name(&row.text(column::REASON)?)?;
     (row.int4(column::NODE) == node).then(|| Gap {
+        epoch: record::get(row, column::EPOCH),
         first: row.int8(column::FIRST_VALUE),
         last: row.int8(column::LAST_VALUE),
         count: row.int8(column::COUNT),
+        increment: row.int8(column::INCREMENT),
         reason: reason as usize,
         at: Timestamp(row.int8(column::RECORDED_AT)),
     })
@@ -59,16 +62,16 @@ fn of_row(row: &Row, node: i32) -> Option<Gap> {
 const MAX_ROWS: usize = 1_000;
 const KEPT_ROWS: usize = MAX_ROWS / 2;
 
-/// The most rows of earlier gaps that are looked at in one go: an older version may have left any
-/// number.
+/// The most rows of earlier gaps that are looked at in one go: a restore or replication may have
+/// brought any number.
 const LOOKED_AT: usize = 4 * MAX_ROWS;
 
 /// The most gaps that one range becomes for its evenly spaced parts. If it has more stripes or laps
 /// than this, one further gap covers the rest.
 const PARTS: usize = 64;
 
-/// Records that the values of the ranges `lost` will not be served: a gap for each part whose
-/// values are evenly spaced.
+/// Records that the values of the ranges `lost`, of a position's epoch, will not be served. Each
+/// part whose values are evenly spaced is a gap.
 pub fn record(
     position: &Position,
     mapping: &Mapping,
@@ -76,31 +79,34 @@ pub fn record(
     reason: Reason,
 ) -> Result<(), HiloError> {
     let mapping = mapping.without_bounds();
-    let (reason, at, mut gaps) = (reason as usize, ffi::now(), Vec::new());
+    let increment = mapping.increment;
+    let gap = |first, last, count, at| {
+        let epoch = Some(position.epoch);
+        Gap { epoch, first, last, count, increment, reason: reason as usize, at }
+    };
+    let (at, mut gaps) = (ffi::now(), Vec::new());
     for range in lost.iter().filter(|range| !range.is_empty()) {
         let mut rest = range.until(mapping.limit());
         for run in mapping.runs(rest).take(PARTS) {
-            let (first, last) = (run.first, run.last(mapping.increment));
-            gaps.try_push(Gap { first, last, count: run.count, reason, at })?;
+            gaps.try_push(gap(run.first, run.last(increment), run.count, at))?;
             rest.take(run.count);
         }
         if !rest.is_empty()
             && let (Some(first), Some(last)) =
                 (mapping.value(rest.start), mapping.value(rest.last()))
         {
-            gaps.try_push(Gap { first, last, count: rest.len(), reason, at })?;
+            gaps.try_push(gap(first, last, rest.len(), at))?;
         }
     }
-    add(position.sequence, position.node, mapping.increment, &gaps)
+    add(position.sequence, position.node, &gaps)
 }
 
-/// Records gaps of a sequence that serves, or served, in steps of `increment`. The only way into
-/// the table. The caller holds the lock of the position, or is the only one who records on this
-/// node.
+/// Records gaps of a sequence. The only way into the table. The caller holds the lock of the
+/// position, or is the only one who records on this node.
 ///
 /// Together with those recorded before, they are few rows: see [`hilo_core::gaps`]. Rows of another
 /// node are left alone, since that node may change its rows and replicate the change.
-pub fn add(sequence: SequenceId, node: i32, increment: i64, new: &[Gap]) -> Result<(), HiloError> {
+pub fn add(sequence: SequenceId, node: i32, new: &[Gap]) -> Result<(), HiloError> {
     if new.is_empty() {
         return Ok(());
     }
@@ -117,7 +123,7 @@ pub fn add(sequence: SequenceId, node: i32, increment: i64, new: &[Gap]) -> Resu
         });
     }
     new.iter().try_for_each(|gap| gaps.try_push(*gap))?;
-    for Joined { gap, parts } in hilo_core::gaps::join(&gaps, increment, MAX_ROWS, KEPT_ROWS) {
+    for Joined { gap, parts } in hilo_core::gaps::join(&gaps, MAX_ROWS, KEPT_ROWS) {
         let mut before = parts.iter().filter_map(|&part| rows.get(part));
         match before.next() {
             Some(_) if parts.len() == 1 => {}
@@ -136,9 +142,11 @@ fn values(sequence: SequenceId, node: i32, gap: &Gap) -> [Option<pg_sys::Datum>;
     [
         Some(sequence.0.into()),
         Some(node.into()),
+        gap.epoch.datum(),
         Some(gap.first.into()),
         Some(gap.last.into()),
         Some(gap.count.into()),
+        Some(gap.increment.into()),
         Some(text_datum(Reason::ALL[gap.reason].name().as_bytes())),
         Some(gap.at.0.into()),
         None,
@@ -151,15 +159,78 @@ const RELEASED: SequenceId = SequenceId(0);
 
 /// Keeps the gaps of a sequence that is dropped because `column` is released, under its name.
 pub fn keep(sequence: SequenceId, name: &Name, column: ColumnRef) -> Result<(), HiloError> {
-    move_all(sequence, RELEASED, |_| Some((Some(text_datum(name)), Some(column))))
+    let table = Own::Gap.write()?;
+    // An earlier sequence of the column had these, but for what this transaction has just kept.
+    let earlier = |row: &Row| is_from(row, column) && !row.is_own();
+    if let Some((first, _)) = restarts(&table, sequence, |_| true) {
+        change_all(&table, RELEASED, earlier, first, &[]);
+    }
+    let released = Some(column.pack().into());
+    let to = [
+        (column::SEQUENCE, Some(RELEASED.0.into())),
+        (column::NAME, Some(text_datum(name))),
+        (column::RELEASED_FROM, released),
+    ];
+    change_all(&table, sequence, |_| true, i64::MAX, &to);
+    Ok(())
 }
 
-/// Gives a sequence that adopts `column` the gaps that were kept when it was released.
+/// Gives a sequence that adopts `column` the gaps that were kept when it was released. Their epochs
+/// come before all of its own.
 pub fn adopt(column: ColumnRef, sequence: SequenceId) -> Result<(), HiloError> {
-    let packed = column.pack();
-    move_all(RELEASED, sequence, |row| {
-        (row.int8(column::RELEASED_FROM) == packed).then_some((None, None))
-    })
+    let table = Own::Gap.write()?;
+    let first = restarts(&table, sequence, |_| true).map_or(0, |(first, _)| first.min(0));
+    let to = [
+        (column::SEQUENCE, Some(sequence.0.into())),
+        (column::NAME, None),
+        (column::RELEASED_FROM, None),
+    ];
+    change_all(&table, RELEASED, |row| is_from(row, column), first, &to);
+    Ok(())
+}
+
+fn is_from(row: &Row, column: ColumnRef) -> bool {
+    row.int8(column::RELEASED_FROM) == column.pack()
+}
+
+/// The first and the last restart that these rows name.
+fn restarts(
+    table: &Table,
+    sequence: SequenceId,
+    concerns: impl Fn(&Row) -> bool,
+) -> Option<(i64, i64)> {
+    let mut ends = None;
+    table.scan(own::GAP_SEQUENCE_IDX, &[(column::SEQUENCE, Match::Int8(sequence.0))], |row| {
+        if let Some(epoch) = record::get::<Option<Epoch>>(&row, column::EPOCH)
+            && concerns(&row)
+        {
+            let at = epoch.restarts();
+            let (first, last) = ends.unwrap_or((at, at));
+            ends = Some((at.min(first), at.max(last)));
+        }
+        true
+    });
+    ends
+}
+
+/// Writes columns of these rows. Their epochs are lowered below that restart, all by as much.
+fn change_all(
+    table: &Table,
+    of: SequenceId,
+    concerns: impl Fn(&Row) -> bool,
+    below: i64,
+    to: &[(i16, Option<pg_sys::Datum>)],
+) {
+    let lower_by = restarts(table, of, &concerns).map_or(0, |(_, last)| (last + 1 - below).max(0));
+    table.scan(own::GAP_SEQUENCE_IDX, &[(column::SEQUENCE, Match::Int8(of.0))], |row| {
+        if concerns(&row) {
+            let epoch: Option<Epoch> = record::get(&row, column::EPOCH);
+            let epoch = epoch.map(|epoch| epoch.lowered(lower_by));
+            table.change(&row, &[to, &[(column::EPOCH, epoch.datum())]].concat());
+        }
+        true
+    });
+    next_command();
 }
 
 /// Deletes the gaps that were kept for a released column, or for any column of its table (`attnum`
@@ -184,31 +255,5 @@ pub fn forget_released(relid: pg_sys::Oid, attnum: i16) -> Result<(), HiloError>
             true
         });
     }
-    Ok(())
-}
-
-/// Moves those rows for which `to_columns` says what their last two columns become.
-fn move_all(
-    from: SequenceId,
-    to: SequenceId,
-    to_columns: impl Fn(&Row) -> Option<(Option<pg_sys::Datum>, Option<ColumnRef>)>,
-) -> Result<(), HiloError> {
-    let table = Own::Gap.write()?;
-    let keys = [(column::SEQUENCE, Match::Int8(from.0))];
-    table.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
-        if let Some((name, column)) = to_columns(&row) {
-            let column = column.map(|column| column.pack().into());
-            table.change(
-                &row,
-                &[
-                    (column::SEQUENCE, Some(to.0.into())),
-                    (column::NAME, name),
-                    (column::RELEASED_FROM, column),
-                ],
-            );
-        }
-        true
-    });
-    next_command();
     Ok(())
 }

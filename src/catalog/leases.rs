@@ -201,7 +201,8 @@ impl Lease {
     /// A part of the lease, as a gap since `at`.
     pub fn gap(&self, part: Range, reason: Reason, at: Timestamp) -> Gap {
         let (first, last) = self.ends(part);
-        Gap { first, last, count: part.len(), reason: reason as usize, at }
+        let (epoch, increment) = (Some(self.epoch), self.increment);
+        Gap { epoch, first, last, count: part.len(), increment, reason: reason as usize, at }
     }
 }
 
@@ -377,22 +378,19 @@ pub fn open_of(position: &Position) -> Result<Vec<Lease>, HiloError> {
 /// them.
 pub fn write_off(sequence: SequenceId) -> Result<(), HiloError> {
     let now = ffi::now();
-    let mut lost: Vec<(i32, i64, Gap)> = Vec::new();
+    let mut lost: Vec<(i32, Gap)> = Vec::new();
     delete_all(sequence, |lease| {
         // There will be no position to which anything could come back.
         let (part, reason, at) = lease.outcome(now, None);
         match reason.filter(|_| !part.is_empty()) {
-            Some(reason) => {
-                lost.try_push((lease.node, lease.increment, lease.gap(part, reason, at)))
-            }
+            Some(reason) => lost.try_push((lease.node, lease.gap(part, reason, at))),
             None => Ok(()),
         }
     })?;
     lost.sort_by_key(|(node, ..)| *node);
     for of_node in lost.chunk_by(|one, other| one.0 == other.0) {
-        let (node, increment, _) = of_node[0];
-        let gaps = memory::try_collect(of_node.iter().map(|(.., gap)| *gap))?;
-        gaps::add(sequence, node, increment, &gaps)?;
+        let gaps = memory::try_collect(of_node.iter().map(|(_, gap)| *gap))?;
+        gaps::add(sequence, of_node[0].0, &gaps)?;
     }
     Ok(())
 }

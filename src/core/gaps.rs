@@ -1,8 +1,8 @@
-//! How gaps become few rows. Gaps that touch become one. If there are too many all the same, those
-//! of one reason that lie nearest to each other become one. That says only how many values between
-//! its ends are lost.
+//! How gaps become few rows. Gaps of one numbering that touch become one. If there are too many all
+//! the same, the nearest of one numbering and reason become one. It says only how many values
+//! between its ends are lost. Numberings that ended long ago share rows then.
 
-use crate::numbers::Timestamp;
+use crate::numbers::{Epoch, Timestamp};
 
 /// Gaps become one only if they came about in the same hour.
 const HOUR: i64 = 3_600_000_000;
@@ -10,9 +10,13 @@ const HOUR: i64 = 3_600_000_000;
 /// `count` values from `first` to `last`, in the order of serving, that are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
+    /// The numbering that they belong to; `None`: several, or it is not known.
+    pub epoch: Option<Epoch>,
     pub first: i64,
     pub last: i64,
     pub count: i64,
+    /// The lost values lie whole steps of this size apart.
+    pub increment: i64,
     /// The number of the reason.
     pub reason: usize,
     /// Since when.
@@ -21,6 +25,18 @@ pub struct Gap {
 
 fn distance(from: i64, to: i64) -> i128 {
     to as i128 - from as i128
+}
+
+fn greatest_divisor(one: u64, other: u64) -> u64 {
+    if other == 0 { one } else { greatest_divisor(other, one % other) }
+}
+
+/// The largest step of which both steps and the distance are a multiple, with the sign of `one`.
+fn common_step(one: i64, other: i64, distance: i128) -> i64 {
+    let step = greatest_divisor(one.unsigned_abs(), other.unsigned_abs()).max(1);
+    let rest = (distance.unsigned_abs() % u128::from(step)) as u64;
+    let step = greatest_divisor(step, rest) as i64;
+    if one < 0 { step.wrapping_neg() } else { step }
 }
 
 impl Gap {
@@ -32,22 +48,27 @@ impl Gap {
         self.first.max(self.last)
     }
 
-    /// Whether it is all values in steps of `increment` from the first to the last.
-    fn is_whole(&self, increment: i64) -> bool {
-        distance(self.first, self.last) == (self.count as i128 - 1) * increment as i128
+    /// Whether it is all values in steps of its increment from the first to the last.
+    fn is_whole(&self) -> bool {
+        distance(self.first, self.last) == (self.count as i128 - 1) * self.increment as i128
     }
 
-    fn touches(&self, next: &Gap, increment: i64) -> bool {
-        self.reason == next.reason
+    fn touches(&self, next: &Gap) -> bool {
+        self.epoch.is_some()
+            && (self.epoch, self.increment, self.reason)
+                == (next.epoch, next.increment, next.reason)
             && self.at.0.div_euclid(HOUR) == next.at.0.div_euclid(HOUR)
-            && distance(self.high(), next.low()) == (increment as i128).abs()
-            && self.is_whole(increment)
-            && next.is_whole(increment)
+            && distance(self.high(), next.low()) == (self.increment as i128).abs()
+            && self.is_whole()
+            && next.is_whole()
     }
 
-    fn add(&mut self, other: &Gap, increment: i64) {
+    fn add(&mut self, other: &Gap) {
+        let apart = distance(self.first, other.first);
+        self.increment = common_step(self.increment, other.increment, apart);
         let (low, high) = (self.low().min(other.low()), self.high().max(other.high()));
-        (self.first, self.last) = if increment < 0 { (high, low) } else { (low, high) };
+        (self.first, self.last) = if self.increment < 0 { (high, low) } else { (low, high) };
+        self.epoch = self.epoch.filter(|_| self.epoch == other.epoch);
         self.count = self.count.saturating_add(other.count);
         self.at = self.at.max(other.at);
     }
@@ -61,31 +82,51 @@ pub struct Joined {
 }
 
 impl Joined {
-    fn add(&mut self, other: Joined, increment: i64) {
-        self.gap.add(&other.gap, increment);
+    fn add(&mut self, other: Joined) {
+        self.gap.add(&other.gap);
         self.parts.extend(other.parts);
     }
 }
 
-/// The same gaps in fewer: where one continues another in steps of `increment`. If there are still
-/// more than `most`, as `kept` of them, or one for each reason.
-pub fn join(gaps: &[Gap], increment: i64, most: usize, kept: usize) -> Vec<Joined> {
+/// The same gaps in fewer: where one continues another. If there are still more than `most`, as
+/// `kept` of them: the nearest become one. Where numberings and reasons together are more than half
+/// as many, the oldest numberings count as one.
+pub fn join(gaps: &[Gap], most: usize, kept: usize) -> Vec<Joined> {
     let mut order: Vec<usize> = (0..gaps.len()).collect();
-    order.sort_by_key(|&at| (gaps[at].reason, gaps[at].low(), gaps[at].high()));
+    order.sort_by_key(|&at| (gaps[at].epoch, gaps[at].reason, gaps[at].low(), gaps[at].high()));
     let single = |at: usize| Joined { gap: gaps[at], parts: vec![at] };
     let mut all: Vec<Joined> = Vec::with_capacity(gaps.len());
     for next in order.into_iter().map(single) {
         match all.last_mut() {
-            Some(last) if last.gap.touches(&next.gap, increment) => last.add(next, increment),
+            Some(last) if last.gap.touches(&next.gap) => last.add(next),
             _ => all.push(next),
         }
     }
     if all.len() <= most {
         return all;
     }
+    let oldest = oldest_kept(&all, kept / 2);
+    let kind = |gap: &Gap| (gap.epoch.filter(|epoch| Some(*epoch) >= oldest), gap.reason);
+    all.sort_by_key(|one| (kind(&one.gap), one.gap.low(), one.gap.high()));
+    join_nearest(all, kept, |last, next| kind(last) == kind(next))
+}
+
+/// The oldest numbering that keeps rows of its own, if numbering and reason together may have
+/// `most` different values. `all` are in the order of numberings and reasons.
+fn oldest_kept(all: &[Joined], most: usize) -> Option<Epoch> {
+    let kinds = all.chunk_by(|one, other| {
+        (one.gap.epoch, one.gap.reason) == (other.gap.epoch, other.gap.reason)
+    });
+    let mut newest_first = kinds.rev().map(|kind| kind[0].gap.epoch).skip(most);
+    let too_old = newest_first.next()??;
+    Some(Epoch(too_old.0 + 1))
+}
+
+/// The nearest of those that belong together become one, until `kept` are left.
+fn join_nearest(all: Vec<Joined>, kept: usize, belong: impl Fn(&Gap, &Gap) -> bool) -> Vec<Joined> {
     let mut nearest: Vec<(i128, usize)> = (1..all.len())
         .map(|at| (all[at - 1].gap, all[at].gap, at))
-        .filter(|(last, next, _)| last.reason == next.reason)
+        .filter(|(last, next, _)| belong(last, next))
         .map(|(last, next, at)| (distance(last.high(), next.low()), at))
         .collect();
     nearest.sort_unstable();
@@ -95,7 +136,7 @@ pub fn join(gaps: &[Gap], increment: i64, most: usize, kept: usize) -> Vec<Joine
     let mut few: Vec<Joined> = Vec::with_capacity(kept);
     for (next, joins) in all.into_iter().zip(joins) {
         match few.last_mut() {
-            Some(last) if joins => last.add(next, increment),
+            Some(last) if joins => last.add(next),
             _ => few.push(next),
         }
     }

@@ -81,12 +81,22 @@ impl Epoch {
     /// The next one, whose numbers begin where a user says. The bits above 24 count such restarts
     /// (`numbering` in `sql/views.sql`).
     pub fn restart(self) -> Epoch {
-        Epoch(((self.0 >> 24) + 1) << 24)
+        Epoch((self.restarts() + 1) << 24)
+    }
+
+    /// How many restarts there were up to this one.
+    pub fn restarts(self) -> i64 {
+        self.0 >> 24
+    }
+
+    /// The epoch so many restarts before.
+    pub fn lowered(self, restarts: i64) -> Epoch {
+        Epoch(self.0 - (restarts << 24))
     }
 
     /// Whether no restart lies between the two, so that no number of one is served in the other.
     pub fn continues(self, other: Epoch) -> bool {
-        self.0 >> 24 == other.0 >> 24
+        self.restarts() == other.restarts()
     }
 }
 

@@ -108,8 +108,7 @@ fn end_leases(
         used += lease.range.len() - part.len();
         any = true;
     }
-    let increment = sequence.definition.increment;
-    gaps::add(sequence.id, position.node, increment, &gaps)?;
+    gaps::add(sequence.id, position.node, &gaps)?;
     Ok(any.then_some((rests, used)))
 }
 

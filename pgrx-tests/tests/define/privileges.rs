@@ -155,7 +155,7 @@ fn every_right_against_every_function() {
         admin.meddle(&format!(
             "SET ROLE keeper; CREATE SEQUENCE {core}; {on_core}; SELECT hilo_create('{ours}', block_size => 50);
              {} RESET ROLE;
-             INSERT INTO _hilo.hilo_gap SELECT id, 0, 1, 1, 1, 'crash', now() FROM _hilo.hilo_definition WHERE name = '{ours}'",
+             INSERT INTO _hilo.hilo_gap SELECT id, 0, 1, 1, 1, 1, 1, 'crash', now() FROM _hilo.hilo_definition WHERE name = '{ours}'",
             translate(grants, &ours)
         ));
         holder.run(&format!("SELECT hilo_nextvals('{ours}', 20) LIMIT 5"));

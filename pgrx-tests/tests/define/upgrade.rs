@@ -120,14 +120,10 @@ fn next(cluster: &Cluster) -> Parts {
     parts
         .replace(
             "views",
-            "g.node AS node_id, g.recorded_at\n",
-            "g.node AS node_id, g.recorded_at, g.note\n",
+            "g.increment) END AS numbering\n",
+            "g.increment) END AS numbering, g.note\n",
         )
-        .replace(
-            "views",
-            "COALESCE(l.ended_at, l.expires_at)\n",
-            "COALESCE(l.ended_at, l.expires_at), NULL\n",
-        )
+        .replace("views", "l.epoch >> 24, l.increment)\n", "l.epoch >> 24, l.increment), NULL\n")
         .append("views", "COMMENT ON COLUMN @extschema@.hilo_gaps.note IS 'A note';\n")
         .replace("views", "s.stripe) AS next_value\n", "s.stripe) AS next_value, 1 AS one\n")
         .append("views", "COMMENT ON COLUMN @extschema@.hilo_sequences.one IS 'A one';\n")

@@ -97,7 +97,7 @@ const SHOP: &str = "
     CREATE TABLE lacking (id bigint DEFAULT hilo_nextval('nothing'));
     SELECT hilo_grant('orders', 'clerk', 'USAGE'); SELECT hilo_default_grant('clerk', 'USAGE');
     SET check_function_bodies = off;
-    INSERT INTO _hilo.hilo_gap SELECT id, 0, -9, -5, 5, 'crash', now() FROM _hilo.hilo_definition WHERE name = 'orders';
+    INSERT INTO _hilo.hilo_gap SELECT id, 0, 1, -9, -5, 5, 1, 'crash', now() FROM _hilo.hilo_definition WHERE name = 'orders';
     RESET check_function_bodies;
     SELECT hilo_nextval('blocks');";
 

@@ -31,7 +31,7 @@ fn the_exporter_finds_the_series() {
     client.run("SELECT hilo_create('watched', block_size => 100), hilo_create('held', gapless => true), hilo_create('out')");
     client.run("SELECT hilo_nextval('watched') FROM generate_series(1, 42)");
     client.meddle(
-        "INSERT INTO _hilo.hilo_gap SELECT id, 0, -9, -5, 5, 'crash', now() FROM _hilo.hilo_definition WHERE name = 'watched'",
+        "INSERT INTO _hilo.hilo_gap SELECT id, 0, 1, -9, -5, 5, 1, 'crash', now() FROM _hilo.hilo_definition WHERE name = 'watched'",
     );
     client.run(
         "SELECT hilo_lease('out', 30, 'sorter-1', '30 s'); SELECT hilo_lease('out', 40, 'sorter-2'), hilo_lease('out', 20, 'sorter-2', '1 day');

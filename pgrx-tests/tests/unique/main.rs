@@ -7,6 +7,7 @@ mod exhaustion;
 mod first_call;
 mod first_use;
 mod free_ranges;
+mod gaps;
 mod known_duplicates;
 mod memoize;
 mod model;

@@ -23,7 +23,7 @@ use crate::sql::draw::nextval;
 sql_functions!(hilo_known);
 
 /// `_hilo.hilo_known(name)`: values that a column may lack of a sequence, and why. Each row begins
-/// with the numbering, and has the first value, the last, and how many there are.
+/// with the numbering, and has the first value, the last, how many there are, and their step.
 fn hilo_known(args: Args) {
     let sequence = nextval::find_allowed(args.name(0), Privileges::ALL).or_raise();
     let definition = &sequence.definition;
@@ -37,7 +37,7 @@ fn hilo_known(args: Args) {
     let next = position.next_index.min(mapping.limit());
     let indexes = indexes(&sequence, &position, Range::below(next)).or_raise();
     let mut rows = StoredRows::begin(args);
-    let mut add = |first: i64, last: i64, count: i64, reason: &str| {
+    let mut add = |first: i64, last: i64, count: i64, step: i64, reason: &str| {
         let row = [
             position.base.into(),
             definition.increment.into(),
@@ -50,6 +50,7 @@ fn hilo_known(args: Args) {
             first.into(),
             last.into(),
             count.into(),
+            step.into(),
             text_datum(reason.as_bytes()),
         ];
         // SAFETY: the function is declared to return columns of these types.
@@ -58,7 +59,8 @@ fn hilo_known(args: Args) {
     let value = |index| mapping.without_bounds().value(index).unwrap_or(mapping.base);
     for (reason, range) in indexes {
         let range = range.until(next);
-        add(value(range.start), value(range.last()), range.len(), reason);
+        let (first, last) = (value(range.start), value(range.last()));
+        add(first, last, range.len(), definition.increment, reason);
     }
     each_gap(&sequence, found.as_ref(), node, add).or_raise();
 }
@@ -123,15 +125,16 @@ fn lost_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Known>, H
 }
 
 /// Visits the recorded gaps of a node, and what is leased or comes back from a lease. Each has its
-/// first value, the last, how many there are, and the reason.
+/// first value, the last, how many there are, the step from one to the next, and the reason.
 fn each_gap(
     sequence: &Sequence,
     position: Option<&Position>,
     node: i32,
-    mut visit: impl FnMut(i64, i64, i64, &str),
+    mut visit: impl FnMut(i64, i64, i64, i64, &str),
 ) -> Result<(), HiloError> {
     for gap in gaps::of_node(sequence.id, node)? {
-        visit(gap.first, gap.last, gap.count, gaps::Reason::ALL[gap.reason].name());
+        let reason = gaps::Reason::ALL[gap.reason].name();
+        visit(gap.first, gap.last, gap.count, gap.increment, reason);
     }
     let now = ffi::now();
     for lease in leases::of_node(sequence.id, node)? {
@@ -143,7 +146,7 @@ fn each_gap(
         };
         if !part.is_empty() {
             let (first, last) = lease.ends(part);
-            visit(first, last, part.len(), reason);
+            visit(first, last, part.len(), lease.increment, reason);
         }
     }
     Ok(())

@@ -55,7 +55,7 @@ fn busy_shop(program: &Path) -> Vec<u8> {
     // The gaps that a crash, an alteration and holders that did not come back have left, over some
     // weeks.
     client.meddle(
-        "INSERT INTO _hilo.hilo_gap SELECT id, 0, n, n + size - 1, size, reason, now() - days * interval '1 day'
+        "INSERT INTO _hilo.hilo_gap SELECT id, 0, 1, n, n + size - 1, size, 1, reason, now() - days * interval '1 day'
            FROM (VALUES ('orders', 500, 'crash', 26), ('events', 2100, 'crash', 26), ('parcels', 320, 'expired', 21),
                         ('parcels', 640, 'expired', 17), ('orders', 1800, 'discarded', 12), ('parcels', 250, 'expired', 9),
                         ('customers', 900, 'altered', 7), ('parcels', 410, 'revoked', 3), ('parcels', 180, 'expired', 1))

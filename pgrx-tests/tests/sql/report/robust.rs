@@ -96,7 +96,7 @@ fn numbers_at_their_limits() {
          SELECT hilo_create('end', start_value => {high}, max_value => {high});
          SELECT hilo_create('tiny', max_value => 2, min_value => 1, start_value => 1);
          SELECT hilo_nextval(name) FROM unnest(ARRAY['whole', 'down', 'far', 'end', 'tiny']) AS name;
-         INSERT INTO _hilo.hilo_gap SELECT id, 0, {low}, {high}, {high}, 'crash', t
+         INSERT INTO _hilo.hilo_gap SELECT id, 0, 1, {low}, {high}, {high}, 1, 'crash', t
            FROM _hilo.hilo_definition, (VALUES ('-infinity'::timestamptz), ('infinity'), ('4713-01-01 BC'), ('294276-01-01'), (now())) v (t)"
     ));
     let page = page(&mut client);

@@ -84,7 +84,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "hilo_place_from",
             "hilo_places",
             "hilo_placed",
-            "hilo_even_step",
+            "hilo_every_place",
             "hilo_every_so_many",
             "hilo_steps_before",
             "hilo_gap_reasons",
