@@ -7,23 +7,22 @@ use postgres::Client;
 use super::bits::Bits;
 use super::ledger::Life;
 
-/// A row of `_hilo.hilo_gap`, or the part of one that is of one life.
+/// A row of `_hilo.hilo_gap`.
 #[derive(Clone, Debug)]
 pub struct Gap {
+    /// `None`: of several numberings.
+    pub epoch: Option<i64>,
     pub first: i64,
     pub last: i64,
     pub count: i64,
+    pub increment: i64,
     pub reason: String,
 }
 
 impl Gap {
-    /// The numbers of a gap without holes that are of one life. The end of a life and the beginning of the next
-    /// one can be one row.
-    pub fn part_in(&self, life: &Life) -> Option<Gap> {
-        let at = life.place(self.first)?;
-        let (start, end) = (at.max(0), (at + self.count).min(life.places()));
-        let (first, last) = (life.value(start), life.value(end - 1));
-        (start < end).then(|| Gap { first, last, count: end - start, reason: self.reason.clone() })
+    /// Whether all numbers of its numbering from the first to the last are lost.
+    pub fn is_whole(&self) -> bool {
+        self.epoch.is_some() && self.last - self.first == (self.count - 1) * self.increment
     }
 }
 
@@ -67,7 +66,8 @@ pub fn read(client: &mut Client, name: &str) -> Option<CatalogState> {
         .expect("the catalog can be read");
     let gaps = client
         .query(
-            "SELECT first_value, last_value, count, reason FROM _hilo.hilo_gap WHERE sequence = $1 ORDER BY recorded_at",
+            "SELECT first_value, last_value, count, reason, epoch, increment
+             FROM _hilo.hilo_gap WHERE sequence = $1 ORDER BY recorded_at",
             &[&id],
         )
         .expect("the catalog can be read");
@@ -96,6 +96,8 @@ pub fn read(client: &mut Client, name: &str) -> Option<CatalogState> {
                 last: row.get(1),
                 count: row.get(2),
                 reason: row.get(3),
+                epoch: row.get(4),
+                increment: row.get(5),
             })
             .collect(),
     })
@@ -128,15 +130,6 @@ impl CatalogState {
             at += count;
         }
         parts
-    }
-
-    /// `count` numbers that begin at a step: with several nodes, only those of this node.
-    pub fn steps_from(&self, step: i64, count: i64) -> Vec<(i64, i64)> {
-        if self.nodes <= 1 {
-            return vec![(step, step + count)];
-        }
-        let first = step / (self.stripe * self.nodes) * self.stripe + step % self.stripe;
-        self.steps(first, first + count)
     }
 
     fn bits(&self, ranges: impl Iterator<Item = (i64, i64)>) -> (Bits, Option<i64>) {

@@ -1,6 +1,6 @@
 //! Gaps that stand for several: they say how many numbers between their ends are lost, not which.
 //!
-//! Such a gap may reach over several lives, if a sequence has had very many.
+//! If a sequence has had very many lives, such a gap may be of several.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,12 +18,15 @@ struct Gap {
     last: i64,
     /// How many lost numbers are not found yet.
     left: i64,
+    /// The life that it is of; `None`: several.
+    life: Option<i64>,
 }
 
 impl Condensed {
-    pub fn add(&mut self, first: i64, last: i64, count: i64, increment: i64) {
+    pub fn add(&mut self, life: Option<i64>, ends: (i64, i64), count: i64, increment: i64) {
         let sign = increment.signum();
-        self.0.push(Gap { first: first * sign, last: last * sign, left: count });
+        let (first, last) = (ends.0 * sign, ends.1 * sign);
+        self.0.push(Gap { first, last, left: count, life });
     }
 
     /// Removes from `open` the numbers that these gaps explain. Each is one of the gap that ends
@@ -37,7 +40,9 @@ impl Condensed {
         for place in open.iter() {
             let value = life.value(place) * life.increment.signum();
             while let Some(gap) = self.0.get(next).filter(|gap| gap.first <= value) {
-                begun.push(Reverse((gap.last, next)));
+                if gap.life.is_none_or(|key| key == life.key) {
+                    begun.push(Reverse((gap.last, next)));
+                }
                 next += 1;
             }
             while let Some(Reverse((last, at))) = begun.peek().copied() {
@@ -67,8 +72,8 @@ mod tests {
         bits
     }
 
-    /// The first gap counts 4 numbers and reaches over both lives. Numbers that the others, which end
-    /// before, have room for are not among them.
+    /// The first gap counts 4 numbers and is of both lives. Numbers that the others, which end before, have room
+    /// for are not among them. The last one is of the first life, though it ends in the second.
     #[test]
     fn a_gap_explains_numbers_of_several_lives_and_no_more_than_it_counts() {
         for increment in [1, -1] {
@@ -82,9 +87,11 @@ mod tests {
             let (mut in_first, mut in_second) =
                 (bits(&[5, 6, 45, 50, 55, 90, 95]), bits(&[1, 2, 3]));
             let mut condensed = Condensed::default();
-            condensed.add(first.value(0), second.value(2), 4, increment);
-            condensed.add(first.value(40), first.value(60), 3, increment);
-            condensed.add(first.value(60), first.value(100), 1, increment);
+            let key = Some(first.key);
+            condensed.add(None, (first.value(0), second.value(2)), 4, increment);
+            condensed.add(key, (first.value(40), first.value(60)), 3, increment);
+            condensed.add(key, (first.value(60), first.value(100)), 1, increment);
+            condensed.add(key, (first.value(200), second.value(50)), 9, increment);
             condensed.explain(first, &mut in_first);
             condensed.explain(second, &mut in_second);
             assert_eq!(in_first.count(), 0);

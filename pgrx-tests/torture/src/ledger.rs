@@ -44,8 +44,6 @@ pub enum SequenceKind {
 /// From a renumbering to the next.
 pub struct Life {
     pub key: i64,
-    /// How many lives of the sequence had begun before.
-    number: i64,
     pub first: i64,
     pub increment: i64,
     /// From one number to the next. The sets below count these steps, from the first number on.
@@ -56,8 +54,8 @@ pub struct Life {
     /// The numbers that holders of leases have not used and not returned: none of them may be
     /// served.
     pub leased: Mutex<Bits>,
-    /// How many numbers its gaps had at the last audit, when it was over, and how many lives there were.
-    pub settled: Mutex<Option<(i64, usize)>>,
+    /// How many numbers its gaps had at the last audit, when it was over.
+    pub settled: Mutex<Option<i64>>,
     /// When it was known to be over, in nanoseconds of the ledger's clock.
     died: AtomicU64,
     /// The furthest value that a call has returned, times the sign of the increment.
@@ -79,20 +77,11 @@ impl Life {
         self.first + place * self.step
     }
 
-    /// How many numbers a life can have.
-    pub fn places(&self) -> i64 {
-        ((1 << REGION) - 1) / self.step.abs() + 1
-    }
-
     /// A place that no call has reached yet, as far as is known, so many ahead.
     pub fn place_ahead(&self, count: i64) -> i64 {
         let furthest = self.furthest.load(SeqCst);
         let reached = (furthest != i64::MIN).then(|| furthest * self.increment.signum());
         reached.and_then(|value| self.place(value)).unwrap_or(0) + count
-    }
-
-    pub fn began_before(&self, other: &Life) -> bool {
-        self.number < other.number
     }
 
     /// From now on nothing up to this place may be served.
@@ -326,7 +315,6 @@ impl Ledger {
         };
         let life = Arc::new(Life {
             key,
-            number,
             first,
             increment,
             step: if sequence.uneven { increment.signum() } else { increment },
