@@ -254,7 +254,9 @@ fn nobody_leases_from_what_is_being_dropped() {
 fn a_release_keeps_what_was_leased_as_gaps() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
-    client.run("CREATE TABLE t (id bigserial PRIMARY KEY); SELECT hilo_adopt('t', 'id')");
+    client.run(
+        "CREATE TABLE t (id bigserial PRIMARY KEY); SELECT hilo_adopt('t', 'id', ordered => false)",
+    );
     let [open, back, revoked, used] = [(); 4].map(|()| lease(&mut client, "'t_id_seq', 100"));
     client.run("BEGIN");
     give_back(&mut client, &back, 150);
@@ -263,7 +265,7 @@ fn a_release_keeps_what_was_leased_as_gaps() {
     client.run("SELECT hilo_release('t', 'id')");
     client.run("COMMIT");
     // An adoption gives them to the sequence of that column.
-    client.run("SELECT hilo_adopt('t', 'id')");
+    client.run("SELECT hilo_adopt('t', 'id', ordered => false)");
     let mut known = gaps(&mut client, "t_id_seq");
     known.retain(|gap| gap.0 <= 400);
     let expected = [
@@ -285,7 +287,9 @@ fn a_release_keeps_what_was_leased_as_gaps() {
 fn a_release_ends_leases_when_it_commits() {
     let cluster = Cluster::with_hilo();
     let (mut client, mut other) = (cluster.connect("postgres"), cluster.connect("postgres"));
-    client.run("CREATE TABLE t (id bigserial PRIMARY KEY); SELECT hilo_adopt('t', 'id')");
+    client.run(
+        "CREATE TABLE t (id bigserial PRIMARY KEY); SELECT hilo_adopt('t', 'id', ordered => false)",
+    );
     let release = "BEGIN; SELECT hilo_release('t', 'id')";
     client.run("BEGIN");
     let kept = lease(&mut client, "'t_id_seq', 10");
@@ -305,7 +309,7 @@ fn a_release_ends_leases_when_it_commits() {
     let next = client.one::<i64>("INSERT INTO t DEFAULT VALUES RETURNING id");
     assert!(next > early.last, "{next}");
 
-    client.run("SELECT hilo_adopt('t', 'id')");
+    client.run("SELECT hilo_adopt('t', 'id', ordered => false)");
     let mut known = gaps(&mut client, "t_id_seq");
     known.retain(|gap| gap.0 <= early.last);
     let whole = |lease: &Lease, reason| gap(lease.first, lease.last, reason);
