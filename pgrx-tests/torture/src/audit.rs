@@ -34,28 +34,33 @@ const MOST_ROWS: usize = 5_000;
 /// Stops the server, starts it, and runs `meanwhile`. Then waits until all sessions have disconnected, stops
 /// the server once more, and audits all sequences.
 pub fn stop_cleanly(torture: &Torture, mode: Mode, meanwhile: impl FnOnce()) {
-    let first = server_life(torture);
+    let first = memory_lives(torture);
     torture.cluster.stop(mode);
     torture.disconnect_all();
     torture.cluster.start();
     meanwhile();
     torture.wait_until_disconnected();
-    audit_all(torture, vec![first]);
+    audit_all(torture, first);
     torture.allow_sessions();
 }
 
-/// The life of this server, which a reservation writes into the position.
-fn server_life(torture: &Torture) -> i64 {
-    let mut client = torture.cluster.connect_when_up("postgres");
-    client.one::<i64>("SELECT hilo_nextval('probe')");
-    client.one(
-        "SELECT incarnation FROM _hilo.hilo_position p JOIN _hilo.hilo_definition s ON s.id = p.sequence WHERE s.name = 'probe'",
-    )
+/// The lives of memory in the databases, which a reservation writes into a position. With fewer
+/// worker processes than databases, this is known of one.
+fn memory_lives(torture: &Torture) -> Vec<i64> {
+    let databases = if torture.scarce { &["postgres"] } else { &*torture.databases };
+    let of_one = |database: &&str| {
+        let mut client = torture.cluster.connect_when_up(database);
+        client.one::<i64>("SELECT hilo_nextval('probe')");
+        client.one(
+            "SELECT incarnation FROM _hilo.hilo_position p JOIN _hilo.hilo_definition s ON s.id = p.sequence WHERE s.name = 'probe'",
+        )
+    };
+    databases.iter().map(of_one).collect()
 }
 
-/// Audits all sequences. `ended`: the lives of this server that ended cleanly since the last audit.
+/// Audits all sequences. `ended`: the lives of memory that ended cleanly since the last audit.
 fn audit_all(torture: &Torture, mut ended: Vec<i64>) {
-    ended.push(server_life(torture));
+    ended.extend(memory_lives(torture));
     torture.cluster.stop(Mode::Fast);
     torture.cluster.start();
     add(&torture.ledger.figures.audits, 1);

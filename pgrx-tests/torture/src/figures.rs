@@ -4,9 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
 /// How many findings are kept: more of them say nothing new.
 const MAX_FINDINGS: usize = 20;
+
+/// No statement of a session takes longer, whatever happens to the server. It waits for hilo up to
+/// hilo.reserve_timeout, and for others as long as their transactions are open.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Default)]
 pub struct Figures {
@@ -30,12 +35,19 @@ pub struct Figures {
     pub in_lost_statements: AtomicU64,
     pub unexplained: AtomicU64,
     pub recoveries: AtomicU64,
+    /// How many of them were expected, because processes were killed or the server left without a
+    /// clean stop.
+    pub expected_recoveries: AtomicU64,
     /// Committed values of gapless sequences that were audited.
     pub gapless: AtomicU64,
     /// How often all sequences were audited.
     pub audits: AtomicU64,
     /// Sequences that no worker could flush at a clean stop.
     pub left: AtomicU64,
+    /// How long old snapshots were held.
+    pub snapshot_seconds: AtomicU64,
+    /// How long the longest statement of a session took.
+    pub longest_statement: AtomicU64,
     scenes: Mutex<BTreeMap<&'static str, u64>>,
     accidents: Mutex<BTreeMap<&'static str, u64>>,
     refusals: Mutex<BTreeMap<String, u64>>,
@@ -61,6 +73,15 @@ impl Figures {
         *self.refusals.lock().unwrap().entry(sqlstate.to_owned()).or_default() += 1;
     }
 
+    /// A session's statement has ended.
+    pub fn took(&self, sql: &str, time: Duration) {
+        self.longest_statement.fetch_max(time.as_millis() as u64, Relaxed);
+        if time > PATIENCE {
+            let sql = sql.get(..120).unwrap_or(sql);
+            self.wrong(format!("{sql}: took {} seconds", time.as_secs()));
+        }
+    }
+
     /// A violation of what hilo promises.
     pub fn wrong(&self, what: String) {
         let mut wrong = self.wrong.lock().unwrap();
@@ -75,6 +96,16 @@ impl Figures {
         let accidents = self.accidents.lock().unwrap();
         let crash = |what: &str| what.contains("kill -9") || what.ends_with("immediate stop");
         accidents.iter().filter(|(what, _)| crash(what)).map(|(_, count)| count).sum()
+    }
+
+    /// A scene's server has ended, and had recovered so many times. Others of the scene may have
+    /// been killed since.
+    pub fn recovered(&self, times: usize) {
+        let times = self.recoveries.fetch_add(times as u64, Relaxed) + times as u64;
+        let expected = self.expected_recoveries.load(Relaxed);
+        if times > expected {
+            self.wrong(format!("{times} recoveries of servers, and {expected} were expected"));
+        }
     }
 
     pub fn findings(&self) -> Vec<String> {
@@ -103,6 +134,8 @@ impl fmt::Display for Figures {
         }
         row("**crashes**", self.crashes())?;
         row("recoveries", self.recoveries.load(Relaxed))?;
+        row("seconds with an old snapshot", self.snapshot_seconds.load(Relaxed))?;
+        row("longest statement in milliseconds", self.longest_statement.load(Relaxed))?;
         row("**values seen twice**", self.duplicates.load(Relaxed))?;
         row("audits at a clean stop", self.audits.load(Relaxed))?;
         row("sequences that no worker flushed at a clean stop", self.left.load(Relaxed))?;

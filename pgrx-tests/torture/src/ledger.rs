@@ -6,12 +6,12 @@
 //! never renumbered: another one with a new name follows it.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Instant;
 
-use super::bits::Bits;
 use super::figures::{Figures, add};
+pub use super::life::{Life, SequenceKind};
 
 /// The rest of a lease.
 pub struct HeldLease {
@@ -28,72 +28,8 @@ pub struct HeldLease {
 /// hilo.max_slice_size.
 const SLICE: u64 = 256;
 
-/// Numbers in a region, as a power of two.
-const REGION: u32 = 32;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SequenceKind {
-    /// bigint; each of its lives has its own region.
-    Wide,
-    /// smallint that starts this many numbers before its last one.
-    Small(i64),
-    /// Cycles through this many numbers; one session at a time uses it.
-    Cycle(i64),
-}
-
-/// From a renumbering to the next.
-pub struct Life {
-    pub key: i64,
-    pub first: i64,
-    pub increment: i64,
-    /// From one number to the next. The sets below count these steps, from the first number on.
-    step: i64,
-    pub seen: Mutex<Bits>,
-    /// The numbers that an audit found in a gap or could not explain: none of them may be served.
-    pub closed: Mutex<Bits>,
-    /// The numbers that holders of leases have not used and not returned: none of them may be
-    /// served.
-    pub leased: Mutex<Bits>,
-    /// How many numbers its gaps had at the last audit, when it was over.
-    pub settled: Mutex<Option<i64>>,
-    /// When it was known to be over, in nanoseconds of the ledger's clock.
-    died: AtomicU64,
-    /// The furthest value that a call has returned, times the sign of the increment.
-    furthest: AtomicI64,
-    /// The place to which it has been advanced.
-    floor: AtomicI64,
-    /// Whether the server has confirmed its beginning, and no drop has deleted its gaps since.
-    pub committed: AtomicBool,
-}
-
-impl Life {
-    /// Which number of this life `value` is; `None` if it is none.
-    pub fn place(&self, value: i64) -> Option<i64> {
-        let distance = value - self.first;
-        (distance % self.step == 0).then(|| distance / self.step)
-    }
-
-    pub fn value(&self, place: i64) -> i64 {
-        self.first + place * self.step
-    }
-
-    /// A place that no call has reached yet, as far as is known, so many ahead.
-    pub fn place_ahead(&self, count: i64) -> i64 {
-        let furthest = self.furthest.load(SeqCst);
-        let reached = (furthest != i64::MIN).then(|| furthest * self.increment.signum());
-        reached.and_then(|value| self.place(value)).unwrap_or(0) + count
-    }
-
-    /// From now on nothing up to this place may be served.
-    pub fn advance(&self, place: i64) {
-        self.floor.fetch_max(place, SeqCst);
-    }
-
-    /// Whether another life is served, or none.
-    pub fn is_over(&self) -> bool {
-        self.died.load(SeqCst) != u64::MAX
-    }
-}
+/// The lives of a sequence by their keys, since its database was made the last time from a template.
+type Lives = RwLock<HashMap<i64, Arc<Life>>>;
 
 pub struct Sequence {
     pub number: usize,
@@ -118,7 +54,7 @@ pub struct Sequence {
     pub definer: Mutex<()>,
     /// Held by the session that draws, if only one may.
     pub alone: Mutex<()>,
-    lives: RwLock<HashMap<i64, Arc<Life>>>,
+    lives: RwLock<Arc<Lives>>,
     current: RwLock<Option<Arc<Life>>>,
     regions: AtomicI64,
     /// The changes of its lives, for the search for a cause.
@@ -134,6 +70,8 @@ pub struct Ticket {
     pub name: String,
     generation: i64,
     began: u64,
+    /// A connection is to one database: another one with the same name has other lives.
+    lives: Arc<Lives>,
     /// The life, the furthest value, and where the life was advanced to.
     current: Option<(Arc<Life>, i64, i64)>,
 }
@@ -180,7 +118,8 @@ impl Ledger {
             let (furthest, floor) = (life.furthest.load(SeqCst), life.floor.load(SeqCst));
             (life, furthest, floor)
         });
-        Ticket { name, generation, began: self.now(), current }
+        let lives = sequence.lives.read().unwrap().clone();
+        Ticket { name, generation, began: self.now(), lives, current }
     }
 
     /// Records what a statement returned. `rising`: whether it takes part in the order of its session.
@@ -197,11 +136,7 @@ impl Ledger {
             return self.saw_lap(&ticket.name, lap, values);
         }
         for values in values.chunk_by(|a, b| sequence.key(*a) == sequence.key(*b)) {
-            let key = match sequence.kind {
-                SequenceKind::Small(_) => ticket.generation,
-                _ => sequence.key(values[0]),
-            };
-            let Some(life) = sequence.life(key) else {
+            let Some(life) = self.life_of(sequence, ticket, values[0]) else {
                 self.figures.wrong(format!("{}: {} belongs to no life", ticket.name, values[0]));
                 continue;
             };
@@ -211,10 +146,11 @@ impl Ledger {
 
     /// The life that a value belongs to which a statement returned.
     pub fn life_of(&self, sequence: &Sequence, ticket: &Ticket, value: i64) -> Option<Arc<Life>> {
-        sequence.life(match sequence.kind {
+        let key = match sequence.kind {
             SequenceKind::Small(_) => ticket.generation,
             _ => sequence.key(value),
-        })
+        };
+        ticket.lives.read().unwrap().get(&key).cloned()
     }
 
     fn saw_in(
@@ -294,41 +230,24 @@ impl Ledger {
     pub fn begin_life(&self, sequence: &Sequence) -> Arc<Life> {
         add(&self.figures.lives, 1);
         let number = sequence.regions.fetch_add(1, SeqCst) + 1;
-        let increment = sequence.increment;
-        let (key, first) = match sequence.kind {
-            SequenceKind::Wide => {
-                // Alternating, so that a setval goes backwards as often as forwards. Not below the
-                // first block of classic Hi/Lo, which would be served again.
-                let key = if sequence.hi_block.is_some() {
-                    number
-                } else if number % 2 == 0 {
-                    number / 2
-                } else {
-                    -(number / 2) - 1
-                };
-                let low = key << REGION;
-                (key, if increment > 0 { low } else { low + (1 << REGION) - 1 })
-            }
-            SequenceKind::Small(count) if increment > 0 => (number, 32_767 - count),
-            SequenceKind::Small(count) => (number, -32_768 + count),
-            SequenceKind::Cycle(_) => (number, 1),
-        };
-        let life = Arc::new(Life {
-            key,
-            first,
-            increment,
-            step: if sequence.uneven { increment.signum() } else { increment },
-            seen: Mutex::default(),
-            closed: Mutex::default(),
-            leased: Mutex::default(),
-            settled: Mutex::default(),
-            died: AtomicU64::new(u64::MAX),
-            furthest: AtomicI64::new(i64::MIN),
-            floor: AtomicI64::new(-1),
-            committed: AtomicBool::new(false),
-        });
-        sequence.lives.write().unwrap().insert(key, life.clone());
+        let goes_back = sequence.hi_block.is_none();
+        let mut life = Life::new(sequence.kind, number, sequence.increment, goes_back);
+        if sequence.uneven {
+            life.step = life.increment.signum();
+        }
+        let life = Arc::new(life);
+        sequence.add_life(&life);
         life
+    }
+
+    /// A template has the sequence in its first life, and its database is made from that: here the
+    /// life begins anew. The lives that were there before are gone.
+    pub fn begin_copy(&self, sequence: &Sequence) -> Arc<Life> {
+        *sequence.lives.write().unwrap() = Arc::default();
+        sequence.held.lock().unwrap().clear();
+        sequence.regions.store(0, SeqCst);
+        sequence.set_name(sequence.first_name(), 0);
+        self.begin_life(sequence)
     }
 
     /// A drop deleted what the catalog knew of the lives before this one.
@@ -358,7 +277,8 @@ impl Ledger {
             return;
         }
         self.note(sequence, format!("in life {key:?} since {since}"));
-        let lives = sequence.lives.read().unwrap();
+        let lives = sequence.lives.read().unwrap().clone();
+        let lives = lives.read().unwrap();
         for life in lives.values().filter(|life| Some(life.key) != key) {
             life.died.fetch_min(since, SeqCst);
         }
@@ -415,6 +335,11 @@ impl Sequence {
         self.name.read().unwrap().clone()
     }
 
+    /// The name that it was created with.
+    pub fn first_name(&self) -> String {
+        self.name().0.trim_end_matches(" renamed").to_owned()
+    }
+
     /// Whether alterations may make it ordered: a sequence without options of its own.
     pub fn may_be_ordered(&self) -> bool {
         !self.ordered && self.options.is_empty() && self.number.is_multiple_of(2)
@@ -422,8 +347,12 @@ impl Sequence {
 
     /// Also serves the numbers of a life that began on another server.
     pub fn join(&self, life: &Arc<Life>) {
-        self.lives.write().unwrap().insert(life.key, life.clone());
+        self.add_life(life);
         *self.current.write().unwrap() = Some(life.clone());
+    }
+
+    fn add_life(&self, life: &Arc<Life>) {
+        self.lives.read().unwrap().write().unwrap().insert(life.key, life.clone());
     }
 
     /// The life that is served, if that is known.
@@ -447,7 +376,7 @@ impl Sequence {
     }
 
     pub fn key(&self, value: i64) -> i64 {
-        if self.kind == SequenceKind::Wide { value >> REGION } else { 0 }
+        self.kind.key(value)
     }
 
     /// The start value of a classic Hi/Lo sequence: that of its first life, which all others keep.
@@ -456,11 +385,11 @@ impl Sequence {
     }
 
     pub fn life(&self, key: i64) -> Option<Arc<Life>> {
-        self.lives.read().unwrap().get(&key).cloned()
+        self.lives.read().unwrap().read().unwrap().get(&key).cloned()
     }
 
     pub fn lives(&self) -> Vec<Arc<Life>> {
-        self.lives.read().unwrap().values().cloned().collect()
+        self.lives.read().unwrap().read().unwrap().values().cloned().collect()
     }
 
     /// The statement that creates it for a new life.

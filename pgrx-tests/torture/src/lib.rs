@@ -13,6 +13,7 @@ mod figures;
 mod gapless;
 mod leases;
 mod ledger;
+mod life;
 mod moves;
 mod nodes;
 mod one_server;

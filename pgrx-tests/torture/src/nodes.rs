@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
+use super::accidents::{self, snapshots};
 use super::figures::Figures;
 use super::ledger::{Ledger, Life};
 use super::sequences::Servers;
-use super::{Plan, Torture, accidents, audit, one_server, sequences};
+use super::{Plan, Torture, audit, one_server, sequences};
 use hilo_tests::ClientExt;
 
 const MAX_NODES: usize = 3;
@@ -29,6 +30,7 @@ pub fn play(plan: &Plan, time: Duration, seed: u64, figures: &Arc<Figures>) {
                 one_server::load(&torture, (plan.sessions / count).max(2), seed, |torture| {
                     accidents::run(torture, accidents::LASTING, Rng::with_seed(seed));
                 });
+                snapshots::end(&torture);
                 audit::final_audit(&torture);
                 one_server::finish(torture);
             });

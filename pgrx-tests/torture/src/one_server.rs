@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 
-use super::accidents::{self, Choices, databases};
+use super::accidents::{self, Choices, databases, snapshots};
 use super::disk::SmallDisk;
-use super::figures::{self, Figures};
+use super::figures::Figures;
 use super::ledger::{Ledger, SequenceKind};
 use super::{Plan, Scene, Torture, audit, sequences, session};
 use hilo_tests::ClientExt;
@@ -19,9 +19,10 @@ use hilo_tests::{Builder, Cluster, Mode};
 pub fn builder(plan: &Plan) -> Builder {
     Cluster::builder()
         .preload(true)
-        .config("max_connections", &(plan.sessions + 24).to_string())
+        .config("max_connections", &(plan.sessions + 64).to_string())
         .config("statement_timeout", "60s")
         .config("log_min_error_statement", "panic")
+        .config("max_prepared_transactions", "2")
         // Smart and fast stops write a checkpoint; there are many.
         .config("checkpoint_timeout", "1h")
 }
@@ -124,7 +125,6 @@ pub fn play(scene: Scene, plan: &Plan, time: Duration, seed: u64, figures: &Arc<
         scarce: scene == Scene::Databases,
     };
     databases::create_all(&torture);
-    torture.cluster.connect("postgres").run("SELECT hilo_create('probe')");
     for sequence in &torture.ledger.sequences {
         if matches!(sequence.kind, SequenceKind::Small(_)) {
             sequence.set_name(sequence.name().0, 1);
@@ -140,6 +140,7 @@ pub fn play(scene: Scene, plan: &Plan, time: Duration, seed: u64, figures: &Arc<
     load(&torture, plan.sessions, seed, |torture| {
         accidents::run(torture, accidents, Rng::with_seed(seed));
     });
+    snapshots::end(&torture);
     audit::final_audit(&torture);
     finish(torture);
 }
@@ -159,7 +160,7 @@ pub fn load(torture: &Torture, sessions: usize, seed: u64, beside: impl FnOnce(&
 pub fn finish(torture: Torture) {
     torture.cluster.stop(Mode::Fast);
     let recoveries = torture.cluster.log_count("automatic recovery in progress");
-    figures::add(&torture.ledger.figures.recoveries, recoveries as u64);
+    torture.ledger.figures.recovered(recoveries);
     let Torture { cluster, disk, .. } = torture;
     drop(disk);
     Arc::into_inner(cluster).expect("no other owner is left").finish();

@@ -335,13 +335,17 @@ impl ClientSession<'_> {
 
     pub(super) fn query(&mut self, sql: &str) -> Outcome<Vec<Row>> {
         add(&self.ledger.figures.statements, 1);
+        let since = Instant::now();
         let result = self.client.query(sql, &[]);
+        self.ledger.figures.took(sql, since.elapsed());
         result.map_err(|error| classify(self.ledger, sql, &error))
     }
 
     pub(super) fn run(&mut self, sql: &str) -> Outcome<()> {
         add(&self.ledger.figures.statements, 1);
+        let since = Instant::now();
         let result = self.client.batch_execute(sql);
+        self.ledger.figures.took(sql, since.elapsed());
         result.map_err(|error| classify(self.ledger, sql, &error))
     }
 

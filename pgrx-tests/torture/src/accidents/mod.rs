@@ -7,6 +7,7 @@ pub mod full_disk;
 pub mod memory;
 pub mod relations;
 pub mod signals;
+pub mod snapshots;
 pub mod stops;
 
 use std::thread;
@@ -40,12 +41,14 @@ pub const ANYWHERE: Choices = &[
     (2, signals::stand_still),
     (1, signals::hold_positions),
     (3, alterations::leave_open),
+    (1, snapshots::hold_or_end),
+    (2, stops::choose_indexes),
 ];
 
 /// With databases that are dropped and created.
 pub const MIXED: Choices =
-    &[(25, anywhere), (1, databases::recreate_one), (1, databases::extension)];
-pub const DATABASES: Choices = &[(4, anywhere), (1, databases::recreate_a_dozen)];
+    &[(25, anywhere), (2, databases::recreate_one), (1, databases::extension)];
+pub const DATABASES: Choices = &[(4, anywhere), (2, databases::recreate_a_dozen)];
 pub const DISK: Choices = &[(1, anywhere), (1, full_disk::fill)];
 
 /// For servers whose sequences are not altered.
@@ -61,6 +64,8 @@ pub const LASTING: Choices = &[
     (2, signals::stand_still),
     (2, memory::refuse),
     (1, relations::rewrite),
+    (1, snapshots::hold_or_end),
+    (1, stops::choose_indexes),
 ];
 
 fn anywhere(torture: &Torture, rng: &mut Rng) -> &'static str {

@@ -8,6 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::signals::signal_one;
+use crate::figures::add;
 use crate::ledger::Last;
 use crate::{Torture, audit};
 use hilo_tests::ClientExt;
@@ -15,15 +16,26 @@ use hilo_tests::Mode;
 use hilo_tests::came_true;
 
 pub fn kill_postmaster(torture: &Torture, _rng: &mut Rng) -> &'static str {
+    add(&torture.ledger.figures.expected_recoveries, 1);
     torture.cluster.kill9_postmaster();
     torture.cluster.start();
     "kill -9 of the postmaster"
 }
 
 pub fn immediate(torture: &Torture, _rng: &mut Rng) -> &'static str {
+    add(&torture.ledger.figures.expected_recoveries, 1);
     torture.cluster.stop(Mode::Immediate);
     torture.cluster.start();
     "immediate stop"
+}
+
+/// The server ends, and its next life uses the indexes of its catalogs and of hilo's tables, or not.
+pub fn choose_indexes(torture: &Torture, rng: &mut Rng) -> &'static str {
+    let ignored = rng.bool();
+    torture.cluster.configure("ignore_system_indexes", if ignored { "on" } else { "off" });
+    let end = [kill_postmaster, immediate, fast][rng.usize(..3)];
+    torture.ledger.figures.accident(end(torture, rng));
+    if ignored { "ignore_system_indexes from then on" } else { "system indexes used from then on" }
 }
 
 pub fn fast(torture: &Torture, _rng: &mut Rng) -> &'static str {
@@ -93,6 +105,7 @@ fn crash(torture: &Torture, what: &'static str, which: &str) -> &'static str {
     ));
     let Some(&pid) = pids.first() else { return "nothing to kill" };
     cluster.expect_crash();
+    add(&torture.ledger.figures.expected_recoveries, 1);
     if kill(Pid::from_raw(pid), Signal::SIGKILL).is_err() {
         return "nothing to kill";
     }

@@ -10,6 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::{Fleet, Server};
+use crate::figures::{Figures, add};
 use hilo_tests::{ClientExt, Mode, came_true};
 
 /// The most servers at once.
@@ -22,15 +23,22 @@ impl Fleet<'_, '_> {
         let at = self.rng.usize(..self.running.len());
         let server = self.running[at].clone();
         match self.rng.u32(..20) {
-            0..=1 => crash(&server, "client backend", "kill -9 of a backend"),
-            2 => crash(&server, "hilo worker", "kill -9 of the worker"),
-            3..=4 => crash(&server, "hilo source", "kill -9 of a process that asks a source"),
+            0..=1 => crash(&self.book.figures, &server, "client backend", "kill -9 of a backend"),
+            2 => crash(&self.book.figures, &server, "hilo worker", "kill -9 of the worker"),
+            3..=4 => crash(
+                &self.book.figures,
+                &server,
+                "hilo source",
+                "kill -9 of a process that asks a source",
+            ),
             5..=6 => {
+                add(&self.book.figures.expected_recoveries, 1);
                 server.cluster.kill9_postmaster();
                 server.cluster.start();
                 "kill -9 of the postmaster"
             }
             7 => {
+                add(&self.book.figures.expected_recoveries, 1);
                 server.cluster.stop(Mode::Immediate);
                 server.cluster.start();
                 "immediate stop"
@@ -117,6 +125,7 @@ impl Fleet<'_, '_> {
     fn retire(&mut self, at: usize) {
         let server = self.running.remove(at);
         server.ended.store(true, SeqCst);
+        add(&self.book.figures.expected_recoveries, 1);
         server.cluster.kill9_postmaster();
         self.retired.push(server);
     }
@@ -144,13 +153,14 @@ impl Fleet<'_, '_> {
     }
 }
 
-fn crash(server: &Arc<Server>, kind: &str, what: &'static str) -> &'static str {
+fn crash(figures: &Figures, server: &Arc<Server>, kind: &str, what: &'static str) -> &'static str {
     let mut witness = server.cluster.connect_when_up("postgres");
     let pids: Vec<i32> = witness.all(&format!(
         "SELECT pid FROM pg_stat_activity WHERE backend_type = '{kind}' AND pid <> pg_backend_pid()
           ORDER BY random() LIMIT 1"
     ));
     let Some(&pid) = pids.first() else { return "nothing to kill" };
+    add(&figures.expected_recoveries, 1);
     if kill(Pid::from_raw(pid), Signal::SIGKILL).is_err() {
         return "nothing to kill";
     }

@@ -64,7 +64,7 @@ pub fn audit(book: &Book, running: &[Arc<Server>], retired: &[Arc<Server>]) {
     for server in servers {
         server.cluster.stop(Mode::Fast);
         let recoveries = server.cluster.log_count("automatic recovery in progress");
-        add(&book.figures.recoveries, recoveries as u64);
+        book.figures.recovered(recoveries);
         if let Some(link) = &server.link {
             link.freeze(false);
         }
