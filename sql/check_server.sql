@@ -62,6 +62,10 @@ CREATE VIEW _hilo.hilo_server_finding WITH (security_barrier) AS
          ('hilo.max_sequences', 'warning', s.slots_scarce,
           format('%s of %s slots for active sequences are taken', s.slots_taken, s.slots),
           'Raise hilo.max_sequences and restart the server, or make sure that fewer sequences are in use at the same time.'),
+         ('hilo.max_sequences', 'warning', s.turned_over_for < 3600,
+          format('%s s ago, more than %s sequences had within a minute lost their slots to others and were used again: there '
+                 'are %s slots', s.turned_over_for, s.slots / 10, s.slots),
+          'Raise hilo.max_sequences and restart the server, or make sure that fewer sequences are in use at the same time.'),
          ('max_worker_processes', 'error', s.no_worker_for < 3600,
           format('%s s ago a session found no free background worker slot for the worker of its database', s.no_worker_for),
           'Raise max_worker_processes and restart the server.'),

@@ -2,7 +2,7 @@
 CREATE FUNCTION _hilo.hilo_server_state()
     RETURNS TABLE (
         system_id bigint, timeline integer, no_memory text, slots bigint, slots_taken bigint, slots_scarce boolean,
-        failing bigint[], no_worker_for bigint, twin_seen_for bigint, sessions text, sessions_unknown boolean,
+        turned_over_for bigint, failing bigint[], no_worker_for bigint, twin_seen_for bigint, sessions text, sessions_unknown boolean,
         sessions_hint text, create_for_column text, set_node_id text, alone boolean, restart text, pass text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_server_state_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_server_state() IS

@@ -76,6 +76,7 @@ impl Shared {
         let slot = &self.slots[number];
         let pinned = Pinned::new(slot);
         self.lock_slot(number).assign(*key);
+        self.count_return(key);
         Some(pinned)
     }
 
@@ -93,6 +94,17 @@ impl Shared {
     /// was freed.
     pub fn free(&'static self, number: usize) -> bool {
         self.free_if(number, |locked| locked.is_done() && is_unused(locked))
+    }
+
+    /// Does so for other sequences, which need the slot.
+    pub fn take_away(&'static self, number: usize) -> bool {
+        self.free_if(number, |locked| {
+            let free = locked.is_done() && is_unused(locked);
+            if free {
+                self.note_loss(&locked.key);
+            }
+            free
+        })
     }
 
     /// Frees a slot with all that it holds, if `may` allows it.

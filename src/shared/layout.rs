@@ -13,6 +13,7 @@ use crate::shared::flags::Flags;
 use crate::shared::pending::{PENDING, Pending};
 use crate::shared::slices::{Backend, Slice};
 use crate::shared::slot::{Guarded, Slot};
+use crate::shared::turnover::Note;
 use crate::shared::workers::Worker;
 use crate::shared::{Control, LOCKS, Shared};
 
@@ -59,7 +60,7 @@ impl Layout {
         self.backends + SPARE
     }
 
-    fn offsets(&self) -> ([usize; 15], usize) {
+    fn offsets(&self) -> ([usize; 16], usize) {
         let sizes = [
             size_of::<Slot>() * self.slots,
             size_of::<AtomicU64>() * Flags::words(self.slots),
@@ -76,6 +77,7 @@ impl Layout {
             size_of::<pg_sys::LWLockPadded>() * LOCKS,
             size_of::<Asker>() * self.askers,
             size_of::<Database>() * self.databases(),
+            size_of::<Note>() * self.slots,
         ];
         let mut end = size_of::<Control>();
         let starts = sizes.map(|size| {
@@ -158,6 +160,7 @@ impl Layout {
                     part(14) as *const Database,
                     self.databases(),
                 ),
+                notes: std::slice::from_raw_parts(part(15) as *const Note, self.slots),
             }
         };
         // SAFETY: the name is static. Other processes name it for themselves.

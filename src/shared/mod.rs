@@ -29,6 +29,7 @@ pub mod seat;
 pub mod slices;
 pub mod slot;
 pub mod totals;
+mod turnover;
 pub mod wait_event;
 pub mod workers;
 
@@ -84,6 +85,7 @@ pub struct Control {
     pub source_wanted: Condition,
     /// The number of the last of these processes. Changed only under `workers`.
     asker_tickets: AtomicU64,
+    turnover: turnover::Turnover,
 }
 
 /// A Postgres condition variable in shared memory.
@@ -147,6 +149,7 @@ pub struct Shared {
     pub slices_per_backend: usize,
     entries: &'static [directory::Entry],
     buckets: &'static [AtomicU32],
+    notes: &'static [turnover::Note],
     locks: *mut pg_sys::LWLockPadded,
 }
 

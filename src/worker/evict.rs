@@ -41,15 +41,19 @@ impl Worker {
     /// Flushes and frees all slots of this database. Returns whether all are free.
     pub(super) fn evict_all(&mut self) -> bool {
         let slots = self.slots();
-        self.evict(&slots).0 == slots.len()
+        self.evict(&slots, Shared::free).0 == slots.len()
     }
 
-    /// Flushes slots and frees them. Returns how many were freed.
-    fn evict(&mut self, numbers: &[usize]) -> (usize, Result<(), TablesLocked>) {
+    /// Flushes slots and frees them with `free`. Returns how many were freed.
+    fn evict(
+        &mut self,
+        numbers: &[usize],
+        free: fn(&'static Shared, usize) -> bool,
+    ) -> (usize, Result<(), TablesLocked>) {
         let mut freed = 0;
         let done = numbers.chunks(BATCH).try_for_each(|batch| {
             let done = self.flush(batch);
-            freed += batch.iter().filter(|&&number| self.shared.free(number)).count();
+            freed += batch.iter().filter(|&&number| free(self.shared, number)).count();
             done
         });
         if self.shared.control.slots_wanted.swap(0, AcqRel) != 0 {
@@ -81,7 +85,7 @@ impl Worker {
         // For each slot whose row is locked, another one is evicted.
         while missing > 0 {
             let some: Vec<usize> = numbers.by_ref().take(missing).collect();
-            let (freed, done) = self.evict(&some);
+            let (freed, done) = self.evict(&some, Shared::take_away);
             missing -= freed;
             if some.is_empty() || done.is_err() {
                 break;

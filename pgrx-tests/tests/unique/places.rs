@@ -80,17 +80,21 @@ fn more_than_there_are_places(client: &mut Client) -> Vec<String> {
     names
 }
 
-/// One session alone goes through more sequences than there are places.
+/// One session alone goes through more sequences than there are places. When they come back soon,
+/// `hilo_check` says that there are too few.
 #[test]
 fn a_session_lets_its_own_go() {
     let cluster = with_few_places();
     let mut client = cluster.connect("postgres");
     let names = more_than_there_are_places(&mut client);
     let mut seen = vec![Vec::new(); names.len()];
-    for _ in 0..3 {
+    let found = "SELECT count(*) FROM hilo_check() \
+                 WHERE what LIKE '%lost their slots%' AND what_to_do LIKE 'Raise hilo.max_sequences%'";
+    for round in 0..3 {
         for (name, seen) in names.iter().zip(&mut seen) {
             seen.extend(client.draw(name, 5));
         }
+        assert_eq!(client.one::<i64>(found), i64::from(round > 0), "round {round}");
     }
     for (name, seen) in names.iter().zip(&seen) {
         assert_unique(name, seen);

@@ -21,7 +21,7 @@ use crate::catalog::positions;
 use crate::catalog::table::text_datum;
 use crate::errors::{HiloError, load_in_sessions, preload_excluded_by};
 use crate::process::ffi;
-use crate::shared;
+use crate::shared::{self, Shared};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::call::stored_rows::StoredRows;
 use crate::sql::define::loads_hilo::{LoadedBy, loader};
@@ -58,6 +58,7 @@ fn hilo_server_state(args: Args) {
         shared.map(|shared| number(shared.slots.len())),
         shared.map(|shared| number(shared.slots.len() - shared.free_slots())),
         shared.map(|shared| shared.is_nearly_full().into()),
+        shared.and_then(Shared::turned_over_for).map(|ago| (ago.0 / SECOND).into()),
         stat::failing().into_datum(),
         wanted.map(|ago| (ago.0 / SECOND).into()),
         twin.map(|at| (ffi::now().since(at).0 / SECOND).into()),
