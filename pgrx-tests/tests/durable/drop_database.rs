@@ -1,6 +1,9 @@
 //! Databases and the extension are dropped and created; each keeps its own numbers.
 
+use std::thread;
+
 use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until};
+use postgres::NoTls;
 
 fn new_shop(cluster: &Cluster) -> Client {
     cluster.connect("postgres").run("CREATE DATABASE shop");
@@ -215,5 +218,38 @@ fn an_altered_database_goes_on_without_a_gap() {
     values.sort_unstable();
     assert_unique("shop", &values);
     assert_eq!(shop.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+    cluster.finish();
+}
+
+/// Whoever drops a database waits for no source that is asked there. Nothing of it stays, also if a
+/// session waits for the answer when FORCE ends it.
+#[test]
+fn a_source_that_is_asked_is_in_nobodys_way() {
+    let cluster = Cluster::builder().preload(true).start();
+    let mut admin = cluster.connect("postgres");
+    admin.run("CREATE EXTENSION hilo");
+    let asked = "SELECT count(*) FROM pg_stat_activity
+                  WHERE datname = 'shop' AND backend_type = 'hilo source' AND wait_event = 'PgSleep'";
+    let left = "SELECT count(*) FROM pg_stat_activity WHERE backend_type LIKE 'hilo %'";
+    for drop_database in ["DROP DATABASE shop", "DROP DATABASE shop WITH (FORCE)"] {
+        let mut client = new_shop(&cluster);
+        client.run(
+            "SELECT hilo_create('s', source => 'SELECT $2, $2 FROM pg_catalog.pg_sleep(3600)')",
+        );
+        client.run("SET hilo.reserve_timeout = '1h'");
+        let cancel = client.cancel_token();
+        let waiting = thread::spawn(move || {
+            client.query_one("SELECT hilo_nextval('s')", &[]).expect_err("it has no answer");
+        });
+        wait_until("the source is asked", LONG, || admin.one::<i64>(asked) == 1);
+        if !drop_database.contains("FORCE") {
+            cancel.cancel_query(NoTls).expect("cannot cancel");
+        }
+        wait_until("it is dropped", LONG, || admin.batch_execute(drop_database).is_ok());
+        waiting.join().expect("the caller panicked");
+        wait_until("no process of it is left", LONG, || admin.one::<i64>(left) == 0);
+        let taken = "SELECT slots_taken::bigint FROM _hilo.hilo_server_state()";
+        assert_eq!(admin.one::<i64>(taken), 0);
+    }
     cluster.finish();
 }

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 use std::thread;
 
-use hilo_tests::{ClientExt, Cluster, Mode, SERVER};
+use hilo_tests::{ClientExt, Cluster, LONG, Mode, SERVER, wait_until};
 
-use super::bare_server_with;
+use super::{bare_server_with, has_loaded};
 
 /// Where there is no room for the memory, a smaller one is made as soon as the settings say so.
 #[test]
@@ -26,6 +26,42 @@ fn less_memory_is_enough_after_there_was_no_room() {
         cluster.connect("postgres").one::<i64>("SELECT count(*) FROM hilo_stat_sequences"),
         1
     );
+    cluster.finish();
+}
+
+/// Whoever drops a database need not have loaded hilo. Another one with its OID, from the same
+/// template, begins with its own first number. Memory of the dropped ones is freed when room is short.
+#[test]
+fn a_session_without_the_library_drops_a_database() {
+    let builder = Cluster::builder().config("hilo.max_sequences", "16");
+    let Some(cluster) = bare_server_with(builder) else { return };
+    let mut admin = cluster.connect("postgres");
+    admin.run("CREATE DATABASE template");
+    cluster
+        .connect("template")
+        .run("CREATE EXTENSION hilo; SELECT hilo_create('s' || i) FROM generate_series(1, 12) i");
+    let make = "CREATE DATABASE copy TEMPLATE template OID = 90000";
+    wait_until("nobody is in the template", LONG, || admin.batch_execute(make).is_ok());
+    let one_of_each = "SELECT hilo_nextval('s' || i) FROM generate_series(1, 12) i";
+    for force in ["", " WITH (FORCE)"] {
+        let mut first = cluster.connect("copy");
+        assert_eq!(first.all::<i64>(one_of_each), [1; 12]);
+        let other = (force != "").then_some(first);
+        admin.run(&format!("DROP DATABASE copy{force}"));
+        drop(other);
+        admin.run(make);
+    }
+    let mut second = cluster.connect("copy");
+    assert_eq!(second.all::<i64>(one_of_each), [1; 12]);
+    drop(second);
+    admin.run("DROP DATABASE copy");
+    assert!(!has_loaded(&mut admin));
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s' || i) FROM generate_series(1, 12) i");
+    for value in 1..4 {
+        assert_eq!(client.all::<i64>(one_of_each), [value; 12]);
+    }
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_stat_sequences"), 12);
     cluster.finish();
 }
 
