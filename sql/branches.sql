@@ -154,7 +154,13 @@ BEGIN
         there := _hilo.hilo_remote(server, pg_catalog.format(
             'SELECT pg_catalog.to_jsonb(q) OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('
             '''identity'', _hilo.hilo_identity(pg_catalog.split_part(q.numbering, ''.'', 1)::pg_catalog.int8), '
-            '''started'', pg_catalog.pg_postmaster_start_time(), ''upstream'', '
+            '''started'', pg_catalog.pg_postmaster_start_time(), '
+            -- It gives what it has in memory first.
+            '''next'', coalesce((SELECT CASE WHEN q.increment > 0 THEN pg_catalog.min(r.first_value) '
+            'ELSE pg_catalog.max(r.first_value) END FROM _hilo.hilo_stat_ranges() r '
+            'WHERE r.sequence = pg_catalog.split_part(q.numbering, ''.'', 1)::pg_catalog.int8 '
+            'AND r.tier = ANY (''{current,standby}''::pg_catalog.text[])), q.next_value, '
+            'CASE WHEN q.max_reserved IS NULL THEN q.start_value END), ''upstream'', '
             '(SELECT pg_catalog.jsonb_object_agg(u.sequence, u.source) FROM _hilo.hilo_upstream u)) '
             'FROM _hilo.hilo_sequences() q WHERE q.name OPERATOR(pg_catalog.=) %L::pg_catalog.text', remote_name));
     EXCEPTION WHEN invalid_schema_name OR undefined_function THEN
@@ -175,7 +181,8 @@ BEGIN
 END;
 $sequence$;
 COMMENT ON FUNCTION _hilo.hilo_remote_sequence(name, text) IS
-    'Returns the row of hilo_sequences on a foreign server, and what its branches there get their values from';
+    'Returns the row of hilo_sequences on a foreign server, with the value that it gives next, and what the branches there get '
+    'their values from';
 
 -- Between two servers, every way round is found. A third one would have to be asked by somebody else.
 CREATE FUNCTION _hilo.hilo_refuse_circle(name text, server name, there jsonb) RETURNS void
@@ -343,6 +350,11 @@ CREATE FUNCTION _hilo.hilo_server_source(server name, remote_name text, numberin
 COMMENT ON FUNCTION _hilo.hilo_server_source(name, text, text, text) IS
     'Returns the source of a branch. identity: which sequence it is there, as hilo_upstream reads it';
 
+CREATE FUNCTION _hilo.hilo_refuse_barred(name @extschema@.hilo_sequence, next bigint) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_refuse_barred_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_refuse_barred(@extschema@.hilo_sequence, bigint) IS
+    'Fails with 55000 if the sequence may have served the next value of its source before';
+
 CREATE FUNCTION _hilo.hilo_attach_server(name @extschema@.hilo_sequence, server name, remote_name text) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $attach$
@@ -368,6 +380,7 @@ BEGIN
         block_size => coalesce((there ->> 'block_size')::bigint, 0::bigint),
         key_format => there ->> 'key_format',
         source => _hilo.hilo_server_source(server, there ->> 'name', there ->> 'numbering', there ->> 'identity'));
+    PERFORM _hilo.hilo_refuse_barred(name, (there ->> 'next')::bigint);
 END;
 $attach$;
 COMMENT ON FUNCTION _hilo.hilo_attach_server(@extschema@.hilo_sequence, name, text) IS 'Does what hilo_attach_server does';
@@ -388,4 +401,4 @@ COMMENT ON FUNCTION @extschema@.hilo_attach_server(@extschema@.hilo_sequence, na
     'it serves the values that it holds and gets no more, until it is attached again. Then these values become a gap. '
     'Requires ownership of the sequence, and USAGE on the foreign server. Errors: as for hilo_create and hilo_alter, '
     '55000 without dblink, or if the sequence there does not exist, cycles, is ordered or gapless, or gets its values '
-    'from this one; 42704 if there is no such server; those of dblink.';
+    'from this one, or continues with a value that this one may have served; 42704 if there is no such server; those of dblink.';

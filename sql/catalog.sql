@@ -264,10 +264,9 @@ CREATE TABLE _hilo.hilo_source (
     timeline integer NOT NULL,
     requested bigint NOT NULL,
     received bigint NOT NULL,
-    first_value bigint,
-    last_value bigint,
-    own_first bigint,
-    own_last bigint,
+    brought bigint[] NOT NULL,
+    own bigint[] NOT NULL,
+    own_epoch bigint NOT NULL,
     latency bigint NOT NULL,
     failures integer NOT NULL,
     last_error text,
@@ -292,11 +291,13 @@ COMMENT ON COLUMN _hilo.hilo_source.timeline IS
     'Its timeline. A server on another one makes a request of its own: the answer may be the first server''s';
 COMMENT ON COLUMN _hilo.hilo_source.requested IS 'Number of values asked for';
 COMMENT ON COLUMN _hilo.hilo_source.received IS 'Number of values received';
-COMMENT ON COLUMN _hilo.hilo_source.first_value IS 'Smallest value that the source has brought';
-COMMENT ON COLUMN _hilo.hilo_source.last_value IS 'Largest value that the source has brought';
-COMMENT ON COLUMN _hilo.hilo_source.own_first IS
-    'Smallest value that the sequence may have served before it had this source; what the source brings may not touch these';
-COMMENT ON COLUMN _hilo.hilo_source.own_last IS 'Largest of them';
+COMMENT ON COLUMN _hilo.hilo_source.brought IS
+    'Values that the source has brought, three numbers for each span: the smallest, the largest, and their distance from '
+    'each other; 0: it has brought some of those between, and is not known to have brought each';
+COMMENT ON COLUMN _hilo.hilo_source.own IS
+    'Values that the sequence may have served before it had this source, in the same way. They are not served again';
+COMMENT ON COLUMN _hilo.hilo_source.own_epoch IS
+    'Epoch with which the sequence began to number itself after it had a source: what it had before is in own; 0: it has not';
 COMMENT ON COLUMN _hilo.hilo_source.latency IS 'How long the last answer took, in microseconds';
 COMMENT ON COLUMN _hilo.hilo_source.failures IS 'How often the source has failed since it last answered';
 COMMENT ON COLUMN _hilo.hilo_source.last_error IS 'Error of the last failure, with its DETAIL and HINT';

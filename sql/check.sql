@@ -195,20 +195,33 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
            'Remove the cause; hilo retries by itself. hilo_stat_reset clears the count.', NULL
       FROM slot t
       JOIN readable q ON q.id = t.sequence
-     WHERE t.last_error_at > now() - '1 hour'::interval
+     WHERE t.last_error_at > now() - '1 hour'::interval AND NOT t.source_failed
        AND t.sequence IN (SELECT unnest(s.failing) FROM state s)
      UNION ALL
     -- Sources.
-    SELECT format('sequence "%s"', q.name), 'warning',
+    SELECT format('sequence "%s"', q.name), CASE WHEN t.sequence IS NULL THEN 'warning' ELSE 'error' END,
            format('its source has failed %s times since %s: %s', c.failures,
                   date_trunc('second', coalesce(c.requested_at, c.last_error_at)),
                   CASE WHEN pg_has_role(q.owner::oid, 'USAGE') THEN c.last_error
-                       ELSE 'its owner sees the error in hilo_stat_sources' END),
+                       ELSE format('role %s, which owns the sequence, sees the error in hilo_stat_sources',
+                                   pg_get_userbyid(q.owner::oid)) END),
            'Remove the cause; hilo asks again by itself. Until then the sequence serves what it holds.', NULL
       FROM _hilo.hilo_source c
       JOIN state s ON s.node = c.node
       JOIN readable q ON q.id = c.sequence AND q.source IS NOT NULL
-     WHERE c.failures > 0 AND (c.failures >= 30 OR c.requested_at < now() - '1 minute'::interval)
+      LEFT JOIN slot t ON t.sequence = c.sequence AND t.source_failed AND t.sequence = ANY (s.failing)
+                          AND t.last_error_at > now() - '1 hour'::interval
+     WHERE c.failures > 0 AND (c.failures >= 30 OR c.requested_at < now() - '1 minute'::interval OR t.sequence IS NOT NULL)
+     UNION ALL
+    -- As sql/triggers.sql writes it.
+    SELECT 'sequences', 'warning',
+           format('%s sequences, such as "%s", have their source on the server that they were replicated from: here they get '
+                  'no values', count(*), min(q.name COLLATE "C")),
+           'Before or after this server takes over, attach each to its source here, with hilo_attach_server or hilo_attach, or '
+           'give it numbers of its own beyond all that the source has brought, with hilo_detach(name, start).', NULL
+      FROM readable q
+     WHERE q.source LIKE '%/* the sequence has its source on another server */'
+    HAVING count(*) > 0
      UNION ALL
     SELECT format('sequence "%s"', a.name), 'error',
            format('it takes blocks of %s from its counter as "%s", and sequence "%s" blocks of %s as "%s": values come twice',

@@ -19,7 +19,9 @@ BEGIN ATOMIC
          CROSS JOIN LATERAL jsonb_to_record(theirs -> 'node') AS t (id integer, count integer, server text)
          WHERE t.server <> m.server
     ), sequence AS (
+        -- A source says which values come, and to no two servers the same.
         SELECT v.is_mine, w.name, w.owner, w.privileges, w.options, coalesce(w.nodes > 1, false) AS shared,
+               w.options ->> 'source' IS NOT NULL AS is_fed,
                (w.options ->> 'min_value')::bigint AS low, (w.options ->> 'max_value')::bigint AS high,
                CASE WHEN w.base IS NOT NULL
                     THEN format('from %s with node count %s and stripes of %s', w.base, w.nodes, w.stripe) END AS numbering
@@ -31,7 +33,9 @@ BEGIN ATOMIC
                m.owner IS DISTINCT FROM t.owner OR m.privileges IS DISTINCT FROM t.privileges AS roles_differ,
                -- Null: one of the two lacks it.
                m.low <= t.high AND t.low <= m.high AS alike, m.is_mine, t.is_mine AS is_theirs,
-               m.options AS here, t.options AS there, m.numbering, t.numbering AS their_numbering
+               m.is_fed OR t.is_fed AS is_fed,
+               m.options - '{source,reserve_ahead}'::text[] AS here, t.options - '{source,reserve_ahead}'::text[] AS there,
+               m.numbering, t.numbering AS their_numbering
           FROM (SELECT * FROM sequence WHERE is_mine) m FULL JOIN (SELECT * FROM sequence WHERE NOT is_mine) t USING (name)
     )
     SELECT other, 'warning', format('its hilo.node_count is %s, and here it is %s', their_count, count),
@@ -44,7 +48,7 @@ BEGIN ATOMIC
       FROM node n
      CROSS JOIN (SELECT count(*), CASE WHEN count(*) > 0 THEN
                             format('%s sequences, such as "%s"', count(*), min(name COLLATE "C")) END AS what
-                   FROM pair WHERE alike) p
+                   FROM pair WHERE alike AND NOT is_fed) p
      -- A server that shares no sequence needs no id.
      WHERE n.their_id = n.id AND (p.count > 0 OR n.count > 1)
      UNION ALL
@@ -55,7 +59,7 @@ BEGIN ATOMIC
     SELECT p.object, 'error',
            format('numbered %s here, and %s by %s: both may serve the same values', p.numbering, p.their_numbering, n.other),
            n.restart
-      FROM pair p CROSS JOIN node n WHERE p.alike AND p.numbering <> p.their_numbering
+      FROM pair p CROSS JOIN node n WHERE p.alike AND NOT p.is_fed AND p.numbering <> p.their_numbering
      UNION ALL
     -- Some options decide which values there are.
     SELECT p.object, CASE WHEN bool_or(h.key IN ('increment', 'cycle')) THEN 'error' ELSE 'warning' END,

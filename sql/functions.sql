@@ -369,7 +369,7 @@ CREATE FUNCTION _hilo.hilo_stat_slots() RETURNS TABLE (
     served bigint, slices bigint, blocks_reserved bigint, blocks_prefetched bigint, refill_wanted boolean,
     waits bigint, wait_time_total double precision, wait_time_max double precision, rate double precision,
     in_slices bigint, in_current bigint, in_standby bigint, in_returned bigint,
-    recycled bigint, lost bigint, errors bigint, last_error text, last_error_at timestamptz
+    recycled bigint, lost bigint, errors bigint, last_error text, last_error_at timestamptz, source_failed boolean
 )
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_slots_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_stat_slots() IS

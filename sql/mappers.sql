@@ -392,25 +392,29 @@ COMMENT ON FUNCTION _hilo.hilo_source_of(regclass, text, text, bigint) IS
 
 -- With the rights of the caller. It takes one block, as the counter must be one that can be drawn
 -- from. A mapper that finds a fresh counter takes the second block for its own too.
-CREATE FUNCTION _hilo.hilo_first_drawn(source text, client text) RETURNS boolean
+CREATE FUNCTION _hilo.hilo_first_drawn(source text, client text, relation regclass) RETURNS bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $drawn$
 DECLARE
-    brought record;
+    first bigint;
+    last bigint;
 BEGIN
-    IF client <> 'core' THEN
-        EXECUTE source INTO brought USING ''::text, 1::bigint, NULL::uuid, NULL::bigint;
-        IF brought IS NULL THEN
-            RAISE object_not_in_prerequisite_state USING
-                MESSAGE = 'the counter has no row for this entity',
-                HINT = 'Let the mapper take its first block, or insert the row.';
-        END IF;
+    IF client = 'core' THEN
+        RETURN (SELECT COALESCE(pg_sequence_last_value(relation) + o.seqincrement, o.seqstart)
+                  FROM pg_sequence o WHERE o.seqrelid = relation AND has_sequence_privilege(o.seqrelid, 'USAGE, SELECT'));
     END IF;
-    RETURN true;
+    EXECUTE source INTO first, last USING ''::text, 1::bigint, NULL::uuid, NULL::bigint;
+    IF first IS NULL THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = 'the counter has no row for this entity',
+            HINT = 'Let the mapper take its first block, or insert the row.';
+    END IF;
+    RETURN first;
 END;
 $drawn$;
-COMMENT ON FUNCTION _hilo.hilo_first_drawn(text, text) IS
-    'Takes the first block of the counter of a mapper, unless the client takes single numbers';
+COMMENT ON FUNCTION _hilo.hilo_first_drawn(text, text, regclass) IS
+    'Takes the first block of the counter of a mapper, unless the client takes single numbers. Returns where it begins, or '
+    'the next number';
 
 CREATE FUNCTION @extschema@.hilo_attach(
     name @extschema@.hilo_sequence, relation regclass, client text DEFAULT 'core', entity text DEFAULT NULL
@@ -421,13 +425,17 @@ BEGIN ATOMIC
       FROM (SELECT $2::oid AS oid) r
       LEFT JOIN pg_catalog.pg_sequence o ON o.seqrelid = r.oid AND $3 = 'core'
      WHERE NOT EXISTS (SELECT FROM @extschema@.hilo_sequences q WHERE q.name = $1::text);
-    SELECT _hilo.hilo_alter($1, start_value => CASE WHEN q.max_reserved IS NULL THEN o.seqstart END,
-                      increment => COALESCE(o.seqincrement, 1::bigint),
-                      min_value => o.seqmin, max_value => o.seqmax, source => r.source)
-      FROM @extschema@.hilo_sequences q
-     CROSS JOIN LATERAL (SELECT _hilo.hilo_source_of($2, $3, $4, q.block_size) AS source) r
-      LEFT JOIN pg_catalog.pg_sequence o ON o.seqrelid = $2::oid AND $3 = 'core'
-     WHERE q.name = $1::text AND _hilo.hilo_first_drawn(r.source, $3);
+    SELECT _hilo.hilo_refuse_barred($1, a.next)
+      FROM (SELECT d.next, _hilo.hilo_alter(
+                       $1, start_value => CASE WHEN q.max_reserved IS NULL THEN o.seqstart END,
+                       increment => COALESCE(o.seqincrement, 1::bigint),
+                       min_value => o.seqmin, max_value => o.seqmax, source => r.source) AS altered
+              FROM @extschema@.hilo_sequences q
+             CROSS JOIN LATERAL (SELECT _hilo.hilo_source_of($2, $3, $4, q.block_size) AS source) r
+             CROSS JOIN LATERAL (SELECT _hilo.hilo_first_drawn(r.source, $3, $2) AS next OFFSET 0) d
+              LEFT JOIN pg_catalog.pg_sequence o ON o.seqrelid = $2::oid AND $3 = 'core'
+             WHERE q.name = $1::text
+            OFFSET 0) a;
     SELECT $1;
 END;
 COMMENT ON FUNCTION @extschema@.hilo_attach(@extschema@.hilo_sequence, regclass, text, text) IS
@@ -437,7 +445,8 @@ COMMENT ON FUNCTION @extschema@.hilo_attach(@extschema@.hilo_sequence, regclass,
     'counter loses a block or two. Requires ownership of the sequence, and of its owner the privileges to draw from '
     'the counter. Errors: as for hilo_create and hilo_alter, 22023 if the relation is no counter of the client or '
     'entity is missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above 1, is not '
-    'permanent or has no row for the entity, or the size of the blocks is not known.';
+    'permanent or has no row for the entity, the size of the blocks is not known, or the '
+    'counter continues with a value that the sequence may have served.';
 
 CREATE FUNCTION _hilo.hilo_core_feeds() RETURNS TABLE (relation oid, number smallint, sequence oid)
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 100

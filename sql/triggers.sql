@@ -111,7 +111,10 @@ CREATE FUNCTION _hilo.hilo_replicated_sequence() RETURNS trigger
 AS $$
 DECLARE
     -- A server runs no query that another sends, and makes no numbers between those of a source.
-    elsewhere CONSTANT text := 'SELECT NULL::bigint, NULL::bigint /* the sequence has its source on another server */';
+    elsewhere CONSTANT text :=
+        'SELECT _hilo.hilo_refuse_counter(''the source of this sequence is on the server that it was replicated from''::text, '
+        '''Give it its source on this server, with hilo_attach_server, hilo_attach or hilo_alter, or numbers of its own, with '
+        'hilo_detach(name, start).''::text), NULL::bigint /* the sequence has its source on another server */';
 BEGIN
     IF TG_OP = 'DELETE' THEN
         PERFORM _hilo.hilo_note_replicated(OLD.id, 'dropped');

@@ -12,14 +12,15 @@ use std::cell::Cell;
 use std::ops::Deref;
 
 use hilo_core::numbers::Index;
+use hilo_core::past::Span;
 use hilo_core::range::Range;
-use hilo_core::source::{self, Chosen, Wish};
+use hilo_core::source::{self, Chosen, Known, Lost, Wish};
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{self, LockedPosition, Position};
 use crate::catalog::source_query::Answer;
-use crate::catalog::sources::{self, Supply, hull};
+use crate::catalog::sources::{self, Supply};
 use crate::catalog::takeover::{discards_free, reason, skip};
 use crate::catalog::{leases, node, ranges};
 use crate::errors::HiloError;
@@ -302,6 +303,8 @@ impl Owned<'_> {
         if supply.open_request().is_some() {
             return Ok(true);
         }
+        // An answer that follows refused ones may be lost, too.
+        let wanted = if supply.failures > 0 { wanted.min(1) } else { wanted };
         if wanted > 0 {
             supply.ask(wanted);
             sources::write(self, supply)?;
@@ -311,7 +314,7 @@ impl Owned<'_> {
 
     /// Ends the open request with its answer, which took so many microseconds: its ranges become
     /// free. Returns why they do not. The same request would be answered the same, and what it
-    /// would have brought is lost.
+    /// would have brought is lost. So is a part that may have been served before.
     pub fn receive(
         &mut self,
         supply: &mut Supply,
@@ -324,19 +327,25 @@ impl Owned<'_> {
         held.try_extend(ranges::lent_ranges(position)?)?;
         held.try_extend(leases::leased_ranges(position)?)?;
         supply.request = None;
-        let brought = match source::ranges(&answer.rows, &mapping, &held, supply.own) {
+        let known =
+            Known { mapping: &mapping, held: &held, own: &supply.own, brought: &supply.brought };
+        let brought = match source::ranges(&answer.rows, &known) {
             _ if answer.has_null => Err(HiloError::AnswerType),
             brought => brought.map_err(HiloError::from),
         };
+        // It may have been refused before: each value becomes a gap once.
+        let gaps = || -> Result<Vec<_>, HiloError> {
+            let gaps = gaps::of_node(position.sequence, position.node)?;
+            Ok(gaps.iter().map(|gap| (gap.first, gap.last)).collect())
+        };
         let brought = match brought {
-            Ok(brought) => brought,
+            Ok(brought) if brought.barred.is_empty() => brought.ranges,
+            Ok(brought) => {
+                self.record_lost(&known.lost(&brought.barred, &gaps()?))?;
+                brought.ranges
+            }
             Err(refused) => {
-                // It may have been refused before: each value becomes a gap once.
-                let gaps = gaps::of_node(position.sequence, position.node)?;
-                let gaps = gaps.iter().map(|gap| (gap.first, gap.last));
-                let known: Vec<_> =
-                    supply.own.into_iter().chain(supply.brought).chain(gaps).collect();
-                self.write_off(&source::lost(&answer.rows, &mapping, &held, &known))?;
+                self.record_lost(&known.lost_of(&answer.rows, &gaps()?))?;
                 self.note_failure(supply, refused.in_full())?;
                 return Ok(Some(refused));
             }
@@ -346,13 +355,20 @@ impl Owned<'_> {
         let value = |index| mapping.value(index).unwrap_or(position.base);
         for range in &brought {
             let (first, last) = (value(range.start), value(range.last()));
-            supply.brought = hull(supply.brought, Some((first.min(last), first.max(last))));
+            supply.brought.add(Span::new(first, last, mapping.increment));
         }
         let count: i64 = brought.iter().map(Range::len).sum();
         supply.received = supply.received.saturating_add(count);
         (supply.latency, supply.failures) = (took.max(0), 0);
         sources::write(position, supply)?;
         Ok(None)
+    }
+
+    /// Records what is not served of an answer.
+    fn record_lost(&self, lost: &Lost) -> Result<(), HiloError> {
+        self.write_off(&lost.new)?;
+        let mapping = self.mapping(&self.sequence.definition);
+        gaps::record(self, &mapping, &lost.doubtful, Reason::Altered)
     }
 
     /// Reserves a block at the position. `skip` is what a server now skips that takes over from a

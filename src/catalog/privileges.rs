@@ -7,7 +7,7 @@ use hilo_core::numbers::SequenceId;
 
 use crate::advice::literal;
 use crate::catalog::columns::privilege as column;
-use crate::catalog::definitions::Sequence;
+use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::escape_for_message;
 use crate::catalog::own::{self, Own};
 use crate::catalog::roles::PUBLIC;
@@ -141,6 +141,13 @@ pub fn denial(name: &[u8], required: Privileges, held: Privileges) -> HiloError 
 pub fn acts_as(user: pg_sys::Oid, role: pg_sys::Oid) -> bool {
     // SAFETY: looks up the system catalogs, inside a transaction, and takes any OID.
     unsafe { pg_sys::has_privs_of_role(user, role) }
+}
+
+/// The name of a sequence's owner, unless the current user has the owner's rights.
+pub fn other_owner(id: SequenceId) -> Result<Option<String>, HiloError> {
+    let owner = definitions::by_id(id)?.map(|sequence| sequence.owner);
+    let other = owner.filter(|owner| !acts_as(ffi::current_user(), *owner));
+    Ok(other.map(roles::name_of))
 }
 
 /// The privileges that core's predefined roles give `user` on every sequence.

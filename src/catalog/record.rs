@@ -1,9 +1,10 @@
 //! Structs that are rows of hilo's tables. One list says which field is which column, for reading
 //! and for writing.
 
-use pgrx::pg_sys;
+use pgrx::prelude::*;
 
 use hilo_core::numbers::{Epoch, Index, SequenceId, Timestamp};
+use hilo_core::past::{Past, Span};
 
 use crate::catalog::name::Name;
 use crate::catalog::table::{Row, bytes_of, text_datum, text_of};
@@ -83,12 +84,28 @@ impl Field for Name {
     }
 }
 
+/// An array with three numbers for each span.
+impl Field for Past {
+    fn of(datum: pg_sys::Datum) -> Option<Past> {
+        // SAFETY: a column of type bigint[] is read as one.
+        let numbers: Vec<Option<i64>> = unsafe { FromDatum::from_datum(datum, false) }?;
+        let number = |at: &Option<i64>| at.unwrap_or_default();
+        let span = |of: &[Option<i64>]| Span::new(number(&of[0]), number(&of[1]), number(&of[2]));
+        Some(Past::of(numbers.chunks_exact(3).map(span)))
+    }
+
+    fn datum(&self) -> Option<pg_sys::Datum> {
+        let numbers = self.spans().iter().flat_map(|span| [span.low, span.high, span.step]);
+        numbers.collect::<Vec<i64>>().into_datum()
+    }
+}
+
 /// Makes `from_row` and `values` of a list of fields, in which each column of the table is once. A
-/// field is a column, a struct of columns, or, if they are not null, such a struct or a pair.
+/// field is a column, a struct of columns, or, if they are not null, such a struct.
 /// Columns `beside` are none of the struct's.
 macro_rules! record {
     ($record:ident of $table:ident {$(
-        $field:ident $(in $column:ident)? $(in_pair $low:ident $high:ident)?
+        $field:ident $(in $column:ident)?
             $(of $struct:ident { $($inner:ident: $part:ident),+ })?
             $(of_some $some:ident { $($own:ident: $piece:ident),+ })?;
     )+} $(beside $($other:ident)+)?) => {
@@ -97,7 +114,6 @@ macro_rules! record {
                 use $crate::catalog::{columns::$table::*, record::get};
                 $record { $(
                     $field: $(get(row, $column))?
-                        $(get::<Option<_>>(row, $low).zip(get(row, $high)))?
                         $($struct { $($inner: get(row, $part)),+ })?
                         $((|| Some($some { $($own: get::<Option<_>>(row, $piece)?),+ }))())?,
                 )+ }
@@ -109,15 +125,13 @@ macro_rules! record {
             ) -> [Option<pg_sys::Datum>; $crate::catalog::columns::$table::WIDTH] {
                 use $crate::catalog::columns::$table::*;
                 const _: [i16; WIDTH] = [
-                    $($($column,)? $($low, $high,)? $($($part,)+)? $($($piece,)+)?)+
+                    $($($column,)? $($($part,)+)? $($($piece,)+)?)+
                     $($($other,)+)?
                 ];
                 let mut values = [None; WIDTH];
                 let mut set = |column: i16, value| values[column as usize - 1] = value;
                 $(
                     $(set($column, self.$field.datum());)?
-                    $(set($low, self.$field.map(|pair| pair.0).datum());
-                      set($high, self.$field.map(|pair| pair.1).datum());)?
                     $($(set($part, self.$field.$inner.datum());)+)?
                     $($(set($piece, self.$field.as_ref().map(|it| it.$own).datum());)+)?
                 )+

@@ -10,7 +10,8 @@ use std::time::Duration;
 use pgrx::pg_sys;
 
 use hilo_core::backoff;
-use hilo_core::numbers::{SequenceId, Timestamp};
+use hilo_core::numbers::{Epoch, SequenceId, Timestamp};
+use hilo_core::past::Past;
 
 use crate::catalog::columns::source as column;
 use crate::catalog::lease_id::{LeaseId, random};
@@ -32,11 +33,12 @@ pub struct Supply {
     /// How many values were asked for and (`received`) have come, from all sources it has had.
     pub requested: i64,
     pub received: i64,
-    /// The lowest and the highest value that this source has brought.
-    pub brought: Option<(i64, i64)>,
-    /// The lowest and the highest value that the sequence may have served before it had this
-    /// source.
-    pub own: Option<(i64, i64)>,
+    pub brought: Past,
+    /// Values that the sequence may have served before it had this source.
+    pub own: Past,
+    /// The epoch with which it began to number itself after it had a source. Earlier values are in
+    /// `own`.
+    pub own_epoch: Epoch,
     /// In microseconds: how long the last answer took.
     pub latency: i64,
     /// How often the source has failed since it last answered.
@@ -60,14 +62,6 @@ pub struct Request {
     pub at: Timestamp,
 }
 
-/// The lowest and the highest of both.
-pub fn hull(one: Option<(i64, i64)>, other: Option<(i64, i64)>) -> Option<(i64, i64)> {
-    match (one, other) {
-        (Some((low, high)), Some((low2, high2))) => Some((low.min(low2), high.max(high2))),
-        (one, other) => one.or(other),
-    }
-}
-
 record! {
     Supply of source {
         sequence in SEQUENCE;
@@ -75,8 +69,9 @@ record! {
         request of_some Request { id: REQUEST, wanted: WANTED, at: REQUESTED_AT };
         requested in REQUESTED;
         received in RECEIVED;
-        brought in_pair FIRST_VALUE LAST_VALUE;
-        own in_pair OWN_FIRST OWN_LAST;
+        brought in BROUGHT;
+        own in OWN;
+        own_epoch in OWN_EPOCH;
         latency in LATENCY;
         failures in FAILURES;
         last_error in LAST_ERROR;
@@ -113,7 +108,7 @@ impl Supply {
 
     /// The last value in the direction of the sequence that this source has brought.
     pub fn furthest(&self, rising: bool) -> Option<i64> {
-        self.brought.map(|(low, high)| if rising { high } else { low })
+        self.brought.bounds().map(|(low, high)| if rising { high } else { low })
     }
 
     /// How long its open request is not made again after it has failed.
@@ -126,7 +121,9 @@ impl Supply {
         let [.., a, b, c, d] = request.id;
         // Another one for each attempt.
         let random = u32::from_be_bytes([a, b, c, d]).wrapping_mul(2 * failures + 1);
-        let pause = backoff::delay_of_many(failures, random);
+        // It failed itself, or it follows one whose answer was refused. Its answer may be, too.
+        let delay = if request.at > at { backoff::delay_of_losses } else { backoff::delay_of_many };
+        let pause = delay(failures, random);
         match u64::try_from(now.since(at).0) {
             Ok(since) => pause.saturating_sub(Duration::from_micros(since)),
             // The clock was put back.

@@ -19,6 +19,12 @@ pub fn delay_of_many(attempt: u32, random: u32) -> Duration {
     jitter(Duration::from_millis(50), Duration::from_secs(5), attempt, random)
 }
 
+/// The same for a request whose answers are lost until the cause is removed. It is between 0 and
+/// min(1 min, 50 ms × 2^attempt).
+pub fn delay_of_losses(attempt: u32, random: u32) -> Duration {
+    jitter(Duration::from_millis(50), Duration::from_secs(60), attempt, random)
+}
+
 fn jitter(base: Duration, cap: Duration, attempt: u32, random: u32) -> Duration {
     let most = base.saturating_mul(1u32.checked_shl(attempt).unwrap_or(u32::MAX)).min(cap);
     let nanos = most.as_nanos() * u128::from(random) / u128::from(u32::MAX);

@@ -16,6 +16,7 @@ pub mod nested;
 pub mod node_id;
 pub mod numbers;
 pub mod options;
+pub mod past;
 pub mod policy;
 pub mod pool;
 pub mod range;

@@ -3,6 +3,7 @@
 use crate::error_table;
 use crate::mapping::Mapping;
 use crate::numbers::Index;
+use crate::past::{Past, between};
 use crate::range::Range;
 
 error_table! {
@@ -19,48 +20,81 @@ error_table! {
         Held { first: i64, last: i64 }
             = "the source has brought {first} to {last}, of which the sequence holds a part \
                already";
+        Again { first: i64, last: i64 }
+            = "the source has brought {first} to {last}, of which it has brought a part before";
         Own { first: i64, last: i64 }
-            = "the source has brought {first} to {last}, but the sequence may have served a part \
-               before it had this source";
+            = "the source has brought {first} to {last}, but the sequence may have served that \
+               before it had this source"
+            => hint "Let the source continue beyond it: with hilo_advance if it is a sequence of \
+                     hilo, with setval if it is one of Postgres.";
     }
 }
 
-/// The ranges of the values that a source has brought, sorted and disjoint: `answer` are the first
-/// and the last value of each. `held` are the ranges that the sequence has, and `barred` the lowest
-/// and the highest of the values that it may have served before.
+/// The values that a sequence has had before an answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    pub mapping: &'a Mapping,
+    /// The ranges that it has.
+    pub held: &'a [Range],
+    /// Values that it may have served before it had this source.
+    pub own: &'a Past,
+    /// Values that this source has brought.
+    pub brought: &'a Past,
+}
+
+/// The values of an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Brought {
+    /// They may be served. They are sorted and disjoint.
+    pub ranges: Vec<Range>,
+    /// The sequence may have served these before it had this source.
+    pub barred: Vec<Range>,
+}
+
+/// The ranges of the values that a source has brought: `answer` are the first and the last value of
+/// each.
 ///
 /// # Errors
 /// Says what is wrong with the first that cannot be served.
-pub fn ranges(
-    answer: &[(i64, i64)],
-    mapping: &Mapping,
-    held: &[Range],
-    barred: Option<(i64, i64)>,
-) -> Result<Vec<Range>, AnswerError> {
-    if answer.is_empty() {
-        return Err(AnswerError::Empty);
-    }
+pub fn ranges(answer: &[(i64, i64)], known: &Known) -> Result<Brought, AnswerError> {
+    let &[(first, last), ..] = answer else { return Err(AnswerError::Empty) };
+    let Known { mapping, held, own, brought } = *known;
     let index = |value| mapping.index_of(value).ok_or(AnswerError::Unknown { value });
-    let mut brought = Vec::new();
+    let before = brought.certain(mapping);
+    let mut new = Vec::new();
     for &(first, last) in answer {
         let range = Range::new(index(first)?, index(last)? + 1);
         if range.is_empty() {
             return Err(AnswerError::Backwards { first, last });
         }
-        let (low, high) = (first.min(last), first.max(last));
-        if barred.is_some_and(|(from, to)| low <= to && from <= high) {
-            return Err(AnswerError::Own { first, last });
-        }
-        brought.push(range);
+        new.push(range);
     }
+    check_disjoint(&new, mapping, held)?;
+    for (range, &(first, last)) in new.iter().zip(answer) {
+        if before.iter().any(|had| !had.intersection(range).is_empty()) {
+            return Err(AnswerError::Again { first, last });
+        }
+    }
+    let new = Range::union(new);
+    let own = own.indexes(mapping);
+    let ranges: Vec<Range> = new.iter().flat_map(|range| range.without(&own)).collect();
+    let barred = new.iter().flat_map(|range| own.iter().map(|own| range.intersection(own)));
+    let barred = barred.filter(|range| !range.is_empty()).collect();
+    match ranges.is_empty() {
+        true => Err(AnswerError::Own { first, last }),
+        false => Ok(Brought { ranges, barred }),
+    }
+}
+
+fn check_disjoint(new: &[Range], mapping: &Mapping, held: &[Range]) -> Result<(), AnswerError> {
     let mut all: Vec<(Range, bool)> = held.iter().map(|range| (*range, false)).collect();
-    all.extend(brought.iter().map(|range| (*range, true)));
+    all.extend(new.iter().map(|range| (*range, true)));
     all.retain(|(range, _)| !range.is_empty());
     all.sort_unstable();
     let mut last = (Range::EMPTY, false);
-    for (range, new) in all {
-        if range.start < last.0.end && (new || last.1) {
-            let twice = if new { range } else { last.0 };
+    for (range, is_new) in all {
+        if range.start < last.0.end && (is_new || last.1) {
+            let twice = if is_new { range } else { last.0 };
             let value = |index| mapping.value(index).unwrap_or_default();
             return Err(AnswerError::Held {
                 first: value(twice.start),
@@ -69,31 +103,47 @@ pub fn ranges(
         }
         // The range that reaches furthest may overlap what comes later.
         if range.end > last.0.end {
-            last = (range, new);
+            last = (range, is_new);
         }
     }
-    Ok(Range::union(brought))
+    Ok(())
 }
 
-/// The ranges of the values in a refused answer that are lost. They are the sequence's, which
-/// neither holds them nor may have served them before. `answer`, `mapping` and `held` are those of
-/// [`ranges`]. `known` are the lowest and the highest of values that it has had, by each way.
-pub fn lost(
-    answer: &[(i64, i64)],
-    mapping: &Mapping,
-    held: &[Range],
-    known: &[(i64, i64)],
-) -> Vec<Range> {
-    let between = |&(one, other): &(i64, i64)| {
-        let (low, high) = (one.min(other), one.max(other));
-        let (first, last) = if mapping.increment > 0 { (low, high) } else { (high, low) };
-        Range::new(mapping.first_index_from(first), mapping.first_index_beyond(last))
-            .intersection(&mapping.indexes())
-    };
-    let kept = held.iter().copied().chain(known.iter().map(between));
-    let kept = Range::union(kept.collect());
-    let brought = Range::union(answer.iter().map(between).collect());
-    brought.iter().flat_map(|range| range.without(&kept)).collect()
+/// Values of an answer that are not served and are yet to be recorded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// The sequence has never had it.
+    pub new: Vec<Range>,
+    /// It may have had it.
+    pub doubtful: Vec<Range>,
+}
+
+impl Known<'_> {
+    /// The values of a refused answer that are lost. `recorded` are the lowest and the highest of
+    /// the values of each gap.
+    pub fn lost_of(&self, answer: &[(i64, i64)], recorded: &[(i64, i64)]) -> Lost {
+        let between = |&(one, other): &(i64, i64)| between(self.mapping, one, other);
+        let brought = Range::union(answer.iter().map(between).collect());
+        self.lost(&brought, recorded)
+    }
+
+    /// The same of ranges that are sorted and disjoint.
+    pub fn lost(&self, ranges: &[Range], recorded: &[(i64, i64)]) -> Lost {
+        let Known { mapping, held, own, brought } = *self;
+        let kept = recorded.iter().map(|(one, other)| between(mapping, *one, *other));
+        let kept = kept.chain(held.iter().copied());
+        let kept = kept.chain(own.certain(mapping)).chain(brought.certain(mapping));
+        let kept = Range::union(kept.collect());
+        let perhaps = own.indexes(mapping).into_iter().chain(brought.indexes(mapping));
+        let perhaps = Range::union(perhaps.collect());
+        let mut lost = Lost::default();
+        for range in ranges.iter().flat_map(|range| range.without(&kept)) {
+            let new = range.without(&perhaps);
+            lost.doubtful.extend(range.without(&new));
+            lost.new.extend(new);
+        }
+        lost
+    }
 }
 
 /// The part of the free ranges that memory is to get.

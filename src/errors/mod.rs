@@ -33,7 +33,16 @@ pub enum FaultKind {
     NoPosition,
     NodeUnset,
     OnWorker,
+    /// The source of a sequence has failed: its owner alone may see what it said.
     Source,
+    /// The process that asked it has ended.
+    SourceEnded,
+}
+
+impl FaultKind {
+    pub fn is_of_source(self) -> bool {
+        matches!(self, FaultKind::Source | FaultKind::SourceEnded)
+    }
 }
 
 /// A message, then its DETAIL and its HINT, as in the log.

@@ -3,7 +3,7 @@
 use hilo_core::error_table;
 
 use crate::errors::Code;
-use crate::errors::text::SEE_LOG;
+use crate::errors::text::{SEE_LOG, ask_owner};
 
 error_table! {
     /// Why a caller waited without success.
@@ -30,6 +30,9 @@ error_table! {
         Fault { sqlstate: i32, message: String }
             = "The worker could not reserve a block: {message}."
             => hint { SEE_LOG };
+        /// The same of a source, whose error its owner alone sees.
+        OwnersFault { sqlstate: i32, owner: String } = "Its source failed."
+            => hint { ask_owner(owner) };
     }
 }
 
@@ -37,7 +40,9 @@ impl Cause {
     pub fn code(&self) -> Code {
         match self {
             Cause::NoWorker => Code::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-            Cause::Fault { sqlstate, .. } => Code::from(*sqlstate),
+            Cause::Fault { sqlstate, .. } | Cause::OwnersFault { sqlstate, .. } => {
+                Code::from(*sqlstate)
+            }
             Cause::Slow | Cause::Source | Cause::OtherLibrary { .. } => {
                 Code::ERRCODE_LOCK_NOT_AVAILABLE
             }

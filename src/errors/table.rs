@@ -167,9 +167,15 @@ errors! {
         = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         "cannot detach hilo sequence \"{name}\" with {start}: it may have served up to {last}"
         => hint "Specify a start beyond that, and beyond all values of the source's other users.";
+    Barred { name: String, next: i64, last: i64 } = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "cannot attach hilo sequence \"{name}\" where its source continues with {next}: it may \
+         have served up to {last}"
+        => hint "Let the source continue beyond that first: with hilo_advance if it is a sequence \
+                 of hilo, with setval if it is one of Postgres.";
     SourceGiven(name: String) = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         "hilo sequence \"{name}\" has a source, which would run with the rights of its new owner"
-        => hint "Take it away first: hilo_alter with source => '', or hilo_detach.";
+        => hint "Give it numbers of its own first, with hilo_detach(name, start). Then the new \
+                 owner can attach it again.";
     SourceUncommitted(name: String) = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         "cannot draw from hilo sequence \"{name}\" in the transaction that has given it a source"
         => hint "Commit first: another process asks the source.";
@@ -181,6 +187,10 @@ errors! {
     SourceCut(took: i64) = ERRCODE_LOCK_NOT_AVAILABLE,
         "the source had not answered within {took} ms, and others waited to be asked"
         => hint "hilo asks it again. Let it answer faster, or raise max_worker_processes.";
+    AskerEnded = ERRCODE_LOCK_NOT_AVAILABLE,
+        "the process that asked the source has ended before it answered"
+        => detail "The query has ended it, or did not end when it was to, or somebody has \
+                   terminated it.";
     SourceChanged = ERRCODE_T_R_SERIALIZATION_FAILURE,
         "the sequence was altered while its source was asked";
     Name(error: NameError) = ERRCODE_INVALID_PARAMETER_VALUE, { error }
@@ -200,6 +210,14 @@ errors! {
         = { Code::from(*sqlstate) },
         "could not reserve a block of hilo sequence \"{name}\": {message}"
         => hint { kind.hint() };
+    OwnersFault { name: String, sqlstate: i32, owner: String } = { Code::from(*sqlstate) },
+        "could not reserve a block of hilo sequence \"{name}\": its source failed"
+        => hint { ask_owner(owner) };
+    SourceFailed { name: String, message: String, advice: [Option<String>; 2] }
+        = ERRCODE_SUCCESSFUL_COMPLETION,
+        "hilo sequence \"{name}\" got no values from its source: {message}"
+        => detail { advice[0].clone() }
+        => hint { advice[1].clone() };
     DirectoryFull(slots: usize) = ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
         "all {slots} slots for active hilo sequences are taken"
         => detail "Each slot is in use or waits to be flushed to the catalog."

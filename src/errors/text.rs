@@ -19,7 +19,7 @@ impl FaultKind {
     pub fn hint(self) -> String {
         match self {
             FaultKind::Other => SEE_LOG.into(),
-            FaultKind::Source => SEE_SOURCE.into(),
+            FaultKind::Source | FaultKind::SourceEnded => SEE_SOURCE.into(),
             FaultKind::NotAmongNodes => raise_node_count(),
             FaultKind::NoPosition => NOT_ARRIVED.into(),
             FaultKind::NodeUnset => set_node_id().into(),
@@ -88,6 +88,11 @@ pub fn without_hilo(whose: Option<&str>) -> String {
         Some(whose) => format!("{}. {without}", preload_excluded_by(whose)),
         None => without.into(),
     }
+}
+
+/// Where to find the error of a source that the current user may not see.
+pub fn ask_owner(owner: &str) -> String {
+    format!("Role {owner}, which owns the sequence, sees the error in hilo_stat_sources.")
 }
 
 pub fn set_node_id() -> &'static str {

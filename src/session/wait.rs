@@ -8,10 +8,12 @@ use std::time::{Duration, Instant};
 use hilo_core::numbers::{Epoch, Index, Micros, Serial, Timestamp};
 
 use crate::backend::Global;
+use crate::catalog::privileges;
 use crate::errors::{Cause, HiloError, Meant};
 use crate::gucs;
 use crate::process::ffi;
 use crate::session::memo::Memo;
+use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::pin::Pinned;
 use crate::shared::slot::{DROPPED, Locked, Slot, Terms};
@@ -284,20 +286,9 @@ pub fn until<T>(
         if let Some(done) = ready(&mut shared.lock_slot(number)) {
             break Ok(done);
         }
-        if slot.faults.load(Acquire) != faults {
-            let fault = shared.lock_slot(number).fault;
-            break Err(HiloError::Fault {
-                name: name.into(),
-                sqlstate: fault.sqlstate,
-                kind: fault.kind,
-                message: fault.message().to_owned(),
-            });
-        }
-        if patience.is_over() {
-            break Err(HiloError::Timeout {
-                name: name.into(),
-                cause: cause(shared, number, &patience),
-            });
+        let has_failed = slot.faults.load(Acquire) != faults;
+        if has_failed || patience.is_over() {
+            break Err(has_failed);
         }
         shared.wanted.set(number);
         patience.wake(shared);
@@ -306,25 +297,53 @@ pub fn until<T>(
     Condition::cancel();
     drop(waiting);
     slot.count_wait(patience.began.elapsed().as_micros() as u64);
-    done
+    done.map_err(|has_failed| match has_failed {
+        true => failure(shared, number, name),
+        false => match cause(shared, number, &patience) {
+            Ok(cause) => HiloError::Timeout { name: name.into(), cause },
+            Err(error) => error,
+        },
+    })
 }
 
-fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Cause {
-    if patience.starved {
-        return Cause::NoWorker;
-    }
+/// The last failure of a slot, and the owner of its sequence if he alone may see what it says.
+fn fault(shared: &'static Shared, number: usize) -> Result<(Fault, Option<String>), HiloError> {
     let locked = shared.lock_slot(number);
-    let (fault, asked) = (locked.fault, locked.asked_at.0 != 0);
+    let (fault, id) = (locked.fault, locked.key.sequence);
     drop(locked);
+    let owner = if fault.kind.is_of_source() { privileges::other_owner(id)? } else { None };
+    Ok((fault, owner))
+}
+
+fn failure(shared: &'static Shared, number: usize, name: &str) -> HiloError {
+    let name = name.into();
+    match fault(shared, number) {
+        Ok((Fault { sqlstate, .. }, Some(owner))) => {
+            HiloError::OwnersFault { name, sqlstate, owner }
+        }
+        Ok((fault, None)) => {
+            let Fault { sqlstate, kind, .. } = fault;
+            HiloError::Fault { name, sqlstate, kind, message: fault.message().to_owned() }
+        }
+        Err(error) => error,
+    }
+}
+
+fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Result<Cause, HiloError> {
+    if patience.starved {
+        return Ok(Cause::NoWorker);
+    }
+    let asked = shared.lock_slot(number).asked_at.0 != 0;
     let began = Timestamp(ffi::now().0 - Micros::from(patience.began.elapsed()).0);
-    if fault.at >= began {
-        return Cause::Fault { sqlstate: fault.sqlstate, message: fault.message().to_string() };
-    }
-    if asked {
-        return Cause::Source;
-    }
-    if shared.has_worker(ffi::database()) {
-        return Cause::Slow;
-    }
-    shared::other_version().map_or(Cause::Slow, |version| Cause::OtherLibrary { version })
+    Ok(match fault(shared, number)? {
+        (Fault { sqlstate, at, .. }, Some(owner)) if at >= began => {
+            Cause::OwnersFault { sqlstate, owner }
+        }
+        (fault, _) if fault.at >= began => {
+            Cause::Fault { sqlstate: fault.sqlstate, message: fault.message().to_string() }
+        }
+        _ if asked => Cause::Source,
+        _ if shared.has_worker(ffi::database()) => Cause::Slow,
+        _ => shared::other_version().map_or(Cause::Slow, |version| Cause::OtherLibrary { version }),
+    })
 }

@@ -3,10 +3,11 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use hilo_core::numbers::Index;
+use hilo_core::numbers::{Index, Timestamp};
 use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
 
+use crate::errors::FaultKind;
 use crate::shared::Shared;
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
@@ -266,6 +267,13 @@ impl Shared {
             slot.faults.fetch_add(1, std::sync::atomic::Ordering::AcqRel);
             slot.refilled.broadcast();
         }
+    }
+
+    /// When the process that asked the source of a sequence has ended, if nothing has failed since.
+    pub fn source_ended_at(&'static self, key: &Key) -> Option<Timestamp> {
+        let slot = self.find(key)?;
+        let fault = self.lock_slot(self.number_of(&slot)).fault;
+        (fault.kind == FaultKind::SourceEnded).then_some(fault.at)
     }
 
     /// Returns the rest of a slice to its sequence's pool. `false`: there is no place for it; or,

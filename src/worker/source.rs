@@ -75,10 +75,18 @@ pub extern "C-unwind" fn hilo_source_main(argument: pg_sys::Datum) {
 
 /// The place of this process.
 static PLACE: Global<Cell<Option<(&'static Shared, Ticket)>>> = Global::new(Cell::new(None));
+/// The sequence whose source this process is asking.
+static ASKING: Global<Cell<Option<Key>>> = Global::new(Cell::new(None));
 
 #[pg_guard]
 unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
     if let Some((shared, ticket)) = PLACE.take() {
+        if let Some(key) = ASKING.take() {
+            let (ended, kind) = (HiloError::AskerEnded, FaultKind::SourceEnded);
+            let message = format!("its source failed: {ended}");
+            let fault = Fault::new(ended.sqlstate(), kind, &message, ffi::now());
+            shared.note_source_failure(&key, fault, false);
+        }
         shared.leave_asker(ticket);
     }
 }
@@ -147,6 +155,7 @@ impl Source {
                     open.push(Open { sequence, supply, request });
                 }
             }
+            open.iter().try_for_each(|one| note_end(self.shared, one))?;
             open.sort_by_key(|one| (one.supply.failures, one.request.at));
             Ok(open)
         })
@@ -233,6 +242,9 @@ impl Source {
             }
         });
         source_query::release_locks();
+        if done.is_ok() || !transaction::is_ending() {
+            ASKING.set(None);
+        }
         match done {
             Ok(None) => return true,
             Ok(Some((key, refused))) => {
@@ -265,13 +277,13 @@ impl Source {
 
     /// Tells the log and those who wait of a failure.
     fn tell(&mut self, one: &Open, key: Option<Key>, failure: Failure) {
-        let Failure { sqlstate, kind, message, .. } = failure;
+        let Failure { sqlstate, kind, message, advice } = failure;
         let kind = if kind == FaultKind::Other { FaultKind::Source } else { kind };
         const PAUSE: Duration = Duration::from_secs(60);
         if self.complained_at.is_none_or(|at| at.elapsed() > PAUSE) {
             self.complained_at = Some(Instant::now());
-            let name = &one.sequence.name;
-            log!("hilo sequence \"{name}\" got no values from its source: {message}");
+            let (name, message) = (one.sequence.name.to_string(), message.clone());
+            HiloError::SourceFailed { name, message, advice }.report(PgLogLevel::LOG);
         }
         if let Some(key) = key {
             let message = format!("its source failed: {message}");
@@ -292,6 +304,7 @@ fn receive(
     limit: Duration,
 ) -> Result<(Key, Option<HiloError>), HiloError> {
     let began = Instant::now();
+    ASKING.set(Some(Key::here(catalog_oids()?.extension, sequence.id)));
     let answer = {
         let _cuttable = connections::Cuttable::begin();
         within_unless(limit, is_query_over, || source_query::run(sequence, supply, request))
@@ -344,6 +357,17 @@ fn note(
     let note =
         |owned: &mut Owned, supply: &mut Supply| owned.note_failure(supply, message.to_owned());
     Ok(with_request(shared, sequence, node, request, note)?.map(|(key, ())| key))
+}
+
+/// The same if an earlier process has ended while it made the request.
+fn note_end(shared: &'static Shared, one: &Open) -> Result<(), HiloError> {
+    let Open { sequence, supply, request } = one;
+    let key = Key::here(catalog_oids()?.extension, sequence.id);
+    let known = supply.last_error_at.map_or(request.at, |at| at.max(request.at));
+    if shared.source_ended_at(&key).is_some_and(|at| at > known) {
+        note(shared, sequence, supply.node, request, &HiloError::AskerEnded.in_full())?;
+    }
+    Ok(())
 }
 
 /// Has `work` write what becomes of a request, under the lock of its position. `None`: the request

@@ -69,7 +69,7 @@ impl Worker {
             let code = PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED as i32;
             let message =
                 "no background worker is free to ask its source: raise max_worker_processes";
-            let fault = Fault::new(code, FaultKind::Source, message, ffi::now());
+            let fault = Fault::new(code, FaultKind::Other, message, ffi::now());
             self.shared.note_source_failure(&key, fault, false);
         }
     }

@@ -22,7 +22,7 @@ fn a_refused_answer_is_not_asked_for_again() {
                  ON CONFLICT (id) DO UPDATE SET times = a.times + 1 RETURNING a.at INTO number;
              RETURN QUERY SELECT v.first, v.last FROM (VALUES
                  (1, 5::bigint, 4::bigint), (2, NULL, 7), (3, 1, 9), (4, 9, 1000001),
-                 (6, 6000, 5999 + n), (7, 1000 * n, 1000 * n + n)
+                 (6, 6000, 5999 + n), (7, 7000 + 100 * number, 7099 + 100 * number)
              ) AS v (at, first, last) WHERE v.at = least(number, 7);
          END $$;
          SELECT hilo_create('s', max_value => 1000000);
@@ -88,8 +88,57 @@ fn what_is_refused_again_is_no_second_gap() {
     client.run("SELECT hilo_create('s', source => 'VALUES (5::bigint, 10::bigint), (8, 12)')");
     client.refusal("SELECT hilo_nextval('s')").says("holds a part already");
     assert!(client.one::<i32>("SELECT failures FROM _hilo.hilo_source") > 2);
-    let gaps = "SELECT format('%s-%s %s', first, last, count) FROM hilo_gaps";
-    assert_eq!(client.all::<String>(gaps), ["5-12 8"]);
+    let gaps =
+        "SELECT format('%s-%s %s %s', first, last, count, reason) FROM hilo_gaps ORDER BY first";
+    assert_eq!(client.all::<String>(gaps), ["5-12 8 discarded"]);
+    // It is not known which of them it has served.
+    client.run("SELECT hilo_create('t'); SELECT hilo_setval('t', 1000)");
+    client.run("SELECT hilo_alter('t', source => 'VALUES (5::bigint, 10::bigint)')");
+    client.refusal("SELECT hilo_nextval('t')").says("may have served that before");
+    assert!(client.all::<String>(gaps).contains(&"5-10 6 altered".to_owned()));
+    cluster.finish();
+}
+
+/// A source that goes back to what it has brought is refused, though nothing of that is left.
+#[test]
+fn a_source_brings_nothing_twice() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE SEQUENCE answers;
+         SELECT hilo_create('s', source => 'SELECT 10 * n, 10 * n + 4 FROM (SELECT (nextval(''public.answers'') - 1) % 3 + 1) AS a (n)')",
+    );
+    assert_eq!(client.draw("s", 15), [10, 11, 12, 13, 14, 20, 21, 22, 23, 24, 30, 31, 32, 33, 34]);
+    client.refusal("SELECT hilo_nextval('s')").says("of which it has brought a part before");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_gaps"), 0);
+    cluster.finish();
+}
+
+/// The next answer may be refused in the same way, so the sequence asks for one value.
+#[test]
+fn a_request_after_a_refused_answer_is_small() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE TABLE asked (at serial, n bigint); CREATE TABLE start AS SELECT 100::bigint AS at;
+         CREATE FUNCTION take(n bigint) RETURNS bigint LANGUAGE sql SET search_path = public AS $$
+             INSERT INTO asked (n) VALUES (n);
+             UPDATE start SET at = at + n RETURNING at - n $$;
+         SELECT hilo_create('s'); SELECT hilo_nextvals('s', 3000)",
+    );
+    client
+        .run("SELECT hilo_alter('s', source => 'SELECT v, v + $2 - 1 FROM public.take($2) AS v')");
+    client.refusal("SELECT hilo_nextval('s')").says("may have served that before");
+    let (first, rest) =
+        ("SELECT n FROM asked ORDER BY at LIMIT 1", "SELECT max(n) FROM asked WHERE at > 1");
+    assert!(client.one::<i64>(first) > 1);
+    assert_eq!(client.one::<i64>(rest), 1);
+    client.run("UPDATE start SET at = 10000");
+    wait_until("it is asked again", LONG, || {
+        client.query_one("SELECT hilo_nextval('s')", &[]).is_ok()
+    });
+    assert_unique("s", &client.draw("s", 2_000));
+    assert!(client.one::<i64>(rest) > 1);
     cluster.finish();
 }
 
@@ -138,6 +187,7 @@ fn a_source_that_catches_each_cancel_ends() {
              END LOOP;
          END $$;
          SELECT hilo_create('s', source => 'SELECT public.endless(), 1::bigint'),
+                hilo_create('ends', source => 'SELECT 1::bigint, 1::bigint FROM pg_terminate_backend(pg_backend_pid())'),
                 hilo_create('other');
          SET hilo.reserve_timeout = '100ms'",
     );
@@ -150,6 +200,12 @@ fn a_source_that_catches_each_cancel_ends() {
         pids.retain(|pid| *pid != 0);
         pids.dedup();
         pids.len() > 2
+    });
+    let known = "SELECT count(*) FROM hilo_stat_sources WHERE last_error LIKE '%has ended before it answered%'";
+    wait_until("the end of both is noted", LONG, || {
+        client.refusal("SELECT hilo_nextval('s')");
+        client.refusal("SELECT hilo_nextval('ends')");
+        client.one::<i64>(known) == 2
     });
     client.draw("other", 1_000);
     cluster.stop(Mode::Fast);

@@ -276,6 +276,17 @@ fn a_source_has_its_owners_rights() {
     let exported: String = alice.one("SELECT hilo_export('reads')::text");
     assert!(exported.contains("secret"), "{exported}");
     reader.refusal("SELECT hilo_alter('reads', source => 'SELECT 1')").is("42501");
+    // The query may have put anything into its error.
+    alice.refusal("SELECT hilo_nextval('reads')").says("secret");
+    let told = reader.refusal("SELECT hilo_nextval('reads')").hints("Role alice");
+    assert!(told.report().message().ends_with("its source failed"), "{:?}", told.report());
+    let told =
+        "SELECT string_agg(last_error, '') || (SELECT string_agg(what, '') FROM hilo_check())
+                  FROM hilo_stat_sequences WHERE name = 'reads'";
+    for (client, sees) in [(&mut alice, true), (&mut reader, false)] {
+        let told = client.one::<String>(told);
+        assert_eq!((told.contains("secret"), told.contains("role alice")), (sees, !sees), "{told}");
+    }
 }
 
 /// Whoever writes a source never acts as another role, to which the sequence or its table is given.

@@ -165,3 +165,49 @@ fn a_sequence_that_would_be_its_own_source_is_refused() {
     branch.run("SELECT hilo_attach_server('b', 'centre', 'a')");
     assert!(branch.one::<i64>("SELECT hilo_nextval('b')") >= 1000);
 }
+
+/// A branch that has served numbers of its own is attached again to a centre below or beyond them,
+/// and not to one among them.
+#[test]
+fn a_branch_bars_what_it_has_served_and_nothing_between() {
+    let (_cluster, mut centre, mut branch) = with_both();
+    centre.run("SELECT hilo_create('s', data_type => 'integer')");
+    branch.run("SELECT hilo_attach_server('s', 'centre')");
+    let mut seen = branch.draw("s", 10);
+    branch.run("SELECT hilo_detach('s', 2000000000)");
+    seen.extend(branch.draw("s", 10));
+    branch.run("SELECT hilo_attach_server('s', 'centre')");
+    seen.extend(branch.draw("s", 1_000));
+    let refused = "SELECT count(*) FROM hilo_gaps WHERE reason = 'discarded'";
+    assert_eq!(branch.one::<i64>(refused), 0);
+    centre.run("SELECT hilo_setval('s', 2)");
+    let attach = "SELECT hilo_attach_server('s', 'centre')";
+    branch.refusal(attach).is("55000").says("continues with 3: it may have served up to").helps();
+    centre.run("SELECT hilo_advance('s', 1000000)");
+    branch.run(attach);
+    seen.extend(branch.draw("s", 1_000));
+    centre.run("SELECT hilo_setval('s', 1999999990)");
+    branch.run(attach);
+    seen.extend(branch.draw("s", 9));
+    hilo_tests::assert_unique("s", &seen);
+    assert!(seen.contains(&1_999_999_999));
+}
+
+/// A branch and its centre, or two branches, serve no value in common.
+#[test]
+fn branches_are_compared_without_complaint() {
+    let (_cluster, mut centre, mut branch) = with_both();
+    centre.run("SELECT hilo_create('s', start_value => 5); SELECT hilo_nextval('s')");
+    branch.run("SELECT hilo_attach_server('s', 'centre')");
+    branch.run("SELECT hilo_nextval('s')");
+    // As if each were a server of its own.
+    let own = "SELECT jsonb_set(hilo_node_summary(), '{node,server}', '\"another\"')::text";
+    let summaries: [String; 2] = [centre.one(own), branch.one(own)];
+    for (client, summary) in [(&mut branch, 0), (&mut centre, 1)] {
+        let compare =
+            format!("SELECT what FROM hilo_compare('{}')", summaries[summary].replace('\'', "''"));
+        assert_eq!(client.all::<String>(&compare), [""; 0]);
+    }
+    let twin = format!("SELECT count(*) FROM hilo_compare('{}')", summaries[0]);
+    assert!(centre.one::<i64>(&twin) > 0);
+}

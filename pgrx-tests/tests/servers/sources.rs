@@ -58,8 +58,10 @@ fn a_replicated_source_is_not_run() {
     let mut here = subscriber.connect("postgres");
     for name in ["before", "after"] {
         let draw = format!("SELECT hilo_nextval('{name}')");
-        here.refusal(&draw);
+        here.refusal(&draw).says("is on the server that it was replicated from");
     }
+    let told = "SELECT what FROM hilo_check() WHERE what LIKE '2 sequences, such as \"after\", have their source%'";
+    assert_eq!(here.all::<String>(told).len(), 1);
     let kept = "SELECT count(*) FROM hilo_stat_sources WHERE source LIKE '%on another server%'";
     assert_eq!(here.one::<i64>(kept), 2);
     assert!(!here.one::<bool>("SELECT is_called FROM counter"));

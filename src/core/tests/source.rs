@@ -6,8 +6,9 @@ use proptest::prelude::*;
 
 use hilo_core::mapping::{Mapping, Stripes};
 use hilo_core::numbers::Index;
+use hilo_core::past::{Past, Span};
 use hilo_core::range::Range;
-use hilo_core::source::{AnswerError, lost, ranges};
+use hilo_core::source::{AnswerError, Brought, Known, ranges};
 
 fn mapping(increment: i64) -> Mapping {
     let base = if increment > 0 { 10 } else { 90 };
@@ -20,53 +21,102 @@ fn values(mapping: &Mapping, ranges: &[Range]) -> BTreeSet<i64> {
     indexes.filter_map(|index| mapping.value(Index(index))).collect()
 }
 
+fn spans() -> impl Strategy<Value = Vec<(i64, i64, bool)>> {
+    proptest::collection::vec((0..30i64, 0..5i64, any::<bool>()), 0..4)
+}
+
+/// A past with these spans: all values of each, or some.
+fn past(mapping: &Mapping, spans: &[(i64, i64, bool)]) -> Past {
+    let value = |at: i64| mapping.base + at * mapping.increment;
+    Past::of(spans.iter().map(|&(at, len, whole)| {
+        Span::new(value(at), value(at + len), if whole { mapping.increment } else { 0 })
+    }))
+}
+
 proptest! {
     #[test]
-    fn of_an_answer_all_is_served_or_all_that_was_not_held_is_lost(
+    fn each_value_of_an_answer_is_served_or_lost_or_was_had(
         answer in proptest::collection::vec((0..100i64, 0..100i64), 0..5),
         held in proptest::collection::vec((0..30i64, 0..8i64), 0..3),
-        barred in proptest::option::of((0..100i64, 0..20i64)),
+        own in spans(),
+        brought in spans(),
         increment in prop_oneof![Just(1), Just(4), Just(-1), Just(-3)],
     ) {
         let mapping = mapping(increment);
         let held: Vec<Range> = held.iter().map(|(at, len)| Range::of(Index(*at), *len)).collect();
-        let barred = barred.map(|(low, len)| (low, low + len));
-        let is_barred = |v: i64| barred.is_some_and(|(low, high)| low <= v && v <= high);
+        let (own, before) = (past(&mapping, &own), past(&mapping, &brought));
+        let known = Known { mapping: &mapping, held: &held, own: &own, brought: &before };
         let mut brought = values(&mapping, &[mapping.indexes()]);
         brought.retain(|value| {
             answer.iter().any(|(a, b)| *a.min(b) <= *value && *value <= *a.max(b))
         });
         let kept = values(&mapping, &held);
-        let new: BTreeSet<i64> =
-            brought.iter().copied().filter(|v| !kept.contains(v) && !is_barred(*v)).collect();
-        match ranges(&answer, &mapping, &held, barred) {
-            Ok(served) => {
-                prop_assert_eq!(&values(&mapping, &served), &brought);
-                prop_assert_eq!(&new, &brought, "it was held, or may have been served");
+        let of = |ranges: &[Range]| values(&mapping, ranges);
+        let had: BTreeSet<i64> =
+            &of(&own.certain(&mapping)) | &of(&before.certain(&mapping));
+        let barred = of(&own.indexes(&mapping));
+        let (served, lost) = match ranges(&answer, &known) {
+            Ok(Brought { ranges, barred: refused }) => {
+                let served = of(&ranges);
+                prop_assert!(served.is_disjoint(&kept) && served.is_disjoint(&had));
+                prop_assert!(served.is_disjoint(&barred));
+                prop_assert_eq!(&served | &of(&refused), brought.clone());
+                (served, known.lost(&refused, &[]))
             }
-            Err(_) => {
-                let lost = lost(&answer, &mapping, &held, barred.as_slice());
-                prop_assert_eq!(values(&mapping, &lost), new);
-                let count: i64 = lost.iter().map(Range::len).sum();
-                prop_assert_eq!(count as usize, values(&mapping, &lost).len(), "none twice");
-            }
+            Err(_) => (BTreeSet::new(), known.lost_of(&answer, &[])),
+        };
+        let count: i64 = lost.new.iter().chain(&lost.doubtful).map(Range::len).sum();
+        let (new, doubtful) = (of(&lost.new), of(&lost.doubtful));
+        prop_assert_eq!(count as usize, (&new | &doubtful).len(), "none twice");
+        prop_assert!(new.is_disjoint(&barred) && new.is_disjoint(&of(&before.indexes(&mapping))));
+        let mut all = &(&served | &new) | &doubtful;
+        prop_assert!(all.is_disjoint(&kept) && all.is_disjoint(&had));
+        all.extend(brought.iter().filter(|value| kept.contains(value) || had.contains(value)));
+        prop_assert_eq!(all, brought);
+    }
+
+    #[test]
+    fn few_spans_contain_all_that_a_sequence_has_had(
+        added in proptest::collection::vec((0..2_000i64, 0..9i64, any::<bool>()), 0..90),
+        step in 1..4i64,
+    ) {
+        let spans = added.iter().map(|&(at, len, whole)| {
+            Span::new(at * step, (at + len) * step, if whole { step } else { 0 })
+        });
+        let past = Past::of(spans.clone());
+        prop_assert!(past.spans().len() <= Past::MOST);
+        prop_assert!(past.spans().windows(2).all(|two| two[0].high < two[1].low));
+        let whole: BTreeSet<i64> = spans.clone().filter(|span| span.step > 0)
+            .flat_map(|span| (span.low..=span.high).step_by(step as usize)).collect();
+        for span in spans {
+            let around = past.around(span.low).expect("it is known");
+            prop_assert!(around.low <= span.low && span.high <= around.high);
+        }
+        for span in past.spans().iter().filter(|span| span.step > 0) {
+            let mut all = (span.low..=span.high).step_by(span.step as usize);
+            prop_assert!(all.all(|value| whole.contains(&value)), "{:?}", span);
         }
     }
 }
 
 #[test]
 fn the_first_fault_of_an_answer_is_named() {
-    let mapping = mapping(4);
-    let refused = |answer: &[(i64, i64)], held: &[Range], barred| {
-        ranges(answer, &mapping, held, barred).expect_err("it is refused")
-    };
-    assert_eq!(refused(&[], &[], None), AnswerError::Empty);
-    assert_eq!(refused(&[(10, 12)], &[], None), AnswerError::Unknown { value: 12 });
-    assert_eq!(refused(&[(14, 94)], &[], None), AnswerError::Unknown { value: 94 });
+    let (mapping, none) = (mapping(4), Past::default());
+    let known = Known { mapping: &mapping, held: &[], own: &none, brought: &none };
+    let refused =
+        |answer: &[(i64, i64)], known: &Known| ranges(answer, known).expect_err("it is refused");
+    assert_eq!(refused(&[], &known), AnswerError::Empty);
+    assert_eq!(refused(&[(10, 12)], &known), AnswerError::Unknown { value: 12 });
+    assert_eq!(refused(&[(14, 94)], &known), AnswerError::Unknown { value: 94 });
     let backwards = AnswerError::Backwards { first: 18, last: 10 };
-    assert_eq!(refused(&[(18, 10)], &[], None), backwards);
-    let held = Range::new(Index(1), Index(2));
-    assert_eq!(refused(&[(10, 18)], &[held], None), AnswerError::Held { first: 10, last: 18 });
-    let own = AnswerError::Own { first: 10, last: 18 };
-    assert_eq!(refused(&[(10, 18)], &[], Some((15, 30))), own);
+    assert_eq!(refused(&[(18, 10)], &known), backwards);
+    let held = [Range::new(Index(1), Index(2))];
+    let holds = Known { held: &held, ..known };
+    assert_eq!(refused(&[(10, 18)], &holds), AnswerError::Held { first: 10, last: 18 });
+    let had = Past::of([Span::new(14, 14, 4)]);
+    let again = AnswerError::Again { first: 10, last: 18 };
+    assert_eq!(refused(&[(10, 18)], &Known { brought: &had, ..known }), again);
+    let own = Past::of([Span::new(2, 30, 0)]);
+    let served = AnswerError::Own { first: 10, last: 18 };
+    assert_eq!(refused(&[(10, 18)], &Known { own: &own, ..known }), served);
 }

@@ -1,18 +1,19 @@
 //! How a sequence gets a source, and how it is rid of it.
 
 use hilo_core::options::{Definition, Options};
+use hilo_core::past::Span;
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::positions::Position;
-use crate::catalog::sources::{self, hull};
-use crate::catalog::{numbering, takeover};
+use crate::catalog::sources::{self, Supply};
+use crate::catalog::{node, numbering, positions, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::call::args::{Args, sql_functions};
 use crate::sql::define::ddl_checks::{begin_with_name, check_source_nodes, lock_owned, require};
 use crate::sql::define::ended::Restart;
 use crate::sql::define::redefine::Alteration;
 
-sql_functions!(hilo_detach);
+sql_functions!(hilo_detach, hilo_refuse_barred);
 
 /// Changes a locked sequence that begins or ceases to have a source, as its new definition says.
 /// Returns whether it does.
@@ -42,11 +43,10 @@ fn begin(change: &Alteration) {
     let new = Sequence { definition, ..old.clone() };
     check_source_nodes(&new, position.nodes).or_raise();
     let mut supply = sources::of(&position).or_raise();
-    let used = match old.definition.source {
-        None => own_bounds(old, &position),
-        Some(_) => supply.brought,
-    };
-    (supply.own, supply.brought) = (hull(supply.own, used), None);
+    match old.definition.source {
+        None => own_past(old, &position, &mut supply),
+        Some(_) => forget_source(&mut supply),
+    }
     (supply.request, supply.failures) = (None, 0);
     sources::write(&position, &supply).or_raise();
     let base = new.definition.grid_base();
@@ -54,19 +54,29 @@ fn begin(change: &Alteration) {
     ended.share(begun);
 }
 
-/// The lowest and the highest value that its own numberings may have served. Numberings before the
-/// last one are known only to have begun within the bounds, and to have ended before this one.
-fn own_bounds(sequence: &Sequence, position: &Position) -> Option<(i64, i64)> {
+/// Bars all that this source has brought.
+fn forget_source(supply: &mut Supply) {
+    let brought = std::mem::take(&mut supply.brought);
+    supply.own.add_all(&brought);
+}
+
+/// Adds what its own numberings may have served. Earlier ones than the last are known to have begun
+/// within the bounds, and to have ended before this one. If it had a source before, `own` has them.
+fn own_past(sequence: &Sequence, position: &Position, supply: &mut Supply) {
     let definition = &sequence.definition;
-    let last = takeover::at_most(sequence, position).last_value(definition);
-    if position.is_first() {
-        return last.map(|last| (last.min(position.base), last.max(position.base)));
+    let Definition { min_value, max_value, increment, .. } = *definition;
+    if definition.cycle {
+        return supply.own.add(Span::new(min_value, max_value, 0));
     }
-    let last = last.unwrap_or(position.base.saturating_sub(definition.increment));
-    Some(match definition.increment > 0 {
-        true => (definition.min_value.min(last), last),
-        false => (last, definition.max_value.max(last)),
-    })
+    let last = takeover::at_most(sequence, position).last_value(definition);
+    if let Some(last) = last {
+        supply.own.add(Span::new(position.base, last, increment));
+    }
+    if !position.is_first() && position.epoch != supply.own_epoch {
+        let before = position.base.saturating_sub(increment);
+        let bound = if increment > 0 { min_value.min(before) } else { max_value.max(before) };
+        supply.own.add(Span::new(bound, before, 0));
+    }
 }
 
 /// Ends the numbering of the source: numbers begin where the change says. If it does not, they
@@ -81,15 +91,16 @@ fn end(change: &Alteration) -> i64 {
     if change.restart.is_none() && (supply.received > 0 || supply.request.is_some() || may_lack) {
         HiloError::SourceUsed(old.name.to_string()).raise();
     }
-    let used = hull(supply.own, supply.brought);
+    forget_source(&mut supply);
     let rising = old.definition.increment > 0;
-    let last = used.map(|(low, high)| if rising { high } else { low });
+    let last = supply.own.bounds().map(|(low, high)| if rising { high } else { low });
     let next = |last: i64| last.saturating_add(old.definition.increment);
     let start = change.restart.unwrap_or_else(|| last.map_or(old.definition.start_value, next));
     if let Some(last) = last.filter(|last| if rising { start <= *last } else { start >= *last }) {
         HiloError::DetachedBefore { name: old.name.to_string(), start, last }.raise();
     }
-    (supply.own, supply.brought, supply.request, supply.failures) = (used, None, None, 0);
+    (supply.request, supply.failures) = (None, 0);
+    supply.own_epoch = position.epoch.restart();
     sources::write(&position, &supply).or_raise();
     let definition = Alteration { restart: Some(start), ..*change }.write_ended(&position);
     let begun = numbering::starting_at(old, &position, &definition, start).or_raise();
@@ -108,4 +119,19 @@ fn hilo_detach(args: Args) -> i64 {
     let options = &Options { source: Some(String::new()), ..Options::default() };
     let owned_by = locked.sequence.owned_by;
     end(&Alteration { locked, options, owned_by, restart: args.int8(1) })
+}
+
+/// `_hilo.hilo_refuse_barred(name, next)`: refuses a source that continues with `next`, which the
+/// sequence may have served before.
+fn hilo_refuse_barred(args: Args) {
+    let name = begin_with_name(args, c"hilo_refuse_barred()");
+    let Some(next) = args.int8(1) else { return };
+    let sequence = &lock_owned(name).sequence;
+    let Some(position) = positions::find(sequence.id, node::id()).or_raise() else { return };
+    let supply = sources::of(&position).or_raise();
+    if let Some(span) = supply.own.around(next) {
+        let rising = sequence.definition.increment > 0;
+        let last = if rising { span.high } else { span.low };
+        HiloError::Barred { name: sequence.name.to_string(), next, last }.raise();
+    }
 }

@@ -98,8 +98,9 @@ fn unknown(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<K
     let within = |ends: Option<(i64, i64)>| {
         ends.map_or(Range::EMPTY, |ends| span(&mapping, ends).intersection(&all))
     };
-    let brought = ("not received, rolled back, deleted or unknown", within(supply.brought));
-    Ok(vec![brought, (UNKNOWN, within(supply.own)), ("not received", all)])
+    let brought =
+        ("not received, rolled back, deleted or unknown", within(supply.brought.bounds()));
+    Ok(vec![brought, (UNKNOWN, within(supply.own.bounds())), ("not received", all)])
 }
 
 /// The places of a numbering whose values lie between two.

@@ -12,7 +12,7 @@ use hilo_core::numbers::{Index, SequenceId};
 use hilo_core::range::Range;
 
 use crate::catalog::table::text_datum;
-use crate::catalog::{definitions, missing, node, positions};
+use crate::catalog::{definitions, missing, node, positions, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
@@ -136,11 +136,25 @@ fn stat_slots(args: Args) {
             totals.recycled.into_datum(),
             totals.lost.into_datum(),
             totals.errors.into_datum(),
-            fault.map(|fault| text_datum(fault.message().as_bytes())),
+            fault.map(|fault| text_datum(what(&fault, stat).as_bytes())),
             fault.map(|fault| fault.at.0.into()),
+            fault.is_some_and(|fault| fault.kind.is_of_source()).into_datum(),
         ];
         // SAFETY: the function is declared to return columns of these types.
         unsafe { rows.add_some(row) };
+    }
+}
+
+/// The message of a failure. The owner alone sees that of a source.
+fn what(fault: &Fault, stat: &Stat) -> String {
+    let is_of_source = fault.kind.is_of_source();
+    let owner = is_of_source.then(|| privileges::other_owner(stat.index_space.key.sequence));
+    match owner.and_then(|owner| owner.or_raise()) {
+        None => fault.message().to_owned(),
+        Some(owner) => format!(
+            "its source failed: role {owner}, which owns the sequence, sees the error in \
+             hilo_stat_sources"
+        ),
     }
 }
 

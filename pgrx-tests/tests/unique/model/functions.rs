@@ -160,6 +160,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "hilo_refuse_circle",
             "hilo_refuse_request",
             "hilo_identity",
+            "hilo_refuse_barred",
         ],
     ),
     (
