@@ -7,6 +7,12 @@ use postgres::Client;
 use super::bits::Bits;
 use super::ledger::Life;
 
+/// No sequence may have more rows in _hilo.hilo_free_range.
+const MOST_RANGES: usize = 5_000;
+
+/// Nor more in _hilo.hilo_gap.
+const MOST_GAPS: usize = 1_000;
+
 /// A row of `_hilo.hilo_gap`.
 #[derive(Clone, Debug)]
 pub struct Gap {
@@ -24,11 +30,22 @@ impl Gap {
     pub fn is_whole(&self) -> bool {
         self.epoch.is_some() && self.last - self.first == (self.count - 1) * self.increment
     }
+
+    /// Whether it can be a gap of a sequence that has this epoch now.
+    fn is_sound(&self, now: i64) -> bool {
+        let way = i128::from(self.last) - i128::from(self.first);
+        let steps = way / i128::from(self.increment);
+        way % i128::from(self.increment) == 0
+            && (1..=steps + 1).contains(&i128::from(self.count))
+            && self.epoch.is_some_and(|epoch| epoch <= now)
+            || self.epoch.is_none() && steps >= 0 && self.count >= 1
+    }
 }
 
 /// The row of `_hilo.hilo_position`, and the free ranges and gaps of the same sequence.
 #[derive(Default)]
 pub struct CatalogState {
+    epoch: i64,
     pub base: i64,
     pub next_index: i64,
     pub increment: i64,
@@ -78,6 +95,7 @@ pub fn read(client: &mut Client, name: &str) -> Option<CatalogState> {
         )
         .expect("the catalog can be read");
     Some(CatalogState {
+        epoch,
         increment: row.get(1),
         base: row.get(3),
         next_index: row.get(4),
@@ -184,7 +202,15 @@ impl CatalogState {
         format!("{gaps:?}, {ranges:?}")
     }
 
-    pub fn rows(&self) -> usize {
-        self.ranges.len()
+    /// What no sequence may have, if it has it.
+    pub fn fault(&self) -> Option<String> {
+        if self.ranges.len() > MOST_RANGES {
+            return Some(format!("{} rows in _hilo.hilo_free_range", self.ranges.len()));
+        }
+        if self.gaps.len() > MOST_GAPS {
+            return Some(format!("{} rows in _hilo.hilo_gap", self.gaps.len()));
+        }
+        let unsound = self.gaps.iter().find(|gap| !gap.is_sound(self.epoch))?;
+        Some(format!("{unsound:?}, although the epoch is {}", self.epoch))
     }
 }
