@@ -28,42 +28,42 @@ fn play(scene: Scene, seconds: u64) -> Verdict {
 /// below the position is accounted for.
 #[test]
 fn nothing_twice_and_nothing_unexplained() {
-    let verdict = play(Scene::Mixed, 45);
+    let verdict = play(Scene::Mixed, 20);
     assert!(verdict.values() > 10_000 && verdict.crashes() > 0, "\n{}", verdict.table());
 }
 
 /// The same with fewer places in memory than sequences.
 #[test]
 fn nor_without_places() {
-    play(Scene::Crowd, 12);
+    play(Scene::Crowd, 6);
 }
 
 /// With databases that come and go by the dozen.
 #[test]
 fn nor_with_many_databases() {
-    play(Scene::Databases, 12);
+    play(Scene::Databases, 6);
 }
 
 /// With a disk that is full when the worker ends.
 #[test]
 fn nor_without_space() {
-    play(Scene::Disk, 12);
+    play(Scene::Disk, 6);
 }
 
 /// On several servers.
 #[test]
 fn nor_on_several_nodes() {
-    play(Scene::Nodes, 12);
+    play(Scene::Nodes, 6);
 }
 
 /// On a standby that has lagged behind.
 #[test]
 fn nor_after_promotions() {
-    play(Scene::Promotions, 12);
+    play(Scene::Promotions, 6);
 }
 
 /// On a centre, its branches and their copies, and beside counters of others.
 #[test]
 fn nor_with_branches() {
-    play(Scene::Branches, 20);
+    play(Scene::Branches, 10);
 }
