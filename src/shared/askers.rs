@@ -72,18 +72,16 @@ pub struct Ticket {
     number: u64,
 }
 
-/// The result of [`Shared::hold_asker`].
+/// The result of [`Shared::find_asker`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Hold {
-    /// A process of the owner has nothing else to ask.
-    Rests,
+pub enum Found {
+    /// A process of the owner has nothing to ask.
+    Resting,
     /// The owner has a process, or one is about to start.
     Busy,
-    /// It has none, or its processes ask what takes long: the caller holds this place for one that
-    /// it registers now.
-    Register(Ticket),
-    /// It has none, and there is no place for one.
-    Full,
+    /// All processes of the owner ask what takes long.
+    Stuck,
+    None,
 }
 
 fn is_ago(at: i64, time: Micros) -> bool {
@@ -131,6 +129,10 @@ impl Asker {
         self.asks.load(Relaxed) > LOOKS && is_ago(self.asks_since.load(Relaxed), LONG)
     }
 
+    fn asks_for(&self, database: u32, sequence: SequenceId) -> bool {
+        self.database.load(Relaxed) == database && self.asks.load(Relaxed) == sequence.0
+    }
+
     fn is_wanted_by_another(&self) -> bool {
         self.wanted.by().is_some_and(|owner| owner != self.owner())
     }
@@ -153,19 +155,27 @@ impl Shared {
         self.control.source_wanted.broadcast();
     }
 
-    /// Holds a place for a process of `owner`, if it needs one. If there is no place, one is made
-    /// free.
-    pub fn hold_asker(&self, owner: Owner) -> Hold {
+    /// Looks for the processes of an owner.
+    pub fn find_asker(&self, owner: Owner) -> Found {
+        let _lock = self.lock_workers(LW_SHARED);
+        let own = || self.askers_of(owner);
+        match own().next() {
+            None => Found::None,
+            Some(_) if own().any(Asker::rests) => Found::Resting,
+            Some(_) if own().all(Asker::is_asking_long) => Found::Stuck,
+            Some(_) => Found::Busy,
+        }
+    }
+
+    fn askers_of(&self, owner: Owner) -> impl Iterator<Item = &Asker> {
+        self.askers.iter().filter(move |asker| asker.is_taken() && asker.owner() == owner)
+    }
+
+    /// Holds a place for a process of an owner, which the caller registers now. If there is no
+    /// place, one is made free.
+    pub fn hold_asker(&self, owner: Owner) -> Option<Ticket> {
         let _lock = self.lock_workers(LW_EXCLUSIVE);
-        let taken = || self.askers.iter().filter(|asker| asker.is_taken());
-        let own = || taken().filter(|asker| asker.owner() == owner);
-        if own().any(Asker::rests) {
-            return Hold::Rests;
-        }
-        if !own().all(Asker::is_asking_long) {
-            return Hold::Busy;
-        }
-        let count = own().count();
+        let count = self.askers_of(owner).count();
         let free = self
             .askers
             .iter()
@@ -173,7 +183,7 @@ impl Shared {
         let most = (self.askers.len() / 2).max(2);
         let Some(at) = free.filter(|_| count < most) else {
             self.make_room(owner, count, most);
-            return if count > 0 { Hold::Busy } else { Hold::Full };
+            return None;
         };
         let wanted = self.askers.iter().filter(|asker| asker.wanted.by() == Some(owner));
         wanted.for_each(|asker| asker.wanted.forget());
@@ -184,7 +194,7 @@ impl Shared {
         asker.ticket.store(number, Relaxed);
         asker.asks.store(LOOKS, Relaxed);
         asker.seat.hold();
-        Hold::Register(Ticket { at: at as u64, number })
+        Some(Ticket { at: at as u64, number })
     }
 
     /// Says which process is to make room for an owner who has `count`, of `most`. That is one that
@@ -206,10 +216,9 @@ impl Shared {
             0 => others().find(has_several).or_else(|| {
                 others().filter(|asker| is_ago(came_at(asker), TURN)).min_by_key(came_at)
             }),
-            _ => {
-                let own = open().filter(|asker| asker.owner() == owner);
-                own.min_by_key(|asker| asker.asks_since.load(Relaxed))
-            }
+            _ => open()
+                .filter(|asker| asker.owner() == owner)
+                .min_by_key(|asker| asker.asks_since.load(Relaxed)),
         });
         if let Some(chosen) = chosen {
             chosen.wanted.note(owner);
@@ -255,10 +264,7 @@ impl Shared {
         let _lock = self.lock_workers(LW_EXCLUSIVE);
         let Some(asker) = self.asker(ticket) else { return false };
         let database = asker.database.load(Relaxed);
-        let asked = |other: &Asker| {
-            other.database.load(Relaxed) == database && other.asks.load(Relaxed) == sequence.0
-        };
-        if self.askers.iter().any(|other| other.is_taken() && asked(other)) {
+        if self.askers.iter().any(|other| other.is_taken() && other.asks_for(database, sequence)) {
             return false;
         }
         let now = ffi::monotonic().0;
@@ -299,11 +305,10 @@ impl Shared {
         })
     }
 
-    /// Whether `owner` has more than one process.
-    pub fn has_askers_to_spare(&self, owner: Owner) -> bool {
+    /// Whether another process asks for a sequence.
+    pub fn is_asked(&self, database: u32, sequence: SequenceId) -> bool {
         let _lock = self.lock_workers(LW_SHARED);
-        let own = |asker: &&Asker| asker.is_taken() && asker.owner() == owner;
-        self.askers.iter().filter(own).count() > 1
+        self.askers.iter().any(|asker| asker.is_taken() && asker.asks_for(database, sequence))
     }
 
     /// Whether a process asks sources of a database.

@@ -29,7 +29,7 @@ use crate::errors::{FaultKind, HiloError};
 use crate::gucs;
 use crate::process::time_limit::{Unfinished, within_unless};
 use crate::process::{connections, ffi};
-use crate::shared::askers::{Owner, Ticket};
+use crate::shared::askers::{Found, Owner, Ticket};
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::{self, Shared, databases, slices, wait_event};
@@ -123,7 +123,8 @@ impl Source {
             let is_idle = busy_at.elapsed() >= gucs::worker_idle_timeout();
             // Somebody waits until nobody is connected.
             let in_the_way = alone && databases::is_wanted();
-            let is_spare = !asked && self.shared.has_askers_to_spare(self.owner);
+            // Another one has nothing to ask.
+            let is_spare = !asked && self.shared.find_asker(self.owner) == Found::Resting;
             let leaves = is_idle || in_the_way || is_spare;
             if leaves && self.shared.leave_asker_unless(self.ticket, told) {
                 return;

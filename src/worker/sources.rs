@@ -1,19 +1,21 @@
 //! Sees to it that a process makes the requests that are in the catalog, for each owner whose
 //! sequences wait for their sources.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
+use crate::catalog::{definitions, node, sources};
 use crate::errors::FaultKind;
 use crate::process::ffi;
-use crate::shared::askers::{Hold, Owner, Ticket};
+use crate::shared::askers::{Found, Owner, Ticket};
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::workers;
 use crate::worker::Worker;
+use crate::worker::transaction::{self, BRIEFLY, Failure, LOCKED};
 
 /// A source that has been asked: a request is in the catalog.
 pub struct Asks {
@@ -28,12 +30,15 @@ pub struct Asks {
 pub struct Askers(HashMap<Owner, Wait>);
 
 struct Wait {
+    /// The sequences that have said so.
+    keys: HashSet<Key>,
     since: Instant,
     /// When to look whether there is a process.
     at: Instant,
+    /// Whether a request was written since a process was registered.
+    is_new: bool,
     registered_at: Option<Instant>,
-    /// Whether there was no place for a process.
-    is_full: bool,
+    complained_at: Option<Instant>,
 }
 
 /// A process that ends sooner than this has failed; the next one is not registered earlier.
@@ -42,6 +47,11 @@ const START_INTERVAL: Duration = Duration::from_millis(250);
 const LOOK: Duration = Duration::from_millis(100);
 
 impl Wait {
+    fn new(now: Instant, at: Instant) -> Wait {
+        let (registered_at, complained_at) = (None, None);
+        Wait { keys: HashSet::new(), since: now, at, is_new: true, registered_at, complained_at }
+    }
+
     fn due(&self) -> Instant {
         self.registered_at.map_or(self.at, |at| self.at.max(at + START_INTERVAL))
     }
@@ -55,47 +65,82 @@ impl Askers {
 }
 
 impl Worker {
-    /// Makes sure that a process makes a request that is in the catalog.
+    /// Notes that a request is in the catalog. [`find_askers`](Self::find_askers) makes sure that a
+    /// process makes it.
     pub(super) fn ask(&mut self, asks: Asks) {
         let Asks { owner, key, rests } = asks;
         let now = Instant::now();
         let at = now + rests;
-        let new = Wait { since: now, at, registered_at: None, is_full: false };
-        let wait = self.askers.0.entry(owner).or_insert(new);
-        wait.at = wait.at.min(at);
+        let wait = self.askers.0.entry(owner).or_insert_with(|| Wait::new(now, at));
+        (wait.at, wait.is_new) = (wait.at.min(at), true);
+        wait.keys.insert(key);
         self.shared.wake_askers();
-        self.find_askers();
-        if self.askers.0.get(&owner).is_some_and(|wait| wait.is_full) {
-            let code = PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED as i32;
-            let message =
-                "no background worker is free to ask its source: raise max_worker_processes";
-            let fault = Fault::new(code, FaultKind::Other, message, ffi::now());
-            self.shared.note_source_failure(&key, fault, false);
-        }
     }
 
-    /// Sees to the owners who have no process, those first who have waited longest.
+    /// Sees to the owners whose processes are missing or do not get on, those first who have waited
+    /// longest.
     pub(super) fn find_askers(&mut self) {
         let now = Instant::now();
         let due = self.askers.0.iter().filter(|(_, wait)| wait.due() <= now);
         let mut due: Vec<_> = due.map(|(owner, wait)| (wait.since, *owner)).collect();
         due.sort_unstable_by_key(|(since, _)| *since);
         for (_, owner) in due {
-            let hold = self.shared.hold_asker(owner);
-            let Some(wait) = self.askers.0.get_mut(&owner) else { continue };
-            (wait.at, wait.is_full) = (now + LOOK, false);
-            match hold {
-                Hold::Rests => _ = self.askers.0.remove(&owner),
-                Hold::Busy => {}
-                Hold::Register(ticket) if register(self.database, ticket) => {
-                    wait.registered_at = Some(now);
-                }
-                Hold::Register(ticket) => {
-                    wait.is_full = true;
-                    self.shared.leave_asker(ticket);
-                }
-                Hold::Full => wait.is_full = true,
+            let Some(mut wait) = self.askers.0.remove(&owner) else { continue };
+            wait.at = now + LOOK;
+            let found = self.shared.find_asker(owner);
+            let rest = match found {
+                Found::Resting => continue,
+                Found::Busy => Some(LOOK),
+                Found::None if wait.is_new => Some(Duration::ZERO),
+                Found::None | Found::Stuck => match self.rest_of_requests(owner) {
+                    Ok(rest) => rest,
+                    Err(failure) => (failure.sqlstate == LOCKED).then_some(LOOK),
+                },
+            };
+            // There is none, or only those that processes are making.
+            let Some(rest) = rest else { continue };
+            if rest.is_zero() {
+                self.add_asker(owner, &mut wait, found == Found::None);
+            } else {
+                wait.at = now + rest;
             }
+            self.askers.0.insert(owner, wait);
+        }
+    }
+
+    /// How long the requests of an owner rest that no process makes. `None`: there is none.
+    fn rest_of_requests(&self, owner: Owner) -> Result<Option<Duration>, Failure> {
+        transaction::run_within(BRIEFLY, c"hilo: finding requests", || {
+            let mut rest = None;
+            for supply in sources::open(node::id())? {
+                let sequence = definitions::by_id(supply.sequence)?;
+                let is_his = sequence.is_some_and(|one| one.owner.to_u32() == owner.role);
+                if is_his && !self.shared.is_asked(owner.database, supply.sequence) {
+                    let rests = supply.rests(ffi::now());
+                    rest = Some(rest.map_or(rests, |least: Duration| least.min(rests)));
+                }
+            }
+            Ok(rest)
+        })
+    }
+
+    /// Registers a process of an owner, or has room made for it. `has_none`: he has no other.
+    fn add_asker(&self, owner: Owner, wait: &mut Wait, has_none: bool) {
+        if let Some(ticket) = self.shared.hold_asker(owner) {
+            if register(self.database, ticket) {
+                (wait.registered_at, wait.is_new) = (Some(Instant::now()), false);
+                return;
+            }
+            self.shared.leave_asker(ticket);
+        }
+        const PAUSE: Duration = Duration::from_secs(1);
+        if has_none && wait.complained_at.is_none_or(|at| at.elapsed() > PAUSE) {
+            wait.complained_at = Some(Instant::now());
+            let code = PgSqlErrorCode::ERRCODE_CONFIGURATION_LIMIT_EXCEEDED as i32;
+            let message =
+                "no background worker is free to ask its source: raise max_worker_processes";
+            let fault = Fault::new(code, FaultKind::Other, message, ffi::now());
+            wait.keys.iter().for_each(|key| self.shared.note_source_failure(key, fault, false));
         }
     }
 }

@@ -142,8 +142,8 @@ fn a_request_after_a_refused_answer_is_small() {
     cluster.finish();
 }
 
-/// An answer has tens of thousands of single values, none beside another. Those that are served first stay, in few rows.
-/// The others are in a few gaps.
+/// An answer has tens of thousands of single values, none beside another. The first to be served stay, in few rows, and
+/// the others are in a few gaps.
 #[test]
 fn an_answer_of_single_values_leaves_few_rows() {
     const VALUES: i64 = 50_000;
@@ -230,6 +230,10 @@ fn an_owners_sources_that_hang_keep_none_of_his_others_waiting() {
     let draw = "SELECT hilo_nextval('s' || i) FROM generate_series(1, 200) i";
     assert_unique("all", &client.all::<i64>(draw));
     let processes = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'hilo source'";
+    client.run(
+        "SELECT hilo_create('slow', source => 'SELECT 5::bigint, 1000::bigint FROM pg_sleep(1.2)')",
+    );
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval('slow')"), 5);
     assert_eq!(client.one::<i64>(processes), 1);
     client.run(
         "SELECT hilo_create('later' || i, source => 'SELECT nextval(''public.counter'') AS v, currval(''public.counter'')')
