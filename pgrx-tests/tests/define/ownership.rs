@@ -321,7 +321,7 @@ fn one_row_deleted_twice() {
         wait_until("the dropper waits", LONG, || admin.one::<i64>(&waits) == 1);
         anna.run(end);
         dropped.join().unwrap().unwrap();
-        assert_eq!(admin.one::<i64>("SELECT count(*) FROM hilo_default_privileges"), 3);
+        assert_eq!(admin.one::<i64>("SELECT count(*) FROM hilo_default_privileges"), 4);
         admin.run("DROP OWNED BY anna");
     }
     cluster.finish();

@@ -433,10 +433,10 @@ fn default_privileges_are_dumped_and_restored() {
     cluster.restore("restored", &dump);
     let mut restored = cluster.connect("restored");
     assert_eq!(defaults(&mut restored), defaults(&mut admin));
-    assert_eq!(defaults(&mut restored).len(), 4);
+    assert_eq!(defaults(&mut restored).len(), 5);
     assert_eq!(privileges(&mut restored), [] as [&str; 0]);
     restored.run("SET ROLE anna; SELECT hilo_create('new'); RESET ROLE");
-    assert_eq!(privileges(&mut restored).len(), 3);
+    assert_eq!(privileges(&mut restored).len(), 4);
     let other = Cluster::builder().preload(true).start();
     let mut there = other.connect("postgres");
     there.run("CREATE ROLE anna");

@@ -76,7 +76,7 @@ fn owners_and_privileges_become_those_of_the_document() {
     assert_eq!(
         of(json!({"name": "a", "privileges": bert})),
         [
-            r#"revoke a {"grantee": "anna", "privileges": ["SELECT", "UPDATE"]}"#,
+            r#"revoke a {"grantee": "anna", "privileges": ["SELECT", "UPDATE", "LEASE"]}"#,
             r#"revoke a {"grantee": "public", "privileges": ["SELECT"]}"#,
             r#"grant a {"grantee": "bert", "privileges": ["USAGE", "UPDATE"]}"#,
         ]
