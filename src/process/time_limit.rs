@@ -26,7 +26,8 @@ static TIMEOUT: Global<Cell<Option<i32>>> = Global::new(Cell::new(None));
 static LOOK: Global<Cell<Option<i32>>> = Global::new(Cell::new(None));
 
 /// The second one asks this, and how often, in milliseconds.
-static IS_OVER: Global<Cell<Option<fn() -> bool>>> = Global::new(Cell::new(None));
+static IS_OVER: Global<Cell<Option<Look>>> = Global::new(Cell::new(None));
+type Look = fn() -> bool;
 const EVERY: i32 = 100;
 
 /// Cancels what is running, as statement_timeout does, unless somebody else has just cancelled it.
@@ -64,7 +65,7 @@ pub fn within<T>(limit: Duration, work: impl FnOnce() -> T) -> Result<T, Unfinis
 /// The same, until `is_over` says so. A signal handler asks that again and again.
 pub fn within_unless<T>(
     limit: Duration,
-    is_over: fn() -> bool,
+    is_over: Look,
     work: impl FnOnce() -> T,
 ) -> Result<T, Unfinished> {
     limited(limit, Some(is_over), work)
@@ -81,7 +82,7 @@ fn registered(at: &Cell<Option<i32>>, handler: unsafe extern "C-unwind" fn()) ->
 
 fn limited<T>(
     limit: Duration,
-    is_over: Option<fn() -> bool>,
+    is_over: Option<Look>,
     work: impl FnOnce() -> T,
 ) -> Result<T, Unfinished> {
     let id = registered(&TIMEOUT, on_expiry);
