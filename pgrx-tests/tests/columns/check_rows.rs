@@ -257,7 +257,7 @@ fn beside_those_who_insert() {
         let all =
             "SELECT object || ': ' || what FROM hilo_check() WHERE object NOT LIKE 'setting f%'";
         let (mut checks, mut before, mut rounds) = (0, 0, 0);
-        while checks < 50 || rounds < 10 {
+        while checks < 20 || rounds < 10 {
             assert_eq!(client.all::<String>(all), none());
             let rows: i64 = client.one("SELECT count(*) FROM orders");
             rounds += i32::from(rows > before);

@@ -19,7 +19,7 @@ const WARM_UP: Duration = Duration::from_secs(3);
 /// How long full speed is kept up; `STEADY_SECONDS` says it.
 fn steady_time() -> Duration {
     let set = env::var("STEADY_SECONDS").ok().filter(|text| !text.is_empty());
-    let seconds = set.map_or(4, |text| text.parse().expect("seconds"));
+    let seconds = set.map_or(2, |text| text.parse().expect("seconds"));
     Duration::from_secs(seconds)
 }
 
