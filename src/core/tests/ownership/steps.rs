@@ -293,9 +293,11 @@ impl Protocol {
                 next.standby = Some(next.catalog);
                 return Some(next);
             }
-            // Nobody is connected to the original, which may have something in memory all the same.
+            // Nobody is connected to the original, which may have something in memory all the same. A
+            // copy that can no longer take its place would only be another state of the same.
             Action::Copy
                 if self.drops
+                    && next.failures < self.failures
                     && next.copied.is_none()
                     && next.worker == Worker::Idle
                     && next.memory.slices == 0
