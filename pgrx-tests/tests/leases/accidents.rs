@@ -316,8 +316,8 @@ fn a_takeover_to_file_a_locked_lease_skips_once() {
     standby.finish();
 }
 
-/// While core ignores the indexes of its catalogs, the order of ours is kept: leases are filed beside older ones that are
-/// not due, and a crash finds every value in one place.
+/// While core ignores the indexes of its catalogs, ours keep their order. Leases are filed beside older ones that are not
+/// due, and a crash finds every value in one place.
 #[test]
 fn a_server_that_ignores_system_indexes_files_leases_and_explains_everything() {
     let cluster = Cluster::builder().config("ignore_system_indexes", "on").start_with_hilo();
@@ -346,7 +346,7 @@ fn a_server_that_ignores_system_indexes_files_leases_and_explains_everything() {
     assert_unique("s", &used);
     assert_eq!(give_back(&mut client, &kept, kept.last + 1), 0);
     wait_until_filed(&mut client);
-    // What the crash has lost may have been served.
+    // Values that the crash has lost may have been served.
     let lost: Vec<_> = gaps(&mut client, "s").into_iter().filter(|gap| gap.2 == "crash").collect();
     used.retain(|value| !lost.iter().any(|(first, last, _)| (first..=last).contains(&value)));
     drop(client);
