@@ -1,5 +1,7 @@
-//! Finds the version of a row that is in force without the index, by the place where the versions
-//! of the row begin. An update that finds room in the same page leaves that place as it is (HOT).
+//! Finds the version of a row that is in force without the index. It goes by the version's own
+//! place, or by the place where the versions of the row begin. An update that finds room in the
+//! same page leaves the latter as it is (HOT). The index leads to all versions, and an old snapshot
+//! keeps them.
 
 use pgrx::pg_sys;
 
@@ -9,6 +11,24 @@ use crate::catalog::table::{Row, Table, block_of};
 const LINE_POINTERS: usize = pg_sys::BLCKSZ as usize / 24;
 
 impl Table {
+    /// The version at this place, if it is in force: see [`Table::at`]. As a scan of the index
+    /// would, it first removes old versions from its page, if there is little room for others.
+    pub fn in_force(&self, place: pg_sys::ItemPointerData) -> Option<Row> {
+        let (relation, block) = (self.relation(), block_of(&place));
+        // SAFETY: the relation is open, and the block is checked to exist in it. No place of a
+        // version that somebody may see changes.
+        unsafe {
+            let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
+            if block >= pg_sys::RelationGetNumberOfBlocksInFork(relation, fork) {
+                return None;
+            }
+            let buffer = pg_sys::ReadBuffer(relation, block);
+            pg_sys::heap_page_prune_opt(relation, buffer);
+            pg_sys::ReleaseBuffer(buffer);
+        }
+        self.at(place)
+    }
+
     /// The version in force of the row whose versions begin at `root`, if it is still there. It may
     /// be another row by now: the caller compares the key. It takes no predicate lock.
     ///

@@ -15,7 +15,8 @@ use hilo_core::numbers::{Epoch, Index, SequenceId};
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::node;
 use crate::catalog::own::{self, Own};
-use crate::catalog::positions::{Position, keys, own_write, server};
+use crate::catalog::places::keys;
+use crate::catalog::positions::{Position, own_write, server};
 use crate::catalog::table::{LockWait, Row, RowLock, Table};
 use crate::errors::HiloError;
 
@@ -59,7 +60,7 @@ pub fn lock(
         found.filter(|(at, _)| (at.sequence, at.node) == (id, node)).map(|(_, row)| row)
     };
     let in_index = || {
-        let row = table.find(own::POSITION_PKEY, &keys(id, node))?;
+        let row = table.find(own::POSITION_PKEY, &keys((id, node)))?;
         root.set(table.root_of(&row));
         Some(row)
     };
@@ -132,7 +133,7 @@ impl Counter {
         let row = match table.at(self.place).filter(|row| self.is_at(row)) {
             Some(row) => row,
             None => {
-                let Some(row) = table.find(own::POSITION_PKEY, &keys(sequence, node)) else {
+                let Some(row) = table.find(own::POSITION_PKEY, &keys((sequence, node))) else {
                     return Ok(());
                 };
                 if !self.is_at(&row) {

@@ -32,6 +32,7 @@ pub mod numbering;
 pub mod object_lock;
 pub mod own;
 pub mod owned;
+mod places;
 pub mod positions;
 pub mod privileges;
 pub mod ranges;

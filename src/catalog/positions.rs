@@ -1,6 +1,6 @@
 //! `_hilo.hilo_position`: how far a node has reserved.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -15,6 +15,7 @@ use crate::backend::Global;
 use crate::catalog::columns::position as column;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::own::{self, Own};
+use crate::catalog::places::{Places, keys};
 use crate::catalog::record::{Field, record};
 use crate::catalog::scan::Match;
 use crate::catalog::table::{LockWait, Row, RowLock, Table, is_own_transaction};
@@ -211,10 +212,6 @@ pub fn stripe(block_size: Option<i64>) -> i64 {
     block.saturating_mul((LEAST / block).max(1))
 }
 
-pub(super) fn keys(sequence: SequenceId, node: i32) -> [(i16, Match<'static>); 2] {
-    [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, Match::Int4(node))]
-}
-
 /// A version of a position row that a transaction has written. `writer` is the subtransaction, so a
 /// version that was rolled back is not mistaken for the one that comes after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -228,38 +225,32 @@ pub struct Version {
 impl Version {
     fn new(position: &Position) -> Version {
         let Position { sequence, node, epoch, .. } = *position;
-        // SAFETY: inside a transaction, whose current subtransaction got its number when the row
-        // was written.
-        let writer = unsafe { pg_sys::GetCurrentTransactionId() };
-        Version { sequence, node, epoch, writer }
+        Version { sequence, node, epoch, writer: writer() }
     }
 }
 
-type Written = HashMap<(pg_sys::Oid, SequenceId, i32), pg_sys::ItemPointerData>;
+/// The (sub)transaction that writes now, as [`Version::writer`].
+pub(super) fn writer() -> pg_sys::TransactionId {
+    // SAFETY: inside a transaction. The current subtransaction gets a number if it has none.
+    unsafe { pg_sys::GetCurrentTransactionId() }
+}
 
-/// Where the last version of each row lies that this transaction has written. Without it, a
-/// transaction that writes many versions, each in a subtransaction, would search all of them for
-/// the one in force.
-static WRITTEN: Global<RefCell<Option<Written>>> = Global::new(RefCell::new(None));
+/// Where the last version of each row lies that this process has written.
+static WRITTEN: Places = Places::new();
 
-/// To be called when the transaction has ended.
-pub fn forget_writes() {
-    WRITTEN.take();
+/// The version of a row that this process wrote last, if it is in force.
+fn remembered(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
+    WRITTEN.row(table, (sequence, node), |place| table.in_force(place))
 }
 
 /// The version of a row that this transaction wrote last, if it is in force.
 pub(super) fn own_write(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
-    let key = (table.id(), sequence, node);
-    let place = *WRITTEN.borrow().as_ref()?.get(&key)?;
-    let row = table.at(place)?;
-    let same =
-        row.int8(column::SEQUENCE) == sequence.0 && row.int4(column::NODE) == node && row.is_own();
-    same.then_some(row)
+    remembered(table, sequence, node).filter(Row::is_own)
 }
 
 fn newest(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
-    own_write(table, sequence, node)
-        .or_else(|| table.find(own::POSITION_PKEY, &keys(sequence, node)))
+    remembered(table, sequence, node)
+        .or_else(|| table.find(own::POSITION_PKEY, &keys((sequence, node))))
 }
 
 /// A position row that this transaction has locked.
@@ -284,16 +275,14 @@ impl LockedPosition {
     /// Replaces the row. All other writes about a position's ranges go through
     /// [`crate::catalog::owned::own`].
     pub fn update(&self, position: &Position) {
-        self.table.update(&self.row, &mut position.values());
+        let place = self.table.update(&self.row, &mut position.values());
+        WRITTEN.note(&self.table, (position.sequence, position.node), place);
     }
 
-    /// Replaces the row with a version that this transaction may find again by its place, and
-    /// returns that version.
-    pub fn rewrite(&self, position: &Position) -> Result<Version, HiloError> {
-        let place = self.table.update(&self.row, &mut position.values());
-        let key = (self.table.id(), position.sequence, position.node);
-        WRITTEN.borrow_mut().get_or_insert_default().try_push((key, place))?;
-        Ok(Version::new(position))
+    /// The same, and returns the new version.
+    pub fn rewrite(&self, position: &Position) -> Version {
+        self.update(position);
+        Version::new(position)
     }
 
     /// Whether the current transaction has written this version.
@@ -335,12 +324,21 @@ pub fn lock_all(
     node: i32,
 ) -> Result<HashMap<SequenceId, RowLock<LockedPosition>>, HiloError> {
     let table = Rc::new(Own::Position.write()?);
-    let keys = [(column::SEQUENCE, Match::Int8In(sequences)), (column::NODE, Match::Int4(node))];
     let mut rows = memory::with_capacity(sequences.len())?;
-    table.scan(own::POSITION_PKEY, &keys, |row| {
-        rows.push(row);
-        rows.len() < sequences.len()
-    });
+    let mut others = memory::with_capacity(sequences.len())?;
+    for id in sequences {
+        match remembered(&table, SequenceId(*id), node) {
+            Some(row) => rows.push(row),
+            None => others.push(*id),
+        }
+    }
+    if !others.is_empty() {
+        let keys = [(column::SEQUENCE, Match::Int8In(&others)), (column::NODE, Match::Int4(node))];
+        table.scan(own::POSITION_PKEY, &keys, |row| {
+            rows.push(row);
+            rows.len() < sequences.len()
+        });
+    }
     memory::try_map(
         rows.len(),
         rows.into_iter().map(|row| {
@@ -374,7 +372,8 @@ fn lock_row(
 
 /// A node's row as it is now.
 pub fn find(sequence: SequenceId, node: i32) -> Result<Option<Position>, HiloError> {
-    let row = Own::Position.read()?.find(own::POSITION_PKEY, &keys(sequence, node));
+    static ROOTS: Places = Places::new();
+    let row = ROOTS.find(&Own::Position.read()?, own::POSITION_PKEY, (sequence, node));
     Ok(row.map(|row| Position::from_row(&row)))
 }
 
@@ -385,7 +384,7 @@ pub fn insert(position: &Position) -> Result<Version, HiloError> {
 
 /// The rows of all nodes for this sequence.
 pub fn of_all_nodes(sequence: SequenceId) -> Result<Vec<Position>, HiloError> {
-    let key = &keys(sequence, 0)[..1];
+    let key = &keys((sequence, 0))[..1];
     Own::Position.read()?.collect(own::POSITION_PKEY, key, |row| Some(Position::from_row(row)))
 }
 

@@ -13,12 +13,11 @@ use hilo_core::backoff;
 use hilo_core::numbers::{Epoch, SequenceId, Timestamp};
 use hilo_core::past::Past;
 
-use crate::catalog::columns::source as column;
 use crate::catalog::lease_id::{LeaseId, random};
 use crate::catalog::own::{self, Own};
+use crate::catalog::places::Places;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::record::{Field, record};
-use crate::catalog::scan::Match;
 use crate::catalog::table::{Row, next_command};
 use crate::errors::HiloError;
 use crate::process::ffi;
@@ -146,8 +145,8 @@ fn here() -> (i64, (i64, i32)) {
 }
 
 fn row_of(sequence: SequenceId, node: i32) -> Result<Option<Row>, HiloError> {
-    let keys = [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, Match::Int4(node))];
-    Ok(Own::Source.read()?.find(own::SOURCE_PKEY, &keys))
+    static ROOTS: Places = Places::new();
+    Ok(ROOTS.find(&Own::Source.read()?, own::SOURCE_PKEY, (sequence, node)))
 }
 
 /// Whether a request has no answer yet. The caller need not hold the lock.

@@ -13,7 +13,7 @@ use hilo_core::numbers::{Epoch, SequenceId};
 use crate::backend::{Global, forget_names};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::name::Name;
-use crate::catalog::positions::{self, Position};
+use crate::catalog::positions::Position;
 use crate::catalog::{catalog_oids, gaps, leases, ranges};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::{ffi, subtransaction};
@@ -185,7 +185,6 @@ fn end() {
     APPEARED.set(false);
     NOTED.borrow_mut().clear();
     uncommitted::forget();
-    positions::forget_writes();
     forget_names();
 }
 

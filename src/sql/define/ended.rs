@@ -125,7 +125,7 @@ impl<'a> Ended<'a> {
         next_command();
         let id = self.sequence.id;
         invalidation::note(id, Change::Renumbered { old, mapping, epoch }).or_raise();
-        uncommitted::note_origin(renumbered.or_raise(), origin).or_raise();
+        uncommitted::note_origin(renumbered, origin).or_raise();
         gapless::note_renumbering(id).or_raise();
     }
 }
