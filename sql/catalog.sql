@@ -244,8 +244,8 @@ COMMENT ON COLUMN _hilo.hilo_lease.expires_at IS 'When the lease expires; null: 
 COMMENT ON COLUMN _hilo.hilo_lease.ended IS 'returned or revoked: how the lease ended before it expired; null: it has not';
 COMMENT ON COLUMN _hilo.hilo_lease.ended_at IS 'When that happened';
 COMMENT ON COLUMN _hilo.hilo_lease.due_at IS
-    'When the worker files the lease: as free or as a gap; -infinity: at the next opportunity; null: never, as '
-    'far as is known';
+    'When the worker files the lease, as free or as a gap; null: never, as far as is known. A lease that has ended is '
+    'filed at the next opportunity. Its time is two thousand years before the transaction that has ended it';
 COMMENT ON COLUMN _hilo.hilo_lease.system_id IS 'System identifier of the cluster that leased the range out';
 COMMENT ON COLUMN _hilo.hilo_lease.timeline IS
     'Timeline on which the range was leased out; -1: the row was restored. If its rest is returned to another server '

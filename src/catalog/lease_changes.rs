@@ -6,7 +6,7 @@ use hilo_core::numbers::{Index, SequenceId, Timestamp};
 use crate::catalog::columns::lease as column;
 use crate::catalog::definitions;
 use crate::catalog::lease_id::LeaseId;
-use crate::catalog::leases::{AT_ONCE, Ended, LockedLease, lock, lock_as, not_open};
+use crate::catalog::leases::{Ended, LockedLease, due_at_end, lock, lock_as, not_open};
 use crate::catalog::table::{LockWait, RowLock, Strength, text_datum};
 use crate::errors::{Closed, HiloError, OrRaise};
 use crate::process::ffi;
@@ -43,7 +43,7 @@ impl LockedLease {
                 (column::NEXT_INDEX, Some(next.0.into())),
                 (column::ENDED, Some(text_datum(how.name().as_bytes()))),
                 (column::ENDED_AT, Some(ffi::now().0.into())),
-                (column::DUE_AT, Some(AT_ONCE.0.into())),
+                (column::DUE_AT, Some(due_at_end().0.into())),
             ]);
         };
         match change {

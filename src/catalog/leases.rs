@@ -32,8 +32,16 @@ hilo_core::named! {
     }
 }
 
-/// A time before all others, as Postgres stores it.
-pub(super) const AT_ONCE: Timestamp = Timestamp(i64::MIN);
+/// Leases that have ended are due before this time, the year 1000, and others later.
+const FIRST_EXPIRY: Timestamp = Timestamp(-1_000 * YEAR);
+const YEAR: i64 = 31_557_600_000_000;
+
+/// The `due_at` of the leases that this transaction ends, or has ended: two thousand years before
+/// it began. So they are due whatever clock the server has. The last to end come last, and the
+/// worker need not look again at the earlier ones. An old snapshot keeps every row of these.
+pub fn due_at_end() -> Timestamp {
+    Timestamp(ffi::transaction_start().0 - 2_000 * YEAR)
+}
 
 /// A row of `_hilo.hilo_lease`, without what only views show.
 #[derive(Clone, Copy, Debug)]
@@ -324,37 +332,61 @@ fn due_by(sequence: SequenceId, node: i32, at: Timestamp) -> [(i16, Match<'stati
     [of_sequence(sequence), (column::NODE, Match::Int4(node)), due]
 }
 
-/// Up to `most` leases that are to be filed, without those that `pass` picks. The first are those
-/// that are due the longest. Also when the next one is due.
-pub fn due(
+/// Leases that are to be filed, and from which `due_at` on there are others.
+pub struct Due {
+    pub leases: Vec<Lease>,
+    pub next: Option<Timestamp>,
+}
+
+/// Up to `most` leases that have ended, from this `due_at` on, without those that `pass` picks. The
+/// first are those that are due the longest.
+pub fn ended(
+    from: Timestamp,
     most: usize,
     pass: impl Fn(&Lease) -> bool,
-) -> Result<(Vec<Lease>, Option<Timestamp>), HiloError> {
-    let (mut found, mut next, now) = (Vec::new(), None, ffi::now());
-    let keys = [(column::DUE_AT, Match::TimestampLess(i64::MAX))];
+) -> Result<Due, HiloError> {
+    due(from, FIRST_EXPIRY, most, pass)
+}
+
+/// The same for leases that have expired, or are yet to.
+pub fn expired(
+    from: Timestamp,
+    most: usize,
+    pass: impl Fn(&Lease) -> bool,
+) -> Result<Due, HiloError> {
+    due(from.max(FIRST_EXPIRY), Timestamp(i64::MAX), most, pass)
+}
+
+fn due(
+    from: Timestamp,
+    before: Timestamp,
+    most: usize,
+    pass: impl Fn(&Lease) -> bool,
+) -> Result<Due, HiloError> {
+    let (mut leases, mut next, now) = (Vec::new(), None, ffi::now());
+    // Without it, the scan would visit every dead row before.
+    let from = (column::DUE_AT, Match::TimestampFrom(from.0));
+    let keys = [from, (column::DUE_AT, Match::TimestampLess(before.0))];
     Own::Lease.read()?.scan(own::LEASE_DUE_AT_IDX, &keys, |row| {
         let (lease, at) = (Lease::from_row(&row), get::<Option<Timestamp>>(&row, column::DUE_AT));
         row.free();
-        if at.is_some_and(|at| at > now) {
+        let late = at.is_some_and(|at| at > now);
+        if !late && pass(&lease) {
+            return true;
+        }
+        if late || leases.len() == most {
             next = at;
             return false;
         }
-        if pass(&lease) {
-            return true;
-        }
-        if found.len() == most {
-            next = Some(now);
-            return false;
-        }
-        found.try_push(lease).or_raise();
+        leases.try_push(lease).or_raise();
         true
     });
-    Ok((found, next))
+    Ok(Due { leases, next })
 }
 
 /// Whether leases of a sequence on a node have ended that are to be filed.
 pub fn any_ended(sequence: SequenceId, node: i32) -> Result<bool, HiloError> {
-    let key = due_by(sequence, node, AT_ONCE);
+    let key = due_by(sequence, node, FIRST_EXPIRY);
     Ok(Own::Lease.read()?.find(own::LEASE_SEQUENCE_IDX, &key).is_some())
 }
 

@@ -65,6 +65,8 @@ pub enum Match<'a> {
     Int4Less(i32),
     Uuid(&'a [u8; 16]),
     TimestampLess(i64),
+    /// Not before this time.
+    TimestampFrom(i64),
 }
 
 impl Match<'_> {
@@ -89,6 +91,9 @@ impl Match<'_> {
             Match::Int8Less(value) => (LT, F_INT8LT, value.into()),
             Match::Int4Less(value) => (LT, F_INT4LT, value.into()),
             Match::TimestampLess(value) => (LT, F_TIMESTAMPTZ_LT, value.into()),
+            Match::TimestampFrom(value) => {
+                (BTGreaterEqualStrategyNumber, F_TIMESTAMPTZ_GE, value.into())
+            }
         }
     }
 

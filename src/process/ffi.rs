@@ -108,6 +108,12 @@ pub fn now() -> Timestamp {
     Timestamp(unsafe { raw::GetCurrentTimestamp() })
 }
 
+/// When the current transaction began, or the one that has just ended.
+pub fn transaction_start() -> Timestamp {
+    // SAFETY: it returns a static of this process.
+    Timestamp(unsafe { pg_sys::GetCurrentTransactionStartTimestamp() })
+}
+
 /// Microseconds since some moment in the past, on a clock that cannot be set back and is the same
 /// for all processes of the machine. Never 0.
 pub fn monotonic() -> Monotonic {

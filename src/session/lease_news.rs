@@ -13,13 +13,14 @@ use crate::backend::Global;
 use crate::catalog::catalog_oids;
 use crate::catalog::lease_changes::{self, LeaseChange};
 use crate::catalog::lease_id::LeaseId;
-use crate::catalog::leases::{Ended, Lease};
+use crate::catalog::leases::{self, Ended, Lease};
 use crate::errors::HiloError;
 use crate::process::memory::TryGrow;
 use crate::process::{ffi, subtransaction};
 use crate::session::{CLOSING, wait};
 use crate::shared::Shared;
 use crate::shared::key::Key;
+use crate::shared::workers::LeaseNews;
 
 /// The changes of this transaction to a lease.
 #[derive(Clone, Copy)]
@@ -126,21 +127,22 @@ pub fn write(of: Option<SequenceId>) -> Result<(), HiloError> {
 
 /// Tells the worker after the commit.
 pub fn announce(shared: &'static Shared) {
-    let mut due = EXPIRES.get();
+    let mut news = LeaseNews { ended: None, expires: EXPIRES.get() };
     for noted in STATE.borrow_mut().values_mut() {
-        let at = match noted.change {
-            None => None,
-            Some(LeaseChange::Renew(at)) => at,
+        news = news.and(match noted.change {
+            None => LeaseNews::default(),
+            Some(LeaseChange::Renew(expires)) => LeaseNews { ended: None, expires },
             Some(_) => {
                 shared.expect_free(&noted.key);
-                Some(ffi::now())
+                LeaseNews { ended: Some(leases::due_at_end()), expires: None }
             }
-        };
-        due = [due, at].into_iter().flatten().min();
+        });
     }
-    let Some(due) = due else { return };
+    if news == LeaseNews::default() {
+        return;
+    }
     // The next worker reads the catalog when it starts.
-    if !shared.lease_due(ffi::database().to_u32(), due) {
+    if !shared.tell_of_leases(ffi::database().to_u32(), news) {
         wait::wake(shared);
     }
 }

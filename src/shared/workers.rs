@@ -36,8 +36,29 @@ pub struct Worker {
     left_at: AtomicI64,
     /// How many sessions have ended that the worker of this place was told of.
     departures: AtomicU64,
-    /// When (microseconds since 2000) a lease ends that the worker does not know of; 0: none does.
-    lease_due: AtomicI64,
+    /// The `due_at` (microseconds since 2000) from which on there are leases that the worker does
+    /// not know of; 0: there are none. One for each of [`LeaseNews`].
+    leases_due: [AtomicI64; 2],
+}
+
+/// Leases that a worker is told of, by their `due_at`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeaseNews {
+    /// The first of those that have ended.
+    pub ended: Option<Timestamp>,
+    /// The first of those that expire.
+    pub expires: Option<Timestamp>,
+}
+
+impl LeaseNews {
+    /// All of these leases, and all of those.
+    pub fn and(self, other: LeaseNews) -> LeaseNews {
+        let first = |one: Option<_>, other| [one, other].into_iter().flatten().min();
+        LeaseNews {
+            ended: first(self.ended, other.ended),
+            expires: first(self.expires, other.expires),
+        }
+    }
 }
 
 /// The result of [`Shared::wake`].
@@ -170,21 +191,28 @@ impl Shared {
         })
     }
 
-    /// Tells the worker of a database, if there is one, when a lease ends. Returns whether there is
-    /// a worker.
-    pub fn lease_due(&self, database: u32, at: Timestamp) -> bool {
+    /// Tells the worker of a database of leases, if there is one. Returns whether there is a
+    /// worker.
+    pub fn tell_of_leases(&self, database: u32, news: LeaseNews) -> bool {
         let _lock = self.lock_workers(LW_SHARED);
         self.place_of(database).is_some_and(|place| {
-            let earlier = |known: i64| (known == 0 || at.0 < known).then_some(at.0);
-            let _ = self.workers[place].lease_due.fetch_update(AcqRel, Relaxed, earlier);
+            let told = &self.workers[place].leases_due;
+            for (told, at) in told.iter().zip([news.ended, news.expires]) {
+                let Some(Timestamp(at)) = at else { continue };
+                let earlier = |known: i64| (known == 0 || at < known).then_some(at);
+                let _ = told.fetch_update(AcqRel, Relaxed, earlier);
+            }
             self.signal(place)
         })
     }
 
-    /// When the first lease ends that the worker was told of since the last call.
-    pub fn take_lease_due(&self, place: Place) -> Option<Timestamp> {
-        let at = self.workers[place.at].lease_due.swap(0, AcqRel);
-        (at != 0).then_some(Timestamp(at))
+    /// The leases that the worker was told of since the last call.
+    pub fn take_lease_news(&self, place: Place) -> LeaseNews {
+        let [ended, expires] = [0, 1].map(|which: usize| {
+            let at = self.workers[place.at].leases_due[which].swap(0, AcqRel);
+            (at != 0).then_some(Timestamp(at))
+        });
+        LeaseNews { ended, expires }
     }
 
     /// How many sessions have ended, as far as the worker was told.

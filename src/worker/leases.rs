@@ -21,9 +21,11 @@ use crate::catalog::table::{LockWait, RowLock, next_command};
 use crate::catalog::{self};
 use crate::errors::HiloError;
 use crate::process::ffi;
+use crate::process::memory::TryGrow;
 use crate::shared::Shared;
 use crate::shared::key::Key;
 use crate::shared::slices::IndexSpace;
+use crate::shared::workers::LeaseNews;
 use crate::worker::Worker;
 use crate::worker::transaction::{self, BRIEFLY, Failure, LOCKED};
 
@@ -33,21 +35,38 @@ const BATCH: usize = 256;
 /// How long the worker sleeps at most while a lease is to expire, because the clock may be set.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
+/// How often the worker looks at all leases: rows may have come that no session has told it of, as
+/// in a restore.
+const LOOK_AT_ALL: Duration = Duration::from_secs(60);
+
+/// All leases.
+const ALL: LeaseNews =
+    LeaseNews { ended: Some(Timestamp(i64::MIN)), expires: Some(Timestamp(i64::MIN)) };
+
 /// When the worker looks for leases that are due.
 #[derive(Default)]
 pub(super) struct Due {
-    /// When the next one is due, if the catalog was read.
-    at: Option<Timestamp>,
-    known: bool,
+    /// Where it looks next. All leases before were filed or deferred, or came in no transaction of
+    /// a session.
+    next: LeaseNews,
+    /// When it last looked at all.
+    all_at: Option<Instant>,
     /// Leases that something is in the way of, until `again_at`: the others do not wait for them.
     deferred: Deferred,
     again_at: Option<Instant>,
+    /// Where it looks then.
+    again: LeaseNews,
 }
 
 impl Due {
     /// Whether the catalog was read.
     pub fn is_known(&self) -> bool {
-        self.known
+        self.all_at.is_some()
+    }
+
+    /// Whether leases have ended, or expired, that are to be looked for.
+    fn is_now(&self) -> bool {
+        self.next.ended.is_some() || self.next.expires.is_some_and(|at| at <= ffi::now())
     }
 }
 
@@ -67,6 +86,23 @@ impl Deferred {
     fn is_empty(&self) -> bool {
         self.of.is_empty() && self.one_by_one.is_empty()
     }
+}
+
+/// Up to a batch of the leases that are due, without those that are deferred, and where to look
+/// next.
+fn find(from: LeaseNews, deferred: &Deferred) -> Result<(Vec<Lease>, LeaseNews), HiloError> {
+    let (mut found, mut next) = (Vec::new(), from);
+    if let Some(at) = from.ended {
+        let ended = leases::ended(at, BATCH, |lease| deferred.has(lease))?;
+        (found, next.ended) = (ended.leases, ended.next);
+    }
+    if let Some(at) = from.expires.filter(|at| *at <= ffi::now()) {
+        let most = BATCH - found.len();
+        let expired = leases::expired(at, most, |lease| deferred.has(lease))?;
+        found.try_extend(expired.leases)?;
+        next.expires = expired.next;
+    }
+    Ok((found, next))
 }
 
 /// Files leases of one position, whose epoch memory holds `held` of. Returns what comes back, and
@@ -166,40 +202,44 @@ fn is_same_position(one: &Lease, other: &Lease) -> bool {
 impl Worker {
     /// Files some of the leases that are due. The others are filed by the next calls.
     pub(super) fn file_leases(&mut self) {
-        if let Some(told) = self.shared.take_lease_due(self.place) {
-            self.leases.at = Some(self.leases.at.map_or(told, |at| at.min(told)));
+        let due = &mut self.leases;
+        due.next = due.next.and(self.shared.take_lease_news(self.place));
+        if due.again_at.is_some_and(|at| at <= Instant::now()) {
+            due.next = due.next.and(due.again);
+            (due.deferred, due.again_at, due.again) = Default::default();
         }
-        if self.leases.again_at.is_some_and(|at| at <= Instant::now()) {
-            self.leases = Due::default();
-        }
-        let due = !self.leases.known || self.leases.at.is_some_and(|at| at <= ffi::now());
-        if !due || transaction::is_ending() {
+        if (due.is_known() && !due.is_now()) || transaction::is_ending() {
             return;
         }
-        let mut deferred = std::mem::take(&mut self.leases.deferred);
-        let pause = self.look(&mut deferred);
-        if self.leases.again_at.is_none() && (pause.is_some() || !deferred.is_empty()) {
-            self.leases.again_at = Some(Instant::now() + pause.unwrap_or(crate::worker::AGAIN / 5));
+        if due.all_at.is_none_or(|at| at.elapsed() > LOOK_AT_ALL) {
+            (due.next, due.all_at) = (ALL, Some(Instant::now()));
         }
-        self.leases.deferred = deferred;
-        self.leases.known = true;
+        let (from, mut deferred) = (due.next, std::mem::take(&mut due.deferred));
+        let pause = self.look(&mut deferred);
+        let due = &mut self.leases;
+        if pause.is_some() || !deferred.is_empty() {
+            due.again = due.again.and(from);
+            let pause = pause.unwrap_or(crate::worker::AGAIN / 5);
+            due.again_at.get_or_insert_with(|| Instant::now() + pause);
+        }
+        due.deferred = deferred;
     }
 
-    /// Files some leases, and notes when the next one is due. Returns when to look again at least,
-    /// if nothing more can be done now, or if there was a fault.
+    /// Files some leases, and notes where to look next. Returns when to look again at least, if
+    /// nothing more can be done now, or if there was a fault.
     fn look(&mut self, deferred: &mut Deferred) -> Option<Duration> {
-        let shared = self.shared;
+        let (shared, from) = (self.shared, self.leases.next);
         let mut batch = Vec::new();
         let done = transaction::run_within(BRIEFLY, c"hilo: filing leases", || {
             if !catalog::is_installed()? {
-                return Ok(None);
+                return Ok(LeaseNews::default());
             }
             if !catalog::lock_for_reservation()? {
                 return Err(HiloError::InUse("_hilo.hilo_lease".into()));
             }
-            let (mut found, next) = leases::due(BATCH, |lease| deferred.has(lease))?;
-            found.sort_unstable_by_key(|lease| (lease.sequence, lease.node, lease.range.start));
+            let (found, next) = find(from, deferred)?;
             batch = found;
+            batch.sort_unstable_by_key(|lease| (lease.sequence, lease.node, lease.range.start));
             for same in batch.chunk_by(is_same_position) {
                 file(shared, same, deferred)?;
             }
@@ -207,18 +247,16 @@ impl Worker {
         });
         match done {
             Ok(next) => {
-                self.leases.at = next;
+                self.leases.next = next;
                 None
             }
             // Somebody has locked a table, so that nothing can be written now.
             Err(failure) if failure.sqlstate == LOCKED || batch.is_empty() => {
-                self.leases.at = None;
+                self.leases.next = LeaseNews::default();
                 Some(crate::worker::AGAIN / 5)
             }
-            Err(_) => {
-                self.leases.at = Some(ffi::now());
-                self.file_each(&batch, deferred).then_some(crate::worker::AGAIN)
-            }
+            // The next look passes over those that are deferred then.
+            Err(_) => self.file_each(&batch, deferred).then_some(crate::worker::AGAIN),
         }
     }
 
@@ -246,7 +284,8 @@ impl Worker {
     /// How long until a lease is due.
     pub(super) fn lease_due_in(&self) -> Option<Duration> {
         let again = self.leases.again_at.map(|at| at.saturating_duration_since(Instant::now()));
-        let due = self.leases.at.map(|at| {
+        let first = self.leases.next.ended.or(self.leases.next.expires);
+        let due = first.map(|at| {
             let wait = Duration::from_micros(at.0.saturating_sub(ffi::now().0).max(0) as u64);
             wait.min(LOOK_AGAIN)
         });

@@ -1,7 +1,7 @@
 //! The worker files leases that have ended, however many there are, and whatever is in the way of some of them. Callers do
 //! not wait for that, and what comes back is served.
 
-use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
+use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until};
 
 use super::{assert_explained, gap, gaps, give_back, lease, wait_until_filed};
 
@@ -49,9 +49,7 @@ fn thousands_that_end_at_once_hold_up_nobody() {
     assert_eq!(client.one::<i64>(&lost("revoked")), 2 * ALL);
     // The same for leases that expire.
     take_many(&mut client, "s", ALL, "'app', '1 hour'");
-    client.meddle(
-        "UPDATE _hilo.hilo_lease SET expires_at = now() - interval '1 second', due_at = now() - interval '1 second'",
-    );
+    client.run("SELECT count(hilo_lease_renew(lease, '1ms')) FROM hilo_leases");
     lease(&mut client, "'s', 1, ttl => '1ms'");
     draws_while_filing(&mut client, &mut others, ALL);
     assert_eq!(client.one::<i64>(&lost("expired")), 2 * ALL + 1);
@@ -264,5 +262,39 @@ fn serializable_transactions_end_different_leases() {
             session.run("SELECT hilo_lease('s', 1); COMMIT");
         }
     }
+    cluster.finish();
+}
+
+/// An old snapshot keeps every row that there ever was. The worker does not visit them again with each lease that it files,
+/// and with each sequence that takes the place of another.
+#[test]
+fn an_old_snapshot_makes_no_later_lease_or_eviction_dearer() {
+    const TURNS: i64 = 200;
+    const OTHERS: i64 = 40;
+    let cluster = Cluster::builder().config("hilo.max_sequences", "16").start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(&format!(
+        "SELECT hilo_create('s'), count(hilo_create('other' || n)) FROM generate_series(1, {OTHERS}) n"
+    ));
+    let mut old = cluster.connect("postgres");
+    old.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
+    let mut used = Vec::new();
+    for turn in 0..TURNS {
+        let taken = lease(&mut client, "'s', 10, ttl => '1 hour'");
+        // It may be the rest of another.
+        let half = taken.count / 2;
+        assert_eq!(give_back(&mut client, &taken, taken.first + half), taken.count - half);
+        used.extend(taken.first_values(half));
+        client.draw(&format!("other{}", 1 + turn * 7 % OTHERS), 1);
+    }
+    assert_unique("s", &used);
+    wait_until_filed(&mut client);
+    drop((client, old));
+    assert_explained(&cluster, "s", &used);
+    // All processes have told the statistics then. Each look at a lease, a range or a position reads some rows.
+    let read: i64 = cluster.connect("postgres").one(
+        "SELECT sum(idx_tup_read)::bigint FROM pg_stat_all_indexes WHERE schemaname = '_hilo'",
+    );
+    assert!(read < 60 * TURNS, "{read} rows for {TURNS} leases and as many sequences");
     cluster.finish();
 }
