@@ -131,7 +131,9 @@ pub fn add(sequence: SequenceId, node: i32, new: &[Gap]) -> Result<(), HiloError
                 before.for_each(|row| table.delete(row));
                 table.update(row, &mut values(sequence, node, &gap));
             }
-            None => table.insert(&mut values(sequence, node, &gap)),
+            None => {
+                table.insert(&mut values(sequence, node, &gap));
+            }
         }
     }
     next_command();

@@ -35,6 +35,7 @@ pub mod owned;
 mod places;
 pub mod positions;
 pub mod privileges;
+pub mod range_rows;
 pub mod ranges;
 pub mod record;
 pub mod relations;

@@ -8,8 +8,9 @@
 //! position last. A session that renumbers the sequence writes off all ranges and then the
 //! position.
 
-use std::cell::Cell;
 use std::ops::Deref;
+
+use pgrx::pg_sys;
 
 use hilo_core::numbers::Index;
 use hilo_core::past::Span;
@@ -19,6 +20,7 @@ use hilo_core::source::{self, Chosen, Known, Lost, Wish};
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps::{self, Reason};
 use crate::catalog::positions::{self, LockedPosition, Position};
+use crate::catalog::range_rows::RangeRows;
 use crate::catalog::source_query::Answer;
 use crate::catalog::sources::{self, Supply};
 use crate::catalog::takeover::{discards_free, reason, skip};
@@ -41,10 +43,12 @@ pub enum LentRows {
 pub struct Owned<'a> {
     sequence: &'a Sequence,
     position: Position,
+    /// The transaction that wrote the position.
+    writer: pg_sys::TransactionId,
     /// Whether the row is written even if it has not changed.
     touched: bool,
-    /// Whether there may be rows of ranges below the position; `None`: that was not looked at.
-    has_rows: Cell<Option<bool>>,
+    /// The rows of ranges below the position; `None`: nobody has asked for them.
+    rows: Option<RangeRows>,
 }
 
 /// Makes a locked position this server's, for the life `life`, and has `work` write what becomes of
@@ -60,11 +64,15 @@ pub fn own<T>(
     locked: &LockedPosition,
     work: impl FnOnce(&mut Owned) -> Result<T, HiloError>,
 ) -> Result<T, HiloError> {
-    let mut owned = Owned::of(sequence, locked.position);
+    let mut owned = Owned::of(sequence, locked.position, locked.version().writer);
     let done = owned.hold(life, work)?;
-    if owned.touched || owned.position != locked.position {
+    // Whoever remembers rows knows by the version of the position whether they have changed.
+    let rewritten = owned.rows.as_ref().is_some_and(RangeRows::are_written);
+    if owned.touched || rewritten || owned.position != locked.position {
         locked.update(&owned.position);
+        owned.writer = positions::writer();
     }
+    owned.keep_rows();
     Ok(done)
 }
 
@@ -79,9 +87,10 @@ pub fn own_new<T>(
     position: Position,
     work: impl FnOnce(&mut Owned) -> Result<T, HiloError>,
 ) -> Result<T, HiloError> {
-    let mut owned = Owned::of(sequence, position);
+    let mut owned = Owned::of(sequence, position, positions::writer());
     let done = owned.hold(life, work)?;
     positions::insert(&owned.position)?;
+    owned.keep_rows();
     Ok(done)
 }
 
@@ -93,8 +102,23 @@ impl Deref for Owned<'_> {
 }
 
 impl Owned<'_> {
-    fn of(sequence: &Sequence, position: Position) -> Owned<'_> {
-        Owned { sequence, position, touched: false, has_rows: Cell::new(None) }
+    fn of(sequence: &Sequence, position: Position, writer: pg_sys::TransactionId) -> Owned<'_> {
+        Owned { sequence, position, writer, touched: false, rows: None }
+    }
+
+    /// The rows of ranges below the position, in its epoch.
+    fn rows(&mut self) -> Result<(&mut RangeRows, &mut Position), HiloError> {
+        let rows = match self.rows {
+            Some(ref mut rows) => rows,
+            ref mut none => none.insert(RangeRows::recall(&self.position, self.writer)?),
+        };
+        Ok((rows, &mut self.position))
+    }
+
+    fn keep_rows(&mut self) {
+        if let Some(rows) = self.rows.take() {
+            rows.keep(self.writer);
+        }
     }
 
     /// Takes the position over, and does `work`.
@@ -115,7 +139,7 @@ impl Owned<'_> {
     /// Ranges that an earlier life had in memory are written off; ranges that another server may
     /// have reserved beyond the position are skipped.
     fn take_over(&mut self, life: i64) -> Result<(), HiloError> {
-        let Owned { sequence, ref mut position, .. } = *self;
+        let (sequence, position) = (self.sequence, self.position);
         let (system_id, timeline) = positions::server();
         if position.may_lack() && sequence.definition.source.is_none() {
             node::check_no_clone()?;
@@ -124,29 +148,41 @@ impl Owned<'_> {
             node::check_set(position.nodes)?;
         }
         if position.incarnation != life {
-            let mapping = position.mapping(&sequence.definition);
             if position.incarnation != 0 {
-                ranges::write_off_memory(position, &mapping, &[], reason(position))?;
+                self.write_off_memory(reason(&position))?;
             }
-            let replicated = position.is_replicated();
-            let definition = &sequence.definition;
-            if discards_free(position, definition) {
-                ranges::write_off(position, definition, Vec::new(), Reason::Restored)?;
+            if discards_free(&position, &sequence.definition) {
+                self.write_off_all(Reason::Restored)?;
             }
-            if replicated {
+            if position.is_replicated() {
                 // The other server's values belong to the old epoch, so this server continues under
                 // a new one.
-                position.epoch = position.epoch.next();
+                (self.position.epoch, self.rows) = (position.epoch.next(), None);
             }
-            position.incarnation = life;
-            position.settled_index = position.next_index;
+            self.position.incarnation = life;
+            self.position.settled_index = position.next_index;
         }
+        let position = &mut self.position;
         // The other server has not got the values that the source gives from now on.
         if position.may_lack() && sequence.definition.source.is_none() {
             skip(sequence, position)?;
         }
         (position.system_id, position.timeline) = (system_id, timeline);
         Ok(())
+    }
+
+    /// Writes off what an earlier memory held: see [`ranges::write_off_memory`].
+    fn write_off_memory(&mut self, reason: Reason) -> Result<(), HiloError> {
+        let mapping = self.mapping(&self.sequence.definition);
+        let (rows, position) = self.rows()?;
+        ranges::write_off_memory(rows, position, &mapping, &[], reason)
+    }
+
+    /// Writes off what is free: see [`ranges::write_off`].
+    fn write_off_all(&mut self, reason: Reason) -> Result<(), HiloError> {
+        let definition = &self.sequence.definition;
+        let (rows, position) = self.rows()?;
+        ranges::write_off(rows, position, definition, Vec::new(), reason)
     }
 
     /// Whether nothing has been reserved in this epoch. Then there is no row of a range, and memory
@@ -156,20 +192,9 @@ impl Owned<'_> {
         self.sequence.definition.source.is_none() && !self.position.has_reserved()
     }
 
-    /// Whether there may be rows of ranges below the position. Most sequences have none, and one
-    /// look tells it for all that is done here.
-    fn has_rows(&self) -> Result<bool, HiloError> {
-        if let Some(known) = self.has_rows.get() {
-            return Ok(known);
-        }
-        let any = !self.is_unused() && ranges::any(&self.position)?;
-        self.has_rows.set(Some(any));
-        Ok(any)
-    }
-
-    /// To be called by whatever writes rows of ranges.
-    fn writes_rows(&self) {
-        self.has_rows.set(Some(true));
+    /// Whether there are rows of ranges below the position. Most sequences have none.
+    fn has_rows(&mut self) -> Result<bool, HiloError> {
+        Ok(!self.is_unused() && !self.rows()?.0.is_empty())
     }
 
     /// Has the row written even if it does not change, so that the commit waits for the standby.
@@ -187,7 +212,8 @@ impl Owned<'_> {
         if self.sequence.definition.source.is_some() {
             // In a copy of the database, the rows are of what the other one's memory held.
             self.supply()?;
-            return ranges::trim_lent(self, &held.ranges, rows == LentRows::Always);
+            let exact = rows == LentRows::Always;
+            return ranges::trim_lent(self.rows()?.0, &held.ranges, exact);
         }
         let has_rows = self.has_rows()?;
         let position = &mut self.position;
@@ -203,50 +229,51 @@ impl Owned<'_> {
         let held_back = lowest == position.settled_index && lowest < taken_to;
         if rows == LentRows::Always || held_back {
             position.settled_index = taken_to;
-            ranges::write_lent(position, position.incarnation, &held.ranges)?;
-            self.writes_rows();
-            return Ok(());
+            let (rows, position) = self.rows()?;
+            return ranges::write_lent(rows, position, &held.ranges);
         }
         position.settled_index = lowest.min(end);
-        match has_rows {
-            true => ranges::forget_lent(position, &held.ranges),
-            false => Ok(()),
+        if has_rows {
+            ranges::forget_lent(self.rows()?.0, &held.ranges);
         }
+        Ok(())
     }
 
     /// Writes ranges that leave memory: they become free, or, for an ordered sequence, which never
     /// goes back, they are written off.
-    pub fn put(&self, leaving: &[Range]) -> Result<(), HiloError> {
+    pub fn put(&mut self, leaving: &[Range]) -> Result<(), HiloError> {
         if leaving.is_empty() {
             return Ok(());
         }
-        self.writes_rows();
-        match self.sequence.definition.ordered {
-            true => self.write_off(leaving),
-            false => {
-                let mapping = self.position.mapping(&self.sequence.definition);
-                ranges::put_free(self, &mapping, leaving)
-            }
+        if self.sequence.definition.ordered {
+            return self.write_off(leaving);
         }
+        let mapping = self.position.mapping(&self.sequence.definition);
+        let (rows, position) = self.rows()?;
+        ranges::put_free(rows, position, &mapping, leaving)
     }
 
     /// Writes the ranges that leave memory with the pool: the position is lowered by what is at the
     /// top.
     pub fn put_and_lower(&mut self, leaving: &[Range]) -> Result<(), HiloError> {
-        if self.sequence.definition.ordered {
-            let mut rest = Range::union(leaving.to_vec());
-            // The others remain: the sequence never goes back to them.
-            if let Some(top) = rest.pop_if(|last| last.end == self.position.next_index) {
-                self.position.lower(top.start);
-            }
-            return self.put(&rest);
-        }
-        self.put(leaving)?;
-        match self.sequence.definition.source {
-            None => ranges::lower(&mut self.position),
+        if self.sequence.definition.source.is_some() {
+            self.put(leaving)?;
             // Ranges above are not reserved at the position, and free.
-            Some(_) => ranges::lower_into(&mut self.position),
+            let (rows, position) = self.rows()?;
+            ranges::lower_into(rows, position);
+            return Ok(());
         }
+        let mut rest = Range::union(leaving.to_vec());
+        if let Some(top) = rest.pop_if(|last| last.end == self.position.next_index) {
+            self.position.lower(top.start);
+        }
+        self.put(&rest)?;
+        // An ordered sequence never goes back to those that remain.
+        if !self.sequence.definition.ordered && self.has_rows()? {
+            let (rows, position) = self.rows()?;
+            ranges::lower(rows, position);
+        }
+        Ok(())
     }
 
     /// Records that ranges which had no other owner will not be served.
@@ -256,11 +283,17 @@ impl Owned<'_> {
     }
 
     /// Lends free ranges to memory: see [`ranges::lend`].
-    pub fn lend(&self, limit: usize, from: Index) -> Result<Vec<Range>, HiloError> {
-        match self.sequence.definition.ordered || !self.has_rows()? {
-            true => Ok(Vec::new()),
-            false => ranges::lend(self, self.incarnation, limit, from),
+    pub fn lend(&mut self, limit: usize, from: Index) -> Result<Vec<Range>, HiloError> {
+        if self.sequence.definition.ordered || !self.has_rows()? {
+            return Ok(Vec::new());
         }
+        let (rows, position) = self.rows()?;
+        ranges::lend(rows, position.incarnation, limit, from)
+    }
+
+    /// The end of the highest free range; zero if there is none.
+    pub fn free_end(&mut self) -> Result<Index, HiloError> {
+        Ok(ranges::free_end(self.rows()?.0))
     }
 
     /// The known state of the source. In a copy of the database, what the source has brought is the
@@ -270,10 +303,8 @@ impl Owned<'_> {
         let before = supply.database;
         if supply.take_over() {
             if ![0, supply.database].contains(&before) {
-                let definition = &self.sequence.definition;
-                let mapping = self.mapping(definition);
-                ranges::write_off_memory(self, &mapping, &[], Reason::Restored)?;
-                ranges::write_off(self, definition, Vec::new(), Reason::Restored)?;
+                self.write_off_memory(Reason::Restored)?;
+                self.write_off_all(Reason::Restored)?;
             }
             sources::write(self, &supply)?;
         }
@@ -290,9 +321,11 @@ impl Owned<'_> {
     /// Lends to memory what it gets next of what the source has brought. The position is where that
     /// ends.
     pub fn lend_received(&mut self, wish: &Wish) -> Result<Chosen, HiloError> {
-        let chosen = ranges::lend_chosen(self, self.incarnation, wish)?;
+        let (rows, position) = self.rows()?;
+        let (next, life) = (position.next_index, position.incarnation);
+        let chosen = ranges::lend_chosen(rows, next, life, wish)?;
         if let Some(last) = chosen.blocks.last() {
-            self.position.next_index = last.end;
+            position.next_index = last.end;
         }
         Ok(chosen)
     }
@@ -321,11 +354,12 @@ impl Owned<'_> {
         answer: &Answer,
         took: i64,
     ) -> Result<Option<HiloError>, HiloError> {
-        let Owned { sequence, ref position, .. } = *self;
-        let mapping = position.mapping(&sequence.definition);
-        let mut held = ranges::free_of(position)?;
-        held.try_extend(ranges::lent_ranges(position)?)?;
+        let mapping = self.mapping(&self.sequence.definition);
+        let (rows, position) = self.rows()?;
+        let mut held = ranges::free_of(rows)?;
+        held.try_extend(ranges::lent_ranges(rows)?)?;
         held.try_extend(leases::leased_ranges(position)?)?;
+        let Position { sequence, node, .. } = *position;
         supply.request = None;
         let known =
             Known { mapping: &mapping, held: &held, own: &supply.own, brought: &supply.brought };
@@ -335,7 +369,7 @@ impl Owned<'_> {
         };
         // It may have been refused before: each value becomes a gap once.
         let gaps = || -> Result<Vec<_>, HiloError> {
-            let gaps = gaps::of_node(position.sequence, position.node)?;
+            let gaps = gaps::of_node(sequence, node)?;
             Ok(gaps.iter().map(|gap| (gap.first, gap.last)).collect())
         };
         let brought = match brought {
@@ -350,8 +384,8 @@ impl Owned<'_> {
                 return Ok(Some(refused));
             }
         };
-        self.writes_rows();
-        ranges::put_free(position, &mapping.without_bounds(), &brought)?;
+        let (rows, position) = self.rows()?;
+        ranges::put_free(rows, position, &mapping.without_bounds(), &brought)?;
         let value = |index| mapping.value(index).unwrap_or(position.base);
         for range in &brought {
             let (first, last) = (value(range.start), value(range.last()));

@@ -1,10 +1,9 @@
-//! `_hilo.hilo_free_range`: ranges of indexes below a position, each with its owner. Most are free:
-//! reserved, returned, in no memory. The others are in the memory of a server life, below the
-//! `settled_index` from which on the position itself stands for that memory.
+//! The ranges of indexes below a position, each with its owner, and their ways to the next one.
+//! Most rows of `_hilo.hilo_free_range` are of free ranges: reserved, returned, in no memory. The
+//! others are in the memory of a server life, below the `settled_index` from which on the position
+//! itself stands for that memory.
 
 use std::cmp::Reverse;
-
-use pgrx::pg_sys;
 
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{Index, SequenceId};
@@ -17,127 +16,35 @@ use crate::catalog::gaps::{self, Reason};
 use crate::catalog::leases;
 use crate::catalog::own::{self, Own};
 use crate::catalog::positions::Position;
+use crate::catalog::range_rows::{FREE, RangeRow, RangeRows};
 use crate::catalog::scan::Match;
-use crate::catalog::table::{Row, Table, next_command};
-use crate::errors::{HiloError, OrRaise};
+use crate::catalog::table::next_command;
+use crate::errors::HiloError;
 use crate::process::memory::{self, TryGrow};
 
-/// The incarnation of a free range: no server's memory holds it.
-const FREE: i64 = 0;
-
-fn keys(position: &Position) -> [(i16, Match<'static>); 3] {
-    [
-        (column::SEQUENCE, Match::Int8(position.sequence.0)),
-        (column::NODE, Match::Int4(position.node)),
-        (column::EPOCH, Match::Int8(position.epoch.0)),
-    ]
+fn ranges(rows: &[RangeRow]) -> Result<Vec<Range>, HiloError> {
+    memory::try_collect(rows.iter().map(|row| row.range))
 }
 
-fn free_keys(position: &Position) -> [(i16, Match<'static>); 4] {
-    let [sequence, node, epoch] = keys(position);
-    [sequence, node, epoch, (column::INCARNATION, Match::Int8(FREE))]
-}
-
-fn range(row: &Row) -> Range {
-    Range::new(Index(row.int8(column::FIRST_INDEX)), Index(row.int8(column::END_INDEX)))
-}
-
-/// Matches the ranges that start before `index`.
-fn starting_before(index: Index) -> (i16, Match<'static>) {
-    (column::FIRST_INDEX, Match::Int8Less(index.0))
-}
-
-/// Matches the ranges that start at `index` or later.
-fn starting_from(index: Index) -> (i16, Match<'static>) {
-    (column::FIRST_INDEX, Match::Int8Greater(index.0 - 1))
-}
-
-fn values(
-    position: &Position,
-    range: &Range,
-    incarnation: i64,
-) -> [Option<pg_sys::Datum>; column::WIDTH] {
-    [
-        Some(position.sequence.0.into()),
-        Some(position.node.into()),
-        Some(position.epoch.0.into()),
-        Some(range.start.0.into()),
-        Some(range.end.0.into()),
-        Some(incarnation.into()),
-    ]
-}
-
-/// The free ranges of a position's epoch, lowest first.
-pub fn free_of(position: &Position) -> Result<Vec<Range>, HiloError> {
-    let keys = free_keys(position);
-    Own::FreeRange.read()?.collect(own::FREE_RANGE_PKEY, &keys, |row| Some(range(row)))
-}
-
-/// The rows of the free ranges that contain an index of at least `from`, lowest first. `wants` gets
-/// each range, and how many there are before it, and ends the list.
-fn free_from(
-    table: &Table,
-    position: &Position,
-    from: Index,
-    wants: impl Fn(Range, usize) -> bool,
-) -> Vec<Row> {
-    let [a, b, c, d] = free_keys(position);
-    let before = table.last(own::FREE_RANGE_PKEY, &[a, b, c, d, starting_before(from)]);
-    let mut rows: Vec<Row> = before.into_iter().filter(|row| range(row).end > from).collect();
-    let after = [a, b, c, d, starting_from(from)];
-    table.scan(own::FREE_RANGE_PKEY, &after, |row| {
-        let wanted = wants(range(&row), rows.len());
-        if wanted {
-            rows.try_push(row).or_raise();
-        }
-        wanted
-    });
-    rows
-}
-
-/// The free ranges that overlap `hull`.
-fn free_within(position: &Position, hull: Range) -> Result<Vec<Range>, HiloError> {
-    let table = Own::FreeRange.read()?;
-    let rows = free_from(&table, position, hull.start, |found, _| found.start < hull.end);
-    memory::try_collect(rows.iter().map(range))
+/// The free ranges, lowest first.
+pub fn free_of(rows: &RangeRows) -> Result<Vec<Range>, HiloError> {
+    ranges(&rows.free())
 }
 
 /// The end of the highest free range; zero if there is none.
-pub fn free_end(position: &Position) -> Result<Index, HiloError> {
-    let last = Own::FreeRange.read()?.last(own::FREE_RANGE_PKEY, &free_keys(position));
-    Ok(last.map_or(Index::ZERO, |row| range(&row).end))
-}
-
-/// Whether a position's epoch has any row.
-pub(super) fn any(position: &Position) -> Result<bool, HiloError> {
-    Ok(Own::FreeRange.read()?.find(own::FREE_RANGE_PKEY, &keys(position)).is_some())
-}
-
-fn rows(table: &Table, keys: &[(i16, Match)]) -> Vec<Row> {
-    let mut rows = Vec::new();
-    table.scan(own::FREE_RANGE_PKEY, keys, |row| {
-        rows.try_push(row).or_raise();
-        true
-    });
-    rows
-}
-
-/// The rows of ranges that are in some server's memory.
-fn lent_rows(table: &Table, position: &Position) -> Vec<Row> {
-    let [a, b, c] = keys(position);
-    rows(table, &[a, b, c, (column::INCARNATION, Match::Int8Greater(FREE))])
+pub(super) fn free_end(rows: &RangeRows) -> Index {
+    rows.last_free(None).map_or(Index::ZERO, |row| row.range.end)
 }
 
 /// The ranges that are in some server's memory, or were when that server's life ended.
-pub fn lent_ranges(position: &Position) -> Result<Vec<Range>, HiloError> {
-    let table = Own::FreeRange.read()?;
-    Ok(lent_rows(&table, position).iter().map(range).collect())
+pub fn lent_ranges(rows: &RangeRows) -> Result<Vec<Range>, HiloError> {
+    ranges(&rows.lent())
 }
 
-/// Lends up to `limit` free ranges of a position's epoch to the memory of `incarnation`. They are
-/// the lowest that contain an index of at least `from`. The caller holds the position's lock.
+/// Lends up to `limit` free ranges to the memory of `incarnation`. They are the lowest that contain
+/// an index of at least `from`. The caller holds the position's lock.
 pub(super) fn lend(
-    position: &Position,
+    rows: &mut RangeRows,
     incarnation: i64,
     limit: usize,
     from: Index,
@@ -145,42 +52,33 @@ pub(super) fn lend(
     if limit == 0 {
         return Ok(Vec::new());
     }
-    let table = Own::FreeRange.write()?;
-    let rows = free_from(&table, position, from, |_, before| before < limit);
-    Ok(rows
-        .iter()
-        .map(|row| {
-            let range = range(row);
-            table.update(row, &mut values(position, &range, incarnation));
-            range
-        })
-        .collect())
+    let found = rows.free_from(from, |_, before| before < limit);
+    found.iter().for_each(|row| rows.lend(row, incarnation));
+    ranges(&found)
 }
 
 /// Lends to the memory of `incarnation` what [`source::choose`] chooses of the free ranges. The
 /// caller holds the position's lock.
 pub(super) fn lend_chosen(
-    position: &Position,
+    rows: &mut RangeRows,
+    next_index: Index,
     incarnation: i64,
     wish: &Wish,
 ) -> Result<Chosen, HiloError> {
-    let table = Own::FreeRange.write()?;
-    let rows = rows(&table, &free_keys(position));
-    let free: Vec<Range> = memory::try_collect(rows.iter().map(range))?;
-    let chosen = source::choose(&free, position.next_index, wish);
+    let found = rows.free();
+    let chosen = source::choose(&ranges(&found)?, next_index, wish);
     let parts = chosen.returned.iter().chain(&chosen.blocks).copied();
     let parts = Range::union(memory::try_collect(parts)?);
-    for row in &rows {
-        let whole = range(row);
-        let rest = whole.without(&parts);
-        if rest == [whole] {
+    for row in &found {
+        let rest = row.range.without(&parts);
+        if rest == [row.range] {
             continue;
         }
-        table.delete(row);
-        rest.iter().for_each(|rest| table.insert(&mut values(position, rest, FREE)));
+        rows.delete(row);
+        rest.iter().for_each(|rest| rows.insert(rest, FREE));
     }
     let lent = chosen.returned.iter().chain(&chosen.blocks);
-    lent.for_each(|lent| table.insert(&mut values(position, lent, incarnation)));
+    lent.for_each(|lent| rows.insert(lent, incarnation));
     next_command();
     Ok(chosen)
 }
@@ -192,6 +90,7 @@ const KEPT_FREE_RANGES: usize = MAX_FREE_RANGES * 3 / 4;
 /// Writes free ranges to the catalog, each merged with the free ranges that it touches. If there
 /// are too many then, the smallest are written off.
 pub(super) fn put_free(
+    rows: &mut RangeRows,
     position: &Position,
     mapping: &Mapping,
     ranges: &[Range],
@@ -200,147 +99,136 @@ pub(super) fn put_free(
         return Ok(());
     }
     if ranges.len() > MAX_FREE_RANGES {
-        return put_many(position, mapping, ranges);
+        return put_many(rows, position, mapping, ranges);
     }
-    let table = Own::FreeRange.write()?;
-    let [a, b, c, d] = free_keys(position);
     for put in Range::union(ranges.to_vec()) {
         let mut whole = put;
-        let before = [a, b, c, d, starting_before(put.start)];
-        let after = [a, b, c, d, (column::FIRST_INDEX, Match::Int8(put.end.0))];
-        let neighbours = table
-            .last(own::FREE_RANGE_PKEY, &before)
-            .into_iter()
-            .chain(table.find(own::FREE_RANGE_PKEY, &after));
-        for row in neighbours {
-            if let Some(joined) = whole.join(&range(&row)) {
-                table.delete(&row);
+        let before = rows.last_free(Some(put.start));
+        for row in before.into_iter().chain(rows.free_at(put.end)) {
+            if let Some(joined) = whole.join(&row.range) {
+                rows.delete(&row);
                 whole = joined;
             }
         }
-        table.insert(&mut values(position, &whole, FREE));
+        rows.insert(&whole, FREE);
         next_command();
     }
-    write_off_smallest(position, mapping)
+    write_off_smallest(rows, position, mapping)
 }
 
 /// The same for more ranges than there may be: they are merged and the smallest are chosen before
 /// any is written. Ranges that are served first stay before others of the same size.
-fn put_many(position: &Position, mapping: &Mapping, ranges: &[Range]) -> Result<(), HiloError> {
-    let table = Own::FreeRange.write()?;
-    let rows = rows(&table, &free_keys(position));
-    let known: Vec<Range> = memory::try_collect(rows.iter().map(range))?;
-    let mut kept = Range::union(memory::try_collect(known.iter().chain(ranges).copied())?);
+fn put_many(
+    rows: &mut RangeRows,
+    position: &Position,
+    mapping: &Mapping,
+    put: &[Range],
+) -> Result<(), HiloError> {
+    let free = rows.free();
+    let known = ranges(&free)?;
+    let mut kept = Range::union(memory::try_collect(known.iter().chain(put).copied())?);
     let mut lost = Vec::new();
     if kept.len() > MAX_FREE_RANGES {
         kept.sort_by_key(|range| (Reverse(range.len()), range.start));
         lost = kept.split_off(KEPT_FREE_RANGES);
         kept.sort_unstable();
     }
-    let is_kept = |range: &Range| kept.binary_search(range).is_ok();
-    rows.iter().filter(|row| !is_kept(&range(row))).for_each(|row| table.delete(row));
-    for new in kept.iter().filter(|range| known.binary_search(range).is_err()) {
-        table.insert(&mut values(position, new, FREE));
-    }
+    let gone = free.iter().filter(|row| kept.binary_search(&row.range).is_err());
+    gone.for_each(|row| rows.delete(row));
+    let new = kept.iter().filter(|range| known.binary_search(range).is_err());
+    new.for_each(|range| rows.insert(range, FREE));
     next_command();
     gaps::record(position, mapping, &lost, Reason::Discarded)
 }
 
 /// Nobody may ever use small ranges that all sessions have served beyond.
-fn write_off_smallest(position: &Position, mapping: &Mapping) -> Result<(), HiloError> {
+fn write_off_smallest(
+    rows: &mut RangeRows,
+    position: &Position,
+    mapping: &Mapping,
+) -> Result<(), HiloError> {
     /// The most rows that are looked at in one go.
     const LOOKED_AT: usize = 4 * MAX_FREE_RANGES;
-    let table = Own::FreeRange.write()?;
-    let mut rows = Vec::new();
-    table.scan(own::FREE_RANGE_PKEY, &free_keys(position), |row| {
-        rows.try_push(row).or_raise();
-        rows.len() < LOOKED_AT
-    });
-    if rows.len() <= MAX_FREE_RANGES {
+    let mut free = rows.free_from(Index::ZERO, |_, before| before < LOOKED_AT);
+    if free.len() <= MAX_FREE_RANGES {
         return Ok(());
     }
-    rows.sort_by_key(|row| range(row).len());
-    rows.truncate(rows.len() - KEPT_FREE_RANGES);
-    rows.iter().for_each(|row| table.delete(row));
+    free.sort_by_key(|row| row.range.len());
+    free.truncate(free.len() - KEPT_FREE_RANGES);
+    free.iter().for_each(|row| rows.delete(row));
     next_command();
-    let lost: Vec<Range> = rows.iter().map(range).collect();
-    gaps::record(position, mapping, &lost, Reason::Discarded)
+    gaps::record(position, mapping, &ranges(&free)?, Reason::Discarded)
 }
 
 /// Lowers a position to the start of the free range that its top belongs to, and leaves the range.
-pub(super) fn lower_into(position: &mut Position) -> Result<(), HiloError> {
-    let table = Own::FreeRange.read()?;
-    let [a, b, c, d] = free_keys(position);
-    let below = [a, b, c, d, starting_before(position.next_index)];
-    if let Some(row) = table.last(own::FREE_RANGE_PKEY, &below)
-        && range(&row).end >= position.next_index
+pub(super) fn lower_into(rows: &RangeRows, position: &mut Position) {
+    if let Some(row) = rows.last_free(Some(position.next_index))
+        && row.range.end >= position.next_index
     {
-        position.lower(range(&row).start);
+        position.lower(row.range.start);
     }
-    Ok(())
 }
 
 /// Lowers a position to the start of the highest free range, if that range ends at the position,
 /// and deletes the range's row.
-pub(super) fn lower(position: &mut Position) -> Result<(), HiloError> {
-    let table = Own::FreeRange.write()?;
-    if let Some(row) = table.last(own::FREE_RANGE_PKEY, &free_keys(position))
-        && range(&row).end == position.next_index
+pub(super) fn lower(rows: &mut RangeRows, position: &mut Position) {
+    if let Some(row) = rows.last_free(None)
+        && row.range.end == position.next_index
     {
-        table.delete(&row);
-        position.lower(range(&row).start);
+        rows.delete(&row);
+        position.lower(row.range.start);
         next_command();
     }
-    Ok(())
 }
 
 /// Records what the memory of `incarnation` holds below `settled_index`. The part of each `held`
 /// range that lies there gets a row; the rows of all other lent ranges are deleted.
 pub(super) fn write_lent(
+    rows: &mut RangeRows,
     position: &Position,
-    incarnation: i64,
     held: &[Range],
 ) -> Result<(), HiloError> {
-    forget_lent(position, &[])?;
-    let table = Own::FreeRange.write()?;
     let below = Range::below(position.settled_index);
-    for range in held.iter().map(|range| range.intersection(&below)).filter(|r| !r.is_empty()) {
-        table.insert(&mut values(position, &range, incarnation));
+    let held = held.iter().map(|range| range.intersection(&below)).filter(|r| !r.is_empty());
+    let mut held: Vec<Range> = memory::try_collect(held)?;
+    for row in rows.lent() {
+        let known = |held: &Range| *held == row.range && row.incarnation == position.incarnation;
+        match held.iter().position(known) {
+            Some(at) => drop(held.swap_remove(at)),
+            None => rows.delete(&row),
+        }
     }
+    held.iter().for_each(|range| rows.insert(range, position.incarnation));
     next_command();
     Ok(())
 }
 
 /// Deletes the rows of lent ranges of which no part is `held` any more.
-pub(super) fn forget_lent(position: &Position, held: &[Range]) -> Result<(), HiloError> {
-    let table = Own::FreeRange.write()?;
-    let rows = lent_rows(&table, position);
-    for row in rows {
-        let lent = range(&row);
-        if held.iter().all(|held| held.intersection(&lent).is_empty()) {
-            table.delete(&row);
+pub(super) fn forget_lent(rows: &mut RangeRows, held: &[Range]) {
+    for row in rows.lent() {
+        if held.iter().all(|held| held.intersection(&row.range).is_empty()) {
+            rows.delete(&row);
         }
     }
     next_command();
-    Ok(())
 }
 
 /// Cuts the lent rows down to what memory holds of each, and deletes those of which it holds
 /// nothing. `exact`: to each range that it holds, else to where the first begins and the last ends.
-pub(super) fn trim_lent(position: &Position, held: &[Range], exact: bool) -> Result<(), HiloError> {
-    let table = Own::FreeRange.write()?;
-    for row in lent_rows(&table, position) {
-        let lent = range(&row);
-        let parts = held.iter().map(|held| held.intersection(&lent));
+pub(super) fn trim_lent(
+    rows: &mut RangeRows,
+    held: &[Range],
+    exact: bool,
+) -> Result<(), HiloError> {
+    for row in rows.lent() {
+        let parts = held.iter().map(|held| held.intersection(&row.range));
         let mut parts = Range::union(memory::try_collect(parts)?);
         if let (false, [first, .., last]) = (exact, parts.as_slice()) {
             parts = vec![Range::new(first.start, last.end)];
         }
-        if parts != [lent] {
-            table.delete(&row);
-            for part in &parts {
-                table.insert(&mut values(position, part, row.int8(column::INCARNATION)));
-            }
+        if parts != [row.range] {
+            rows.delete(&row);
+            parts.iter().for_each(|part| rows.insert(part, row.incarnation));
         }
     }
     next_command();
@@ -351,22 +239,22 @@ pub(super) fn trim_lent(position: &Position, held: &[Range], exact: bool) -> Res
 /// `settled_index` to the position, and the lent ranges, whose rows it deletes. The free ranges,
 /// the leases, and what is `pending` of leases stay.
 pub fn write_off_memory(
+    rows: &mut RangeRows,
     position: &Position,
     mapping: &Mapping,
     pending: &[Range],
     reason: Reason,
 ) -> Result<(), HiloError> {
-    let table = Own::FreeRange.write()?;
-    let rows = lent_rows(&table, position);
-    let mut lost: Vec<Range> = rows.iter().map(range).collect();
-    rows.iter().for_each(|row| table.delete(row));
+    let lent = rows.lent();
+    let mut lost = ranges(&lent)?;
+    lent.iter().for_each(|row| rows.delete(row));
     lost.push(position.unsettled_range());
     let leased = leases::leased_ranges(position)?.into_iter().chain(pending.iter().copied());
     let leased = Range::union(memory::try_collect(leased)?);
     let mut parts = Vec::new();
     for lost in Range::union(lost).iter().flat_map(|lost| lost.without(&leased)) {
-        let free = free_within(position, lost)?;
-        lost.without(&free).into_iter().try_for_each(|part| parts.try_push(part))?;
+        let free = rows.free_from(lost.start, |found, _| found.start < lost.end);
+        lost.without(&ranges(&free)?).into_iter().try_for_each(|part| parts.try_push(part))?;
     }
     next_command();
     gaps::record(position, mapping, &parts, reason)
@@ -376,21 +264,20 @@ pub fn write_off_memory(
 /// where they come from a source. None of them is served any more. Deletes the rows of the free and
 /// the lent ranges.
 pub fn write_off(
+    rows: &mut RangeRows,
     position: &Position,
     definition: &Definition,
     held: Vec<Range>,
     reason: Reason,
 ) -> Result<(), HiloError> {
-    let table = Own::FreeRange.write()?;
     let mut lost = held;
-    table.scan(own::FREE_RANGE_PKEY, &keys(position), |row| {
+    for row in rows.of_all() {
         // A lent range is in `held`, or has been served.
-        if row.int8(column::INCARNATION) == FREE {
-            lost.try_push(range(&row)).or_raise();
+        if row.incarnation == FREE {
+            lost.try_push(row.range)?;
         }
-        table.delete(&row);
-        true
-    });
+        rows.delete(&row);
+    }
     next_command();
     let mut lost = Range::union(lost);
     if definition.source.is_none() {

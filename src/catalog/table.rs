@@ -323,13 +323,15 @@ impl Table {
         }
     }
 
-    /// Adds a row.
-    pub fn insert(&self, values: &mut [Option<pg_sys::Datum>]) {
+    /// Adds a row. Returns where it lies.
+    pub fn insert(&self, values: &mut [Option<pg_sys::Datum>]) -> pg_sys::ItemPointerData {
         let tuple = self.form(values);
         // SAFETY: `form` has made the tuple for this relation; it is freed once.
         unsafe {
             pg_sys::CatalogTupleInsert(self.relation, tuple);
+            let place = (*tuple).t_self;
             pg_sys::heap_freetuple(tuple);
+            place
         }
     }
 
@@ -341,12 +343,20 @@ impl Table {
         row: &Row,
         values: &mut [Option<pg_sys::Datum>],
     ) -> pg_sys::ItemPointerData {
+        self.update_at(row.place(), values)
+    }
+
+    /// The same for the row at a place.
+    pub(super) fn update_at(
+        &self,
+        mut at: pg_sys::ItemPointerData,
+        values: &mut [Option<pg_sys::Datum>],
+    ) -> pg_sys::ItemPointerData {
         let tuple = self.form(values);
         let kept = kept_indexes::of(self.id());
-        // SAFETY: `form` has made the tuple for this relation; the old one says where it lies. Kept
-        // indexes are open, and those of this table.
+        // SAFETY: `form` has made the tuple for this relation, and the callers have found the old
+        // one there. Kept indexes are open, and those of this table.
         unsafe {
-            let mut at = (*row.tuple).t_self;
             match kept {
                 Some(indexes) => {
                     pg_sys::CatalogTupleUpdateWithInfo(self.relation, &mut at, tuple, indexes)
@@ -422,11 +432,13 @@ impl Table {
 
     /// Deletes a row that was found.
     pub fn delete(&self, row: &Row) {
-        // SAFETY: the copied tuple says where the row lies.
-        unsafe {
-            let mut at = (*row.tuple).t_self;
-            pg_sys::CatalogTupleDelete(self.relation, &mut at);
-        }
+        self.delete_at(row.place());
+    }
+
+    /// The same for the row at a place.
+    pub(super) fn delete_at(&self, mut at: pg_sys::ItemPointerData) {
+        // SAFETY: the callers have found a row there.
+        unsafe { pg_sys::CatalogTupleDelete(self.relation, &mut at) }
     }
 }
 

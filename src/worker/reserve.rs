@@ -16,7 +16,6 @@ use crate::catalog::name::Name;
 use crate::catalog::node::Here;
 use crate::catalog::owned::{self, LentRows, Owned};
 use crate::catalog::positions::{self, LockedPosition, Position};
-use crate::catalog::ranges;
 use crate::catalog::table::{LockWait, RowLock, next_command};
 use crate::catalog::{numbering, table};
 use crate::errors::HiloError;
@@ -264,7 +263,7 @@ fn take(
         next_command();
         reserved.free_end = match leases::any_ended(id, owned.node)? {
             true => Index::MAX,
-            false => ranges::free_end(owned)?,
+            false => owned.free_end()?,
         };
     }
     Ok(reserved)

@@ -13,6 +13,7 @@ use crate::catalog::gaps::{self, Reason};
 use crate::catalog::node::{self, Here};
 use crate::catalog::numbering::{self, Numbering};
 use crate::catalog::positions::{self, LockedPosition, Position};
+use crate::catalog::range_rows::RangeRows;
 use crate::catalog::table::{LockWait, RowLock, next_command};
 use crate::catalog::{ranges, takeover};
 use crate::errors::{HiloError, OrRaise};
@@ -85,7 +86,8 @@ impl<'a> Ended<'a> {
         } else {
             let lost = take_back(&locked, sequence, &mut position);
             let definition = &sequence.definition;
-            ranges::write_off(&position, definition, lost, Reason::Altered).or_raise();
+            let rows = &mut RangeRows::write(&position).or_raise();
+            ranges::write_off(rows, &position, definition, lost, Reason::Altered).or_raise();
         }
         position.settled_index = position.next_index;
         Ended { locked, sequence, position }
@@ -250,7 +252,8 @@ fn take_back(locked: &LockedPosition, sequence: &Sequence, position: &mut Positi
     if position.incarnation != shared.life() {
         if position.incarnation != 0 {
             let reason = takeover::reason(position);
-            ranges::write_off_memory(position, &mapping, &[], reason).or_raise();
+            let rows = &mut RangeRows::write(position).or_raise();
+            ranges::write_off_memory(rows, position, &mapping, &[], reason).or_raise();
         }
         return Vec::new();
     }
@@ -263,7 +266,8 @@ fn take_back(locked: &LockedPosition, sequence: &Sequence, position: &mut Positi
     let Some(held) = shared.in_memory_soon(&index_space).filter(|_| arrived) else {
         // The content of memory cannot be determined, so everything that may be there is written
         // off.
-        ranges::write_off_memory(position, &mapping, &leased, Reason::Altered).or_raise();
+        let rows = &mut RangeRows::write(position).or_raise();
+        ranges::write_off_memory(rows, position, &mapping, &leased, Reason::Altered).or_raise();
         return Vec::new();
     };
     let mut lost: Vec<Range> =

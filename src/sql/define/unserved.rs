@@ -10,6 +10,7 @@ use crate::catalog::definitions::Sequence;
 use crate::catalog::leases::{self, Ended};
 use crate::catalog::node::Here;
 use crate::catalog::positions::{self, Position};
+use crate::catalog::range_rows::RangeRows;
 use crate::catalog::{numbering, ranges, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
@@ -90,7 +91,8 @@ pub fn look(sequence: &Sequence, node: i32) -> Unserved {
     // A range that leaves the catalog meanwhile is in memory afterwards, and one that comes back
     // from a lease is free before that.
     let mut free = returning_ranges(sequence, &position).or_raise();
-    free.try_extend(ranges::free_of(&position).or_raise()).or_raise();
+    let rows = RangeRows::read(&position).or_raise();
+    free.try_extend(ranges::free_of(&rows).or_raise()).or_raise();
     let in_memory = shared::get().ok().filter(|shared| position.incarnation == shared.life());
     let Some(shared) = in_memory else {
         let discards = takeover::discards_free(&position, &sequence.definition);

@@ -8,6 +8,7 @@ use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
+use crate::catalog::range_rows::RangeRows;
 use crate::catalog::table::text_datum;
 use crate::catalog::{leases, node, ranges, sources, takeover};
 use crate::errors::{HiloError, OrRaise};
@@ -81,7 +82,8 @@ fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<K
         held.unwrap_or_default().tiers.into_iter().map(|(tier, range)| (tier.name(), range))
     };
     let mut known: Vec<Known> = memory::try_collect(tiers())?;
-    known.try_extend(ranges::free_of(position)?.into_iter().map(|range| ("free", range)))?;
+    let free = ranges::free_of(&RangeRows::read(position)?)?;
+    known.try_extend(free.into_iter().map(|range| ("free", range)))?;
     known.try_extend(lost_ranges(sequence, position)?)?;
     known.try_extend(tiers())?;
     known.try_extend(unknown(sequence, position, all)?)?;
@@ -121,7 +123,8 @@ fn lost_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Known>, H
     let limit = position.mapping(&sequence.definition).limit();
     let unsettled = position.unsettled_range().until(limit);
     let leased = Range::union(leases::leased_ranges(position)?);
-    let lost = ranges::lent_ranges(position)?.into_iter().chain([unsettled]);
+    let lent = ranges::lent_ranges(&RangeRows::read(position)?)?;
+    let lost = lent.into_iter().chain([unsettled]);
     memory::try_collect(lost.flat_map(|lost| lost.without(&leased)).map(|range| (reason, range)))
 }
 
