@@ -98,6 +98,31 @@ CREATE VIEW _hilo.hilo_server_finding WITH (security_barrier) AS
       JOIN pg_settings b ON b.name = v.bound AND a.setting::bigint > b.setting::bigint * v.unit
      UNION ALL
 
+    -- Whoever has the oldest snapshot keeps every row that was replaced or deleted since.
+    SELECT h.object, 'warning',
+           format('for %s transactions its snapshot has kept rows that are dead: %s in the tables of hilo, which grow until it '
+                  'ends', h.age, d.count),
+           h.what_to_do, NULL
+      FROM (SELECT sum(pg_stat_get_dead_tuples(c.oid)) AS count
+              FROM pg_class c WHERE c.relnamespace = '_hilo'::regnamespace AND c.relkind = 'r') d
+     CROSS JOIN LATERAL (
+         SELECT format('session %s', a.pid) AS object, greatest(age(a.backend_xmin), age(a.backend_xid)) AS age,
+                'End its transaction, or have pg_terminate_backend end the session.' AS what_to_do
+           FROM pg_stat_activity a
+          WHERE a.datname = current_database() OR a.backend_type = 'walsender'
+          UNION ALL
+         SELECT format('prepared transaction %L', p.gid), age(p.transaction), 'Commit it or roll it back.'
+           FROM pg_prepared_xacts p
+          WHERE p.database = current_database()
+          UNION ALL
+         SELECT format('replication slot "%s"', s.slot_name), age(s.xmin),
+                'Let its server catch up, or drop the slot if that server is gone.'
+           FROM pg_replication_slots s
+          ORDER BY age DESC NULLS LAST
+          LIMIT 1) h
+     WHERE d.count >= 10000 AND h.age >= 1000
+     UNION ALL
+
     -- Default privileges, for example, let roles in.
     SELECT format('role %s', r.role), 'error',
            format('the role may write to the catalog of hilo, such as %s, and so cause values to be served twice',
