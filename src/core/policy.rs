@@ -109,6 +109,22 @@ pub fn lease_ahead(count: i64, whole: i64, settings: &Settings) -> i64 {
     }
 }
 
+/// The first values of a sequence that nobody may ever use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ahead {
+    /// how many values
+    pub count: i64,
+    /// the first refill begins below so many
+    pub threshold: i64,
+}
+
+/// How much of a sequence to read ahead, of which `block` is the first block. It is one block, so a
+/// crash loses little. `None`: nothing, because the sequence's own blocks are large.
+pub fn ahead(block: i64, settings: &Settings) -> Option<Ahead> {
+    let small = settings.fixed.is_none_or(|size| size <= settings.min_block);
+    small.then_some(Ahead { count: block, threshold: (block / 2).max(1) })
+}
+
 /// How much a pool with `available` values needs for a next lease of `ahead`; 0: nothing. It is
 /// half as much again, so that the next refill is not due at once.
 pub fn refill_for_lease(available: i64, ahead: i64) -> i64 {

@@ -1,9 +1,10 @@
 //! Read-ahead. A session that uses one sequence after the other for the first time would wait for a
-//! transaction of the worker each time. So if a few were waited for, the worker also fetches those
-//! that will probably be next. Each further one that is waited for means more of them, as the
-//! read-ahead of a file system does. The first of those that are read ahead is marked. Its first
-//! use has the next ones fetched, before a session waits for them.
+//! transaction of the worker each time. So if a few were waited for, and they follow each other,
+//! the worker also fetches those that will probably be next. Each further one that is waited for
+//! means more of them, as the read-ahead of a file system does. The first of those that are read
+//! ahead is marked. Its first use has the next ones fetched, before a session waits for them.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,17 @@ use crate::worker::transaction::{self, BRIEFLY};
 const FIRST: u32 = 4;
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// A sequence is next to another if there are at most so many minus one between them.
+const NEAR: usize = 4;
+
+/// So many of the last four waits are for a sequence next to an earlier one. Else they are in no
+/// order, and nothing is read ahead.
+const IN_ORDER: u32 = 2;
+const LAST_FOUR: u32 = 0b1111;
+
+/// After how many waits the next sequences are expected.
+const SESSIONS: usize = 4;
+
 /// The first uses that sessions have waited for.
 #[derive(Default)]
 pub struct FirstUses {
@@ -29,6 +41,11 @@ pub struct FirstUses {
     at: Option<Instant>,
     /// The last one, until something is read ahead of it.
     last: Option<SequenceId>,
+    /// The sequences next to some that were waited for: several sessions may go on in their own
+    /// order.
+    expected: VecDeque<Vec<SequenceId>>,
+    /// Which waits were for an expected one: a bit for each, the last one lowest.
+    in_order: u32,
     mark: Option<Mark>,
     /// Whether those that were read ahead last are fetched by the next reservation.
     in_flight: bool,
@@ -51,7 +68,7 @@ impl FirstUses {
     /// Notes that a session has waited for this sequence, whose first block it now has.
     pub fn note(&mut self, sequence: SequenceId) {
         if self.at.is_none_or(|at| at.elapsed() > PAUSE) {
-            (self.waits, self.vain) = (0, 0);
+            (self.waits, self.vain, self.in_order) = (0, 0, 0);
         }
         self.waits = self.waits.saturating_add(1);
         self.at = Some(Instant::now());
@@ -62,6 +79,27 @@ impl FirstUses {
     fn go_on(&mut self, end: SequenceId) {
         (self.waits, self.vain) = (self.waits.max(FIRST), 0);
         self.note(end);
+        self.expect(vec![end]);
+    }
+
+    /// Notes which sequences are next to one that was waited for.
+    fn expect(&mut self, next: Vec<SequenceId>) {
+        if self.expected.len() == SESSIONS {
+            self.expected.pop_front();
+        }
+        self.expected.push_back(next);
+    }
+
+    /// Whether the waits are in some order, of which this one is the last. It is not held against
+    /// them that an order begins, or ends.
+    fn are_in_order(&mut self, last: SequenceId) -> bool {
+        let at = self.expected.iter().position(|next| next.contains(&last));
+        let is_next = at.and_then(|at| self.expected.remove(at)).is_some();
+        if !is_next {
+            self.waits = self.waits.min(FIRST << self.vain);
+        }
+        self.in_order = (self.in_order << 1 | u32::from(is_next)) & LAST_FOUR;
+        self.in_order.count_ones() >= IN_ORDER
     }
 
     /// Notes that nothing has come of reading ahead. The next time comes after twice as many waits.
@@ -140,30 +178,42 @@ impl Worker {
         let Some(last) = self.first_uses.last.take().filter(|_| !in_flight) else { return none };
         let shared = self.shared;
         let spare = shared.free_slots().saturating_sub(shared.slots.len() / 4);
-        let most = self.first_uses.due().min(spare);
-        if most == 0 || !gucs::refill(None).prefetch {
+        if spare == 0 || !gucs::refill(None).prefetch {
             return none;
         }
+        let most = match self.first_uses.are_in_order(last) {
+            true => self.first_uses.due().min(spare),
+            false => 0,
+        };
         let add = |extension, sequence| {
             let pinned = shared.add(&Key::here(extension, sequence))?;
             let number = shared.number_of(pinned.slot());
             shared.wanted.set(number);
             Some((number, sequence))
         };
-        let (mut ahead, mut known) = (Vec::new(), false);
+        let (mut ahead, mut known, mut expected) = (Vec::new(), false, Vec::new());
+        let count = if most > 0 { MAX_AHEAD + NEAR } else { NEAR };
         // By name only if no sibling is left to be read ahead.
         for next in [definitions::of_siblings, definitions::following] {
             let next = transaction::run_within(BRIEFLY, c"hilo: reading ahead", || {
-                Ok((catalog::catalog_oids()?.extension, next(last, MAX_AHEAD)?))
+                Ok((catalog::catalog_oids()?.extension, next(last, count)?))
             });
             // If this fails, each is fetched when it is used.
             let Ok((extension, next)) = next else { continue };
             ahead = next.iter().filter_map(|id| add(extension, *id)).take(most).collect();
+            expected.extend(next.iter().take(NEAR));
+            if let Some(&(_, end)) = ahead.last() {
+                expected.extend(next.iter().skip_while(|id| **id != end).skip(1).take(NEAR));
+            }
             // If the mark is among them, they have been read ahead already.
             known = self.first_uses.mark.as_ref().is_some_and(|it| next.contains(&it.sequence));
-            if known || !ahead.is_empty() {
+            if most > 0 && (known || !ahead.is_empty()) {
                 break;
             }
+        }
+        self.first_uses.expect(expected);
+        if most == 0 {
+            return none;
         }
         if let (Some(&(number, sequence)), Some(&(_, end))) = (ahead.first(), ahead.last()) {
             self.first_uses.mark = Some(Mark { number, sequence, threshold: None, end });

@@ -88,7 +88,7 @@ pub enum Outcome {
     /// The slot holds ranges of another node than this server is now.
     OtherNode,
     /// Nobody waits for it, and this server has not served it, or not since it was promoted or
-    /// restored, or may not serve it.
+    /// restored, or may not serve it. Or its own blocks are large.
     NotOurs,
     /// The row does not name the life of memory that the slot's ranges are of: they are not from
     /// this row.
@@ -124,7 +124,8 @@ pub struct Reserved {
     pub awaits: bool,
 }
 
-/// The rows of the sequences that are reserved for together, found by one scan of each table.
+/// The rows of the sequences that are reserved for together, found by one scan of each table at the
+/// most.
 pub struct Batch {
     positions: HashMap<SequenceId, RowLock<LockedPosition>>,
     definitions: HashMap<SequenceId, Sequence>,
@@ -205,6 +206,10 @@ pub fn reserve(
     match here.check(&sequence.definition) {
         Err(_) if plan.is_ahead() => return Ok(Outcome::NotOurs),
         may => may?,
+    }
+    let block_size = sequence.definition.block_size;
+    if plan.is_ahead() && policy::ahead(1, &gucs::refill(block_size)).is_none() {
+        return Ok(Outcome::NotOurs);
     }
     if locked.position.epoch < plan.index_space.epoch {
         return Ok(Outcome::Locked);
@@ -336,7 +341,10 @@ fn lend_received(
     let whole = terms.mapping.limit() - Index::ZERO;
     let room = Remaining { whole, left: whole };
     let size = policy::next_block(plan.block, &plan.demand, room, &settings);
-    let count = policy::reservation_size(available, plan.need, size, &plan.demand, room, &settings);
+    let count = match policy::ahead(size, &settings).filter(|_| plan.is_ahead()) {
+        Some(ahead) => ahead.count,
+        None => policy::reservation_size(available, plan.need, size, &plan.demand, room, &settings),
+    };
     let key = plan.index_space.key;
     let Plan { room: places_below, from, places, need, .. } = *plan;
     let chosen = owned.lend_received(&Wish { room: places_below, from, count, places, need })?;
@@ -393,9 +401,18 @@ fn decide(
     let size = policy::next_block(plan.block, &plan.demand, room, &settings);
     let restored: i64 = free.iter().map(Range::len).sum();
     let need = if plan.need <= 1 && restored > 0 { 0 } else { plan.need };
-    let count = policy::reservation_size(available, need, size, &plan.demand, room, &settings);
+    let ahead = policy::ahead(size, &settings).filter(|_| plan.is_ahead());
+    let count = match ahead {
+        Some(_) if restored > 0 => 0,
+        Some(ahead) => ahead.count.min(room.left),
+        None => policy::reservation_size(available, need, size, &plan.demand, room, &settings),
+    };
     let block = Range::of(start, count);
     let left = Remaining { left: limit - block.end, ..room };
+    let threshold = match ahead {
+        Some(ahead) if left.left > 0 => ahead.threshold,
+        _ => policy::threshold(size, &plan.demand, left, &settings),
+    };
     let reserved = Reserved {
         name: sequence.name.clone(),
         epoch: position.epoch,
@@ -405,7 +422,7 @@ fn decide(
         blocks: Some(block).filter(|block| !block.is_empty()).into_iter().collect(),
         free,
         size,
-        threshold: policy::threshold(size, &plan.demand, left, &settings),
+        threshold,
         totals: position.totals,
         left: false,
         passed: None,

@@ -48,7 +48,12 @@ impl Worker {
             let left = if locked.is_at_end() { 0 } else { whole };
             let room = Remaining { whole, left };
             locked.block = policy::shrunk_block(locked.block, &demand, room, &settings);
-            let threshold = policy::threshold(locked.block, &demand, room, &settings);
+            let usual = policy::threshold(locked.block, &demand, room, &settings);
+            // Nobody has used it: it was read ahead.
+            let threshold = match policy::ahead(locked.block, &settings) {
+                Some(ahead) if taken == 0 => ahead.threshold.min(usual),
+                _ => usual,
+            };
             let (key, available) = (locked.key, locked.available());
             let threshold = self.threshold(&key, number, threshold, available);
             locked.slot.threshold.store(threshold, Relaxed);

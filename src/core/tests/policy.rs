@@ -3,8 +3,8 @@
 
 use hilo_core::backoff;
 use hilo_core::policy::{
-    FAILOVER_LAG, Remaining, Settings, Supply, failover_skip, lease_ahead, lease_size, next_block,
-    patience, request_size, reservation_size, shrunk_block, threshold,
+    FAILOVER_LAG, Remaining, Settings, Supply, ahead, failover_skip, lease_ahead, lease_size,
+    next_block, patience, request_size, reservation_size, shrunk_block, threshold,
 };
 use hilo_core::rate::Demand;
 use hilo_core::slice::next_slice;
@@ -56,6 +56,19 @@ proptest! {
         prop_assert!(next <= settings.max_block && next <= (room.whole / 64).max(1));
         prop_assert!(next <= previous.saturating_mul(2).max(settings.min_block));
         prop_assert!(shrunk <= next && shrunk >= next / 2 && shrunk >= 1);
+    }
+
+    #[test]
+    fn one_small_block_is_read_ahead(
+        demand in any_demand(), room in any_room(), settings in any_settings(),
+    ) {
+        match ahead(next_block(0, &demand, room, &settings), &settings) {
+            Some(ahead) => {
+                prop_assert!((1..=settings.min_block).contains(&ahead.count));
+                prop_assert!((1..=ahead.count).contains(&ahead.threshold));
+            }
+            None => prop_assert!(settings.fixed > Some(settings.min_block)),
+        }
     }
 
     #[test]
