@@ -153,7 +153,7 @@ impl Counter {
             timeline,
             ..self.position
         };
-        self.place = table.update(&row, &mut position.values());
+        self.place = table.replace(&row, &mut position.values());
         self.position = position;
         self.own = true;
         Ok(())

@@ -275,7 +275,7 @@ impl LockedPosition {
     /// Replaces the row. All other writes about a position's ranges go through
     /// [`crate::catalog::owned::own`].
     pub fn update(&self, position: &Position) {
-        let place = self.table.update(&self.row, &mut position.values());
+        let place = self.table.replace(&self.row, &mut position.values());
         WRITTEN.note(&self.table, (position.sequence, position.node), place);
     }
 

@@ -167,7 +167,7 @@ pub fn of(position: &Position) -> Result<Supply, HiloError> {
 pub fn write(position: &Position, supply: &Supply) -> Result<(), HiloError> {
     let table = Own::Source.write()?;
     match row_of(position.sequence, position.node)? {
-        Some(row) => table.update(&row, &mut supply.values()),
+        Some(row) => table.replace(&row, &mut supply.values()),
         None => table.insert(&mut supply.values()),
     };
     next_command();

@@ -2,7 +2,6 @@
 
 use pgrx::pg_sys;
 
-use crate::catalog::kept_indexes::{self, KeptIndexes};
 use crate::catalog::name::{Name, escape_for_message};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory;
@@ -254,12 +253,6 @@ impl Table {
         self.relation
     }
 
-    /// Keeps the table's indexes open.
-    pub fn keep_indexes(&self) -> KeptIndexes<'_> {
-        // SAFETY: the relation stays open as long as `self` lives.
-        KeptIndexes::open(unsafe { &*self.relation })
-    }
-
     fn columns(&self) -> usize {
         // SAFETY: the relation is open, so it has its descriptor.
         unsafe { (*(*self.relation).rd_att).natts as usize }
@@ -353,16 +346,10 @@ impl Table {
         values: &mut [Option<pg_sys::Datum>],
     ) -> pg_sys::ItemPointerData {
         let tuple = self.form(values);
-        let kept = kept_indexes::of(self.id());
         // SAFETY: `form` has made the tuple for this relation, and the callers have found the old
-        // one there. Kept indexes are open, and those of this table.
+        // one there.
         unsafe {
-            match kept {
-                Some(indexes) => {
-                    pg_sys::CatalogTupleUpdateWithInfo(self.relation, &mut at, tuple, indexes)
-                }
-                None => pg_sys::CatalogTupleUpdate(self.relation, &mut at, tuple),
-            }
+            pg_sys::CatalogTupleUpdate(self.relation, &mut at, tuple);
             let new = (*tuple).t_self;
             pg_sys::heap_freetuple(tuple);
             new
@@ -404,7 +391,7 @@ impl Table {
     }
 
     /// A tuple of `values`. The table may have dropped columns after these, and no others.
-    fn form(&self, values: &[Option<pg_sys::Datum>]) -> pg_sys::HeapTuple {
+    pub(super) fn form(&self, values: &[Option<pg_sys::Datum>]) -> pg_sys::HeapTuple {
         memory::check().or_raise();
         let columns = self.columns();
         // SAFETY: an open relation has its descriptor, with as many attributes as it says, and `at`
