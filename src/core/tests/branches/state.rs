@@ -11,6 +11,11 @@ pub const REQUESTS: u8 = 2;
 pub const SERVERS: usize = 3;
 pub const FIRST: usize = 0;
 pub const COPY: usize = 2;
+/// The names under which they ask: each has its own, and the first may take another one.
+pub const NAMES: usize = 4;
+pub const ANOTHER: u8 = 3;
+/// So many requests of one server may be on connections that it has given up.
+pub const LATE: usize = 4;
 
 /// A set of values.
 pub type Set = u8;
@@ -23,12 +28,27 @@ pub fn lowest(set: Set) -> Set {
     set & set.wrapping_neg()
 }
 
+/// A request rises with its number, and two servers never make the same one.
+pub type Request = u8;
+
+pub fn request(number: u8, server: usize) -> Request {
+    2 * number + u8::from(server == COPY)
+}
+
+/// A request on its way: who makes it, and the last one of which it has the answer (0: none).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Asked {
+    pub name: u8,
+    pub request: Request,
+    pub answered: Request,
+}
+
 /// The centre's committed rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Centre {
     pub next: u8,
     /// The latest request of each receiver, and the value that it was given: an open lease.
-    pub leases: [Option<(u8, u8)>; SERVERS],
+    pub leases: [Option<(Request, u8)>; NAMES],
     pub gaps: Set,
 }
 
@@ -39,9 +59,13 @@ pub struct Books {
     /// In the memory of the life that has written it.
     pub lent: Set,
     pub gaps: Set,
-    /// The request that is written down and has no answer yet, and the last one of all.
-    pub pending: Option<u8>,
+    /// The name under which it asks.
+    pub name: u8,
+    /// The request that is written down and has no answer yet.
+    pub pending: Option<Request>,
+    /// The number of the last one of all, and the last one that was answered.
     pub last: u8,
+    pub answered: Request,
     /// Another server has written them, as their identity tells.
     pub is_copy: bool,
 }
@@ -61,11 +85,13 @@ pub struct Branch {
     /// Its memory: what it may serve at any moment.
     pub held: Set,
     /// Its connection: a request that the centre has not seen to yet, and an answer that the branch
-    /// has not read yet.
-    pub asks: Option<u8>,
-    pub answer: Option<(u8, u8)>,
+    /// has not read yet. No value: the centre has seen a later request of this name.
+    pub asks: Option<Asked>,
+    pub answer: Option<(Request, Option<u8>)>,
     /// Requests on connections that it has given up, which the centre may see to at any time.
-    pub late: u8,
+    pub late: [Option<Asked>; LATE],
+    /// Whether it has found that another server asks by its name.
+    pub has_parted: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -76,6 +102,9 @@ pub struct State {
     pub branches: [Branch; SERVERS],
     /// The first branch's books, as they were once.
     pub copied: Option<Books>,
+    /// The values that a server and its twin both have in their books. A twin runs beside it and
+    /// cannot tell that it is a copy, so no protocol keeps the two from serving these twice.
+    pub common: Set,
     /// The values that clients have used, here and there.
     pub used: Set,
     /// Whether a client got what a client had used.
@@ -85,8 +114,18 @@ pub struct State {
 
 impl State {
     pub fn serve(&mut self, values: Set) {
-        self.twice |= values & self.used != 0;
+        self.twice |= values & self.used & !self.common != 0;
         self.used |= values;
+    }
+
+    /// Notes that a value was given by a request that a twin has in its books, too.
+    pub fn note_common(&mut self, asked: Asked, value: u8) {
+        let twin = self.copied.filter(|books| !books.is_copy);
+        let is_both =
+            |books: Books| books.pending == Some(asked.request) && books.name == asked.name;
+        if twin.is_some_and(is_both) {
+            self.common |= one(value);
+        }
     }
 
     /// Each value that the centre has passed was served, or is somebody's. It is in a gap, held at
@@ -105,7 +144,7 @@ impl State {
         let mut taken = self.used;
         self.branches.iter().filter(ready).all(|branch| {
             let own = branch.books.free | branch.held;
-            let is_alone = own & taken == 0 && own >> self.centre.next == 0;
+            let is_alone = own & taken & !self.common == 0 && own >> self.centre.next == 0;
             taken |= own;
             is_alone
         })

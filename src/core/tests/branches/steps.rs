@@ -1,7 +1,8 @@
 //! The steps of the centre and of the branches, and accidents.
 
 use crate::state::{
-    Books, Branch, COPY, FIRST, LIMIT, REQUESTS, SERVERS, SKIP, State, lowest, one,
+    ANOTHER, Asked, Books, Branch, COPY, FIRST, LIMIT, REQUESTS, SERVERS, SKIP, State, lowest, one,
+    request,
 };
 
 /// Faults of the protocol, to see that the checker finds them.
@@ -22,6 +23,10 @@ pub enum Fault {
     NameCopied,
     /// It serves what it finds free.
     FreeCopied,
+    /// The centre counts the value of a request that was given up as used.
+    GivenUpCounted,
+    /// It gives that value to somebody else.
+    GivenUpReturned,
 }
 
 pub struct Protocol {
@@ -29,6 +34,12 @@ pub struct Protocol {
     pub failures: u8,
     pub promotions: bool,
     pub copies: bool,
+    /// Copies are twins: they run beside the original, and cannot tell that they are copies.
+    pub twins: bool,
+    /// Branches give requests up.
+    pub gives_up: bool,
+    /// The centre refuses the first request of each branch for ever.
+    pub refuses: bool,
     pub fault: Fault,
 }
 
@@ -38,12 +49,13 @@ pub enum Action {
     WriteDown(usize),
     Ask(usize),
     Receive(usize),
+    GiveUp(usize),
     Lend(usize),
     Serve(usize),
     TakeOver(usize),
     // The centre.
     Answer(usize),
-    AnswerLate(usize, u8),
+    AnswerLate(usize, usize),
     Draw,
     // Accidents.
     RollBack,
@@ -57,53 +69,64 @@ pub enum Action {
 
 impl Branch {
     /// The connection is closed. The centre may still see to what was sent.
-    fn give_up(&mut self) {
-        self.late |= self.asks.take().map_or(0, one);
+    fn hang_up(&mut self) {
         self.answer = None;
+        let Some(asked) = self.asks.take() else { return };
+        if !self.late.contains(&Some(asked)) {
+            let place = self.late.iter_mut().find(|place| place.is_none());
+            *place.expect("there is a place for each request") = Some(asked);
+            self.late.sort();
+            self.late.reverse();
+        }
     }
 }
 
 impl Protocol {
-    /// The name under which a server asks.
-    fn receiver(&self, server: usize) -> usize {
-        match self.fault {
-            Fault::RequestCopied | Fault::NameCopied if server == COPY => FIRST,
-            _ => server,
-        }
-    }
-
-    /// `hilo_transfer`: one commit. `None`: refused.
-    fn transfer(&self, state: &mut State, server: usize, request: u8) -> Option<u8> {
+    /// `hilo_transfer`: one commit. `None`: refused; `Some(None)`: since there is a later request.
+    fn transfer(&self, state: &mut State, asked: Asked) -> Option<Option<u8>> {
+        let Asked { name, request, answered } = asked;
         let centre = &mut state.centre;
-        let lease = &mut centre.leases[self.receiver(server)];
-        match *lease {
+        let lease = &mut centre.leases[name as usize];
+        let earlier = match *lease {
+            _ if self.refuses && request >> 1 == 1 => return None,
             Some((known, value)) if known == request && self.fault != Fault::AnswerForgotten => {
-                return Some(value);
+                state.note_common(asked, value);
+                return Some(Some(value));
             }
             Some((known, _)) if request < known && self.fault != Fault::LateAnswered => {
-                return None;
+                return Some(None);
             }
             _ if centre.next == LIMIT => return None,
-            _ => {}
-        }
+            earlier => earlier,
+        };
         let value = centre.next;
         *lease = Some((request, value));
         centre.next += 1;
-        Some(value)
+        // Without its answer the receiver has given it up, or another server has made it.
+        if let Some((known, value)) = earlier.filter(|(known, _)| *known != answered) {
+            match self.fault {
+                Fault::GivenUpReturned => state.serve(one(value)),
+                Fault::GivenUpCounted => {}
+                Fault::AnswerForgotten | Fault::LateAnswered if known >= request => {}
+                _ => centre.gaps |= one(value),
+            }
+        }
+        state.note_common(asked, value);
+        Some(Some(value))
     }
 
     /// The steps of the centre. `None`: this one is not possible now.
     pub fn centre(&self, mut next: State, action: Action) -> Option<State> {
         match action {
             Action::Answer(server) => {
-                let request = next.branches[server].asks.take()?;
-                let value = self.transfer(&mut next, server, request)?;
-                next.branches[server].answer = Some((request, value));
+                let asked = next.branches[server].asks.take()?;
+                let value = self.transfer(&mut next, asked)?;
+                next.branches[server].answer = Some((asked.request, value));
             }
             // It stays, because it may have been sent more than once.
-            Action::AnswerLate(server, request) => {
-                (next.branches[server].late & one(request) != 0).then_some(())?;
-                self.transfer(&mut next, server, request)?;
+            Action::AnswerLate(server, at) => {
+                let asked = next.branches[server].late[at]?;
+                self.transfer(&mut next, asked)??;
             }
             // Somebody else's.
             Action::Draw if next.centre.next < LIMIT => {
@@ -126,19 +149,31 @@ impl Protocol {
         match action {
             Action::WriteDown(_) if books.pending.is_none() && books.last < REQUESTS => {
                 books.last += 1;
-                books.pending = Some(books.last);
+                books.pending = Some(request(books.last, server));
             }
             // Again too: then on a connection of its own.
             Action::Ask(_) => {
-                let request = books.pending?;
-                branch.give_up();
-                branch.asks = Some(request);
+                let Books { name, answered, .. } = *books;
+                let asked = Asked { name, request: books.pending?, answered };
+                branch.hang_up();
+                branch.asks = Some(asked);
             }
             Action::Receive(_) => {
                 let (request, value) = branch.answer.take()?;
                 (books.pending == Some(request)).then_some(())?;
-                books.pending = None;
-                books.free |= one(value);
+                match value {
+                    Some(value) => {
+                        books.pending = None;
+                        books.answered = request;
+                        books.free |= one(value);
+                    }
+                    None => self.part(branch, server),
+                }
+            }
+            // At any time: the next one may be asked while the centre sees to this one.
+            Action::GiveUp(_) if self.gives_up && next.failures < self.failures => {
+                books.pending.take()?;
+                next.failures += 1;
             }
             Action::Lend(_) if books.free != 0 && branch.held == 0 => {
                 let lent = lowest(books.free);
@@ -166,6 +201,16 @@ impl Protocol {
         Some(next)
     }
 
+    /// A branch finds that another copy of it asks under its name.
+    fn part(&self, branch: &mut Branch, server: usize) {
+        let books = &mut branch.books;
+        books.gaps |= books.free | books.lent;
+        (books.free, books.lent, branch.held) = (0, 0, 0);
+        books.name = if server == FIRST { ANOTHER } else { server as u8 };
+        (books.pending, books.last, books.answered) = (None, 0, 0);
+        branch.has_parted = true;
+    }
+
     /// A branch finds that another server has written its books.
     fn take_over_copy(&self, branch: &mut Branch) {
         let books = &mut branch.books;
@@ -177,7 +222,8 @@ impl Protocol {
             books.pending = None;
         }
         if !matches!(self.fault, Fault::RequestCopied | Fault::NameCopied) {
-            books.last = 0;
+            books.name = COPY as u8;
+            (books.last, books.answered) = (0, 0);
         }
         books.is_copy = false;
     }
@@ -191,7 +237,7 @@ impl Protocol {
             }
             Action::Copy if self.copies && next.copied.is_none() => {
                 let books = next.branches[FIRST].books;
-                next.copied = Some(Books { is_copy: true, ..books });
+                next.copied = Some(Books { is_copy: !self.twins, ..books });
                 return Some(next);
             }
             // A transfer that takes a value and does not commit, whatever the reason.
@@ -202,14 +248,17 @@ impl Protocol {
             Action::Promote => self.promote(&mut next)?,
             Action::Crash(server) if next.branches[server].is_up => {
                 let branch = &mut next.branches[server];
-                branch.give_up();
+                branch.hang_up();
                 (branch.held, branch.is_ready) = (0, false);
             }
+            Action::Restore if self.twins => return None,
             Action::Restore | Action::Clone if !next.branches[COPY].is_up => {
-                next.branches[COPY].books = next.copied?;
+                let books = next.copied?;
+                next.branches[COPY].books = books;
                 next.branches[COPY].is_up = true;
+                next.common |= if self.twins { books.free } else { 0 };
                 if action == Action::Restore {
-                    next.branches[FIRST].give_up();
+                    next.branches[FIRST].hang_up();
                     next.branches[FIRST].is_up = false;
                 }
             }
@@ -230,7 +279,7 @@ impl Protocol {
             next.centre.next = end;
         }
         for branch in &mut next.branches[..SERVERS] {
-            (branch.asks, branch.late) = (None, 0);
+            (branch.asks, branch.late) = (None, Default::default());
         }
         Some(())
     }
