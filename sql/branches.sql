@@ -20,6 +20,7 @@ DECLARE
     connection CONSTANT text := CASE WHEN of_source
         THEN pg_catalog.format('hilo %L %L %L', session_user, current_user, server)
         ELSE pg_catalog.gen_random_uuid()::text END;
+    overtaken CONSTANT text := '% comes after a later one of its receiver%';
     deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() + '10 s'::interval;
     is_open boolean;
     found boolean;
@@ -34,11 +35,8 @@ BEGIN
            INTO found, message USING query;
         IF found THEN
             RETURN nullif(message, '')::jsonb;
-        ELSIF of_source AND message LIKE ANY (ARRAY[
-            '% request ________-____-____-____-____________ has been made before%',
-            '% lease "________-____-____-____-____________" was taken before%'])
-        THEN
-            RETURN NULL;
+        ELSIF of_source AND message LIKE overtaken THEN
+            RAISE duplicate_object USING MESSAGE = 'a copy of this server has asked by its name';
         END IF;
         RAISE connection_failure USING
             MESSAGE = coalesce('the coordinator of Citus refused: ' || message, 'this server is the coordinator of Citus'),
@@ -96,8 +94,8 @@ BEGIN
             EXECUTE cancel USING connection;
         END IF;
         EXECUTE disconnect USING connection;
-        IF state = '42710' AND of_source THEN
-            RETURN NULL;
+        IF of_source AND state = '42710' AND message LIKE overtaken THEN
+            RAISE duplicate_object USING MESSAGE = 'a copy of this server has asked by its name';
         END IF;
         -- A connection that had been open may be one to a server that was restarted since.
         EXIT WHEN NOT is_open OR state !~ '^(08|57P)';
@@ -112,8 +110,7 @@ END;
 $remote$;
 COMMENT ON FUNCTION _hilo.hilo_remote(name, text, boolean) IS
     'Runs a query on a foreign server, or null: the coordinator of Citus. Returns the first column '
-    'of its first row; null: it has none. of_source: the connection stays, and the error that a name '
-    'is taken is null too';
+    'of its first row; null: it has none. of_source: the connection stays';
 
 CREATE FUNCTION _hilo.hilo_refuse(message text, hint text) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -225,16 +222,6 @@ COMMENT ON FUNCTION _hilo.hilo_refuse_circle(text, name, jsonb) IS
     'Fails with 55000 if the sequence gets its values from itself once it is attached to one there, which is as '
     'hilo_remote_sequence returns it';
 
--- The request as the centre gets it rises with each new one, so it refuses one that comes late. It
--- is what was asked for so far, then the version (7) and the attempt.
-CREATE FUNCTION _hilo.hilo_remote_request(asked bigint, attempt integer, request uuid) RETURNS uuid
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN (pg_catalog.lpad(pg_catalog.to_hex(asked & 281474976710655::bigint), 12, '0')
-            || '700' || attempt::text
-            || pg_catalog.substr(pg_catalog.replace(request::text, '-', ''), 17))::uuid;
-COMMENT ON FUNCTION _hilo.hilo_remote_request(bigint, integer, uuid) IS
-    'Returns the uuid by which a request is known at the centre';
-
 -- This server and the sequence. Copies of it on the same timeline differ in what each request begins
 -- with.
 CREATE FUNCTION _hilo.hilo_receiver(sequence bigint) RETURNS text
@@ -289,54 +276,51 @@ BEGIN
             attach);
     END IF;
     RETURN _hilo.hilo_refuse(
-        pg_catalog.format('%s has seen later requests of hilo sequence "%s"', place, name),
-        'A copy of this server asks by the same name, or this server was set back: ' || attach);
+        pg_catalog.format('hilo sequence "%s" was changed on %s while it was asked', remote_name, place),
+        'It is asked again.'::text);
 END;
 $request$;
 COMMENT ON FUNCTION _hilo.hilo_refuse_request(name, text, text, text) IS
     'Fails with the reason why a centre has given nothing to the source of a branch. Arguments: as for hilo_ask_server';
 
 CREATE FUNCTION _hilo.hilo_ask_server(
-    server name, name text, n bigint, request uuid, remote_name text, numbering text
+    server name, name text, n bigint, request uuid, remote_name text, numbering text, known_as uuid, answered uuid
 ) RETURNS TABLE (first bigint, last bigint)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1
 BEGIN ATOMIC
     SELECT (a.answer ->> 'first'::text)::bigint, (a.answer ->> 'last'::text)::bigint
-      FROM (SELECT pg_catalog.format(
-                       -- The function is called for the row that the condition finds, so not
-                       -- after a renumbering.
-                       'SELECT pg_catalog.to_jsonb(t) FROM _hilo.hilo_sequences() q, '
-                       '_hilo.hilo_transfer(_hilo.hilo_sequence(q.name), %s::pg_catalog.int8, ',
-                       $3) AS head,
-                   pg_catalog.format(
-                       ') t WHERE q.name OPERATOR(pg_catalog.=) %1$L::pg_catalog.text '
-                       'AND q.numbering OPERATOR(pg_catalog.=) %2$L::pg_catalog.text '
-                       'AND t.numbering OPERATOR(pg_catalog.=) %2$L::pg_catalog.text',
-                       $5, $6) AS tail,
-                   '%L::pg_catalog.text, %L::pg_catalog.uuid' AS who,
-                   pg_catalog.concat_ws(
-                       '/', _hilo.hilo_receiver(pg_catalog.split_part(q.numbering, '.', 1)::bigint),
-                       pg_catalog.split_part($4::text, '-', 1)) AS receiver,
-                   COALESCE(s.requested, 0::bigint) AS asked
+      FROM (SELECT COALESCE(
+                       _hilo.hilo_remote($1, pg_catalog.format(
+                           -- The function is called for the row that the condition finds, so not
+                           -- after a renumbering.
+                           'SELECT pg_catalog.to_jsonb(t) FROM _hilo.hilo_sequences() q, '
+                           '_hilo.hilo_transfer(_hilo.hilo_sequence(q.name), %1$s::pg_catalog.int8, '
+                           '%2$L::pg_catalog.text, %3$L::pg_catalog.uuid, %4$L::pg_catalog.uuid) t '
+                           'WHERE q.name OPERATOR(pg_catalog.=) %5$L::pg_catalog.text '
+                           'AND q.numbering OPERATOR(pg_catalog.=) %6$L::pg_catalog.text '
+                           'AND t.numbering OPERATOR(pg_catalog.=) %6$L::pg_catalog.text',
+                           $3,
+                           pg_catalog.concat_ws(
+                               '/', _hilo.hilo_receiver(
+                                   pg_catalog.split_part(q.numbering, '.', 1)::bigint),
+                               pg_catalog.split_part($4::text, '-', 1)),
+                           $7, $8, $5, $6), true),
+                       _hilo.hilo_refuse_request($1, $2, $5, $6)) AS answer
               FROM @extschema@.hilo_sequences q
-              LEFT JOIN @extschema@.hilo_stat_sources s ON s.name = q.name
-             WHERE q.name = $2) r
-     CROSS JOIN LATERAL (
-           SELECT COALESCE(
-               -- One that was revoked meanwhile is refused, and so is each that comes before a
-               -- later one.
-               _hilo.hilo_remote($1, r.head || pg_catalog.format(
-                   r.who, r.receiver, _hilo.hilo_remote_request(r.asked, 0, $4)) || r.tail, true),
-               _hilo.hilo_remote($1, r.head || pg_catalog.format(
-                   r.who, r.receiver, _hilo.hilo_remote_request(r.asked, 1, $4)) || r.tail, true),
-               _hilo.hilo_refuse_request($1, $2, $5, $6)
-           ) AS answer) a;
+             WHERE q.name = $2) a;
 END;
-COMMENT ON FUNCTION _hilo.hilo_ask_server(name, text, bigint, uuid, text, text) IS
+COMMENT ON FUNCTION _hilo.hilo_ask_server(name, text, bigint, uuid, text, text, uuid, uuid) IS
     'The source of a sequence that hilo_attach_server has attached: takes values by hilo_transfer '
     'from a foreign server, or null: from the coordinator of Citus. remote_name, '
-    'numbering: the sequence there, as in hilo_sequences when it was attached. Errors: 55000 if '
+    'numbering: the sequence there, as in hilo_sequences when it was attached. known_as: the request there, which rises '
+    'with each new one. answered: the last that was answered. Errors: 55000 if '
     'its numbering is another by now, it was renamed or dropped, or without dblink; those of dblink and hilo_transfer.';
+
+CREATE FUNCTION _hilo.hilo_take_new_name(sequence bigint, request uuid) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_take_new_name_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_take_new_name(bigint, uuid) IS
+    'Gives the requests of a sequence another name, and writes off what it holds. A copy of this server asks by the '
+    'name that it has: the centre has seen a later request than this one';
 
 -- The first line says which server it is of.
 CREATE FUNCTION _hilo.hilo_server_source(server name, remote_name text, numbering text, identity text DEFAULT NULL)
@@ -345,7 +329,7 @@ CREATE FUNCTION _hilo.hilo_server_source(server name, remote_name text, numberin
     RETURN pg_catalog.format(
         '-- server %s' || pg_catalog.chr(10) || '%sSELECT v.first, v.last '
         'FROM _hilo.hilo_ask_server(%L::pg_catalog.name, $1::pg_catalog.text, $2::pg_catalog.int8, '
-        '$3::pg_catalog.uuid, %L::pg_catalog.text, %L::pg_catalog.text) AS v',
+        '$3::pg_catalog.uuid, %L::pg_catalog.text, %L::pg_catalog.text, $5::pg_catalog.uuid, $6::pg_catalog.uuid) AS v',
         COALESCE(pg_catalog.md5($1::text), 'citus'), '-- from ' || $4 || pg_catalog.chr(10), $1, $2, $3);
 COMMENT ON FUNCTION _hilo.hilo_server_source(name, text, text, text) IS
     'Returns the source of a branch. identity: which sequence it is there, as hilo_upstream reads it';

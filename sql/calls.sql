@@ -99,6 +99,10 @@ CREATE FUNCTION _hilo.hilo_lease_renew(lease uuid, ttl interval) RETURNS timesta
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_renew_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_lease_renew(uuid, interval) IS 'Does what hilo_lease_renew does';
 
+CREATE FUNCTION _hilo.hilo_lease_revoke(lease uuid DEFAULT NULL, holder text DEFAULT NULL) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_revoke_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_lease_revoke(uuid, text) IS 'Does what hilo_lease_revoke does';
+
 ALTER FUNCTION _hilo.hilo_nextval(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;
 ALTER FUNCTION _hilo.hilo_nextrange(@extschema@.hilo_sequence, bigint) SUPPORT _hilo.hilo_planner_support;
 ALTER FUNCTION _hilo.hilo_next_hi(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;

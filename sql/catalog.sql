@@ -273,6 +273,10 @@ CREATE TABLE _hilo.hilo_source (
     last_error_at timestamptz,
     database bigint NOT NULL,
     receiver bigint NOT NULL,
+    answered uuid,
+    most bigint,
+    parted_at timestamptz,
+    failing_since timestamptz,
     CONSTRAINT hilo_source_pkey PRIMARY KEY (sequence, node)
 ) WITH (
     fillfactor = 50,
@@ -307,6 +311,15 @@ COMMENT ON COLUMN _hilo.hilo_source.database IS
 COMMENT ON COLUMN _hilo.hilo_source.receiver IS
     'Random number that a copy which was promoted or restored does not share: the first eight digits '
     'of each request';
+COMMENT ON COLUMN _hilo.hilo_source.answered IS
+    'The last request whose answer has come, as a centre knows it; null: none of this name has been answered';
+COMMENT ON COLUMN _hilo.hilo_source.most IS
+    'The next request asks for at most so many values, because a larger one was refused. 0: an answer was refused, so it '
+    'asks for one, and rarely. null: it is not limited';
+COMMENT ON COLUMN _hilo.hilo_source.failing_since IS 'When it failed first since it last answered';
+COMMENT ON COLUMN _hilo.hilo_source.parted_at IS
+    'When this server found that a copy of it asks by its name, and took a new one; null: it has not, or the sequence was '
+    'attached again since';
 
 CREATE TABLE _hilo.hilo_privilege (
     sequence bigint NOT NULL,

@@ -201,7 +201,7 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
     -- Sources.
     SELECT format('sequence "%s"', q.name), CASE WHEN t.sequence IS NULL THEN 'warning' ELSE 'error' END,
            format('its source has failed %s times since %s: %s', c.failures,
-                  date_trunc('second', coalesce(c.requested_at, c.last_error_at)),
+                  date_trunc('second', c.failing_since),
                   CASE WHEN pg_has_role(q.owner::oid, 'USAGE') THEN c.last_error
                        ELSE format('role %s, which owns the sequence, sees the error in hilo_stat_sources',
                                    pg_get_userbyid(q.owner::oid)) END),
@@ -211,7 +211,7 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
       JOIN readable q ON q.id = c.sequence AND q.source IS NOT NULL
       LEFT JOIN slot t ON t.sequence = c.sequence AND t.source_failed AND t.sequence = ANY (s.failing)
                           AND t.last_error_at > now() - '1 hour'::interval
-     WHERE c.failures > 0 AND (c.failures >= 30 OR c.requested_at < now() - '1 minute'::interval OR t.sequence IS NOT NULL)
+     WHERE c.failures > 0 AND (c.failing_since < now() - '1 minute'::interval OR t.sequence IS NOT NULL)
      UNION ALL
     -- As sql/triggers.sql writes it.
     SELECT 'sequences', 'warning',
@@ -222,6 +222,15 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
       FROM readable q
      WHERE q.source LIKE '%/* the sequence has its source on another server */'
     HAVING count(*) > 0
+     UNION ALL
+    SELECT format('sequence "%s"', q.name), 'error',
+           format('a copy of this server asked by its name until %s: both may have served the same values', date_trunc('second', c.parted_at)),
+           format('Stop the copy, or attach the sequence there again. What this server held then is a gap. When the copy is gone, '
+                  'call hilo_attach_server for %s here, which ends this message.', quote_ident(q.name)), NULL
+      FROM _hilo.hilo_source c
+      JOIN state s ON s.node = c.node
+      JOIN readable q ON q.id = c.sequence AND q.source IS NOT NULL
+     WHERE c.parted_at IS NOT NULL
      UNION ALL
     SELECT format('sequence "%s"', a.name), 'error',
            format('it takes blocks of %s from its counter as "%s", and sequence "%s" blocks of %s as "%s": values come twice',

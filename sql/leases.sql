@@ -134,10 +134,17 @@ COMMENT ON FUNCTION @extschema@.hilo_refill(uuid[], bigint[], uuid[], text[], bi
     'are null, contain null, or are not of one length; 25006; the commit may fail as for the '
     'functions of each row.';
 
+CREATE FUNCTION _hilo.hilo_is_later(one uuid, other uuid) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN one > other AND pg_catalog.substr(one::text, 15, 1) = '7' AND pg_catalog.substr(other::text, 15, 1) = '7';
+COMMENT ON FUNCTION _hilo.hilo_is_later(uuid, uuid) IS
+    'Whether one request was made after the other. Only uuids of version 7 tell';
+
 -- PL/pgSQL, because an error has to name the request. A statement after hilo_lease reads the newest
--- rows, so a request that comes late finds the one that came after it.
+-- rows, so a request that comes late finds the one that came after it. Most are refused before they
+-- take values, which would be a gap.
 CREATE FUNCTION _hilo.hilo_transfer(
-    name @extschema@.hilo_sequence, n bigint, receiver text, request uuid,
+    name @extschema@.hilo_sequence, n bigint, receiver text, request uuid, answered uuid,
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
     OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint, OUT numbering text
 )
@@ -145,7 +152,8 @@ CREATE FUNCTION _hilo.hilo_transfer(
 AS $transfer$
 DECLARE
     known record;
-    refusal text;
+    is_late boolean;
+    is_of_another boolean;
 BEGIN
     IF receiver IS NULL OR request IS NULL THEN
         RAISE invalid_parameter_value USING MESSAGE = 'receiver and request must not be null',
@@ -154,34 +162,47 @@ BEGIN
         RAISE feature_not_supported USING MESSAGE = 'cannot transfer values in a transaction that is not READ COMMITTED',
             HINT = 'Such a transaction cannot see which requests others have made. Call it in a transaction of its own.';
     END IF;
-    SELECT l.* INTO known FROM _hilo.hilo_leases() l WHERE l.lease = request;
-    SELECT l.* INTO lease, first, last, increment, count, expires_at, key_format, server_prefix, suggested
-      FROM _hilo.hilo_lease(name, greatest(n, known.count), receiver, NULL::interval, request) AS l;
-    SELECT l.* INTO STRICT known FROM _hilo.hilo_leases() l WHERE l.lease = request;
-    numbering := known.numbering;
-    IF known.holder <> receiver OR known.holder IS NULL THEN
-        refusal := 'Another receiver has made it.';
+    SELECT pg_catalog.max(l.count) FILTER (WHERE l.lease = request) AS count,
+           pg_catalog.bool_or(_hilo.hilo_is_later(l.lease, request) AND l.usename = current_user
+                              AND l.name = hilo_transfer.name::text AND l.holder = receiver) AS is_late
+      INTO known
+      FROM _hilo.hilo_leases() l WHERE l.lease = request OR l.holder = receiver;
+    is_late := known.is_late;
+    IF is_late IS NOT TRUE THEN
+        SELECT l.* INTO lease, first, last, increment, count, expires_at, key_format, server_prefix, suggested
+          FROM _hilo.hilo_lease(name, greatest(n, known.count), receiver, NULL::interval, request) AS l;
+        SELECT l.* INTO STRICT known FROM _hilo.hilo_leases() l WHERE l.lease = request;
+        numbering := known.numbering;
+        is_of_another := known.holder IS DISTINCT FROM receiver;
+        FOR known IN
+            SELECT l.* FROM _hilo.hilo_leases() l
+             WHERE l.holder = receiver AND l.name = known.name AND l.lease <> request AND l.usename = current_user
+        LOOP
+            IF _hilo.hilo_is_later(known.lease, request) THEN
+                is_late := true;
+            ELSIF answered IS NULL OR known.lease = answered THEN
+                PERFORM _hilo.hilo_lease_return(known.lease,
+                    known.last + pg_catalog.split_part(known.numbering, '.', 3)::bigint);
+            ELSE
+                -- The receiver has given it up, or a copy of the receiver has made it.
+                PERFORM _hilo.hilo_lease_revoke(known.lease, NULL::text);
+            END IF;
+        END LOOP;
     END IF;
-    FOR known IN
-        SELECT l.* FROM _hilo.hilo_leases() l
-         WHERE l.holder = receiver AND l.name = known.name AND l.lease <> request AND l.usename = current_user
-    LOOP
-        IF pg_catalog.substr(request::text, 15, 1) = '7' AND pg_catalog.substr(known.lease::text, 15, 1) = '7'
-           AND request < known.lease
-        THEN
-            refusal := 'The receiver has made another one since, so its range counts as used.';
-        ELSE
-            PERFORM _hilo.hilo_lease_return(known.lease,
-                known.last + pg_catalog.split_part(known.numbering, '.', 3)::bigint);
-        END IF;
-    END LOOP;
-    IF refusal IS NOT NULL THEN
+    IF is_late THEN
+        RAISE duplicate_object USING
+            MESSAGE = pg_catalog.format('request %s comes after a later one of its receiver', request),
+            DETAIL = 'The receiver has made another one since, so what this one has got is not given again.',
+            HINT = 'Make a new request, with another uuid.';
+    ELSIF is_of_another THEN
         RAISE duplicate_object USING MESSAGE = pg_catalog.format('request %s has been made before', request),
-            DETAIL = refusal, HINT = 'Make a new request, with another uuid.';
+            DETAIL = 'Another receiver has made it.', HINT = 'Make a new request, with another uuid.';
     END IF;
 END;
 $transfer$;
-COMMENT ON FUNCTION _hilo.hilo_transfer(@extschema@.hilo_sequence, bigint, text, uuid) IS 'Does what hilo_transfer does';
+COMMENT ON FUNCTION _hilo.hilo_transfer(@extschema@.hilo_sequence, bigint, text, uuid, uuid) IS
+    'Does what hilo_transfer does. answered: the last request of which the receiver has the answer. Values of others are '
+    'a gap from the next one on; null: they count as used.';
 
 CREATE FUNCTION @extschema@.hilo_transfer(
     name @extschema@.hilo_sequence, n bigint, receiver text, request uuid,
@@ -190,7 +211,7 @@ CREATE FUNCTION @extschema@.hilo_transfer(
 )
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
-    SELECT t.* FROM _hilo.hilo_transfer($1, $2, $3, $4) t;
+    SELECT t.* FROM _hilo.hilo_transfer($1, $2, $3, $4, NULL::uuid) t;
 END;
 COMMENT ON FUNCTION @extschema@.hilo_transfer(@extschema@.hilo_sequence, bigint, text, uuid) IS
     'Gives up to n values to another server permanently, which serves them and accounts for them. Returns the columns '

@@ -313,6 +313,9 @@ impl Owned<'_> {
 
     /// Notes that the source has failed.
     pub fn note_failure(&self, supply: &mut Supply, error: String) -> Result<(), HiloError> {
+        if supply.failures == 0 {
+            supply.failing_since = Some(ffi::now());
+        }
         supply.failures = supply.failures.saturating_add(1);
         (supply.last_error, supply.last_error_at) = (Some(error), Some(ffi::now()));
         sources::write(self, supply)
@@ -336,8 +339,6 @@ impl Owned<'_> {
         if supply.open_request().is_some() {
             return Ok(true);
         }
-        // An answer that follows refused ones may be lost, too.
-        let wanted = if supply.failures > 0 { wanted.min(1) } else { wanted };
         if wanted > 0 {
             supply.ask(wanted);
             sources::write(self, supply)?;
@@ -360,7 +361,7 @@ impl Owned<'_> {
         held.try_extend(ranges::lent_ranges(rows)?)?;
         held.try_extend(leases::leased_ranges(position)?)?;
         let Position { sequence, node, .. } = *position;
-        supply.request = None;
+        supply.end_answered();
         let known =
             Known { mapping: &mapping, held: &held, own: &supply.own, brought: &supply.brought };
         let brought = match source::ranges(&answer.rows, &known) {
@@ -380,6 +381,7 @@ impl Owned<'_> {
             }
             Err(refused) => {
                 self.record_lost(&known.lost_of(&answer.rows, &gaps()?))?;
+                supply.ask_for_one();
                 self.note_failure(supply, refused.in_full())?;
                 return Ok(Some(refused));
             }
@@ -394,6 +396,7 @@ impl Owned<'_> {
         let count: i64 = brought.iter().map(Range::len).sum();
         supply.received = supply.received.saturating_add(count);
         (supply.latency, supply.failures) = (took.max(0), 0);
+        supply.ask_for_more();
         sources::write(position, supply)?;
         Ok(None)
     }

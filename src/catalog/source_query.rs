@@ -40,6 +40,26 @@ pub fn run(sequence: &Sequence, supply: &Supply, request: &Request) -> Answer {
     answer
 }
 
+/// Has a sequence take a new name for its requests, and write off what it holds. See
+/// `hilo_take_new_name` in `sql/define/source.rs`.
+///
+/// Raises what that raises, and `SourceChanged` if the request is no longer the open one.
+pub fn take_new_name(sequence: &Sequence, request: &Request) {
+    let call = c"SELECT _hilo.hilo_take_new_name($1, $2)";
+    let mut types = [pg_sys::INT8OID, pg_sys::UUIDOID];
+    let mut values = [sequence.id.0.into(), uuid_datum(&request.id)];
+    with_rights_of(sequence.owner, || {
+        // SAFETY: as in `answer`. The types are those that the function was declared with.
+        unsafe {
+            pg_sys::SPI_connect();
+            let (types, values) = (types.as_mut_ptr(), values.as_mut_ptr());
+            let nulls = c"  ".as_ptr();
+            pg_sys::SPI_execute_with_args(call.as_ptr(), 2, types, values, nulls, false, 0);
+            pg_sys::SPI_finish();
+        }
+    });
+}
+
 /// Releases the session-level locks that a query has taken, also one that has failed.
 pub fn release_locks() {
     // SAFETY: it may be called at any time, and hilo takes no advisory lock for the session.
@@ -49,14 +69,24 @@ pub fn release_locks() {
 fn answer(query: &CString, sequence: &Sequence, supply: &Supply, request: &Request) -> Answer {
     memory::check().or_raise();
     let furthest = supply.furthest(sequence.definition.increment > 0);
-    let mut types = [pg_sys::TEXTOID, pg_sys::INT8OID, pg_sys::UUIDOID, pg_sys::INT8OID];
+    // The last two are for branches (sql/branches.sql).
+    let mut types = [
+        pg_sys::TEXTOID,
+        pg_sys::INT8OID,
+        pg_sys::UUIDOID,
+        pg_sys::INT8OID,
+        pg_sys::UUIDOID,
+        pg_sys::UUIDOID,
+    ];
     let mut values = [
         text_datum(&sequence.name),
         request.wanted.into(),
         uuid_datum(&request.id),
         furthest.unwrap_or_default().into(),
+        uuid_datum(&supply.known_as(request)),
+        uuid_datum(&supply.answered.unwrap_or_default()),
     ];
-    let nulls = if furthest.is_some() { c"    " } else { c"   n" };
+    let nulls = if furthest.is_some() { c"      " } else { c"   n  " };
     let mut answer = Answer { rows: Vec::new(), has_null: false };
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up.
     // Both columns are bigint, as is checked before they are read. The rows are those of the last
@@ -65,7 +95,7 @@ fn answer(query: &CString, sequence: &Sequence, supply: &Supply, request: &Reque
         pg_sys::SPI_connect();
         let (types, values) = (types.as_mut_ptr(), values.as_mut_ptr());
         let nulls = nulls.as_ptr();
-        pg_sys::SPI_execute_with_args(query.as_ptr(), 4, types, values, nulls, false, 0);
+        pg_sys::SPI_execute_with_args(query.as_ptr(), 6, types, values, nulls, false, 0);
         let table = pg_sys::SPI_tuptable.as_ref().ok_or(HiloError::AnswerType).or_raise();
         let columns = table.tupdesc;
         let is_int8 = |column| pg_sys::SPI_gettypeid(columns, column) == pg_sys::INT8OID;

@@ -4,6 +4,11 @@
 //! before it is made. Until its answer is committed it is made again with the same uuid, by the
 //! server that has written it. Another one, as after a promotion or in a copy, makes a new request:
 //! the answer of the old one may be the first server's.
+//!
+//! A request that is refused is given up, and the next one has another uuid. An answer to it that
+//! is still on its way is not taken: [`Supply::open_request`] is another one by then. A centre that
+//! has given values for it makes them a gap when it sees to the next one, which says what was
+//! answered.
 
 use std::time::Duration;
 
@@ -12,6 +17,7 @@ use pgrx::pg_sys;
 use hilo_core::backoff;
 use hilo_core::numbers::{Epoch, SequenceId, Timestamp};
 use hilo_core::past::Past;
+use hilo_core::policy::MAX_LEASE_SIZE;
 
 use crate::catalog::lease_id::{LeaseId, random};
 use crate::catalog::own::{self, Own};
@@ -21,6 +27,12 @@ use crate::catalog::record::{Field, record};
 use crate::catalog::table::{Row, next_command};
 use crate::errors::HiloError;
 use crate::process::ffi;
+
+/// The most values of one request: more than a lease may have is refused for ever.
+const MAX_REQUEST: i64 = MAX_LEASE_SIZE;
+/// The request after one that was refused asks for one part in so many. Each answer allows so many
+/// times as much again.
+const STEP: i64 = 4;
 
 /// A row of `_hilo.hilo_source`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,6 +64,15 @@ pub struct Supply {
     /// Random: no other copy of this server has it, not even one on the same timeline. Each request
     /// begins with it.
     pub receiver: i64,
+    /// The last request that was answered, as a centre knows it.
+    pub answered: Option<LeaseId>,
+    /// The most values of the next request, since a larger one was refused. 0: an answer was
+    /// refused, so the next one, which may be lost too, is for one value.
+    pub most: Option<i64>,
+    /// When it took a new name because a copy of this server has the one that it had.
+    pub parted_at: Option<Timestamp>,
+    /// When it failed first since it last answered.
+    pub failing_since: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,6 +100,10 @@ record! {
         system_id in SYSTEM_ID;
         timeline in TIMELINE;
         receiver in RECEIVER;
+        answered in ANSWERED;
+        most in MOST;
+        parted_at in PARTED_AT;
+        failing_since in FAILING_SINCE;
     }
 }
 
@@ -99,10 +124,69 @@ impl Supply {
             return false;
         }
         (self.database, (self.system_id, self.timeline)) = here();
+        self.take_new_name();
+        self.parted_at = None;
+        true
+    }
+
+    /// Takes another name, under which nothing was asked.
+    fn take_new_name(&mut self) {
         let [.., a, b, c, d] = random();
         self.receiver = i64::from(u32::from_be_bytes([a, b, c, d]));
+        (self.request, self.answered, self.most) = (None, None, None);
+    }
+
+    /// Whether another copy of this server may ask by the name that it has. Under one that it has
+    /// taken because of that, and was never answered under, no copy asks.
+    pub fn may_part(&self) -> bool {
+        self.answered.is_some() || self.parted_at.is_none()
+    }
+
+    /// Parts from a copy of this server that asks by the same name. The caller has written off what
+    /// the sequence holds, since the copy may hold it too.
+    pub fn part(&mut self, why: String) {
+        self.take_new_name();
+        let now = Some(ffi::now());
+        (self.failures, self.last_error, self.last_error_at) = (0, Some(why), now);
+        self.parted_at = now;
+    }
+
+    /// Forgets what has failed: the next request is a new one, of any size.
+    pub fn begin_again(&mut self) {
+        (self.request, self.most, self.failures, self.parted_at) = (None, None, 0, None);
+    }
+
+    /// Ends the open request, which was answered.
+    pub fn end_answered(&mut self) {
+        self.answered = self.request.map(|request| self.known_as(&request));
         self.request = None;
-        true
+    }
+
+    /// Gives the open request up, and asks for less the next time.
+    pub fn give_up(&mut self) {
+        if let Some(request) = self.request.take() {
+            self.most = Some((request.wanted / STEP).max(1));
+        }
+    }
+
+    /// Asks for one value the next time, and rarely: the answer may be lost.
+    pub fn ask_for_one(&mut self) {
+        self.most = Some(0);
+    }
+
+    /// Asks for more again, after an answer that was served.
+    pub fn ask_for_more(&mut self) {
+        let more = self.most.map(|most| most.max(1).saturating_mul(STEP));
+        self.most = more.filter(|most| *most < MAX_REQUEST);
+    }
+
+    /// A request of this row as a centre knows it: a uuid of version 7, which begins with what was
+    /// asked for so far. So each new one is higher, and one that comes late is refused.
+    pub fn known_as(&self, request: &Request) -> LeaseId {
+        let mut id = request.id;
+        id[..6].copy_from_slice(&self.requested.to_be_bytes()[2..]);
+        (id[6], id[7]) = (0x70, 0);
+        id
     }
 
     /// The last value in the direction of the sequence that this source has brought.
@@ -121,7 +205,8 @@ impl Supply {
         // Another one for each attempt.
         let random = u32::from_be_bytes([a, b, c, d]).wrapping_mul(2 * failures + 1);
         // It failed itself, or it follows one whose answer was refused. Its answer may be, too.
-        let delay = if request.at > at { backoff::delay_of_losses } else { backoff::delay_of_many };
+        let follows_loss = request.at > at && self.most == Some(0);
+        let delay = if follows_loss { backoff::delay_of_losses } else { backoff::delay_of_many };
         let pause = delay(failures, random);
         match u64::try_from(now.since(at).0) {
             Ok(since) => pause.saturating_sub(Duration::from_micros(since)),
@@ -130,8 +215,9 @@ impl Supply {
         }
     }
 
-    /// Notes a request that is about to be made.
+    /// Notes a request that is about to be made, for up to so many values.
     pub fn ask(&mut self, wanted: i64) {
+        let wanted = wanted.min(self.most.unwrap_or(MAX_REQUEST).clamp(1, MAX_REQUEST));
         let mut id = random();
         id[..4].copy_from_slice(&(self.receiver as u32).to_be_bytes());
         self.request = Some(Request { id, wanted, at: ffi::now() });

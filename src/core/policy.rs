@@ -74,6 +74,9 @@ impl Settings {
     }
 }
 
+/// The most values of one lease: more is a mistake, and would use up most sequences at once.
+pub const MAX_LEASE_SIZE: i64 = 1_000_000_000;
+
 /// How many seconds a standby may lag behind without missing more than [`failover_skip`] covers.
 pub const FAILOVER_LAG: f64 = 60.0;
 

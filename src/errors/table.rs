@@ -191,6 +191,13 @@ errors! {
         "the process that asked the source has ended before it answered"
         => detail "The query has ended it, or did not end when it was to, or somebody has \
                    terminated it.";
+    Copied(name: String) = ERRCODE_WARNING,
+        "a copy of this server asks for values of hilo sequence \"{name}\" by its name"
+        => detail "The copy runs beside it, or this server was set back to an earlier state. What \
+                   it held is a gap, as the copy may have served it, and it asks by a new name \
+                   from now on."
+        => hint "Stop the copy, or attach the sequence again there. What both had when the copy \
+                 was made may have been served twice.";
     SourceChanged = ERRCODE_T_R_SERIALIZATION_FAILURE,
         "the sequence was altered while its source was asked";
     Name(error: NameError) = ERRCODE_INVALID_PARAMETER_VALUE, { error }

@@ -39,6 +39,9 @@ use crate::worker::transaction::{self, Failure};
 /// After so many failures in a row, the callers that wait learn of the error.
 const TOLERATED: u32 = 3;
 
+/// The message of `_hilo.hilo_remote` where a centre has seen a later request of this name.
+const COPIED: &str = "a copy of this server has asked by its name";
+
 /// A request that has no answer.
 struct Open {
     sequence: Sequence,
@@ -259,21 +262,35 @@ impl Source {
                 return answered;
             }
             Err(_) if transaction::is_ending() => {}
-            Err(failure) => {
-                let activity = c"hilo: noting that a source failed";
-                let noted = transaction::run_within(PATIENCE, activity, || {
-                    note(shared, sequence, supply.node, request, &failure.in_full())
-                });
-                let noted = noted.ok().flatten();
-                if noted.is_none() {
-                    let now = Instant::now();
-                    self.rests.retain(|_, until| *until > now);
-                    self.rests.insert(sequence.id, now + LOOK);
-                }
-                self.tell(one, noted, failure);
+            Err(failure)
+                if failure.message == COPIED && supply.may_part() && part(sequence, request) =>
+            {
+                shared.nudge(ffi::database().to_u32());
             }
+            Err(failure) => self.fail(one, failure),
         }
         false
+    }
+
+    /// Notes that a request has failed, and gives it up if it would always fail.
+    fn fail(&mut self, one: &Open, failure: Failure) {
+        let Open { ref sequence, ref supply, ref request } = *one;
+        let (shared, message) = (self.shared, failure.in_full());
+        let ends = is_refused(&failure, supply.failures + 1);
+        let noted = transaction::run_within(PATIENCE, c"hilo: noting that a source failed", || {
+            note(shared, sequence, supply.node, request, (&message, ends))
+        });
+        let noted = noted.ok().flatten();
+        if noted.is_none() {
+            let now = Instant::now();
+            self.rests.retain(|_, until| *until > now);
+            self.rests.insert(sequence.id, now + LOOK);
+        }
+        self.tell(one, noted, failure);
+        if let Some(key) = noted.filter(|_| ends) {
+            shared.reload(&key);
+            shared.nudge(key.database);
+        }
     }
 
     /// Tells the log and those who wait of a failure.
@@ -347,16 +364,52 @@ fn lock_position(id: SequenceId, node: i32) -> Result<Option<LockedPosition>, Hi
     }
 }
 
-/// Writes down that a request has failed, unless it is no longer open.
+/// Whether a source that has failed like this is not to be asked the same again. It has refused the
+/// request, or has not answered in time so often (`failed`) that the size may be the cause. A
+/// connection that was lost tells nothing: the answer may be waiting.
+fn is_refused(failure: &Failure, failed: i32) -> bool {
+    use PgSqlErrorCode::*;
+    let class = |code: i32| code & 0xfff;
+    let passing = [
+        ERRCODE_CONNECTION_EXCEPTION,
+        ERRCODE_TRANSACTION_ROLLBACK,
+        ERRCODE_INSUFFICIENT_RESOURCES,
+        ERRCODE_OPERATOR_INTERVENTION,
+    ];
+    let late = [ERRCODE_LOCK_NOT_AVAILABLE, ERRCODE_QUERY_CANCELED];
+    match late.map(|code| code as i32).contains(&failure.sqlstate) {
+        true => failed >= TOLERATED as i32,
+        false => !passing.map(|code| class(code as i32)).contains(&class(failure.sqlstate)),
+    }
+}
+
+/// Takes a new name for the requests of a sequence. Returns whether that is done.
+fn part(sequence: &Sequence, request: &Request) -> bool {
+    let done = transaction::run_within(PATIENCE, c"hilo: taking a new name", || {
+        source_query::take_new_name(sequence, request);
+        Ok(())
+    });
+    if done.is_ok() {
+        HiloError::Copied(sequence.name.to_string()).warn();
+    }
+    done.is_ok()
+}
+
+/// Writes down that a request has failed, and whether it ends with that, unless it is no longer
+/// open.
 fn note(
     shared: &'static Shared,
     sequence: &Sequence,
     node: i32,
     request: &Request,
-    message: &str,
+    (message, ends): (&str, bool),
 ) -> Result<Option<Key>, HiloError> {
-    let note =
-        |owned: &mut Owned, supply: &mut Supply| owned.note_failure(supply, message.to_owned());
+    let note = |owned: &mut Owned, supply: &mut Supply| {
+        if ends {
+            supply.give_up();
+        }
+        owned.note_failure(supply, message.to_owned())
+    };
     Ok(with_request(shared, sequence, node, request, note)?.map(|(key, ())| key))
 }
 
@@ -366,7 +419,9 @@ fn note_end(shared: &'static Shared, one: &Open) -> Result<(), HiloError> {
     let key = Key::here(catalog_oids()?.extension, sequence.id);
     let known = supply.last_error_at.map_or(request.at, |at| at.max(request.at));
     if shared.source_ended_at(&key).is_some_and(|at| at > known) {
-        note(shared, sequence, supply.node, request, &HiloError::AskerEnded.in_full())?;
+        let failure = Failure::from(HiloError::AskerEnded);
+        let ends = is_refused(&failure, supply.failures + 1);
+        note(shared, sequence, supply.node, request, (&failure.in_full(), ends))?;
     }
     Ok(())
 }

@@ -165,6 +165,73 @@ fn nothing_is_served_of_a_bad_answer() {
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('own')"), 7000);
 }
 
+/// A source that refuses many values at once is asked for fewer, and so is one that counts too
+/// slowly to bring them in time. Who wants less is served.
+#[test]
+fn no_size_that_one_caller_asks_for_stops_the_others() {
+    let cluster = Cluster::builder()
+        .config("max_worker_processes", "20")
+        .config("hilo.source_timeout", "300ms")
+        .start_with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run(
+        "CREATE SEQUENCE counter;
+         CREATE FUNCTION give(n bigint, most bigint, pause float8)
+             RETURNS TABLE (first bigint, last bigint) LANGUAGE plpgsql AS $$
+         BEGIN
+             IF n > most THEN RAISE 'not so many'; END IF;
+             PERFORM pg_sleep(n * pause);
+             RETURN QUERY SELECT m * 200000 + 1, m * 200000 + n FROM nextval('public.counter') AS m;
+         END $$;
+         SELECT hilo_create('strict', source => 'SELECT * FROM public.give($2, 100000, 0)'),
+                hilo_create('stricter', source => 'SELECT * FROM public.give($2, 10, 0)'),
+                hilo_create('slow', source => 'SELECT * FROM public.give($2, 100000, 0.001)')",
+    );
+    client.run("SET hilo.reserve_timeout = '1s'");
+    for (name, size, says) in [
+        ("strict", 100_001, "not so many"),
+        ("stricter", 11, "not so many"),
+        ("slow", 1_000, "300 ms"),
+    ] {
+        let mut seen = client.draw(name, 1);
+        client.refusal(&format!("SELECT hilo_nextrange('{name}', {size})"));
+        let error = format!("SELECT last_error FROM hilo_stat_sources WHERE name = '{name}'");
+        assert!(client.one::<String>(&error).contains(says), "{name}");
+        client.run("SET hilo.reserve_timeout = '20s'");
+        wait_until("it is served again", LONG, || {
+            let row = client.query_one(&format!("SELECT hilo_nextval('{name}')"), &[]);
+            row.is_ok_and(|row| {
+                seen.push(row.get::<_, i64>(0));
+                seen.len() > 200
+            })
+        });
+        client.run("SET hilo.reserve_timeout = '1s'");
+        assert_unique(name, &seen);
+    }
+}
+
+/// A request ends when the source is set again, also to what it was.
+#[test]
+fn a_request_ends_when_the_source_is_set() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let source = "source => $$SELECT 1::bigint, $2 FROM public.fail('08006')$$";
+    client.run(&format!(
+        "CREATE FUNCTION fail(state text) RETURNS int LANGUAGE plpgsql AS $$
+         BEGIN RAISE 'no connection' USING ERRCODE = state; END $$;
+         SELECT hilo_create('s', {source}); SET hilo.reserve_timeout = '1s'"
+    ));
+    let draw = "SELECT hilo_nextval('s')";
+    let asked = "SELECT request::text FROM _hilo.hilo_source";
+    client.refusal(draw).says("no connection");
+    let stands: String = client.one(asked);
+    client.refusal(draw).says("no connection");
+    assert_eq!(client.one::<String>(asked), stands, "the answer may be waiting");
+    client.run(&format!("SELECT hilo_alter('s', {source})"));
+    client.refusal(draw).says("no connection");
+    assert_ne!(client.one::<String>(asked), stands);
+}
+
 /// One source sleeps and another one's server never says a word. Other sequences are served, a
 /// limit ends the query, and so does a stop of the server.
 #[test]

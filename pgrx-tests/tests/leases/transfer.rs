@@ -151,6 +151,32 @@ fn a_request_stands_for_one_receiver_role_and_sequence() {
     cluster.finish();
 }
 
+/// A receiver that says what it has the answer of makes a gap of what it has given up. So it does
+/// where a copy of it has asked by its name.
+#[test]
+fn what_a_receiver_has_given_up_is_a_gap() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let call = |request: &str, answered: &str| {
+        format!(
+            "SELECT first FROM _hilo.hilo_transfer('s', 10, 'branch', '{request}', '{answered}')"
+        )
+    };
+    let none = "00000000-0000-0000-0000-000000000000";
+    for (request, answered, first) in
+        [(FIRST, none, 1), (FIRST, none, 1), (SECOND, FIRST, 11), (THIRD, FIRST, 21)]
+    {
+        assert_eq!(client.one::<i64>(&call(request, answered)), first);
+    }
+    wait_until_filed(&mut client);
+    assert_eq!(gaps(&mut client, "s"), [gap(11, 20, "revoked")]);
+    client.refusal(&call(SECOND, FIRST)).is("42710").says("comes after a later one").helps();
+    assert_eq!(client.one::<i64>(&call(THIRD, FIRST)), 21);
+    assert_eq!(gaps(&mut client, "s"), [gap(11, 20, "revoked")], "what is refused takes nothing");
+    cluster.finish();
+}
+
 /// The numbering is another one when numbers begin elsewhere, or go in other steps, and the same
 /// when they are only moved on. Then what was given out stays its receiver's, and a lost answer is
 /// asked for again.

@@ -82,6 +82,63 @@ fn two_copies_of_one_branch_are_two_receivers() {
     assert_eq!((receivers.len(), names.len()), (3, 3), "{receivers:?}");
 }
 
+/// A copy of its files runs beside a branch, on the same timeline: neither can tell. The one whose
+/// request comes after a later one of the other's learns of it, parts from the other, and goes on.
+#[test]
+fn a_branch_finds_a_copy_of_itself_and_goes_on() {
+    let centre = centre();
+    let branch = branch_of(&centre);
+    draw_on(&[&branch], 100);
+    let copy = branch.clone_by_base_backup();
+    branch.wait_for_replay(&copy);
+    copy.stop(Mode::Fast);
+    std::fs::remove_file(copy.data_directory().join("standby.signal")).expect("it was a standby");
+    copy.start();
+    let mut of_copy = draw_on(&[&copy], 100_000);
+    let mut client = branch.connect("postgres");
+    let found = "SELECT count(*) FROM hilo_check() WHERE what LIKE 'a copy of this server%'";
+    wait_until("the branch finds the copy", LONG, || {
+        client.draw("orders", 1_000);
+        client.one::<i64>(found) == 1
+    });
+    branch.expect_in_log("a copy of this server asks for values of hilo sequence \"orders\"");
+    // Only what both had when the copy was made may have come twice.
+    let mut seen = draw_on(&[&branch], 100_000);
+    of_copy.extend(draw_on(&[&copy], 100_000));
+    seen.extend(draw_on(&[&branch], 100_000));
+    assert_unique("orders", &[seen, of_copy].concat());
+    let gap = "SELECT count(*) > 0 FROM hilo_gaps WHERE reason = 'restored'";
+    assert!(client.one::<bool>(gap));
+    client.run("SELECT hilo_attach_server('orders', 'centre')");
+    assert_eq!(client.one::<i64>(found), 0);
+}
+
+/// No request is for more than a lease may have, and one that the centre refuses is given up.
+#[test]
+fn no_request_stops_a_branch_for_good() {
+    let centre = centre();
+    let branch = branch_of(&centre);
+    let mut client = branch.connect("postgres");
+    let mut seen = client.draw("orders", 10);
+    let mut there = centre.connect("postgres");
+    there.run("SELECT hilo_rename('orders', 'away')");
+    draw_until_refused(&mut client);
+    there.run("SELECT hilo_rename('away', 'orders')");
+    wait_until("it is served again", LONG, || {
+        let Ok(row) = client.query_one("SELECT hilo_nextval('orders')", &[]) else { return false };
+        seen.push(row.get::<_, i64>(0));
+        true
+    });
+    client.run("SET hilo.reserve_timeout = '500ms'");
+    // So many come, if at all, by many requests.
+    let _ = client.batch_execute("SELECT hilo_nextrange('orders', 1000000000001)");
+    client.run("RESET hilo.reserve_timeout");
+    let most = "SELECT coalesce(max(wanted), 0) <= 1000000000 FROM _hilo.hilo_source";
+    assert!(client.one::<bool>(most));
+    seen.extend(client.draw("orders", 50_000));
+    assert_unique("orders", &seen);
+}
+
 /// The centre's standby lacks what was given out last: it skips that, and the branch goes on there.
 #[test]
 fn a_promoted_centre_gives_nothing_out_twice() {

@@ -77,7 +77,7 @@ pub struct Restart<'a>(Ended<'a>);
 pub struct Continuation<'a>(Ended<'a>);
 
 impl<'a> Ended<'a> {
-    fn close(sequence: &'a Sequence, first: First) -> Ended<'a> {
+    fn close(sequence: &'a Sequence, first: First, reason: Reason) -> Ended<'a> {
         let locked = lock_position(sequence, first);
         let mut position = locked.position;
         if sequence.definition.gapless {
@@ -87,7 +87,7 @@ impl<'a> Ended<'a> {
             let lost = take_back(&locked, sequence, &mut position);
             let definition = &sequence.definition;
             let rows = &mut RangeRows::write(&position).or_raise();
-            ranges::write_off(rows, &position, definition, lost, Reason::Altered).or_raise();
+            ranges::write_off(rows, &position, definition, lost, reason).or_raise();
         }
         position.settled_index = position.next_index;
         Ended { locked, sequence, position }
@@ -140,7 +140,12 @@ impl<'a> Restart<'a> {
 
     /// The numbering may be that of a source.
     pub fn close_any(sequence: &'a Sequence) -> Restart<'a> {
-        Restart(Ended::close(sequence, first_position))
+        Restart(Ended::close(sequence, first_position, Reason::Altered))
+    }
+
+    /// The same where a copy of this server may serve what was not served here.
+    pub fn close_copied(sequence: &'a Sequence) -> Restart<'a> {
+        Restart(Ended::close(sequence, first_position, Reason::Restored))
     }
 
     /// Begins with a numbering that all sessions are to share: this transaction draws nothing.
@@ -188,7 +193,7 @@ impl<'a> Continuation<'a> {
     /// The next one begins after what another server may have served.
     pub fn close(sequence: &'a Sequence) -> Continuation<'a> {
         refuse_source(sequence).or_raise();
-        let mut ended = Ended::close(sequence, numbering::join);
+        let mut ended = Ended::close(sequence, numbering::join, Reason::Altered);
         if !sequence.definition.gapless && ended.position.may_lack() {
             takeover::skip(sequence, &mut ended.position).or_raise();
         }

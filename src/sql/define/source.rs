@@ -1,19 +1,24 @@
 //! How a sequence gets a source, and how it is rid of it.
 
+use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 use hilo_core::past::Span;
 
-use crate::catalog::definitions::Sequence;
+use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::lease_id::id_of;
 use crate::catalog::positions::Position;
 use crate::catalog::sources::{self, Supply};
+use crate::catalog::table::{LockWait, RowLock};
 use crate::catalog::{node, numbering, positions, takeover};
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::ddl_checks::{begin_with_name, check_source_nodes, lock_owned, require};
+use crate::sql::define::ddl_checks::{
+    begin_with_name, begin_write, check_owner, check_source_nodes, lock_owned, require,
+};
 use crate::sql::define::ended::Restart;
 use crate::sql::define::redefine::Alteration;
 
-sql_functions!(hilo_detach, hilo_refuse_barred);
+sql_functions!(hilo_detach, hilo_refuse_barred, hilo_take_new_name);
 
 /// Changes a locked sequence that begins or ceases to have a source, as its new definition says.
 /// Returns whether it does.
@@ -24,6 +29,9 @@ pub fn alter(change: &Alteration, new: &Definition) -> bool {
         HiloError::HasSource(old.name.to_string()).raise();
     }
     if before == after {
+        if change.options.source.is_some() {
+            ask_again(old).or_raise();
+        }
         return false;
     }
     match after {
@@ -31,6 +39,43 @@ pub fn alter(change: &Alteration, new: &Definition) -> bool {
         None => _ = end(change),
     }
     true
+}
+
+/// The source is set to what it is: what it holds stays, and a request that has no answer ends.
+fn ask_again(sequence: &Sequence) -> Result<(), HiloError> {
+    match positions::lock(sequence.id, node::id(), LockWait::Block)? {
+        RowLock::Locked(locked) => {
+            let mut supply = sources::of(&locked.position)?;
+            supply.begin_again();
+            sources::write(&locked.position, &supply)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `_hilo.hilo_take_new_name(sequence, request)`: a centre has seen a later request of this name
+/// than the open one. Only a copy of this server can have made it. Nothing that the sequence holds
+/// is served any more, since the copy may hold it, too.
+fn hilo_take_new_name(args: Args) {
+    begin_write(c"hilo_take_new_name()");
+    let id = SequenceId(args.int8(0).unwrap_or_default());
+    let request = args.datum(1).map(id_of);
+    let changed = || HiloError::SourceChanged;
+    let locked = definitions::lock_existing(id).or_raise().ok_or_else(changed).or_raise();
+    let sequence = &locked.sequence;
+    check_owner(sequence).or_raise();
+    let ended = Restart::close_copied(sequence);
+    let position = *ended.position();
+    let mut supply = sources::of(&position).or_raise();
+    if supply.open_request().map(|open| open.id) != request {
+        changed().raise();
+    }
+    supply.part(HiloError::Copied(sequence.name.to_string()).in_full());
+    sources::write(&position, &supply).or_raise();
+    let definition = &sequence.definition;
+    let base = definition.grid_base();
+    let begun = numbering::starting_at(sequence, &position, definition, base).or_raise();
+    ended.share(begun);
 }
 
 /// Values that the sequence holds of its own, or of another source, are not served any more. That
@@ -47,7 +92,7 @@ fn begin(change: &Alteration) {
         None => own_past(old, &position, &mut supply),
         Some(_) => forget_source(&mut supply),
     }
-    (supply.request, supply.failures) = (None, 0);
+    supply.begin_again();
     sources::write(&position, &supply).or_raise();
     let base = new.definition.grid_base();
     let begun = numbering::starting_at(old, &position, &new.definition, base).or_raise();
@@ -99,7 +144,7 @@ fn end(change: &Alteration) -> i64 {
     if let Some(last) = last.filter(|last| if rising { start <= *last } else { start >= *last }) {
         HiloError::DetachedBefore { name: old.name.to_string(), start, last }.raise();
     }
-    (supply.request, supply.failures) = (None, 0);
+    supply.begin_again();
     supply.own_epoch = position.epoch.restart();
     sources::write(&position, &supply).or_raise();
     let definition = Alteration { restart: Some(start), ..*change }.write_ended(&position);

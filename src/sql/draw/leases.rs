@@ -6,6 +6,7 @@ use pgrx::pg_sys;
 
 use hilo_core::key_format;
 use hilo_core::numbers::Timestamp;
+use hilo_core::policy::MAX_LEASE_SIZE;
 
 use crate::catalog::lease_changes::{self, LeaseChange};
 use crate::catalog::lease_id::{self, LeaseId, id_of, uuid_datum};
@@ -23,8 +24,6 @@ use crate::sql::draw::nextval::record;
 
 sql_functions!(hilo_lease, hilo_lease_return, hilo_lease_renew, hilo_lease_revoke);
 
-/// The most values of one lease: more is a mistake, and would use up most sequences at once.
-const MAX_LEASE_SIZE: i64 = 1_000_000_000;
 /// The longest name of a holder, in bytes.
 const LONGEST_HOLDER: usize = 255;
 

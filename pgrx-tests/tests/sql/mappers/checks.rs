@@ -22,7 +22,7 @@ fn a_changed_counter_is_found() {
     let draw = "SELECT count(hilo_nextval('s')) FROM generate_series(1, 1000000)";
     client.refusal(draw).says("the counter has another INCREMENT, CYCLE or CACHE");
     assert!(finding(&mut client, says).is_some(), "calls fail");
-    let age = "SET check_function_bodies = off; UPDATE _hilo.hilo_source SET requested_at = now() - interval '2 minutes'";
+    let age = "SET check_function_bodies = off; UPDATE _hilo.hilo_source SET failing_since = now() - interval '2 minutes'";
     wait_until("its age is written", LONG, || client.batch_execute(age).is_ok());
     assert_eq!(finding(&mut client, says).expect(says), "sequence \"s\"");
     client.run("ALTER SEQUENCE counter NO CYCLE");
@@ -131,7 +131,7 @@ fn a_source_that_fails_for_long_is_found() {
     shop.refusal("SELECT hilo_nextval('s')").says("division by zero");
     let says = "its source has failed % times since %";
     assert!(finding(&mut client, says).is_some(), "calls fail");
-    let age = "SET check_function_bodies = off; UPDATE _hilo.hilo_source SET requested_at = now() - interval '2 minutes'";
+    let age = "SET check_function_bodies = off; UPDATE _hilo.hilo_source SET failing_since = now() - interval '2 minutes'";
     wait_until("its age is written", LONG, || client.batch_execute(age).is_ok());
     assert_eq!(finding(&mut client, says).expect(says), "sequence \"s\"");
     assert!(finding(&mut shop, &format!("{says}: division by zero")).is_some());

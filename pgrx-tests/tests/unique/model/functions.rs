@@ -138,7 +138,10 @@ pub const IDLE: &[(&str, &[&str])] = &[
         "makes functions of the caller's, or says what they do",
         &["hilo_facade", "hilo_make_facade", "hilo_make_source", "hilo_mappers", "hilo_source_of"],
     ),
-    ("calls hilo_lease and its kin for each row", &["hilo_refill", "hilo_transfer"]),
+    (
+        "calls hilo_lease and its kin for each row",
+        &["hilo_refill", "hilo_transfer", "hilo_is_later"],
+    ),
     (
         "needs a source, which the model has none of: see durable/sources.rs, sql/mappers",
         &["hilo_detach", "hilo_attach", "hilo_refuse_counter", "hilo_first_drawn"],
@@ -154,7 +157,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "hilo_branch_on_workers",
             "hilo_is_outside_block",
             "hilo_server_source",
-            "hilo_remote_request",
+            "hilo_take_new_name",
             "hilo_receiver",
             "hilo_refuse",
             "hilo_refuse_circle",
