@@ -295,11 +295,7 @@ impl Audit<'_> {
                 self.none(life, Some(furthest), "was seen, but is not yet reserved");
             }
         }
-        // The increment of this sequence changes, so its gaps cannot be checked.
-        if self.sequence.uneven {
-            return 0;
-        }
-        let leased = self.leases(life, leases);
+        let leased = if self.sequence.uneven { Bits::default() } else { self.leases(life, leases) };
         let begun = gaps.iter().filter_map(|gap| life.place(gap.first)).max();
         let reached = [seen.highest(), reserved.highest(), leased.highest(), begun];
         let reached = reached.into_iter().flatten().max().unwrap_or(0);
@@ -311,7 +307,11 @@ impl Audit<'_> {
         let unused = life.leased.lock().unwrap();
         self.none(life, unused.common(&free), "is in a holder's hands, and free as well");
         drop(unused);
-        if !life.committed.load(SeqCst) {
+        if self.sequence.uneven {
+            // Which numbers it has passed is not known.
+            life.closed.lock().unwrap().add(&recorded);
+        }
+        if !life.committed.load(SeqCst) || self.sequence.uneven {
             return 0;
         }
         let mut open = Bits::default();
@@ -380,15 +380,17 @@ impl Audit<'_> {
         let mut recorded = Bits::default();
         let closed = life.closed.lock().unwrap();
         for gap in gaps.iter().filter(|gap| gap.is_whole()) {
-            let Gap { first, count, ref reason, .. } = **gap;
-            let Some(place) = life.place(first).filter(|_| gap.increment == life.increment) else {
+            let Gap { first, count, increment, ref reason, .. } = **gap;
+            let step = increment / life.step;
+            let is_even = step * life.step == increment && (step == 1 || self.sequence.uneven);
+            let Some(place) = life.place(first).filter(|_| is_even && step > 0) else {
                 self.wrong(format!("between the steps of its life: {gap:?}"));
                 continue;
             };
-            let end = place.saturating_add(count).min(limit);
+            let end = place.saturating_add(count.saturating_mul(step)).min(limit);
             let mut here = Bits::default();
-            here.insert_range(place, end);
-            let twice = recorded.insert_range(place, end);
+            here.insert_steps(place, end, step);
+            let twice = recorded.insert_steps(place, end, step);
             // Only a crash, an alteration or a promotion writes off what may have been served.
             if reason == "discarded" {
                 self.none(life, here.common(seen), "was seen, but is recorded as discarded");
@@ -401,9 +403,9 @@ impl Audit<'_> {
                 );
             }
             if let Some(at) = twice {
+                let value = life.value(at);
                 let has = |gap: &&&Gap| {
-                    let place = life.place(gap.first);
-                    place.is_some_and(|place| (place..place + gap.count).contains(&at))
+                    (gap.first.min(gap.last)..=gap.first.max(gap.last)).contains(&value)
                 };
                 let both: Vec<_> = gaps.iter().filter(has).collect();
                 self.none(life, twice, &format!("is in two gaps: {both:?}"));

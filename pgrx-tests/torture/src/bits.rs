@@ -50,6 +50,15 @@ impl Bits {
         twice
     }
 
+    /// Adds every so many of the numbers from `start` to `end`. One that was there already.
+    pub fn insert_steps(&mut self, start: i64, end: i64, step: i64) -> Option<i64> {
+        if step == 1 {
+            return self.insert_range(start, end);
+        }
+        let numbers = std::iter::successors(Some(start), |number| Some(number + step));
+        numbers.take_while(|number| *number < end).filter(|number| !self.insert(*number)).last()
+    }
+
     /// Removes the numbers from `start` to `end`.
     pub fn remove_range(&mut self, start: i64, end: i64) {
         let mut range = Bits::default();
@@ -146,6 +155,10 @@ mod tests {
             if start < end {
                 assert_eq!(bits.insert_range(end - 1, end + 1), Some(end - 1));
                 assert_eq!(bits.insert_range(start - 9, end), Some(start));
+                let count = bits.count();
+                assert_eq!(bits.insert_steps(end + 1, end + 8, 3), None);
+                assert_eq!(bits.insert_steps(end + 1, end + 8, 6), Some(end + 7));
+                assert_eq!(bits.count(), count + 3);
             }
         }
     }

@@ -202,7 +202,7 @@ impl CatalogState {
         format!("{gaps:?}, {ranges:?}")
     }
 
-    /// What no sequence may have, if it has it.
+    /// The fault of its rows, if they have one.
     pub fn fault(&self) -> Option<String> {
         if self.ranges.len() > MOST_RANGES {
             return Some(format!("{} rows in _hilo.hilo_free_range", self.ranges.len()));
