@@ -94,6 +94,18 @@ impl Bits {
         })
     }
 
+    /// The numbers that are in both.
+    pub fn both(&self, other: &Bits) -> Bits {
+        let mut both = Bits::default();
+        for (&chunk, words) in &self.chunks {
+            if let Some(others) = other.chunks.get(&chunk) {
+                let common = both.chunk(chunk);
+                (0..WORDS).for_each(|at| common[at] = words[at] & others[at]);
+            }
+        }
+        both
+    }
+
     pub fn count(&self) -> u64 {
         self.chunks.values().flat_map(|words| words.iter()).map(|w| u64::from(w.count_ones())).sum()
     }
@@ -168,9 +180,10 @@ mod tests {
         let (mut a, mut b) = (Bits::default(), Bits::default());
         a.insert_range(0, 100);
         b.insert_range(100, 30_000);
-        assert_eq!(a.common(&b), None);
+        assert_eq!((a.common(&b), a.both(&b).count()), (None, 0));
         a.add(&b);
         assert_eq!((a.count(), a.common(&b)), (30_000, Some(100)));
+        assert!(a.both(&b).iter().eq(100..30_000));
         a.remove(&b);
         assert_eq!((a.count(), a.highest()), (100, Some(99)));
     }

@@ -25,6 +25,8 @@ pub struct Figures {
     pub lives: AtomicU64,
     pub lost_statements: AtomicU64,
     pub duplicates: AtomicU64,
+    /// Values that a copy of a branch without recovery and its original both served.
+    pub by_copies: AtomicU64,
     pub checked: AtomicU64,
     /// Leases that were taken, and values that came back from them.
     pub leases: AtomicU64,
@@ -137,6 +139,7 @@ impl fmt::Display for Figures {
         row("seconds with an old snapshot", self.snapshot_seconds.load(Relaxed))?;
         row("longest statement in milliseconds", self.longest_statement.load(Relaxed))?;
         row("**values seen twice**", self.duplicates.load(Relaxed))?;
+        row("values of copies without recovery, served by both", self.by_copies.load(Relaxed))?;
         row("audits at a clean stop", self.audits.load(Relaxed))?;
         row("sequences that no worker flushed at a clean stop", self.left.load(Relaxed))?;
         row("numbers below a position that were audited", self.checked.load(Relaxed))?;

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use postgres::Client;
 
-use super::{Fleet, Server};
+use super::book::MOODY;
+use super::{Fleet, Server, audit, writers};
 use crate::figures::{Figures, add};
 use hilo_tests::{ClientExt, Mode, came_true};
 
@@ -22,7 +24,7 @@ impl Fleet<'_, '_> {
     pub(super) fn accident(&mut self) -> &'static str {
         let at = self.rng.usize(..self.running.len());
         let server = self.running[at].clone();
-        match self.rng.u32(..20) {
+        match self.rng.u32(..24) {
             0..=1 => crash(&self.book.figures, &server, "client backend", "kill -9 of a backend"),
             2 => crash(&self.book.figures, &server, "hilo worker", "kill -9 of the worker"),
             3..=4 => crash(
@@ -52,6 +54,8 @@ impl Fleet<'_, '_> {
             12..=13 => self.centre_stands_still(),
             14..=16 => self.trouble_a_link(),
             17..=18 => self.copy_a_branch(),
+            19..=20 => self.copy_files_of_a_branch(),
+            21..=22 => self.counter_refuses(),
             _ => self.promote_a_centre(),
         }
     }
@@ -119,6 +123,87 @@ impl Fleet<'_, '_> {
             self.retire(self.rng.clone().usize(ORDINARY..self.running.len()));
         }
         if both { "copy of a branch beside it" } else { "copy of a branch in its place (kill -9)" }
+    }
+
+    /// The copy has no recovery, so nothing distinguishes the two: what both hold, both may serve.
+    /// They go on beside each other, until one of them learns of the other.
+    fn copy_files_of_a_branch(&mut self) -> &'static str {
+        let at = self.rng.usize(ORDINARY..self.running.len());
+        let original = self.running[at].clone();
+        let copy = original.cluster.clone_by_base_backup();
+        copy.stop(Mode::Fast);
+        let mark = copy.data_directory().join("standby.signal");
+        std::fs::remove_file(mark).expect("it was a standby");
+        self.wait(50, 800);
+        add(&self.book.figures.expected_recoveries, 1);
+        copy.start();
+        let copy = self.server(copy, original.link.clone(), false);
+        copy.is_copied.store(true, SeqCst);
+        original.is_copied.store(true, SeqCst);
+        for line in self.book.shared_lines() {
+            line.shared.lock().unwrap().add(&audit::read(line, &copy).free);
+            let wanted = format!(
+                "SELECT coalesce(sum(wanted), 0)::bigint FROM _hilo.hilo_source WHERE request IS NOT NULL
+                    AND sequence = (SELECT id FROM _hilo.hilo_definition WHERE name = '{}')",
+                line.name
+            );
+            let wanted: i64 = copy.cluster.connect("postgres").one(&wanted);
+            line.shared_request.fetch_add(wanted as u64, SeqCst);
+        }
+        self.join(copy);
+        if self.running.len() > MAX_SERVERS {
+            self.retire(self.rng.clone().usize(ORDINARY..self.running.len()));
+        }
+        "copy of a branch's files beside it, without recovery"
+    }
+
+    /// A counter gives no more values at once than this, or none at all, and later as many as
+    /// anybody wants again. Whoever wants few is served, and everybody at the end.
+    fn counter_refuses(&mut self) -> &'static str {
+        let most = [0, 10, 1_000][self.rng.usize(..3)];
+        let wait = Duration::from_millis(self.rng.u64(1_000..6_000));
+        let server = self.running.iter().find(|server| server.has_counters).expect("there is one");
+        let mut client = server.cluster.connect_when_up("postgres");
+        client.run(&format!("UPDATE mood SET most = {most}"));
+        thread::sleep(wait);
+        if most > 0 && !self.counter_serves(server, &mut client) {
+            let text = format!("moody: nobody is served while its source gives {most} at once");
+            self.book.figures.wrong(text);
+        }
+        client.run("UPDATE mood SET most = 9223372036854775807");
+        if !self.counter_serves(server, &mut client) {
+            self.book
+                .figures
+                .wrong("moody: nobody is served although its source gives again".into());
+        }
+        if most > 0 { "a counter refuses many values at once" } else { "a counter refuses" }
+    }
+
+    /// Whether the counter brings values soon to somebody who wants one at a time. The values
+    /// that are held are used up before.
+    fn counter_serves(&self, server: &Server, client: &mut Client) -> bool {
+        const PATIENCE: Duration = Duration::from_secs(30);
+        const LARGE: i64 = 200_000;
+        const SMALL: i64 = 20_000;
+        let next = "SELECT next FROM mood";
+        let before: i64 = client.one(next);
+        client.run("SET statement_timeout = '5s'");
+        let mut count = LARGE;
+        came_true(PATIENCE, || {
+            let share = &server.share[MOODY];
+            let drawn = match count {
+                LARGE => writers::range(client, "moody", count),
+                _ => writers::draw(client, "hilo_nextval('moody')", count),
+            };
+            match drawn {
+                Ok(values) => self.book.saw(MOODY, share, values.into_iter()),
+                Err(_) => {
+                    self.book.note_lost(share, count as u64);
+                    count = SMALL;
+                }
+            }
+            client.one::<i64>(next) != before
+        })
     }
 
     /// Killed, and not started again before the end.

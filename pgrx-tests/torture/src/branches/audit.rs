@@ -6,16 +6,16 @@ use std::sync::atomic::Ordering::SeqCst;
 use postgres::{Client, Row};
 
 use super::Server;
-use super::book::{Book, CORE, Line, TABLE};
+use super::book::{Book, CORE, Line, MOODY, TABLE};
 use crate::bits::Bits;
 use crate::figures::add;
 use hilo_tests::{ClientExt, LONG, Mode, came_true};
 
 /// The catalog of one server about a sequence.
 #[derive(Default)]
-struct Books {
+pub struct Books {
     /// To be served there, and not in memory.
-    free: Bits,
+    pub free: Bits,
     /// The ranges that memory has, or a killed server's had.
     memory: Bits,
     gaps: Bits,
@@ -57,6 +57,7 @@ pub fn audit(book: &Book, running: &[Arc<Server>], retired: &[Arc<Server>]) {
         let end = match number {
             CORE => continue,
             TABLE => count_blocks(&mut own[0].cluster.connect("postgres")),
+            MOODY => own[0].cluster.connect("postgres").one::<i64>("SELECT next - 1 FROM mood"),
             _ => books[0].end,
         };
         check_all(book, number, &servers, &books, end);
@@ -99,7 +100,7 @@ fn count_blocks(client: &mut Client) -> i64 {
     10 * (1 + client.one::<i64>("SELECT max(hi_value) FROM mt_hilo"))
 }
 
-fn read(line: &Line, server: &Server) -> Books {
+pub fn read(line: &Line, server: &Server) -> Books {
     let mut client = server.cluster.connect_when_up("postgres");
     let mut books = Books::default();
     let name = line.name;
@@ -160,20 +161,30 @@ fn read(line: &Line, server: &Server) -> Books {
 fn check_each(book: &Book, number: usize, servers: &[&Arc<Server>], books: &[Books]) {
     let line = &book.lines[number];
     let seen = line.seen.lock().unwrap();
-    let none = |server: &Server, place: Option<i64>, what: &str| {
-        if let Some(place) = place {
+    let shared = line.shared.lock().unwrap();
+    let none = |server: &Server, both: Bits, what: &str| {
+        if let Some(place) = both.lowest() {
             let value = line.start + place * line.increment;
             let text = format!("{}: {value} {what}, server {}", line.name, server.number);
             book.figures.wrong(text);
+        }
+    };
+    // The numbers that two may hold are left out, and as many as one request may have brought both.
+    let none_but_shared = |server: &Server, mut both: Bits, what: &str| {
+        both.remove(&shared);
+        if both.count() > line.shared_request.load(SeqCst) {
+            none(server, both, what);
         }
     };
     let mut all = Bits::default();
     for (server, books) in servers.iter().zip(books) {
         add(&book.figures.free_values, books.free.count());
         add(&book.figures.gap_values, books.gaps.count());
-        none(server, seen.common(&books.free), "was seen, and is free");
-        none(server, books.gaps.common(&books.free), "is in a gap, and is free");
-        none(server, all.common(&books.free), "is free on two servers");
+        let here = server.share[number].seen.lock().unwrap();
+        none(server, here.both(&books.free), "was seen here, and is free");
+        none(server, books.gaps.both(&books.free), "is in a gap, and is free");
+        none_but_shared(server, seen.both(&books.free), "was seen, and is free");
+        none_but_shared(server, all.both(&books.free), "is free on two servers");
         all.add(&books.free);
         let is_alone = !server.is_copied.load(SeqCst) && server.link.is_some();
         if number >= CORE || !is_alone {
@@ -182,7 +193,6 @@ fn check_each(book: &Book, number: usize, servers: &[&Arc<Server>], books: &[Boo
         // All that such a server has had came from its source.
         let mut known = Bits::default();
         let share = &server.share[number];
-        let here = share.seen.lock().unwrap();
         for part in [&here, &books.free, &books.memory, &books.gaps, &books.leases] {
             known.add(part);
         }

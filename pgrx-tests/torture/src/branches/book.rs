@@ -16,6 +16,11 @@ pub struct Line {
     pub increment: i64,
     options: &'static str,
     pub seen: Mutex<Bits>,
+    /// The numbers that a copy of a branch without recovery held when it was started, as its
+    /// original does. Nothing distinguishes the two, so both may serve them.
+    pub shared: Mutex<Bits>,
+    /// How many more both may get, by a request that was written down before the copy was made.
+    pub shared_request: AtomicU64,
 }
 
 /// The values of a sequence that the clients of one server had.
@@ -48,12 +53,21 @@ const SHARED: usize = 3;
 pub const CORE: usize = 3;
 /// The line of a mapper's table.
 pub const TABLE: usize = 4;
+/// The line of a counter that refuses now and then.
+pub const MOODY: usize = 5;
 
 impl Line {
     /// Which number of the sequence this value is.
     pub fn place(&self, value: i64) -> Option<i64> {
         let distance = value - self.start;
         (distance % self.increment == 0).then(|| distance / self.increment)
+    }
+
+    /// Whether a copy of a branch and its original may both serve this number.
+    fn may_be_shared(&self, place: i64) -> bool {
+        let one_less = |left: u64| left.checked_sub(1);
+        self.shared.lock().unwrap().contains(place)
+            || self.shared_request.fetch_update(SeqCst, SeqCst, one_less).is_ok()
     }
 
     pub fn create(&self) -> String {
@@ -72,6 +86,8 @@ impl Book {
             increment,
             options,
             seen: Mutex::default(),
+            shared: Mutex::default(),
+            shared_request: AtomicU64::default(),
         };
         let lines = vec![
             line("orders", 100, 1, ""),
@@ -79,6 +95,7 @@ impl Book {
             line("items", 1, 2, ", block_size => 50"),
             line("notes", 1, 1, ""),
             line("Order", 1, 1, ""),
+            line("moody", 1, 1, ""),
         ];
         Book { lines, figures, over: AtomicBool::new(false) }
     }
@@ -87,7 +104,8 @@ impl Book {
         self.lines[..SHARED].iter()
     }
 
-    /// Records what a client has seen: no other may have seen it, on any server.
+    /// Records what a client has seen: no other may have seen it, on any server but a copy that
+    /// holds the same.
     pub fn saw(&self, number: usize, share: &Share, values: impl Iterator<Item = i64>) {
         let line = &self.lines[number];
         let (mut all, mut here) = (line.seen.lock().unwrap(), share.seen.lock().unwrap());
@@ -97,11 +115,13 @@ impl Book {
                 self.figures.wrong(format!("{}: {value} is no value of it", line.name));
                 continue;
             };
-            if !all.insert(place) {
+            let (is_new_here, is_new) = (here.insert(place), all.insert(place));
+            if is_new_here && !is_new && line.may_be_shared(place) {
+                add(&self.figures.by_copies, 1);
+            } else if !is_new {
                 add(&self.figures.duplicates, 1);
                 self.figures.wrong(format!("{}: {value} twice", line.name));
             }
-            here.insert(place);
         }
     }
 

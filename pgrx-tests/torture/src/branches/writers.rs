@@ -2,19 +2,20 @@
 
 use std::sync::atomic::Ordering::SeqCst;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use postgres::{Client, Error};
 
 use super::Server;
-use super::book::{Book, CORE, TABLE};
+use super::book::{Book, CORE, MOODY, TABLE};
 use crate::figures::add;
 
 /// The values of a block of the mapper's.
 const BLOCK: i64 = 10;
 
-/// A sequence of Postgres and the table of Marten, each with a sequence of hilo's beside it.
+/// A sequence of Postgres and the table of Marten, each with a sequence of hilo's beside it. Then a
+/// counter that refuses more values than its mood allows, and three that refuse always.
 pub const COUNTERS: &str = "
     CREATE SEQUENCE notes_seq;
     SELECT hilo_attach('notes', 'notes_seq');
@@ -24,7 +25,19 @@ pub const COUNTERS: &str = "
             ON CONFLICT (entity_name) DO UPDATE SET hi_value = t.hi_value + 1
          RETURNING hi_value::integer $$;
     SELECT hilo_create('Order', block_size => 10);
-    SELECT hilo_attach('Order', 'mt_hilo', 'marten', 'Order')";
+    SELECT hilo_attach('Order', 'mt_hilo', 'marten', 'Order');
+    CREATE TABLE mood (most bigint, next bigint);
+    INSERT INTO mood VALUES (9223372036854775807, 1);
+    CREATE FUNCTION give(n bigint) RETURNS TABLE (first bigint, last bigint) LANGUAGE plpgsql AS $$
+    BEGIN
+        IF n > (SELECT most FROM public.mood) THEN
+            RAISE 'the counter does not give % values', n;
+        END IF;
+        RETURN QUERY UPDATE public.mood SET next = next + n RETURNING next - n, next - 1;
+    END $$;
+    SELECT hilo_create('moody', source => 'SELECT * FROM public.give($2)');
+    SELECT hilo_create('never ' || n, source => format('SELECT %s / 0::bigint, $2', n))
+      FROM generate_series(1, 3) n";
 
 /// Draws until the server's writers are to end.
 pub fn run(server: &Server, book: &Book, batch: i64, mut rng: Rng) {
@@ -46,14 +59,19 @@ pub fn run(server: &Server, book: &Book, batch: i64, mut rng: Rng) {
 
 /// One statement; returns whether the connection lasts.
 fn step(server: &Server, book: &Book, client: &mut Client, batch: i64, rng: &mut Rng) -> bool {
+    if server.has_counters && rng.u32(..100) == 0 {
+        return try_in_vain(book, client, rng);
+    }
     let lines = if server.has_counters { book.lines.len() } else { CORE };
     let number = rng.usize(..lines);
     let count = 1 + rng.i64(0..batch) * rng.i64(0..10) / 10;
     let (share, name) = (&server.share[number], book.lines[number].name);
     add(&book.figures.statements, 1);
+    let since = Instant::now();
     let (drawn, count) = match (number, rng.u32(..20)) {
         (CORE, ..10) => (draw(client, &format!("nextval('{name}_seq')"), count), count),
         (TABLE, ..10) => (next_block(client), BLOCK),
+        (MOODY, ..2) => (range(client, name, 50 * count), 50 * count),
         (_, 19) => (lease(client, name, count), count),
         (_, 18) => {
             add(&book.figures.transactions_rolled_back, 1);
@@ -61,6 +79,7 @@ fn step(server: &Server, book: &Book, client: &mut Client, batch: i64, rng: &mut
         }
         _ => (draw(client, &format!("hilo_nextval('{name}')"), count), count),
     };
+    book.figures.took(name, since.elapsed());
     match drawn {
         Ok(values) => {
             book.saw(number, share, values.into_iter());
@@ -77,9 +96,32 @@ fn step(server: &Server, book: &Book, client: &mut Client, batch: i64, rng: &mut
     }
 }
 
-fn draw(client: &mut Client, call: &str, count: i64) -> Result<Vec<i64>, Error> {
+pub fn draw(client: &mut Client, call: &str, count: i64) -> Result<Vec<i64>, Error> {
     let sql = format!("SELECT {call} FROM generate_series(1, {count})");
     Ok(client.query(&sql, &[])?.iter().map(|row| row.get(0)).collect())
+}
+
+pub fn range(client: &mut Client, name: &str, count: i64) -> Result<Vec<i64>, Error> {
+    let row = client
+        .query_one("SELECT first, last FROM hilo_nextrange($1::text, $2)", &[&name, &count])?;
+    Ok((row.get(0)..=row.get(1)).collect())
+}
+
+/// Draws where the source refuses always.
+fn try_in_vain(book: &Book, client: &mut Client, rng: &mut Rng) -> bool {
+    let name = format!("never {}", rng.u32(1..=3));
+    let since = Instant::now();
+    let drawn = draw(client, &format!("hilo_nextval('{name}')"), 1);
+    book.figures.took(&name, since.elapsed());
+    match drawn {
+        Ok(values) => book.figures.wrong(format!("{name}: {values:?} from a source that has none")),
+        Err(error) => {
+            if let Some(report) = error.as_db_error() {
+                book.figures.note_refusal(report.code().code());
+            }
+        }
+    }
+    !client.is_closed()
 }
 
 fn draw_and_roll_back(client: &mut Client, name: &str, count: i64) -> Result<Vec<i64>, Error> {
