@@ -293,8 +293,8 @@ impl Protocol {
                 next.standby = Some(next.catalog);
                 return Some(next);
             }
-            // Nobody is connected to the original, which may have something in memory all the same. A
-            // copy that can no longer take its place would only be another state of the same.
+            // Nobody is connected to the original, which may have something in memory all the same.
+            // A copy that can no longer take its place would only be another state of the same.
             Action::Copy
                 if self.drops
                     && next.failures < self.failures
