@@ -78,7 +78,7 @@ fn a_worker_neither_begins_nor_moves() {
     worker.refusal("SELECT * FROM hilo_create_on_all_nodes('t')").is("55000").hints("coordinator");
     worker.run("SET hilo.auto_create = on");
     worker.refusal("SELECT hilo_nextval('t')").is("55000").hints("coordinator");
-    nodes[0].1.refusal("SELECT hilo_attach_server('s', NULL)").is("08006").helps();
+    nodes[0].1.refusal("SELECT hilo_attach_server('s', NULL)").is("22023").helps();
     seen.extend(draw(&nodes, 500));
     assert_unique("s", &seen);
     finish(nodes);

@@ -46,7 +46,7 @@ fn no_planted_function_runs_on_any_node() {
         .run("INSERT INTO public.rows DEFAULT VALUES; INSERT INTO public.rows VALUES (1000000)");
     draw_on_all(&mut nodes, "rows");
     let coordinator = &mut nodes[0].1;
-    coordinator.run("SELECT typed.hilo_setval('s', 66560); SELECT typed.hilo_create('own')");
+    coordinator.run("SELECT typed.hilo_setval('s', 6656000); SELECT typed.hilo_create('own')");
     for (_, client) in &mut nodes {
         client.run("SELECT * FROM typed.hilo_check(); SELECT typed.hilo_report()");
     }
