@@ -15,12 +15,8 @@ pub enum Fault {
     LateAnswered,
     /// Promoted, it skips nothing.
     NothingSkipped,
-    /// A branch makes its request before it is written down.
-    NotWrittenDown,
     /// A copy repeats the request that it finds in its books.
     RequestCopied,
-    /// It asks under the name of the server that it is a copy of.
-    NameCopied,
     /// It serves what it finds free.
     FreeCopied,
     /// The centre counts the value of a request that was given up as used.
@@ -190,8 +186,6 @@ impl Protocol {
                 branch.is_ready = true;
                 books.gaps |= books.lent;
                 books.lent = 0;
-                let written_here = self.fault != Fault::NotWrittenDown;
-                books.pending = books.pending.filter(|_| written_here);
                 if books.is_copy {
                     self.take_over_copy(branch);
                 }
@@ -219,11 +213,8 @@ impl Protocol {
             books.free = 0;
         }
         if self.fault != Fault::RequestCopied {
-            books.pending = None;
-        }
-        if !matches!(self.fault, Fault::RequestCopied | Fault::NameCopied) {
             books.name = COPY as u8;
-            (books.last, books.answered) = (0, 0);
+            (books.pending, books.last, books.answered) = (None, 0, 0);
         }
         books.is_copy = false;
     }
