@@ -170,6 +170,8 @@ impl Cluster {
             ("shared_buffers", "16MB"),
             ("max_connections", "40"),
             ("max_worker_processes", "16"),
+            // A standby begins to stream only after its copy is made.
+            ("wal_keep_size", "64MB"),
             ("listen_addresses", ""),
             ("log_line_prefix", "%m [%p] %b %e %q%u@%d "),
             ("timezone", "UTC"),
