@@ -145,7 +145,7 @@ fn what_depends_on_the_version_is_repeated() {
     }
     let modules = modules();
     let programs: BTreeSet<_> = modules.keys().map(|name| name.split(' ').next()).collect();
-    // Of a module with several files, it may name some.
+    // The list may name some files of a module.
     let listed: BTreeSet<_> =
         listed.iter().map(|name| name.split("::").next().unwrap_or_default()).collect();
     for name in listed.iter().copied() {

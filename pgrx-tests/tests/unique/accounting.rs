@@ -342,7 +342,7 @@ fn of_what_is_jumped_over() {
     client.run("SELECT hilo_setval('falling', -11)");
     assert_eq!(alteration_gaps(&mut client, "falling"), [(-5, -11)]);
     client.run("SELECT hilo_advance('falling', -20)");
-    // Of two numberings, so not of one gap.
+    // They belong to two numberings, so they are two gaps.
     assert_eq!(alteration_gaps(&mut client, "falling"), [(-13, -19), (-5, -11)]);
     // Up to its end, and over it.
     client.run("SELECT hilo_create('ending', max_value => 20); CREATE TABLE ending (id bigint)");
