@@ -22,10 +22,10 @@ pub(super) fn keys((sequence, node): Owner) -> [(i16, Match<'static>); 2] {
     [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, Match::Int4(node))]
 }
 
+type ByOwner = HashMap<(pg_sys::Oid, Owner), pg_sys::ItemPointerData>;
+
 /// The place of a row of each table and owner.
-pub(super) struct Places(
-    Global<RefCell<Option<HashMap<(pg_sys::Oid, Owner), pg_sys::ItemPointerData>>>>,
-);
+pub(super) struct Places(Global<RefCell<Option<ByOwner>>>);
 
 impl Places {
     pub const fn new() -> Places {

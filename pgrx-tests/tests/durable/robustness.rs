@@ -77,6 +77,8 @@ fn is_meant(sqlstate: &str) -> bool {
     ["22", "42", "55", "53", "54", "0A", "2B", "3F"].iter().any(|class| sqlstate.starts_with(class))
         || sqlstate == "57014"
         || sqlstate == "P0001"
+        // The sequence, or its request, is no longer there.
+        || sqlstate == "40001"
 }
 
 /// Every function of the extension, with each value of each argument's type, the other arguments being
