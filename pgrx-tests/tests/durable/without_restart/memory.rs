@@ -46,7 +46,7 @@ fn a_session_without_the_library_drops_a_database() {
     for force in ["", " WITH (FORCE)"] {
         let mut first = cluster.connect("copy");
         assert_eq!(first.all::<i64>(one_of_each), [1; 12]);
-        let other = (force != "").then_some(first);
+        let other = (!force.is_empty()).then_some(first);
         admin.run(&format!("DROP DATABASE copy{force}"));
         drop(other);
         admin.run(make);
