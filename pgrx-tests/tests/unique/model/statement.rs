@@ -374,7 +374,7 @@ impl Statement {
                      MINVALUE {} MAXVALUE {WIDE};
                  CREATE TABLE own{own} (id bigint DEFAULT nextval('core{own}'));
                  ALTER SEQUENCE core{own} OWNED BY own{own}.id;
-                 SELECT hilo_adopt('own{own}', 'id', 's{name}')",
+                 SELECT hilo_adopt('own{own}', 'id', 's{name}', ordered => false)",
                 -WIDE
             ),
             Unadopt { .. } => format!("SELECT nextval(hilo_release('own{own}', 'id', NULL))"),
