@@ -10,7 +10,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use postgres::Client;
 
-use super::book::MOODY;
 use super::{Fleet, Server, audit, writers};
 use crate::figures::{Figures, add};
 use hilo_tests::{ClientExt, Mode, came_true};
@@ -158,52 +157,30 @@ impl Fleet<'_, '_> {
     }
 
     /// A counter gives no more values at once than this, or none at all, and later as many as
-    /// anybody wants again. Whoever wants few is served, and everybody at the end.
+    /// anybody wants again. A sequence that has no values yet takes them from it too. Whoever wants
+    /// few is served, and everybody at the end.
     fn counter_refuses(&mut self) -> &'static str {
         let most = [0, 10, 1_000][self.rng.usize(..3)];
         let wait = Duration::from_millis(self.rng.u64(1_000..6_000));
         let server = self.running.iter().find(|server| server.has_counters).expect("there is one");
         let mut client = server.cluster.connect_when_up("postgres");
-        client.run(&format!("UPDATE mood SET most = {most}"));
+        let name: String = client.one("SELECT 'new ' || nextval('news')");
+        client.run(&format!("UPDATE mood SET most = {most}; SELECT new_line('{name}')"));
         thread::sleep(wait);
-        if most > 0 && !self.counter_serves(server, &mut client) {
-            let text = format!("moody: nobody is served while its source gives {most} at once");
-            self.book.figures.wrong(text);
+        let figures = &self.book.figures;
+        match most {
+            0 => drop(writers::draw(&mut client, &format!("hilo_nextval('{name}')"), 1)),
+            _ if serves(&mut client, &name) => {}
+            _ => {
+                figures.wrong(format!("{name}: not served by a counter that gives {most} at once"))
+            }
         }
         client.run("UPDATE mood SET most = 9223372036854775807");
-        if !self.counter_serves(server, &mut client) {
-            self.book
-                .figures
-                .wrong("moody: nobody is served although its source gives again".into());
+        if !serves(&mut client, &name) {
+            figures.wrong(format!("{name}: not served by a counter that gives again"));
         }
+        client.run(&format!("SELECT hilo_drop('{name}')"));
         if most > 0 { "a counter refuses many values at once" } else { "a counter refuses" }
-    }
-
-    /// Whether the counter brings values soon to somebody who wants one at a time. The values
-    /// that are held are used up before.
-    fn counter_serves(&self, server: &Server, client: &mut Client) -> bool {
-        const PATIENCE: Duration = Duration::from_secs(30);
-        const LARGE: i64 = 200_000;
-        const SMALL: i64 = 20_000;
-        let next = "SELECT next FROM mood";
-        let before: i64 = client.one(next);
-        client.run("SET statement_timeout = '5s'");
-        let mut count = LARGE;
-        came_true(PATIENCE, || {
-            let share = &server.share[MOODY];
-            let drawn = match count {
-                LARGE => writers::range(client, "moody", count),
-                _ => writers::draw(client, "hilo_nextval('moody')", count),
-            };
-            match drawn {
-                Ok(values) => self.book.saw(MOODY, share, values.into_iter()),
-                Err(_) => {
-                    self.book.note_lost(share, count as u64);
-                    count = SMALL;
-                }
-            }
-            client.one::<i64>(next) != before
-        })
     }
 
     /// Killed, and not started again before the end.
@@ -236,6 +213,12 @@ impl Fleet<'_, '_> {
         }
         "promotion of the centre's standby, which lagged behind (kill -9)"
     }
+}
+
+/// Whether somebody who wants some values, one at a time, gets them soon.
+fn serves(client: &mut Client, name: &str) -> bool {
+    const PATIENCE: Duration = Duration::from_secs(30);
+    came_true(PATIENCE, || writers::draw(client, &format!("hilo_nextval('{name}')"), 100).is_ok())
 }
 
 fn crash(figures: &Figures, server: &Arc<Server>, kind: &str, what: &'static str) -> &'static str {

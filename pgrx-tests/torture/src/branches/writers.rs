@@ -28,14 +28,20 @@ pub const COUNTERS: &str = "
     SELECT hilo_attach('Order', 'mt_hilo', 'marten', 'Order');
     CREATE TABLE mood (most bigint, next bigint);
     INSERT INTO mood VALUES (9223372036854775807, 1);
-    CREATE FUNCTION give(n bigint) RETURNS TABLE (first bigint, last bigint) LANGUAGE plpgsql AS $$
+    CREATE FUNCTION check_mood(n bigint) RETURNS bigint LANGUAGE plpgsql AS $$
     BEGIN
         IF n > (SELECT most FROM public.mood) THEN
             RAISE 'the counter does not give % values', n;
         END IF;
-        RETURN QUERY UPDATE public.mood SET next = next + n RETURNING next - n, next - 1;
+        RETURN n;
     END $$;
+    CREATE FUNCTION give(n bigint) RETURNS TABLE (first bigint, last bigint) LANGUAGE sql AS $$
+        UPDATE public.mood SET next = next + public.check_mood(n) RETURNING next - n, next - 1 $$;
     SELECT hilo_create('moody', source => 'SELECT * FROM public.give($2)');
+    CREATE SEQUENCE news;
+    CREATE FUNCTION new_line(name text) RETURNS text LANGUAGE sql AS $$
+        SELECT hilo_create(name, source => 'SELECT m * 1000000 + 1, m * 1000000 + least($2, 1000000)
+            FROM public.check_mood($2), nextval(''public.news'') AS m') $$;
     SELECT hilo_create('never ' || n, source => format('SELECT %s / 0::bigint, $2', n))
       FROM generate_series(1, 3) n";
 
@@ -101,7 +107,7 @@ pub fn draw(client: &mut Client, call: &str, count: i64) -> Result<Vec<i64>, Err
     Ok(client.query(&sql, &[])?.iter().map(|row| row.get(0)).collect())
 }
 
-pub fn range(client: &mut Client, name: &str, count: i64) -> Result<Vec<i64>, Error> {
+fn range(client: &mut Client, name: &str, count: i64) -> Result<Vec<i64>, Error> {
     let row = client
         .query_one("SELECT first, last FROM hilo_nextrange($1::text, $2)", &[&name, &count])?;
     Ok((row.get(0)..=row.get(1)).collect())
