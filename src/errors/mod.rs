@@ -15,7 +15,7 @@ use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
 use hilo_core::source::AnswerError;
 
-pub use reasons::{Cause, Closed};
+pub use reasons::{Cause, Closed, Unleasable};
 pub use table::HiloError;
 pub use text::{load_in_sessions, preload_excluded_by, with_path};
 

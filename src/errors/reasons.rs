@@ -51,6 +51,16 @@ impl Cause {
 }
 
 error_table! {
+    /// Why the values of a sequence cannot be leased.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Unleasable {
+        Gapless = "it is gapless";
+        Ordered = "it is ordered";
+        Cycles = "it cycles";
+    }
+}
+
+error_table! {
     /// Why a lease is not open.
     #[derive(Debug)]
     pub enum Closed {

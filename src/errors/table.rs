@@ -10,7 +10,7 @@ use pgrx::PgSqlErrorCode::*;
 
 use crate::advice::{self, RESTART};
 use crate::errors::text::*;
-use crate::errors::{Cause, Closed, Code, FaultKind, Meant};
+use crate::errors::{Cause, Closed, Code, FaultKind, Meant, Unleasable};
 
 const OURS: &str = env!("CARGO_PKG_VERSION");
 
@@ -441,11 +441,11 @@ errors! {
         "cannot advance hilo sequence \"{name}\" because it cycles"
         => detail "A sequence that cycles serves every value again."
         => hint "Set where it continues with hilo_setval.";
-    LeaseUnsupported { name: String, why: &'static str } = ERRCODE_FEATURE_NOT_SUPPORTED,
-        "cannot lease values of hilo sequence \"{name}\" because it {why}"
+    LeaseUnsupported { name: String, why: Unleasable } = ERRCODE_FEATURE_NOT_SUPPORTED,
+        "cannot lease values of hilo sequence \"{name}\" because {why}"
         => detail "Leased values are served outside of the server, in no order with others, and \
                    their rest is served later or is lost."
-        => hint { instead_of_leases(name, why) };
+        => hint { instead_of_leases(name, *why) };
     TooManyLeases { most: usize, dead: usize } = ERRCODE_PROGRAM_LIMIT_EXCEEDED,
         "too many leases in open transactions"
         => detail { lease_counts(*most, *dead) }

@@ -2,7 +2,7 @@
 
 use crate::advice::{self, RESTART};
 use crate::citus;
-use crate::errors::{Code, FaultKind, LONGEST, Meant};
+use crate::errors::{Code, FaultKind, LONGEST, Meant, Unleasable};
 
 pub const ON_COORDINATOR: &str = "Run hilo_create_on_all_nodes(name) on the coordinator: it makes \
     the sequence a branch on each worker.";
@@ -52,10 +52,10 @@ impl Meant {
     }
 }
 
-/// How to use a sequence that cannot be leased because it `why`.
-pub fn instead_of_leases(name: &str, why: &str) -> String {
+/// How to use a sequence that cannot be leased because of `why`.
+pub fn instead_of_leases(name: &str, why: Unleasable) -> String {
     let mut hint = "Draw values with hilo_nextval, hilo_nextvals or hilo_nextrange.".to_owned();
-    if why == "is ordered" {
+    if why == Unleasable::Ordered {
         hint += " Or give up its order: SELECT hilo_alter(";
         hint += &advice::literal(name);
         hint += ", ordered => false);";

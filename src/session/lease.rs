@@ -10,7 +10,7 @@ use hilo_core::rate::Demand;
 
 use crate::catalog::leases::Lease;
 use crate::catalog::privileges::Privileges;
-use crate::errors::HiloError;
+use crate::errors::{HiloError, Unleasable};
 use crate::gucs;
 use crate::process::ffi;
 use crate::session::memo::{Entry, Source};
@@ -47,9 +47,9 @@ pub fn take(name: &[u8], count: i64) -> Result<(Lease, i64), HiloError> {
         let (memo, entry) = look_up::look_up(name, Privileges::TAKE_LEASE)?;
         let terms = entry.terms.get();
         let refused = match entry.source.get() {
-            Source::Gapless => Some("is gapless"),
-            _ if terms.ordered => Some("is ordered"),
-            _ if terms.mapping.cycle => Some("cycles"),
+            Source::Gapless => Some(Unleasable::Gapless),
+            _ if terms.ordered => Some(Unleasable::Ordered),
+            _ if terms.mapping.cycle => Some(Unleasable::Cycles),
             _ => None,
         };
         if let Some(why) = refused {
