@@ -111,20 +111,16 @@ impl RangeRows {
         }
         rows.known = match left.filter(|left| (left.epoch, left.writer) == (rows.epoch, writer)) {
             Some(left) => left.rows,
-            None => rows.all()?,
+            None => rows.all(),
         };
         Ok(rows)
     }
 
     /// All rows, unless they are too many.
-    fn all(&self) -> Result<Option<Vec<RangeRow>>, HiloError> {
+    fn all(&self) -> Option<Vec<RangeRow>> {
         let mut all = Vec::new();
-        self.table.scan(own::FREE_RANGE_PKEY, &self.keys(), |row| {
-            all.try_push(RangeRow::of(&row)).or_raise();
-            row.free();
-            all.len() <= MOST
-        });
-        Ok(Some(all).filter(|all| all.len() <= MOST))
+        self.look_up(&self.keys(), &mut all, |_, before| before <= MOST);
+        Some(all).filter(|all| all.len() <= MOST)
     }
 
     /// Remembers them for the next transaction that finds the position in the version that
@@ -177,13 +173,28 @@ impl RangeRows {
         Some(known.split_at(known.partition_point(|row| row.incarnation <= FREE)))
     }
 
+    /// Adds the rows in the table that match `keys`. `wants` gets each range, and how many rows
+    /// there are before it, and ends the list.
+    fn look_up(
+        &self,
+        keys: &[(i16, Match)],
+        rows: &mut Vec<RangeRow>,
+        wants: impl Fn(Range, usize) -> bool,
+    ) {
+        self.table.scan(own::FREE_RANGE_PKEY, keys, |row| {
+            let found = RangeRow::of(&row);
+            row.free();
+            let wanted = wants(found.range, rows.len());
+            if wanted {
+                rows.try_push(found).or_raise();
+            }
+            wanted
+        });
+    }
+
     fn found(&self, keys: &[(i16, Match)]) -> Vec<RangeRow> {
         let mut found = Vec::new();
-        self.table.scan(own::FREE_RANGE_PKEY, keys, |row| {
-            found.try_push(RangeRow::of(&row)).or_raise();
-            row.free();
-            true
-        });
+        self.look_up(keys, &mut found, |_, _| true);
         found
     }
 
@@ -220,15 +231,7 @@ impl RangeRows {
         }
         let [a, b, c, d] = self.free_keys();
         let after = [a, b, c, d, (column::FIRST_INDEX, Match::Int8Greater(from.0 - 1))];
-        self.table.scan(own::FREE_RANGE_PKEY, &after, |row| {
-            let found = RangeRow::of(&row);
-            row.free();
-            let wanted = wants(found.range, rows.len());
-            if wanted {
-                rows.try_push(found).or_raise();
-            }
-            wanted
-        });
+        self.look_up(&after, &mut rows, wants);
         rows
     }
 
