@@ -19,6 +19,7 @@ use hilo_core::numbers::{Epoch, SequenceId, Timestamp};
 use hilo_core::past::Past;
 use hilo_core::policy::MAX_LEASE_SIZE;
 
+use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::lease_id::{LeaseId, random};
 use crate::catalog::own::{self, Own};
 use crate::catalog::places::Places;
@@ -27,6 +28,7 @@ use crate::catalog::record::{Field, record};
 use crate::catalog::table::{Row, next_command};
 use crate::errors::HiloError;
 use crate::process::ffi;
+use crate::process::memory::TryGrow;
 
 /// The most values of one request: more than a lease may have is refused for ever.
 const MAX_REQUEST: i64 = MAX_LEASE_SIZE;
@@ -260,10 +262,27 @@ pub fn write(position: &Position, supply: &Supply) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// The requests of `node` that this server has written and that have no answer.
-pub fn open(node: i32) -> Result<Vec<Supply>, HiloError> {
-    Own::Source.read()?.collect(own::SOURCE_PKEY, &[], |row| {
+/// A request that has no answer.
+pub struct Open {
+    pub sequence: Sequence,
+    pub supply: Supply,
+    pub request: Request,
+}
+
+/// The requests of `node` that this server has written and that have no answer, for the sequences
+/// of an owner.
+pub fn open(node: i32, owner: pg_sys::Oid) -> Result<Vec<Open>, HiloError> {
+    let supplies = Own::Source.read()?.collect(own::SOURCE_PKEY, &[], |row| {
         let supply = Supply::from_row(row);
         (supply.node == node && supply.open_request().is_some()).then_some(supply)
-    })
+    })?;
+    let mut open = Vec::new();
+    for supply in supplies {
+        let is_its = |one: &Sequence| one.owner == owner && one.definition.source.is_some();
+        let sequence = definitions::by_id(supply.sequence)?.filter(is_its);
+        if let (Some(sequence), Some(request)) = (sequence, supply.open_request()) {
+            open.try_push(Open { sequence, supply, request })?;
+        }
+    }
+    Ok(open)
 }

@@ -13,6 +13,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering::*};
 
+use pgrx::pg_sys;
 use pgrx::pg_sys::LWLockMode::{LW_EXCLUSIVE, LW_SHARED};
 
 use hilo_core::numbers::{Micros, Monotonic, SequenceId};
@@ -26,6 +27,12 @@ use crate::shared::seat::Seat;
 pub struct Owner {
     pub database: u32,
     pub role: u32,
+}
+
+impl Owner {
+    pub fn role(self) -> pg_sys::Oid {
+        pg_sys::Oid::from_u32(self.role)
+    }
 }
 
 /// A place for such a process.

@@ -22,7 +22,7 @@ use crate::catalog::lock_for_reservation;
 use crate::catalog::owned::{self, Owned};
 use crate::catalog::positions::{self, LockedPosition};
 use crate::catalog::source_query;
-use crate::catalog::sources::{self, Request, Supply};
+use crate::catalog::sources::{self, Open, Request, Supply};
 use crate::catalog::table::{LockWait, RowLock};
 use crate::catalog::{catalog_oids, node};
 use crate::errors::{FaultKind, HiloError};
@@ -41,13 +41,6 @@ const TOLERATED: u32 = 3;
 
 /// The message of `_hilo.hilo_remote` where a centre has seen a later request of this name.
 const COPIED: &str = "a copy of this server has asked by its name";
-
-/// A request that has no answer.
-struct Open {
-    sequence: Sequence,
-    supply: Supply,
-    request: Request,
-}
 
 struct Source {
     shared: &'static Shared,
@@ -85,9 +78,8 @@ static ASKING: Global<Cell<Option<Key>>> = Global::new(Cell::new(None));
 unsafe extern "C-unwind" fn at_exit(_code: i32, _arg: pg_sys::Datum) {
     if let Some((shared, ticket)) = PLACE.take() {
         if let Some(key) = ASKING.take() {
-            let (ended, kind) = (HiloError::AskerEnded, FaultKind::SourceEnded);
-            let message = format!("its source failed: {ended}");
-            let fault = Fault::new(ended.sqlstate(), kind, &message, ffi::now());
+            let ended = HiloError::AskerEnded;
+            let fault = fault(ended.sqlstate(), FaultKind::SourceEnded, &ended.to_string());
             shared.note_source_failure(&key, fault, false);
         }
         shared.leave_asker(ticket);
@@ -149,16 +141,7 @@ impl Source {
     /// failed, and then of their age.
     fn open(&self) -> Result<Vec<Open>, Failure> {
         transaction::run_within(PATIENCE, c"hilo: finding requests", || {
-            let mut open = Vec::new();
-            for supply in sources::open(node::id())? {
-                let sequence = definitions::by_id(supply.sequence)?.filter(|sequence| {
-                    sequence.owner.to_u32() == self.owner.role
-                        && sequence.definition.source.is_some()
-                });
-                if let (Some(sequence), Some(request)) = (sequence, supply.open_request()) {
-                    open.push(Open { sequence, supply, request });
-                }
-            }
+            let mut open = sources::open(node::id(), self.owner.role())?;
             open.iter().try_for_each(|one| note_end(self.shared, one))?;
             open.sort_by_key(|one| (one.supply.failures, one.request.at));
             Ok(open)
@@ -304,12 +287,16 @@ impl Source {
             HiloError::SourceFailed { name, message, advice }.report(PgLogLevel::LOG);
         }
         if let Some(key) = key {
-            let message = format!("its source failed: {message}");
-            let fault = Fault::new(sqlstate, kind, &message, ffi::now());
+            let fault = fault(sqlstate, kind, &message);
             let failed = one.supply.failures.max(0) as u32 + 1;
             self.shared.note_source_failure(&key, fault, failed >= TOLERATED);
         }
     }
+}
+
+/// A failure of a source, as those who wait are told of it.
+fn fault(sqlstate: i32, kind: FaultKind, message: &str) -> Fault {
+    Fault::new(sqlstate, kind, &format!("its source failed: {message}"), ffi::now())
 }
 
 /// Runs the query, and takes what it brings, in the current transaction. Returns why nothing of

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::catalog::{definitions, node, sources};
+use crate::catalog::node;
+use crate::catalog::sources::{self, Open};
 use crate::errors::FaultKind;
 use crate::process::ffi;
 use crate::shared::askers::{Found, Owner, Ticket};
@@ -112,10 +113,8 @@ impl Worker {
     fn rest_of_requests(&self, owner: Owner) -> Result<Option<Duration>, Failure> {
         transaction::run_within(BRIEFLY, c"hilo: finding requests", || {
             let mut rest = None;
-            for supply in sources::open(node::id())? {
-                let sequence = definitions::by_id(supply.sequence)?;
-                let is_his = sequence.is_some_and(|one| one.owner.to_u32() == owner.role);
-                if is_his && !self.shared.is_asked(owner.database, supply.sequence) {
+            for Open { supply, .. } in sources::open(node::id(), owner.role())? {
+                if !self.shared.is_asked(owner.database, supply.sequence) {
                     let rests = supply.rests(ffi::now());
                     rest = Some(rest.map_or(rests, |least: Duration| least.min(rests)));
                 }
