@@ -4,6 +4,12 @@ use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, assert_unique, wait_unt
 
 use super::{assert_explained, gap, gaps, give_back, has, lease, wait_until_filed};
 
+/// Leaves out of the values of `s` those that are recorded as lost in a crash.
+fn leave_out_lost(client: &mut Client, used: &mut Vec<i64>) {
+    let lost: Vec<_> = gaps(client, "s").into_iter().filter(|gap| gap.2 == "crash").collect();
+    used.retain(|value| !lost.iter().any(|(first, last, _)| (first..=last).contains(&value)));
+}
+
 /// A crash while the transaction is open, after its commit, after the return, and after the worker has filed it.
 #[test]
 fn a_crash_at_any_point_repeats_nothing_and_explains_everything() {
@@ -41,12 +47,7 @@ fn a_crash_at_any_point_repeats_nothing_and_explains_everything() {
     // Values that a crash loses may have been served.
     cluster.restart();
     let mut client = cluster.connect("postgres");
-    let crashed: Vec<(i64, i64)> = gaps(&mut client, "s")
-        .into_iter()
-        .filter(|gap| gap.2 == "crash")
-        .map(|gap| (gap.0, gap.1))
-        .collect();
-    used.retain(|value| !crashed.iter().any(|(first, last)| (first..=last).contains(&value)));
+    leave_out_lost(&mut client, &mut used);
     drop(client);
     assert_explained(&cluster, "s", &used);
     cluster.finish();
@@ -347,8 +348,7 @@ fn a_server_that_ignores_system_indexes_files_leases_and_explains_everything() {
     assert_eq!(give_back(&mut client, &kept, kept.last + 1), 0);
     wait_until_filed(&mut client);
     // Values that the crash has lost may have been served.
-    let lost: Vec<_> = gaps(&mut client, "s").into_iter().filter(|gap| gap.2 == "crash").collect();
-    used.retain(|value| !lost.iter().any(|(first, last, _)| (first..=last).contains(&value)));
+    leave_out_lost(&mut client, &mut used);
     drop(client);
     assert_explained(&cluster, "s", &used);
     cluster.finish();
