@@ -50,12 +50,11 @@ pub struct Database {
 /// How many places there are beside those for as many databases as can have processes.
 pub const SPARE: usize = 4096;
 
-/// The row of this process's database. `life` is that which memory gets if it has none.
+/// The row of this process's database.
 struct Seen {
     oid: u32,
     row: u32,
     next: u64,
-    life: i64,
 }
 
 impl Seen {
@@ -74,7 +73,7 @@ impl Seen {
             pg_sys::ReleaseSysCache(tuple);
             (row, pg_sys::ReadNextFullTransactionId().value)
         };
-        Seen { oid: oid.to_u32(), row: row.into(), next, life: random_id() }
+        Seen { oid: oid.to_u32(), row: row.into(), next }
     }
 }
 
@@ -185,12 +184,15 @@ impl Shared {
     fn life_of(&'static self, seen: &Seen) -> i64 {
         let _lock = self.lock_databases();
         let known = self.databases.iter().find(|known| known.oid.load(Relaxed) == seen.oid);
-        let place = known.unwrap_or_else(|| self.place_for_database());
-        let same = known.is_some() && (self.is_inside(seen.oid) || place.is_same(seen));
-        if !same {
+        let same = known.filter(|place| place.is_same(seen) || self.is_inside(seen.oid));
+        let place = same.unwrap_or_else(|| {
+            // A random number costs a new process more than all else here.
+            let life = random_id();
+            let place = known.unwrap_or_else(|| self.place_for_database());
             self.forget(seen.oid);
-            place.life.store(seen.life, Relaxed);
-        }
+            place.life.store(life, Relaxed);
+            place
+        });
         place.see(seen);
         self.backends[my_number()].inside.store(seen.oid, Release);
         place.life.load(Relaxed)
