@@ -291,6 +291,18 @@ impl Definition {
         }
     }
 
+    /// What changes if the column that owns the sequence gets a wider type. A bound at the limit of
+    /// the old type moves to that of the new one; a bound that a user chose stays. `None`: nothing.
+    pub fn widening(&self, old: DataType, new: DataType) -> Option<Options> {
+        let options = Options {
+            data_type: (new.max() > self.data_type.max()).then_some(new),
+            min_value: (self.min_value == old.min()).then_some(new.min()),
+            max_value: (self.max_value == old.max()).then_some(new.max()),
+            ..Options::default()
+        };
+        (new.max() > old.max() && options != Options::default()).then_some(options)
+    }
+
     pub fn direction(&self) -> Direction {
         Direction::of(self.increment)
     }

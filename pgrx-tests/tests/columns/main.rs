@@ -14,3 +14,4 @@ mod default_places;
 mod generated_always;
 mod owned_by;
 mod sync;
+mod widened;

@@ -9,3 +9,4 @@ pub mod lock;
 pub mod owned_by_statements;
 pub mod release;
 pub mod sync;
+pub mod widened;

@@ -1,6 +1,7 @@
 //! The sequences that a column owns are dropped with the column or its table, restart with TRUNCATE
-//! … RESTART IDENTITY, and change hands with the table. Sequences that the script of an extension
-//! created are dropped with it. `hooks.rs` calls the functions for these statements.
+//! … RESTART IDENTITY, widen with the column's type, and change hands with the table. Sequences
+//! that the script of an extension created are dropped with it. `hooks.rs` calls the functions for
+//! these statements.
 
 use std::cell::RefCell;
 
@@ -22,6 +23,7 @@ use crate::session;
 use crate::session::invalidation::{self, Change};
 use crate::shared;
 use crate::sql::call::values::is_distributed;
+use crate::sql::column::widened;
 use crate::sql::define::owned_by::{may_own, owned_sequences};
 use crate::sql::define::{ddl_checks, owners, renumber};
 
@@ -227,14 +229,29 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut pg_sys::
     unsafe {
         let concerns = match (*node).type_ {
             pg_sys::NodeTag::T_TruncateStmt => (*node.cast::<pg_sys::TruncateStmt>()).restart_seqs,
-            pg_sys::NodeTag::T_AlterTableStmt => commands(node.cast())
-                .any(|command| (*command).subtype == pg_sys::AlterTableType::AT_ChangeOwner),
+            pg_sys::NodeTag::T_AlterTableStmt => return before_alter_table(node.cast()),
             pg_sys::NodeTag::T_DropOwnedStmt | pg_sys::NodeTag::T_ReassignOwnedStmt => {
                 owners::before(node)
             }
             _ => false,
         };
         if concerns { pg_sys::copyObjectImpl(node.cast()).cast() } else { std::ptr::null_mut() }
+    }
+}
+
+/// # Safety
+/// `statement` must be one.
+unsafe fn before_alter_table(statement: *mut pg_sys::AlterTableStmt) -> *mut pg_sys::Node {
+    // SAFETY: as in `before`.
+    unsafe {
+        let changes_owner = commands(statement)
+            .any(|command| (*command).subtype == pg_sys::AlterTableType::AT_ChangeOwner);
+        if !changes_owner && !widened::concerns(statement) {
+            return std::ptr::null_mut();
+        }
+        let copy = pg_sys::copyObjectImpl(statement.cast()).cast();
+        widened::note_types(copy, relid_of((*statement).relation));
+        copy.cast()
     }
 }
 
@@ -249,7 +266,13 @@ pub unsafe extern "C-unwind" fn after(node: *mut pg_sys::Node, keep: bool) {
     unsafe {
         match (*node).type_ {
             pg_sys::NodeTag::T_TruncateStmt => restart(node.cast()),
-            pg_sys::NodeTag::T_AlterTableStmt => follow_owner(node.cast()),
+            pg_sys::NodeTag::T_AlterTableStmt => {
+                let statement: *mut pg_sys::AlterTableStmt = node.cast();
+                // The statement may tolerate that there is no such table.
+                let relid = relid_of((*statement).relation);
+                follow_owner(relid);
+                widened::follow(statement, relid);
+            }
             _ => owners::after(node, keep),
         }
     }
@@ -292,11 +315,8 @@ unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
     }
 }
 
-/// Gives the sequences of a table to its new owner.
-unsafe fn follow_owner(statement: *mut pg_sys::AlterTableStmt) {
-    // SAFETY: core has locked the relation and has just executed the statement on it, so it exists,
-    // unless the statement tolerates that it does not.
-    let relid = unsafe { relid_of((*statement).relation) };
+/// Gives the sequences of a table to its owner.
+fn follow_owner(relid: pg_sys::Oid) {
     let owner = relations::owner(relid);
     for sequence in owned_sequences(relid, None) {
         session::prepare();

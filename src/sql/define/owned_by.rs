@@ -1,5 +1,5 @@
-//! Sequences that a column owns, as core's OWNED BY. `statements.rs` has what happens to them with
-//! their table.
+//! Sequences that a column owns, as core's OWNED BY. `column::owned_by_statements` has what
+//! happens to them with their table.
 
 use std::ffi::{CStr, CString};
 

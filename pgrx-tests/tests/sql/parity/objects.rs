@@ -358,21 +358,17 @@ pub const CASES: &[Case] = &[
          > INSERT INTO t (n) VALUES (0) RETURNING id",
         "1",
     ),
-    different(
+    same(
         "column-type-and-sequence-type",
-        [
-            "CREATE TABLE t (id smallint GENERATED ALWAYS AS IDENTITY)
-             ALTER TABLE t ALTER id TYPE integer
-             > SELECT data_type FROM pg_sequences WHERE schemaname = 'parity'",
-            "integer",
-        ],
-        [
-            "SELECT hilo_create('s', data_type => 'smallint')
-             CREATE TABLE t (id smallint DEFAULT hilo_nextval('s'))
-             ALTER TABLE t ALTER id TYPE integer
-             > SELECT data_type FROM hilo_sequences",
-            "smallint",
-        ],
+        "CREATE TABLE t (id smallint GENERATED ALWAYS AS IDENTITY)
+         ALTER TABLE t ALTER id TYPE integer
+         > SELECT data_type FROM pg_sequences WHERE schemaname = 'parity'",
+        "SELECT hilo_create('s', data_type => 'smallint')
+         CREATE TABLE t (id smallint DEFAULT hilo_nextval('s'))
+         SELECT hilo_alter('s', owned_by => 't.id')
+         ALTER TABLE t ALTER id TYPE integer
+         > SELECT data_type FROM hilo_sequences",
+        "integer",
     ),
     same(
         "table-like",

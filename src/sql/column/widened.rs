@@ -1,0 +1,108 @@
+//! ALTER TABLE … ALTER COLUMN … TYPE with a wider type widens the sequences that the column owns,
+//! as core widens the sequence of an identity column.
+
+use std::ffi::CStr;
+
+use pgrx::pg_sys;
+
+use hilo_core::options::DataType;
+
+use crate::catalog::column_ref::ColumnRef;
+use crate::catalog::{definitions, relations};
+use crate::errors::OrRaise;
+use crate::process::ffi;
+use crate::session;
+use crate::sql::define::owned_by::owned_sequences;
+use crate::sql::define::redefine::Alteration;
+use crate::sql::define::renumber;
+
+/// The commands of a statement that change the type of a column.
+///
+/// # Safety
+/// `statement` must be one, and must live as long as the result is used.
+unsafe fn commands(
+    statement: *mut pg_sys::AlterTableStmt,
+) -> impl Iterator<Item = *mut pg_sys::AlterTableCmd> {
+    // SAFETY: the list is one of AlterTableCmd nodes.
+    unsafe { ffi::cells::<pg_sys::AlterTableCmd>((*statement).cmds) }.filter(|command| {
+        // SAFETY: as above.
+        unsafe { (**command).subtype == pg_sys::AlterTableType::AT_AlterColumnType }
+    })
+}
+
+/// Whether a statement changes the type of a column.
+///
+/// # Safety
+/// `statement` must be one.
+pub unsafe fn concerns(statement: *mut pg_sys::AlterTableStmt) -> bool {
+    // SAFETY: the caller guarantees it.
+    unsafe { commands(statement) }.next().is_some()
+}
+
+/// Notes in a copy of a statement which type each column has before the statement is executed, in
+/// the place of its new type.
+///
+/// # Safety
+/// `copy` must be such a copy, of a statement on `relid`.
+pub unsafe fn note_types(copy: *mut pg_sys::AlterTableStmt, relid: pg_sys::Oid) {
+    // SAFETY: the commands are the copy's own, and the note is made in the same memory context.
+    unsafe {
+        for command in commands(copy) {
+            let column = ColumnRef::by_name(relid, CStr::from_ptr((*command).name));
+            let old = column.map_or(pg_sys::InvalidOid, type_of);
+            (*command).def = pg_sys::makeInteger(old.to_u32() as i32).cast();
+        }
+    }
+}
+
+fn type_of(column: ColumnRef) -> pg_sys::Oid {
+    // SAFETY: a look-up in a cache, which finds no column that is gone.
+    unsafe { pg_sys::get_atttype(column.relid, column.attnum) }
+}
+
+/// Widens the sequences of the columns whose types a statement has changed. `copy` has the types
+/// that the columns had.
+///
+/// # Safety
+/// `copy` must come from [`note_types`], in the same statement, which has been executed on `relid`.
+pub unsafe fn follow(copy: *mut pg_sys::AlterTableStmt, relid: pg_sys::Oid) {
+    // SAFETY: a command of this kind has the column's name, and its note.
+    unsafe {
+        for command in commands(copy) {
+            widen(relid, CStr::from_ptr((*command).name), noted((*command).def));
+        }
+    }
+}
+
+/// Widens the sequences of a column that had type `old`, and of the columns that inherit from it.
+fn widen(relid: pg_sys::Oid, name: &CStr, old: Option<DataType>) {
+    for relid in relations::with_children(relid).or_raise() {
+        if let Some(column) = ColumnRef::by_name(relid, name) {
+            widen_sequences(column, old);
+        }
+    }
+}
+
+/// # Safety
+/// `note` must be one of [`note_types`].
+unsafe fn noted(note: *mut pg_sys::Node) -> Option<DataType> {
+    // SAFETY: it is an Integer.
+    let oid = unsafe { (*note.cast::<pg_sys::Integer>()).ival };
+    definitions::data_type_from(pg_sys::Oid::from_u32(oid as u32))
+}
+
+fn widen_sequences(column: ColumnRef, old: Option<DataType>) {
+    let (Some(old), Some(new)) = (old, definitions::data_type_from(type_of(column))) else {
+        return;
+    };
+    for sequence in owned_sequences(column.relid, Some(column.attnum)) {
+        session::prepare();
+        if let Some(locked) = definitions::lock_existing(sequence.id).or_raise()
+            && let Some(options) = locked.sequence.definition.widening(old, new)
+        {
+            let owned_by = locked.sequence.owned_by;
+            let change = Alteration { locked: &locked, options: &options, owned_by, restart: None };
+            renumber::alter(&change, false);
+        }
+    }
+}
