@@ -91,3 +91,34 @@ fn keys_count_as_their_numbers() {
     assert_eq!(client.one::<i64>("SELECT hilo_sync('s', 'c', 'id')"), 1235);
     cluster.finish();
 }
+
+/// Calls for a sequence of core's, which programs make after a load, do nothing to a column that has moved. `hilo_check`
+/// names the column, and its fix does what the calls were to do.
+#[test]
+fn calls_for_a_sequence_of_core_do_nothing_and_the_fix_does() {
+    let (cluster, mut client) = cluster();
+    client.run(
+        "CREATE TABLE t (id bigserial PRIMARY KEY); SELECT hilo_adopt('t', 'id');
+         INSERT INTO t SELECT generate_series(1, 50)",
+    );
+    for call in [
+        "setval(pg_get_serial_sequence('t', 'id'), 51)",
+        "currval(pg_get_serial_sequence('t', 'id'))",
+        "to_regclass('t_id_seq')::oid::bigint",
+        "(SELECT 1::bigint FROM pg_class WHERE relname = 't_id_seq')",
+        "(SELECT 1::bigint FROM pg_sequences WHERE sequencename = 't_id_seq')",
+    ] {
+        assert_eq!(client.one::<Option<i64>>(&format!("SELECT {call}")), None, "{call}");
+    }
+    client
+        .run("ALTER SEQUENCE IF EXISTS t_id_seq RESTART WITH 51; DROP SEQUENCE IF EXISTS t_id_seq");
+    client.refusal("INSERT INTO t DEFAULT VALUES").is("23505");
+    let fix: String = client.one("SELECT fix FROM hilo_check() WHERE fix IS NOT NULL");
+    client.run(&fix);
+    assert_eq!(insert(&mut client), 51);
+    client.run("CREATE SEQUENCE IF NOT EXISTS t_id_seq");
+    assert!(client.one::<bool>(
+        "SELECT EXISTS (SELECT FROM hilo_check() WHERE what LIKE 'sequence public.t_id_seq of Postgres lives on%')"
+    ));
+    cluster.finish();
+}
