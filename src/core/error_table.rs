@@ -1,107 +1,60 @@
 //! How a table of errors becomes an enum.
 
-/// Makes an enum of a table. Each entry has a name, fields, a message, and perhaps a detail and a
-/// hint. A text is a literal, which takes the fields by their names, or a block.
+/// Makes an enum of errors with a DETAIL and a HINT each. The enum derives `thiserror::Error`,
+/// which makes the messages of `#[error(…)]`. `#[detail(…)]` and `#[hint(…)]` follow it in this
+/// order where an error has them: they are arguments of `format!`, which know the fields by their
+/// names. A `?` in them stands for no text. If the enum names a type for it, each error has its
+/// SQLSTATE behind it, as a discriminant would be.
 #[macro_export]
 macro_rules! error_table {
-    ($(#[$about:meta])* $vis:vis enum $error:ident {$(
-        $(#[$meta:meta])*
-        $name:ident $(($($at:ident: $at_type:ty),+))? $({ $($field:ident: $type:ty),+ })?
-            = $message:tt $(=> detail $detail:tt)? $(=> hint $hint:tt)?;
+    ($(#[$about:meta])* $vis:vis enum $error:ident $(: $state:ty)? {$(
+        $(#[doc = $doc:literal])*
+        #[error($($message:tt)+)] $(#[detail($($detail:tt)+)])? $(#[hint($($hint:tt)+)])?
+        $name:ident $(($($(#[$from:ident])? $at:ident: $at_type:ty),+))?
+            $({ $($field:ident: $type:ty),+ })? $(= $code:expr)?,
     )+}) => {
         $(#[$about])*
-        $vis enum $error {
-            $($(#[$meta])* $name $(($($at_type),+))? $({ $($field: $type),+ })?,)+
-        }
+        $vis enum $error {$(
+            $(#[doc = $doc])*
+            #[error($($message)+)]
+            $name $(($($(#[$from])? $at_type),+))? $({ $($field: $type),+ })?,
+        )+}
 
-        $crate::error_texts! { $error {$(
-            $name $(($($at),+))? $({ $($field),+ })?
-                = $message $(=> detail $detail)? $(=> hint $hint)?;
-        )+} }
-    };
-}
-
-/// The texts of such an enum.
-#[macro_export]
-macro_rules! error_texts {
-    ($error:ident {$(
-        $name:ident $(($($at:ident),+))? $({ $($field:ident),+ })?
-            = $message:tt $(=> detail $detail:tt)? $(=> hint $hint:tt)?;
-    )+}) => {
         #[allow(dead_code, unused_variables)]
         impl $error {
             pub fn detail(&self) -> Option<String> {
-                match self {
-                    $(Self::$name $(($($at),+))? $({ $($field),+ })?
-                        => $crate::text_of_error!($($detail)?),)+
-                }
+                match self {$(
+                    Self::$name $(($($at),+))? $({ $($field),+ })?
+                        => None$(.or_else(|| Some(format!($($detail)+))))?,
+                )+}
             }
 
             pub fn hint(&self) -> Option<String> {
-                match self {
-                    $(Self::$name $(($($at),+))? $({ $($field),+ })?
-                        => $crate::text_of_error!($($hint)?),)+
-                }
+                match self {$(
+                    Self::$name $(($($at),+))? $({ $($field),+ })?
+                        => None$(.or_else(|| Some(format!($($hint)+))))?,
+                )+}
             }
         }
 
-        impl std::fmt::Display for $error {
-            #[allow(unused_variables)]
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        $crate::error_codes! { $error [$($state)?] $(
+            {Self::$name $(($($at),+))? $({ $($field),+ })?} $($code)?,
+        )+ }
+    };
+}
+
+/// The SQLSTATEs of an [`error_table`].
+#[macro_export]
+macro_rules! error_codes {
+    ($error:ident [] $($rest:tt)*) => {};
+    ($error:ident [$state:ty] $({$($entry:tt)+} $code:expr,)+) => {
+        #[allow(unused_variables)]
+        impl $error {
+            pub fn code(&self) -> $state {
                 match self {
-                    $(Self::$name $(($($at),+))? $({ $($field),+ })?
-                        => $crate::write_error!(f, $message),)+
+                    $($($entry)+ => $code,)+
                 }
             }
         }
-
-        impl std::error::Error for $error {}
     };
-}
-
-/// A text that an entry may lack.
-#[macro_export]
-macro_rules! text_of_error {
-    () => {
-        None
-    };
-    ($text:literal) => {
-        Some(format!($text))
-    };
-    ($text:block) => {
-        $crate::error_table::Optional::text($text)
-    };
-}
-
-#[macro_export]
-macro_rules! write_error {
-    ($f:ident, $text:literal) => {
-        write!($f, $text)
-    };
-    ($f:ident, $text:block) => {
-        write!($f, "{}", $text)
-    };
-}
-
-/// The values that a block of the table may have for a detail or a hint.
-pub trait Optional {
-    fn text(self) -> Option<String>;
-}
-
-impl Optional for String {
-    fn text(self) -> Option<String> {
-        Some(self)
-    }
-}
-
-impl Optional for &str {
-    fn text(self) -> Option<String> {
-        Some(self.into())
-    }
-}
-
-impl<T: Optional> Optional for Option<T> {
-    fn text(self) -> Option<String> {
-        self.and_then(T::text)
-    }
 }

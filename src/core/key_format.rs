@@ -33,32 +33,39 @@ pub struct KeyFormat {
 }
 
 error_table! {
-    /// Why a format is refused. SQLSTATE 22023. Positions are in bytes from 0.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    /// Why a format is refused. Positions are in bytes from 0.
+    #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
     pub enum KeyFormatError {
-        TooLong { length: usize } = "key_format is too long"
-            => detail "The key_format has {length} bytes; at most {MAX_LENGTH} are allowed."
-            => hint { FORM };
-        NoValue = "key_format has no {{value}}"
-            => detail "All values would have the same key."
-            => hint { FORM };
-        SeveralValues = "key_format has more than one {{value}}"
-            => detail "Two values could have the same key."
-            => hint { FORM };
-        SeveralServers = "key_format has more than one {{server}}"
-            => detail "Two values could have the same key."
-            => hint { FORM };
-        Unknown(name: String) = "key_format has an unknown placeholder \"{{{name}}}\""
-            => hint { FORM };
-        Width(width: String)
-            = "width of {{value:0{width}}} in key_format must be between 1 and {MAX_WIDTH}"
-            => hint { FORM };
-        Unbalanced { brace: char, position: usize } = "key_format has an unbalanced \"{brace}\""
-            => detail { format!("The brace is at byte {}.", position + 1) }
-            => hint "Write {{{{ or }}}} for a brace in the key.";
-        Control { code: u32, position: usize } = "key_format must not contain control characters"
-            => detail { control_detail(*code, *position) }
-            => hint { FORM };
+        #[error("key_format is too long")]
+        #[detail("The key_format has {length} bytes; at most {MAX_LENGTH} are allowed.")]
+        #[hint("{FORM}")]
+        TooLong { length: usize },
+        #[error("key_format has no {{value}}")]
+        #[detail("All values would have the same key.")]
+        #[hint("{FORM}")]
+        NoValue,
+        #[error("key_format has more than one {{value}}")]
+        #[detail("Two values could have the same key.")]
+        #[hint("{FORM}")]
+        SeveralValues,
+        #[error("key_format has more than one {{server}}")]
+        #[detail("Two values could have the same key.")]
+        #[hint("{FORM}")]
+        SeveralServers,
+        #[error("key_format has an unknown placeholder \"{{{0}}}\"")]
+        #[hint("{FORM}")]
+        Unknown(name: String),
+        #[error("width of {{value:0{0}}} in key_format must be between 1 and {MAX_WIDTH}")]
+        #[hint("{FORM}")]
+        Width(width: String),
+        #[error("key_format has an unbalanced \"{brace}\"")]
+        #[detail("The brace is at byte {}.", position + 1)]
+        #[hint("Write {{{{ or }}}} for a brace in the key.")]
+        Unbalanced { brace: char, position: usize },
+        #[error("key_format must not contain control characters")]
+        #[detail("{}", control_detail(*code, *position))]
+        #[hint("{FORM}")]
+        Control { code: u32, position: usize },
     }
 }
 
@@ -66,43 +73,42 @@ const FORM: &str = "A key_format is text with {value} or {value:0N} once, {serve
                     and optionally {name}; the default is \"{name}/{server}{value}\".";
 
 error_table! {
-    /// Why a format does not allow a server prefix. SQLSTATE 22023.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    /// Why a format does not allow a server prefix.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
     pub enum PrefixError {
-        Control { code: u32, position: usize }
-            = "server prefix must not contain control characters"
-            => detail { control_detail(*code, *position) };
-        End(last: char)
-            = "server prefix must not end with \"{last}\" where only digits or dashes separate it \
-               from the value"
-            => detail { match last {
-                '-' => "Prefix \"A-\" with value 1 and prefix \"A\" with value -1 could give the \
-                        same key.",
-                _ => "Prefix \"A1\" with value 1 and prefix \"A\" with value 11 could give the \
-                      same key.",
-            } }
-            => hint { SEPARATE };
-        Begin(first: char)
-            = "server prefix must not begin with \"{first}\" where only digits separate it from \
-               the value"
-            => detail "Value 1 with prefix \"1A\" and value 11 with prefix \"A\" could give the \
-                       same key."
-            => hint { SEPARATE };
+        #[error("server prefix must not contain control characters")]
+        #[detail("{}", control_detail(*code, *position))]
+        Control { code: u32, position: usize },
+        #[error("server prefix must not end with \"{0}\" where only digits or dashes separate it \
+                 from the value")]
+        #[detail("Prefix \"A{end}\" with value 1 and prefix \"A\" with value {end}1 could give \
+                  the same key.", end = if *last == '-' { '-' } else { '1' })]
+        #[hint("{SEPARATE}")]
+        End(last: char),
+        #[error("server prefix must not begin with \"{0}\" where only digits separate it from the \
+                 value")]
+        #[detail("Value 1 with prefix \"1A\" and value 11 with prefix \"A\" could give the same \
+                  key.")]
+        #[hint("{SEPARATE}")]
+        Begin(first: char),
     }
 }
 
 const SEPARATE: &str = "Separate the prefix from the value with a character such as \"/\".";
 
-error_table! {
-    /// Why a text is not a key of a sequence. SQLSTATE 22P02.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub enum KeyReadError {
-        Begin = "key does not begin as the keys of this sequence do";
-        End = "key does not end as the keys of this sequence do";
-        NotANumber = "key has no number where the keys of this sequence have one";
-        OutOfRange = "number in the key is out of range";
-        NotCanonical = "number in the key is not written as in the keys of this sequence";
-    }
+/// Why a text is not a key of a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyReadError {
+    #[error("key does not begin as the keys of this sequence do")]
+    Begin,
+    #[error("key does not end as the keys of this sequence do")]
+    End,
+    #[error("key has no number where the keys of this sequence have one")]
+    NotANumber,
+    #[error("number in the key is out of range")]
+    OutOfRange,
+    #[error("number in the key is not written as in the keys of this sequence")]
+    NotCanonical,
 }
 
 impl Default for KeyFormat {

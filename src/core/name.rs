@@ -6,18 +6,20 @@ use crate::error_table;
 pub const MAX_LENGTH: usize = 255;
 
 error_table! {
-    /// Why a name is refused. SQLSTATE 42602.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    /// Why a name is refused.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
     pub enum NameError {
-        Empty = "name of a hilo sequence must not be empty"
-            => hint { FORM };
-        TooLong { length: usize } = "name of a hilo sequence is too long"
-            => detail "The name has {length} bytes; at most {MAX_LENGTH} are allowed."
-            => hint { FORM };
-        Control { code: u32, position: usize }
-            = "name of a hilo sequence must not contain control characters"
-            => detail { control_detail(*code, *position) }
-            => hint { FORM };
+        #[error("name of a hilo sequence must not be empty")]
+        #[hint("{FORM}")]
+        Empty,
+        #[error("name of a hilo sequence is too long")]
+        #[detail("The name has {length} bytes; at most {MAX_LENGTH} are allowed.")]
+        #[hint("{FORM}")]
+        TooLong { length: usize },
+        #[error("name of a hilo sequence must not contain control characters")]
+        #[detail("{}", control_detail(*code, *position))]
+        #[hint("{FORM}")]
+        Control { code: u32, position: usize },
     }
 }
 

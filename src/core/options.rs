@@ -107,94 +107,107 @@ pub struct Definition {
 }
 
 error_table! {
-    /// Why options are refused. SQLSTATE 22023, except where [`OptionError::is_unsupported`].
-    #[derive(Clone, Debug, PartialEq, Eq)]
-    pub enum OptionError {
-        ZeroIncrement = "increment must not be zero"
-            => hint "Use a positive increment for ascending values, or a negative one for \
-                     descending values.";
-        MaxOutOfRange { value: i64, data_type: DataType }
-            = "max_value ({value}) is out of range for sequence data type {data_type}"
-            => detail { data_type.values() }
-            => hint "Choose a wider data type, or a bound within the range of this one.";
-        MinOutOfRange { value: i64, data_type: DataType }
-            = "min_value ({value}) is out of range for sequence data type {data_type}"
-            => detail { data_type.values() }
-            => hint "Choose a wider data type, or a bound within the range of this one.";
-        MinNotLessThanMax { min: i64, max: i64 }
-            = "min_value ({min}) must be less than max_value ({max})"
-            => hint "Lower min_value, or raise max_value.";
-        StartBelowMin { start: i64, min: i64 }
-            = "start_value ({start}) cannot be less than min_value ({min})"
-            => hint "Lower min_value, or raise start_value.";
-        StartAboveMax { start: i64, max: i64 }
-            = "start_value ({start}) cannot be greater than max_value ({max})"
-            => hint "Raise max_value, or lower start_value.";
-        RestartBelowMin { restart: i64, min: i64 }
-            = "restart_with ({restart}) cannot be less than min_value ({min})"
-            => hint "Restart with {min} or more, or lower min_value.";
-        RestartAboveMax { restart: i64, max: i64 }
-            = "restart_with ({restart}) cannot be greater than max_value ({max})"
-            => hint "Restart with {max} or less, or raise max_value.";
-        CurrentBelowMin { current: i64, min: i64 }
-            = "current value ({current}) cannot be less than min_value ({min})"
-            => detail "Values that the changed sequence would not allow have been served."
-            => hint "Specify with restart_with where the sequence continues.";
-        CurrentAboveMax { current: i64, max: i64 }
-            = "current value ({current}) cannot be greater than max_value ({max})"
-            => detail "Values that the changed sequence would not allow have been served."
-            => hint "Specify with restart_with where the sequence continues.";
-        BlockSizeNotPositive(size: i64) = "block_size ({size}) must be greater than zero"
-            => hint "Leave block_size null to let it follow the rate.";
-        BlockSizeTooLarge { block_size: i64, values: i128 }
-            = "block_size ({block_size}) is larger than the number of values of the sequence \
-               ({values})"
-            => detail "No whole block would fit between min_value and max_value."
-            => hint "Use a block_size of at most {values}.";
-        SliceSizeOutOfRange(size: i64)
-            = "slice_size ({size}) must be between 1 and {MAX_SLICE_SIZE}"
-            => hint "Leave slice_size null to let slices grow with use.";
-        SliceLargerThanBlock { slice_size: i64, block_size: i64 }
-            = "slice_size ({slice_size}) cannot be greater than block_size ({block_size})"
-            => detail "A session takes its slice from one block."
-            => hint "Lower slice_size, or raise block_size.";
-        OrderedWithSlice = "slice_size cannot be set for an ordered sequence"
-            => detail "Sessions that hold slices of their own cannot keep the values of all \
-                       sessions in order."
-            => hint "Leave slice_size null, set it to 0 with hilo_alter, or do not use ordered.";
-        GaplessWithBlock = "block_size cannot be set for a gapless sequence"
-            => detail { NOTHING_AHEAD }
-            => hint "Leave block_size null, set it to 0 with hilo_alter, or do not use gapless.";
-        GaplessWithSlice = "slice_size cannot be set for a gapless sequence"
-            => detail { NOTHING_AHEAD }
-            => hint "Leave slice_size null, set it to 0 with hilo_alter, or do not use gapless.";
-        GaplessCycles = "a gapless sequence cannot cycle"
-            => detail "A value that is served again cannot be told from one that is missing."
-            => hint "Choose either cycle or gapless.";
-        SourceCycles = "a sequence with a source cannot cycle"
-            => detail { OTHERS_DECIDE }
-            => hint "Choose either cycle or a source.";
-        SourceOrdered = "a sequence with a source cannot be ordered"
-            => detail { OTHERS_DECIDE }
-            => hint "Choose either ordered or a source.";
-        SourceGapless = "a sequence with a source cannot be gapless"
-            => detail { OTHERS_DECIDE }
-            => hint "Choose either gapless or a source.";
-        SourceTooLong { length: usize } = "source is too long"
-            => detail "The source has {length} bytes; at most {MAX_SOURCE} are allowed."
-            => hint "Put the query into a function, and let the source call that.";
-        SourceIncrement = "the increment of a sequence with a source cannot change"
-            => detail "The values that the source has brought lie on the grid of this increment."
-            => hint "Take the source away first, with hilo_detach.";
-        AheadWithoutSource = "reserve_ahead requires a source"
-            => detail "A sequence that numbers itself needs nobody else for its next block."
-            => hint "Leave reserve_ahead null, set it to 0 with hilo_alter, or specify a source.";
-        AheadOutOfRange(seconds: i64)
-            = "reserve_ahead ({seconds} seconds) must be between 0 and {MAX_AHEAD} seconds"
-            => hint "Leave reserve_ahead null to keep as much ahead as hilo.buffer says.";
-        KeyFormat(error: KeyFormatError) = { error }
-            => detail { error.detail() }
-            => hint { error.hint() };
+    /// Why options are refused.
+    #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+    pub enum OptionError: &'static str {
+        #[error("increment must not be zero")]
+        #[hint("Use a positive increment for ascending values, or a negative one for descending \
+                values.")]
+        ZeroIncrement = "22023",
+        #[error("max_value ({value}) is out of range for sequence data type {data_type}")]
+        #[detail("{}", data_type.values())]
+        #[hint("Choose a wider data type, or a bound within the range of this one.")]
+        MaxOutOfRange { value: i64, data_type: DataType } = "22023",
+        #[error("min_value ({value}) is out of range for sequence data type {data_type}")]
+        #[detail("{}", data_type.values())]
+        #[hint("Choose a wider data type, or a bound within the range of this one.")]
+        MinOutOfRange { value: i64, data_type: DataType } = "22023",
+        #[error("min_value ({min}) must be less than max_value ({max})")]
+        #[hint("Lower min_value, or raise max_value.")]
+        MinNotLessThanMax { min: i64, max: i64 } = "22023",
+        #[error("start_value ({start}) cannot be less than min_value ({min})")]
+        #[hint("Lower min_value, or raise start_value.")]
+        StartBelowMin { start: i64, min: i64 } = "22023",
+        #[error("start_value ({start}) cannot be greater than max_value ({max})")]
+        #[hint("Raise max_value, or lower start_value.")]
+        StartAboveMax { start: i64, max: i64 } = "22023",
+        #[error("restart_with ({restart}) cannot be less than min_value ({min})")]
+        #[hint("Restart with {min} or more, or lower min_value.")]
+        RestartBelowMin { restart: i64, min: i64 } = "22023",
+        #[error("restart_with ({restart}) cannot be greater than max_value ({max})")]
+        #[hint("Restart with {max} or less, or raise max_value.")]
+        RestartAboveMax { restart: i64, max: i64 } = "22023",
+        #[error("current value ({current}) cannot be less than min_value ({min})")]
+        #[detail("Values that the changed sequence would not allow have been served.")]
+        #[hint("Specify with restart_with where the sequence continues.")]
+        CurrentBelowMin { current: i64, min: i64 } = "22023",
+        #[error("current value ({current}) cannot be greater than max_value ({max})")]
+        #[detail("Values that the changed sequence would not allow have been served.")]
+        #[hint("Specify with restart_with where the sequence continues.")]
+        CurrentAboveMax { current: i64, max: i64 } = "22023",
+        #[error("block_size ({0}) must be greater than zero")]
+        #[hint("Leave block_size null to let it follow the rate.")]
+        BlockSizeNotPositive(size: i64) = "22023",
+        #[error("block_size ({block_size}) is larger than the number of values of the sequence \
+                 ({values})")]
+        #[detail("No whole block would fit between min_value and max_value.")]
+        #[hint("Use a block_size of at most {values}.")]
+        BlockSizeTooLarge { block_size: i64, values: i128 } = "22023",
+        #[error("slice_size ({0}) must be between 1 and {MAX_SLICE_SIZE}")]
+        #[hint("Leave slice_size null to let slices grow with use.")]
+        SliceSizeOutOfRange(size: i64) = "22023",
+        #[error("slice_size ({slice_size}) cannot be greater than block_size ({block_size})")]
+        #[detail("A session takes its slice from one block.")]
+        #[hint("Lower slice_size, or raise block_size.")]
+        SliceLargerThanBlock { slice_size: i64, block_size: i64 } = "22023",
+        #[error("slice_size cannot be set for an ordered sequence")]
+        #[detail("Sessions that hold slices of their own cannot keep the values of all sessions in \
+                  order.")]
+        #[hint("Leave slice_size null, set it to 0 with hilo_alter, or do not use ordered.")]
+        OrderedWithSlice = "22023",
+        #[error("block_size cannot be set for a gapless sequence")]
+        #[detail("{NOTHING_AHEAD}")]
+        #[hint("Leave block_size null, set it to 0 with hilo_alter, or do not use gapless.")]
+        GaplessWithBlock = "22023",
+        #[error("slice_size cannot be set for a gapless sequence")]
+        #[detail("{NOTHING_AHEAD}")]
+        #[hint("Leave slice_size null, set it to 0 with hilo_alter, or do not use gapless.")]
+        GaplessWithSlice = "22023",
+        #[error("a gapless sequence cannot cycle")]
+        #[detail("A value that is served again cannot be told from one that is missing.")]
+        #[hint("Choose either cycle or gapless.")]
+        GaplessCycles = "0A000",
+        #[error("a sequence with a source cannot cycle")]
+        #[detail("{OTHERS_DECIDE}")]
+        #[hint("Choose either cycle or a source.")]
+        SourceCycles = "0A000",
+        #[error("a sequence with a source cannot be ordered")]
+        #[detail("{OTHERS_DECIDE}")]
+        #[hint("Choose either ordered or a source.")]
+        SourceOrdered = "0A000",
+        #[error("a sequence with a source cannot be gapless")]
+        #[detail("{OTHERS_DECIDE}")]
+        #[hint("Choose either gapless or a source.")]
+        SourceGapless = "0A000",
+        #[error("source is too long")]
+        #[detail("The source has {length} bytes; at most {MAX_SOURCE} are allowed.")]
+        #[hint("Put the query into a function, and let the source call that.")]
+        SourceTooLong { length: usize } = "22023",
+        #[error("the increment of a sequence with a source cannot change")]
+        #[detail("The values that the source has brought lie on the grid of this increment.")]
+        #[hint("Take the source away first, with hilo_detach.")]
+        SourceIncrement = "22023",
+        #[error("reserve_ahead requires a source")]
+        #[detail("A sequence that numbers itself needs nobody else for its next block.")]
+        #[hint("Leave reserve_ahead null, set it to 0 with hilo_alter, or specify a source.")]
+        AheadWithoutSource = "22023",
+        #[error("reserve_ahead ({0} seconds) must be between 0 and {MAX_AHEAD} seconds")]
+        #[hint("Leave reserve_ahead null to keep as much ahead as hilo.buffer says.")]
+        AheadOutOfRange(seconds: i64) = "22023",
+        #[error(transparent)]
+        #[detail("{}", error.detail()?)]
+        #[hint("{}", error.hint()?)]
+        KeyFormat(#[from] error: KeyFormatError) = "22023",
     }
 }
 
@@ -205,20 +218,6 @@ const OTHERS_DECIDE: &str = "The source says which values come, and others use t
     them.";
 const NOTHING_AHEAD: &str =
     "Nothing is reserved ahead: each transaction takes its values from the sequence itself.";
-
-impl OptionError {
-    /// Whether no sequence can have these options together (0A000).
-    pub fn is_unsupported(&self) -> bool {
-        use OptionError::*;
-        matches!(self, GaplessCycles | SourceCycles | SourceOrdered | SourceGapless)
-    }
-}
-
-impl From<KeyFormatError> for OptionError {
-    fn from(error: KeyFormatError) -> OptionError {
-        OptionError::KeyFormat(error)
-    }
-}
 
 impl Definition {
     /// A new sequence. Defaults: bigint, increment 1, and all values of the type from 1 upwards, or

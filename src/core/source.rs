@@ -8,25 +8,26 @@ use crate::range::Range;
 
 error_table! {
     /// Why nothing is served of what a source has brought.
-    #[derive(Clone, Debug, PartialEq, Eq)]
+    #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
     pub enum AnswerError {
-        Empty = "the source has brought no values";
-        Backwards { first: i64, last: i64 }
-            = "the source has brought {first} to {last}, which is not the direction of the \
-               sequence";
-        Unknown { value: i64 }
-            = "the source has brought {value}, which is not a value of the sequence"
-            => detail "It lies beyond the bounds, or between two values.";
-        Held { first: i64, last: i64 }
-            = "the source has brought {first} to {last}, of which the sequence holds a part \
-               already";
-        Again { first: i64, last: i64 }
-            = "the source has brought {first} to {last}, of which it has brought a part before";
-        Own { first: i64, last: i64 }
-            = "the source has brought {first} to {last}, but the sequence may have served that \
-               before it had this source"
-            => hint "Let the source continue beyond it: with hilo_advance if it is a sequence of \
-                     hilo, with setval if it is one of Postgres.";
+        #[error("the source has brought no values")]
+        Empty,
+        #[error("the source has brought {first} to {last}, which is not the direction of the \
+                 sequence")]
+        Backwards { first: i64, last: i64 },
+        #[error("the source has brought {value}, which is not a value of the sequence")]
+        #[detail("It lies beyond the bounds, or between two values.")]
+        Unknown { value: i64 },
+        #[error("the source has brought {first} to {last}, of which the sequence holds a part \
+                 already")]
+        Held { first: i64, last: i64 },
+        #[error("the source has brought {first} to {last}, of which it has brought a part before")]
+        Again { first: i64, last: i64 },
+        #[error("the source has brought {first} to {last}, but the sequence may have served that \
+                 before it had this source")]
+        #[hint("Let the source continue beyond it: with hilo_advance if it is a sequence of hilo, \
+                with setval if it is one of Postgres.")]
+        Own { first: i64, last: i64 },
     }
 }
 

@@ -1,7 +1,5 @@
 //! The errors that hilo raises, and the one place that turns them into Postgres reports.
 
-#[macro_use]
-mod macros;
 mod reasons;
 mod table;
 mod text;
@@ -11,9 +9,6 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
-use hilo_core::name::NameError;
-use hilo_core::options::OptionError;
-use hilo_core::source::AnswerError;
 
 pub use reasons::{Cause, Closed, Unleasable};
 pub use table::HiloError;
@@ -68,9 +63,11 @@ pub enum Meant {
 impl HiloError {
     /// The last value that `mapping` allows has been drawn.
     pub fn exhaustion(name: String, mapping: &Mapping) -> HiloError {
-        let falling = mapping.increment < 0;
-        let bound = if falling { mapping.min_value } else { mapping.max_value };
-        HiloError::Exhausted { name, bound, falling }
+        let (end, bound) = match mapping.increment < 0 {
+            true => ("minimum", mapping.min_value),
+            false => ("maximum", mapping.max_value),
+        };
+        HiloError::Exhausted { name, bound, end }
     }
 
     /// The SQLSTATE, packed into a number as Postgres packs it.
@@ -128,18 +125,6 @@ pub fn check_argument(fits: bool, message: impl FnOnce() -> String, advice: &'st
         HiloError::Argument(message(), advice).raise();
     }
 }
-
-macro_rules! from {
-    ($($error:ident => $variant:ident,)+) => { $(
-        impl From<$error> for HiloError {
-            fn from(error: $error) -> HiloError {
-                HiloError::$variant(error)
-            }
-        }
-    )+ };
-}
-
-from! { OptionError => Option, AnswerError => Answer, NameError => Name, }
 
 /// A text of a report, as long as one may be.
 fn shorten(mut text: String) -> String {
