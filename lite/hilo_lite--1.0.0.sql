@@ -310,6 +310,7 @@ BEGIN
             o := CASE WHEN a.kind = 'leased' THEN _hilo.hilo_take(r.caller,
                     _hilo.hilo_locked(r.caller, a.name, 'UPDATE'), a.n, a.lease, r.holder, r.ttl)
                 ELSE _hilo.hilo_change(r.caller, a.kind, a.lease, a.n, r.ttl) END;
+            o.name := a.name;
         EXCEPTION WHEN OTHERS THEN
             o := (a.kind, a.name, a.lease, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, SQLSTATE,
                   SQLERRM, NULL, NULL);

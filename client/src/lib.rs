@@ -57,6 +57,8 @@ mod shared;
 mod stats;
 #[cfg(any(feature = "native-tls", feature = "rustls"))]
 pub mod tls;
+#[cfg(test)]
+mod vectors;
 mod waiting;
 
 pub use client::{Builder, Client};

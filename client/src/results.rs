@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use hilo_core::numbers::Monotonic;
+use hilo_core::protocol::{Done, Granted};
 
 use crate::driver::Driver;
 use crate::engine::{Ask, Failure, Id, Lease, Plan, Return};
@@ -11,7 +12,7 @@ use crate::hot::{Hot, Keys};
 use crate::lane;
 use crate::refusal::Report;
 use crate::sequence::keys;
-use crate::server::{Answer, Done, Granted};
+use crate::server::Answer;
 use crate::shared::{Core, Life, Shared};
 use crate::{Error, Unavailable};
 

@@ -150,7 +150,7 @@ impl Sequence {
 
     /// A value that is in memory, as a key. No lease whose keys look different is served before it
     /// has its value.
-    fn take_key(&self) -> Result<Option<String>, Error> {
+    pub(crate) fn take_key(&self) -> Result<Option<String>, Error> {
         self.fill_own();
         let keys = self.hot.keys.read().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = keys.as_ref() else { return Ok(None) };

@@ -6,11 +6,12 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hilo_core::protocol::{Done, Kind, Refusal, Row};
 use tokio::task::JoinHandle;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::{MakeTlsConnect, TlsConnect};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{CancelToken, Config, NoTls, Row, Socket};
+use tokio_postgres::{CancelToken, Config, NoTls, Socket};
 use uuid::Uuid;
 
 use crate::Error;
@@ -104,26 +105,6 @@ pub struct Link {
     revoke: String,
 }
 
-/// A lease as the server describes it.
-#[derive(Clone, Debug)]
-pub struct Granted {
-    pub last: i64,
-    pub increment: i64,
-    pub count: i64,
-    pub key_format: String,
-    pub server_prefix: String,
-    pub suggested: i64,
-}
-
-/// The server's answer to one call.
-#[derive(Clone, Debug)]
-pub enum Done {
-    /// It serves so many values again.
-    Returned(i64),
-    Renewed,
-    Leased(Granted),
-}
-
 /// The outcome of each call of a plan, in its order.
 pub type Answer = Vec<Result<Done, Arc<Report>>>;
 
@@ -172,7 +153,12 @@ impl Link {
         if !named?.into_iter().eq(plan.tokens()) {
             return Ok(None);
         }
-        rows.iter().map(read_done).collect::<Result<Answer, _>>().map(Some)
+        let mut answer = Answer::new();
+        for row in &rows {
+            let Some(outcome) = read(row)?.and_then(outcome) else { return Ok(None) };
+            answer.push(outcome);
+        }
+        Ok(Some(answer))
     }
 
     /// Ends all leases of a holder.
@@ -181,27 +167,35 @@ impl Link {
     }
 }
 
-fn read_done(row: &Row) -> Result<Result<Done, Arc<Report>>, tokio_postgres::Error> {
-    if let Some(code) = row.try_get::<_, Option<&str>>(8)? {
-        return Ok(Err(Arc::new(Report {
-            code: Some(SqlState::from_code(code)),
-            message: row.try_get::<_, Option<String>>(9)?.unwrap_or_default(),
-            detail: row.try_get(10)?,
-            hint: row.try_get(11)?,
-        })));
-    }
-    Ok(Ok(match row.try_get(0)? {
-        "returned" => Done::Returned(row.try_get(4)?),
-        "renewed" => Done::Renewed,
-        _ => Done::Leased(Granted {
-            last: row.try_get(2)?,
-            increment: row.try_get(3)?,
-            count: row.try_get(4)?,
-            key_format: row.try_get(5)?,
-            server_prefix: row.try_get(6)?,
-            suggested: row.try_get(7)?,
-        }),
+/// A row of the statement. `None`: it is of no kind that this client knows.
+fn read(row: &tokio_postgres::Row) -> Result<Option<Row>, tokio_postgres::Error> {
+    let Some(kind) = Kind::of(row.try_get("kind")?) else { return Ok(None) };
+    Ok(Some(Row {
+        kind,
+        name: None,
+        lease: row.try_get::<_, Uuid>("lease")?.to_string(),
+        first: None,
+        last: row.try_get("last")?,
+        increment: row.try_get("increment")?,
+        count: row.try_get("count")?,
+        expires_at: None,
+        key_format: row.try_get("key_format")?,
+        server_prefix: row.try_get("server_prefix")?,
+        suggested: row.try_get("suggested")?,
+        sqlstate: row.try_get("sqlstate")?,
+        message: row.try_get("message")?,
+        detail: row.try_get("detail")?,
+        hint: row.try_get("hint")?,
     }))
+}
+
+/// What a row says. `None`: it lacks something.
+pub fn outcome(row: Row) -> Option<Result<Done, Arc<Report>>> {
+    let refused = |Refusal { sqlstate, message, detail, hint }| {
+        let code = Some(SqlState::from_code(&sqlstate));
+        Arc::new(Report { code, message, detail, hint })
+    };
+    Some(row.outcome()?.map_err(refused))
 }
 
 /// Where hilo's functions are, quoted: the schema of the extension, or of hilo_lite, whose type for

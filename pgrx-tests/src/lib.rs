@@ -31,6 +31,7 @@ mod replica;
 mod server;
 mod tools;
 mod upgrade;
+pub mod vectors;
 mod wait;
 
 pub use accounting::{assert_accounted, assert_unique, taken_count, write_free_ranges};

@@ -19,6 +19,7 @@ pub mod options;
 pub mod past;
 pub mod policy;
 pub mod pool;
+pub mod protocol;
 pub mod range;
 pub mod rate;
 pub mod slice;

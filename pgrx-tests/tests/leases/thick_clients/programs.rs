@@ -1,9 +1,20 @@
 //! The programs, beside sessions with `hilo_nextval`, through the accidents of a server.
 
 use hilo_tests::example::{DATABASE, Example, OWNER};
-use hilo_tests::{ClientExt, LONG, Mode, wait_until};
+use hilo_tests::{ClientExt, LONG, Mode, vectors, wait_until};
 
 use super::{Drawer, assert_explained, beside_sessions, cluster, count_lost, programs, start};
+
+/// The server answers as the examples of clients/vectors.json say, and the client in Python makes of each what they say.
+#[test]
+fn the_vectors_are_what_servers_answer_and_clients_understand() {
+    let cluster = cluster();
+    vectors::answer_all(&mut cluster.connect_as(OWNER, DATABASE));
+    if let Some(python) = Example::find("python") {
+        python.run(&cluster, &[], &[&["python3", "tests/vectors.py", vectors::FILE]]);
+    }
+    cluster.finish();
+}
 
 /// Nobody is killed: nothing is lost.
 #[test]
