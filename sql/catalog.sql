@@ -149,6 +149,27 @@ COMMENT ON COLUMN _hilo.hilo_free_range.end_index IS 'Index after the last one';
 COMMENT ON COLUMN _hilo.hilo_free_range.incarnation IS
     'Server life whose memory holds the range; 0: no life holds it, the range is free';
 
+-- The reasons of a gap, which the code names in src/catalog/gaps.rs.
+CREATE FUNCTION _hilo.hilo_losses() RETURNS TABLE (reason text, meaning text)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 6
+BEGIN ATOMIC
+    SELECT l.reason, l.meaning FROM (VALUES
+        ('crash', 'the server died with the values in memory'),
+        ('discarded', 'returned where nothing could take them, leased by a transaction that was rolled back, or in a '
+                      'refused answer of a source'),
+        ('altered', 'made invalid by hilo_alter or hilo_setval, or the sequence was moved beyond them'),
+        ('expired', 'their lease expired'),
+        ('revoked', 'their lease was revoked'),
+        ('restored', 'perhaps served by the server that this one is a copy of')
+    ) AS l (reason, meaning);
+END;
+COMMENT ON FUNCTION _hilo.hilo_losses() IS 'Returns why values will not be served: the reasons of hilo_gaps, and what each means';
+
+CREATE FUNCTION _hilo.hilo_is_loss(reason text) RETURNS boolean
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN $1 IN (SELECT l.reason FROM _hilo.hilo_losses() l);
+COMMENT ON FUNCTION _hilo.hilo_is_loss(text) IS 'Returns whether it is one of the reasons of hilo_gaps';
+
 CREATE TABLE _hilo.hilo_gap (
     sequence bigint NOT NULL,
     node integer NOT NULL,
@@ -157,7 +178,7 @@ CREATE TABLE _hilo.hilo_gap (
     last_value bigint NOT NULL,
     count bigint NOT NULL,
     increment bigint NOT NULL CONSTRAINT hilo_gap_increment_check CHECK (increment <> 0),
-    reason text NOT NULL CONSTRAINT hilo_gap_reason_check CHECK (reason IN ('crash', 'discarded', 'altered', 'expired', 'revoked', 'restored')),
+    reason text NOT NULL CONSTRAINT hilo_gap_reason_check CHECK (_hilo.hilo_is_loss(reason)),
     recorded_at timestamptz NOT NULL,
     name text COLLATE "C",
     released_from _hilo.hilo_column
@@ -181,11 +202,7 @@ COMMENT ON COLUMN _hilo.hilo_gap.count IS
 COMMENT ON COLUMN _hilo.hilo_gap.increment IS
     'Distance from one lost value to the next, as the sequence had it in that epoch. If fewer values are lost than there '
     'are in such steps, it is not known which';
-COMMENT ON COLUMN _hilo.hilo_gap.reason IS
-    'crash: the server died with the range in memory; discarded: it could not be kept, or came in a refused answer '
-    'of a source; or its lease was rolled back; altered: hilo_alter or hilo_setval made the range invalid, or the '
-    'sequence was moved beyond it; expired: its lease expired; revoked: its lease was revoked; restored: this '
-    'server is a copy, as after a restore or a promotion, and the other one may have served it';
+COMMENT ON COLUMN _hilo.hilo_gap.reason IS 'One of _hilo.hilo_losses()';
 COMMENT ON COLUMN _hilo.hilo_gap.recorded_at IS 'When the range, or the last part of it, was found to be lost';
 COMMENT ON COLUMN _hilo.hilo_gap.name IS
     'Name of the sequence, if its column was released; null for a sequence that exists';

@@ -168,7 +168,7 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
      UNION ALL
 
     -- Sequences. First those of which the largest part is reserved, or half of it if the rest lasts for less than a week.
-    SELECT format('sequence "%s"', q.name), CASE WHEN q.used_fraction >= 0.95 THEN 'error' ELSE 'warning' END,
+    SELECT format('sequence "%s"', q.name), coalesce(v.severity, 'warning'),
            format('%s %% of its values are reserved, up to its %s%s', to_char(q.used_fraction * 100, 'FM990.00'),
                   CASE WHEN q.increment > 0 THEN concat('maximum ', q.max_value) ELSE concat('minimum ', q.min_value) END,
                   CASE WHEN e.hours < 16800 THEN format('; at the current rate the rest lasts %s hours', e.hours::bigint) END),
@@ -179,7 +179,8 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
      CROSS JOIN LATERAL (
          SELECT (CASE WHEN q.increment > 0 THEN q.max_value ELSE q.min_value END - q.next_value)
                 / q.increment / q.nodes / nullif(t.rate, 0) / 3600 AS hours) e
-     WHERE NOT q.cycle AND (q.used_fraction >= 0.8 OR q.used_fraction >= 0.4 AND e.hours < 168)
+     CROSS JOIN LATERAL (SELECT _hilo.hilo_use_severity(q.used_fraction, q.cycle) AS severity) v
+     WHERE NOT q.cycle AND (v.severity IS NOT NULL OR q.used_fraction >= 0.4 AND e.hours < 168)
      UNION ALL
     -- A restore without roles, for example, leaves these.
     SELECT format('sequence "%s"', min(q.name)), 'warning',

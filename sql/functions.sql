@@ -364,17 +364,6 @@ CREATE FUNCTION _hilo.hilo_value_at(
 COMMENT ON FUNCTION _hilo.hilo_value_at(bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
     'Returns the value of an index; null before the first value and beyond the last';
 
-CREATE FUNCTION _hilo.hilo_stat_slots() RETURNS TABLE (
-    sequence bigint, epoch bigint,
-    served bigint, slices bigint, blocks_reserved bigint, blocks_prefetched bigint, refill_wanted boolean,
-    waits bigint, wait_time_total double precision, wait_time_max double precision, rate double precision,
-    in_slices bigint, in_current bigint, in_standby bigint, in_returned bigint,
-    recycled bigint, lost bigint, errors bigint, last_error text, last_error_at timestamptz, source_failed boolean
-)
-    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_slots_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_stat_slots() IS
-    'Returns the slots in shared memory; times in milliseconds, rate in values per second';
-
 CREATE FUNCTION _hilo.hilo_stat_slices() RETURNS TABLE (
     sequence bigint, pid integer, next_value bigint, last_value bigint, left_in_slice bigint
 )

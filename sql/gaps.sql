@@ -76,11 +76,18 @@ COMMENT ON FUNCTION _hilo.hilo_steps_before(bigint, _hilo.hilo_grid) IS
 
 CREATE FUNCTION _hilo.hilo_gap_reasons() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN ARRAY['slice', 'current', 'standby', 'returned', 'leased', 'free', 'crash', 'discarded', 'altered', 'expired',
-                 'revoked', 'restored', 'not received, rolled back, deleted or unknown', 'rolled back, deleted or unknown',
-                 'not received'];
+    RETURN ARRAY['slice', 'current', 'standby', 'returned', 'leased', 'free']
+        || ARRAY(SELECT l.reason FROM _hilo.hilo_losses() WITH ORDINALITY AS l (reason, meaning, at) ORDER BY l.at)
+        || ARRAY['not received, rolled back, deleted or unknown', 'rolled back, deleted or unknown', 'not received'];
 COMMENT ON FUNCTION _hilo.hilo_gap_reasons() IS
     'Returns the reasons of hilo_find_gaps. The first one counts where a value has several';
+
+CREATE FUNCTION _hilo.hilo_reason_rank(reason text) RETURNS integer
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN COALESCE(pg_catalog.array_position(_hilo.hilo_gap_reasons(), $1),
+                    pg_catalog.array_position(_hilo.hilo_gap_reasons(), 'rolled back, deleted or unknown'::text));
+COMMENT ON FUNCTION _hilo.hilo_reason_rank(text) IS
+    'Returns which of the reasons of hilo_find_gaps it is; for one that is not known, that the value was served';
 
 CREATE FUNCTION _hilo.hilo_every_place(first bigint, next bigint, step bigint)
     RETURNS TABLE (part_first bigint, part_next bigint)
@@ -102,8 +109,8 @@ CREATE FUNCTION _hilo.hilo_placed(name @extschema@.hilo_sequence)
     LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 100
 BEGIN ATOMIC
     WITH known AS MATERIALIZED (
-        SELECT k.at, COALESCE(pg_catalog.array_position(_hilo.hilo_gap_reasons(), k.reason), 14) AS rank, k.first, k.last,
-               k.count, k.step, k.reason, k.start_value, k.next, k.goes_on,
+        SELECT k.at, _hilo.hilo_reason_rank(k.reason) AS rank, k.first, k.last, k.count, k.step, k.reason, k.start_value, k.next,
+               k.goes_on,
                ROW(k.base, k.increment, k.node, k.nodes, k.stripe)::_hilo.hilo_grid AS grid
           FROM _hilo.hilo_known($1) WITH ORDINALITY AS k (
                    base, increment, node, nodes, stripe, next, goes_on, start_value, first, last, count, step, reason, at)
@@ -148,7 +155,7 @@ BEGIN ATOMIC
      WHERE k.count > 0::bigint
      UNION ALL
     -- The places before the base. This row is always there.
-    SELECT 0::bigint, 14, 0::bigint, 0::bigint, NULL::bigint, true,
+    SELECT 0::bigint, _hilo.hilo_reason_rank(NULL::text), 0::bigint, 0::bigint, NULL::bigint, true,
            CASE WHEN i.are_on THEN pg_catalog.int8range(LEAST(i.first, p.earlier), p.earlier) END, p.grid
       FROM present p
      CROSS JOIN LATERAL _hilo.hilo_places(p.start_value, p.start_value, p.grid) i;
@@ -337,8 +344,7 @@ COMMENT ON FUNCTION @extschema@.hilo_find_gaps(@extschema@.hilo_sequence, regcla
     'Returns the values of a sequence that a column lacks, from the start of the sequence to '
     'its position on this node. They are ranges in steps of the increment, each with its '
     'reason. slice, current, standby, returned: in memory, to be served. free: in the catalog, '
-    'to be served. leased: in use elsewhere. crash, discarded, altered, expired, revoked, restored: as '
-    'in hilo_gaps. not received: the source has brought no value this far. Else: rolled back, '
+    'to be served. leased: in use elsewhere. The reasons of hilo_gaps: as there. not received: the source has brought no value this far. Else: rolled back, '
     'deleted or unknown; with a source perhaps not received. Requires SELECT, USAGE, UPDATE or LEASE on the '
     'sequence and SELECT on the column, which must be of type smallint, integer, bigint or '
     'numeric. Errors: 42704 if the sequence does not exist, 42703 if the column does not exist, '

@@ -27,11 +27,12 @@ CREATE VIEW _hilo.hilo_reserved AS
            s.gapless,
            n.node_id, p.base, p.next_index, p.node, p.nodes, p.stripe,
            v.next_value,
-           CASE WHEN p.sequence IS NULL THEN NULL
-                WHEN v.next_value IS NULL THEN 1
-                WHEN s.increment > 0 THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
-                ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
-           END AS used_fraction,
+           pg_catalog.floor(10000::double precision * CASE
+               WHEN p.sequence IS NULL THEN NULL
+               WHEN v.next_value IS NULL THEN 1::double precision
+               WHEN s.increment > 0 THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
+               ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
+           END + 1e-6::double precision) / 10000::double precision AS used_fraction,
            COALESCE(l.leased, 0::bigint) AS leased,
            CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served,
            p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled, p.lost, p.errors,
@@ -57,6 +58,14 @@ REVOKE ALL ON _hilo.hilo_reserved FROM PUBLIC;
 COMMENT ON VIEW _hilo.hilo_reserved IS
     'How far this server has reserved the sequences that the current user may read, and what of them is leased';
 
+CREATE FUNCTION _hilo.hilo_use_severity(used_fraction double precision, cycle boolean) RETURNS text
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    RETURN CASE WHEN $2 THEN NULL
+                WHEN $1 >= 0.95::double precision THEN 'error'
+                WHEN $1 >= 0.8::double precision THEN 'warning' END;
+COMMENT ON FUNCTION _hilo.hilo_use_severity(double precision, boolean) IS
+    'Returns how serious it is that a sequence has used so much: error, warning, or null';
+
 -- security_barrier, here and below: a function in a reader's WHERE clause must not see rows that the
 -- conditions above exclude.
 CREATE VIEW @extschema@.hilo_sequences WITH (security_barrier) AS
@@ -69,8 +78,7 @@ CREATE VIEW @extschema@.hilo_sequences WITH (security_barrier) AS
                          s.node, s.nodes, s.stripe) AS max_reserved,
            NULLIF(s.owned_by::text, '-') AS owned_by,
            s.gapless,
-           pg_catalog.floor(s.used_fraction * 10000::double precision + 1e-6::double precision)
-               / 10000::double precision AS used_fraction,
+           s.used_fraction,
            s.leased,
            s.served AS total_served,
            COALESCE(s.slices, 0::bigint) AS total_slices,
@@ -129,14 +137,24 @@ COMMENT ON COLUMN @extschema@.hilo_sequences.next_value IS
 COMMENT ON COLUMN @extschema@.hilo_sequences.numbering IS
     'Which numbering this is: another one after hilo_setval, a restart, or a change of the increment, but not after hilo_advance';
 
+CREATE FUNCTION _hilo.hilo_stat_slots() RETURNS TABLE (
+    sequence bigint, epoch bigint,
+    served bigint, slices bigint, blocks_reserved bigint, blocks_prefetched bigint, refill_wanted boolean,
+    waits bigint, wait_time_total double precision, wait_time_max double precision, rate double precision,
+    in_slices bigint, in_current bigint, in_standby bigint, in_returned bigint,
+    recycled bigint, lost bigint, errors bigint, last_error text, last_error_at timestamptz, source_failed boolean
+)
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_slots_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_stat_slots() IS
+    'Returns the slots in shared memory; times in milliseconds, rate in values per second';
+
 CREATE VIEW @extschema@.hilo_stat_sequences WITH (security_barrier) AS
     SELECT s.name,
            st.served, st.slices, st.blocks_reserved, st.blocks_prefetched, st.refill_wanted,
            st.waits, st.wait_time_total, st.wait_time_max, st.rate,
            st.in_slices, st.in_current, st.in_standby, st.in_returned,
            st.recycled, st.lost, st.errors, st.last_error, st.last_error_at,
-           pg_catalog.floor(s.used_fraction * 10000::double precision + 1e-6::double precision)
-               / 10000::double precision AS used_fraction,
+           s.used_fraction,
            CASE WHEN l.seconds < 31557600000::double precision
                 THEN pg_catalog.justify_interval(pg_catalog.make_interval(
                          secs => pg_catalog.floor(l.seconds / l.unit) * l.unit))
@@ -306,11 +324,7 @@ COMMENT ON COLUMN @extschema@.hilo_gaps.count IS
     'first to last, others lie between them. A sequence has about 1,000 rows at most; then the '
     'nearest of one numbering and reason become one, and the oldest numberings share rows';
 COMMENT ON COLUMN @extschema@.hilo_gaps.reason IS
-    'crash: the server died with the values in memory. discarded: they could not be kept, or came in a refused answer '
-    'of a source; or their lease was rolled back. altered: hilo_alter or hilo_setval made the values invalid, or the '
-    'sequence was moved beyond them. expired: their lease expired. revoked: their lease was revoked. restored: this '
-    'server is a copy, as after a restore or a promotion, and the other one may have served them. hilo_find_gaps '
-    'returns which of them a column lacks';
+    'Why they will not be served: _hilo.hilo_losses() says what it means. hilo_find_gaps returns which of them a column lacks';
 COMMENT ON COLUMN @extschema@.hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
 COMMENT ON COLUMN @extschema@.hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';
 COMMENT ON COLUMN @extschema@.hilo_gaps.increment IS 'Distance from one value to the next';

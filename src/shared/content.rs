@@ -131,7 +131,7 @@ impl Locked {
 
     /// Counts a range that was taken under an earlier epoch as lost, not as served.
     pub fn discard(&mut self, range: Range) {
-        self.lost += range.len();
+        self.counts.lost += range.len();
         self.taken_at_reset += range.len();
     }
 
@@ -141,13 +141,13 @@ impl Locked {
         let now = Totals {
             served: self.taken_count() - self.taken_at_reset,
             slices: slot.taking.slices.load(Relaxed) as i64,
-            blocks_reserved: self.blocks_reserved as i64,
-            blocks_prefetched: self.blocks_prefetched as i64,
+            blocks_reserved: self.counts.blocks_reserved as i64,
+            blocks_prefetched: self.counts.blocks_prefetched as i64,
             waits: slot.waits.load(Relaxed) as i64,
             wait_time: slot.wait_total.load(Relaxed) as i64,
             recycled: self.pool.recycled_count() - self.recycled_at_reset,
-            lost: self.lost,
-            errors: self.errors as i64,
+            lost: self.counts.lost,
+            errors: self.counts.errors as i64,
         };
         Counted { before: self.counted_before, now }
     }
@@ -261,7 +261,7 @@ impl Shared {
         let Some(slot) = self.find(key) else { return };
         let mut locked = self.lock_slot(self.number_of(&slot));
         locked.fault = fault;
-        locked.errors += 1;
+        locked.counts.errors += 1;
         drop(locked);
         if ends {
             slot.faults.fetch_add(1, std::sync::atomic::Ordering::AcqRel);

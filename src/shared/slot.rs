@@ -111,6 +111,16 @@ impl Guarded {
     }
 }
 
+/// The counters behind the lock. `Locked::reset_counters` sets all of them to 0.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub struct Counts {
+    pub blocks_reserved: u64,
+    pub blocks_prefetched: u64,
+    pub lost: i64,
+    pub errors: u64,
+}
+
 /// The part that the slot's lock guards.
 #[derive(Default)]
 #[repr(C)]
@@ -160,14 +170,11 @@ pub struct Inner {
     /// then.
     pub active_at: Timestamp,
     seen_taken: i64,
-    pub blocks_reserved: u64,
-    pub blocks_prefetched: u64,
-    pub lost: i64,
+    pub counts: Counts,
     pub taken_at_reset: i64,
     /// The totals before this slot counted. `None`: the position is not read yet.
     pub counted_before: Option<Totals>,
     pub recycled_at_reset: i64,
-    pub errors: u64,
     pub fault: Fault,
     /// The used share of the sequence, in percent, that the last warning was about.
     pub warned: u8,
@@ -314,8 +321,7 @@ impl Locked {
         self.counted_before = None;
         self.taken_at_reset = self.taken_count();
         self.recycled_at_reset = self.pool.recycled_count();
-        (self.blocks_reserved, self.blocks_prefetched) = (0, 0);
-        (self.lost, self.errors) = (0, 0);
+        self.counts = Counts::default();
     }
 
     /// Makes everything that memos remember of this slot out of date.
@@ -354,7 +360,7 @@ impl Locked {
     /// somebody froze it.
     fn begin(&mut self, node: i32, epoch: Epoch) {
         let slot = self.slot;
-        self.lost += self.all_ranges().total();
+        self.counts.lost += self.all_ranges().total();
         self.pool.drain(slot.cursor());
         self.pool.set_bounds(slot.cursor(), Range::ALL);
         self.forget_leaving();

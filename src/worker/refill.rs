@@ -434,8 +434,8 @@ impl Worker {
                     locked.leaving.push(*block);
                 }
                 locked.block_at = ffi::now();
-                locked.blocks_reserved += 1;
-                locked.blocks_prefetched += u64::from(!waited);
+                locked.counts.blocks_reserved += 1;
+                locked.counts.blocks_prefetched += u64::from(!waited);
             }
             locked.reserved_to = Some(reserved.next_index);
             locked.counted_before.get_or_insert(reserved.totals);
@@ -466,7 +466,7 @@ impl Worker {
         let known = locked.fault.at.0 != 0 && locked.fault.message() == failure.message;
         let since = ffi::now().since(locked.fault.at);
         locked.fault = Fault::new(failure.sqlstate, failure.kind, &failure.message, ffi::now());
-        locked.errors += 1;
+        locked.counts.errors += 1;
         drop(locked);
         if (!known || since > REPEAT_AFTER) && !transaction::is_ending() {
             let sequence = match &plan.wish {

@@ -35,8 +35,12 @@ pub fn read() -> Read<Part> {
 
 /// A reason with its colour in the picture.
 fn reason(row: &Record, column: &CStr) -> Markup {
-    let class = format!("gap-{}", row.text(column).unwrap_or_default());
-    html! { span class=(class) aria-hidden="true" {} (text(row, column)) }
+    html! { span class=(colour(row)) aria-hidden="true" {} (text(row, column)) }
+}
+
+/// The colour of a reason, by its place among all reasons.
+fn colour(row: &Record) -> String {
+    format!("gap-{}", row.text(c"place").unwrap_or_default())
 }
 
 /// The picture of the gaps whose time is known, if there are any.
@@ -49,7 +53,7 @@ fn over_time() -> Read<Markup> {
             columns.push((name, Vec::new()));
         }
         if let (Some(name), Some((_, shares))) = (row.text(c"reason"), columns.last_mut()) {
-            shares.push(Share::new(format!("gap-{name}"), &name, row.size(c"size")));
+            shares.push(Share::new(colour(row), &name, row.size(c"size")));
         }
     })?;
     let ([(first, _), ..], [.., (last, _)]) = (&columns[..], &columns[..]) else {

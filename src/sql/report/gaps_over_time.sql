@@ -23,10 +23,12 @@ WITH gap AS (
                     LEAST(floor(now / step) - 11, floor(oldest / step)))::bigint AS first
       FROM scale
 )
-SELECT to_char(to_timestamp(at * step::float8), 'YYYY-MM-DD HH24:MI') AS name, length, reason, size
+SELECT to_char(to_timestamp(at * step::float8), 'YYYY-MM-DD HH24:MI') AS name, length, reason,
+       place::text, size
   FROM place
  CROSS JOIN generate_series(first, last) AS at
   LEFT JOIN (SELECT floor(gap.at / scale.step)::bigint AS at, reason, sum(count)::float8 AS size
                FROM gap, scale
               GROUP BY 1, 2) AS sums USING (at)
+  LEFT JOIN _hilo.hilo_losses() WITH ORDINALITY AS l (reason, meaning, place) USING (reason)
  ORDER BY at
