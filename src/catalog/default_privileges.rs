@@ -126,11 +126,11 @@ pub fn matches(name: &[u8], pattern: &[u8]) -> bool {
 }
 
 /// Refuses a pattern that LIKE would refuse for some names only: one that ends with an escape.
-pub fn check_pattern(pattern: &[u8]) {
+pub fn check_pattern(pattern: &[u8]) -> Result<(), HiloError> {
     let escapes = pattern.iter().rev().take_while(|byte| **byte == b'\\').count();
     let message = || "pattern must not end with an escape character".into();
     let advice = "Write \\\\ for a backslash, \\_ for an underscore and \\% for a percent sign.";
-    check_argument(escapes % 2 == 0, message, advice);
+    check_argument(escapes % 2 == 0, message, advice)
 }
 
 /// Where a role is mentioned: as the owner, and as the grantee.

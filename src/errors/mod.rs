@@ -108,22 +108,31 @@ impl HiloError {
 
     /// Tells the client, and the log if its settings want this level there.
     pub fn report(self, level: PgLogLevel) {
-        let mut report = ErrorReport::new(self.code(), shorten(self.to_string()), "hilo");
-        if let Some(detail) = self.detail() {
-            report = report.set_detail(shorten(detail));
-        }
-        if let Some(hint) = self.hint() {
-            report = report.set_hint(shorten(hint));
-        }
-        report.report(level);
+        ErrorReport::from(self).report(level);
     }
 }
 
-/// Raises the error of an argument that does not fit.
-pub fn check_argument(fits: bool, message: impl FnOnce() -> String, advice: &'static str) {
-    if !fits {
-        HiloError::Argument(message(), advice).raise();
+/// The error of a function that SQL calls, as pgrx raises it.
+impl From<HiloError> for ErrorReport {
+    fn from(error: HiloError) -> ErrorReport {
+        let mut report = ErrorReport::new(error.code(), shorten(error.to_string()), "hilo");
+        if let Some(detail) = error.detail() {
+            report = report.set_detail(shorten(detail));
+        }
+        if let Some(hint) = error.hint() {
+            report = report.set_hint(shorten(hint));
+        }
+        report
     }
+}
+
+/// The error of an argument, if it does not fit.
+pub fn check_argument(
+    fits: bool,
+    message: impl FnOnce() -> String,
+    advice: &'static str,
+) -> Result<(), HiloError> {
+    if fits { Ok(()) } else { Err(HiloError::Argument(message(), advice)) }
 }
 
 /// A text of a report, as long as one may be.

@@ -7,6 +7,7 @@ use hilo_core::name;
 use crate::catalog::name::Name;
 use crate::catalog::table::{bytes_of, text_of};
 use crate::errors::OrRaise;
+use crate::sql::types::sequence_type::SequenceName;
 
 /// The arguments of the call being made.
 #[derive(Clone, Copy)]
@@ -57,39 +58,11 @@ impl Args {
         self.datum(at).map_or(&[], |datum| unsafe { bytes_of(datum) })
     }
 
-    /// An interval; zero if it is NULL.
-    pub fn interval(&self, at: usize) -> pg_sys::Interval {
-        let zero = pg_sys::Interval { time: 0, day: 0, month: 0 };
-        // SAFETY: the callers ask for arguments of type interval only, which are passed by
-        // reference.
-        self.datum(at).map_or(zero, |datum| unsafe { *datum.cast_mut_ptr::<pg_sys::Interval>() })
-    }
-
     /// The bytes of a sequence's name, which live as long as the call. The argument is not NULL.
     #[inline(always)]
     pub fn name(&self, at: usize) -> &'static [u8] {
-        let Some(datum) = self.datum(at) else { return &[] };
-        match self.plain_name(at) {
-            Some(name) => name,
-            // SAFETY: a hilo_sequence is a varlena, and the copy lives in a memory context that
-            // outlives the call.
-            None => unsafe { bytes_of(datum) },
-        }
-    }
-
-    /// The bytes of a sequence's name if it is neither compressed nor stored out of line. Calls no
-    /// function of Postgres.
-    #[inline(always)]
-    pub fn plain_name(&self, at: usize) -> Option<&'static [u8]> {
-        let datum = self.datum(at)?;
-        // SAFETY: a hilo_sequence is a varlena. The bytes of one that is neither compressed nor
-        // stored out of line follow its header, and are read where they are.
-        unsafe {
-            let value = datum.cast_mut_ptr::<pg_sys::varlena>();
-            let plain = pgrx::varlena::varatt_is_4b_u(value)
-                || (pgrx::varlena::varatt_is_1b(value) && !pgrx::varlena::varatt_is_1b_e(value));
-            plain.then(|| pgrx::varlena_to_byte_slice(value))
-        }
+        // SAFETY: the callers ask for arguments of type hilo_sequence only.
+        self.datum(at).map_or(&[], |datum| unsafe { SequenceName::of(datum) }.bytes())
     }
 
     /// A name that is about to be given to a sequence. The type has already checked it, but a value
@@ -100,35 +73,11 @@ impl Args {
         bytes.into()
     }
 
-    /// The memory of this call site, from one call to the next; null at first.
-    #[inline(always)]
-    pub fn extra<T>(&self) -> *const T {
-        // SAFETY: `flinfo` is null, which is checked, or lives as long as the call site.
-        unsafe {
-            let flinfo = (*self.0).flinfo;
-            if flinfo.is_null() { std::ptr::null() } else { (*flinfo).fn_extra as *const T }
-        }
-    }
-
-    pub fn set_extra<T>(&self, extra: &'static T) {
-        // SAFETY: as in `extra`; what is stored is never freed, so the pointer stays valid.
-        unsafe {
-            let flinfo = (*self.0).flinfo;
-            if !flinfo.is_null() {
-                (*flinfo).fn_extra = std::ptr::from_ref(extra) as *mut _;
-            }
-        }
-    }
-
     /// The result NULL.
     pub fn null(&self) -> pg_sys::Datum {
         // SAFETY: the call is live.
         unsafe { (*self.0).isnull = true };
         pg_sys::Datum::null()
-    }
-
-    pub fn raw(&self) -> pg_sys::FunctionCallInfo {
-        self.0
     }
 }
 

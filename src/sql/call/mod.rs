@@ -1,7 +1,9 @@
-//! The tools of every function that SQL calls: arguments, SPI, stored rows.
+//! The tools of every function that SQL calls: its border, SPI, stored rows.
 
 pub mod args;
+pub mod border;
 pub mod raw_function;
 pub mod spi;
 pub mod stored_rows;
+pub mod text;
 pub mod values;

@@ -1,6 +1,9 @@
 //! `_hilo.hilo_unserved_values`: what a column holds of the values that its sequence is yet to
 //! serve.
 
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
 use hilo_core::mapping::Mapping;
 use hilo_core::numbers::SequenceId;
 use hilo_core::range::Range;
@@ -9,29 +12,46 @@ use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::column_values::Verdict;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::stored;
-use crate::catalog::table::text_datum;
 use crate::catalog::{node, privileges};
-use crate::errors::OrRaise;
+use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::subtransaction;
 use crate::session::invalidation;
-use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::call::border::Call;
+use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::call::values;
 use crate::sql::define::unserved::look;
 
-sql_functions!(hilo_unserved_values);
+row! {
+    struct Unserved {
+        value: Option<i64>,
+        failure: Option<String>,
+    }
+}
 
 /// `_hilo.hilo_unserved_values(relation, number, sequence)`: the furthest value that a column holds
 /// and this node is yet to serve. Checks that only if an index shows it at once. It never waits for
 /// a lock, and never runs anything that a user has put into an index.
-fn hilo_unserved_values(args: Args) -> Option<()> {
-    let mut rows = StoredRows::begin(args);
-    let column = ColumnRef { relid: args.oid(0)?, attnum: args.datum(1)?.value() as i16 };
-    let sequence = definitions::by_id(SequenceId(args.int8(2)?)).or_raise()?;
+#[pg_extern(sql = false)]
+fn hilo_unserved_values(
+    call: Call,
+    relation: pg_sys::Oid,
+    number: i16,
+    sequence: i64,
+) -> Result<Rows<Unserved>, ErrorReport> {
+    let mut rows = Rows::begin(call);
+    let column = ColumnRef { relid: relation, attnum: number };
+    if let Some(found) = find(column, SequenceId(sequence))? {
+        rows.add(found);
+    }
+    Ok(rows)
+}
+
+fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, HiloError> {
+    let Some(sequence) = definitions::by_id(sequence)? else { return Ok(None) };
     let definition = &sequence.definition;
     if definition.cycle || invalidation::in_progress() {
-        return None;
+        return Ok(None);
     }
     let before = Reach::of(&sequence);
     // Values beyond the bounds are never served.
@@ -39,7 +59,8 @@ fn hilo_unserved_values(args: Args) -> Option<()> {
     let judge = |value| before.judge(value);
     let search = || stored::search(column, direction, bound, judge).or_raise();
     let (value, failure) = match subtransaction::run(search) {
-        Ok(value) => (Some(value?), None),
+        Ok(None) => return Ok(None),
+        Ok(found) => (found, None),
         // A damaged index or file keeps hilo_check only from this column.
         Err(error) if !subtransaction::is_final(&error) => {
             (None, Some(subtransaction::message(&error)))
@@ -48,18 +69,15 @@ fn hilo_unserved_values(args: Args) -> Option<()> {
     };
     // Meanwhile sessions may have got the value and inserted it. It is seen to be served now.
     if value.is_some_and(|value| !matches!(Reach::of(&sequence).judge(value), Verdict::Found)) {
-        return None;
+        return Ok(None);
     }
     // PUBLIC has USAGE of _hilo: anybody can call the function, without the conditions of
     // `_hilo.hilo_finding`.
     let hidden = !values::may_select(column) || values::has_policies(column.relid);
     if hidden && !privileges::reads_all(ffi::current_user()) {
-        return None;
+        return Ok(None);
     }
-    let value = value.filter(|_| !hidden).map(Into::into);
-    // SAFETY: the function is declared to return a bigint and a text.
-    unsafe { rows.add_some([value, failure.map(|failure| text_datum(failure.as_bytes()))]) };
-    None
+    Ok(Some(Unserved { value: value.filter(|_| !hidden), failure }))
 }
 
 /// How far this node has come with a sequence.

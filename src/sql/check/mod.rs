@@ -12,29 +12,51 @@ mod columns;
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use pgrx::{IntoDatum, pg_sys};
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
 
 use hilo_core::numbers::{Monotonic, Timestamp};
 
 use crate::advice;
 use crate::catalog::positions;
-use crate::catalog::table::text_datum;
 use crate::errors::{HiloError, load_in_sessions, preload_excluded_by};
 use crate::process::ffi;
 use crate::shared::{self, Shared};
-use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::call::border::Call;
+use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::define::loads_hilo::{LoadedBy, loader};
 use crate::sql::observe::stat;
-
-sql_functions!(hilo_server_state);
 
 const SECOND: i64 = 1_000_000;
 const UNKNOWN: &str = "a setting of its own hides from this session whether all others load hilo";
 
+row! {
+    struct ServerState {
+        system_id: i64,
+        timeline: i32,
+        no_memory: Option<String>,
+        slots: Option<i64>,
+        slots_taken: Option<i64>,
+        slots_scarce: Option<bool>,
+        turned_over_for: Option<i64>,
+        failing: Vec<i64>,
+        no_worker_for: Option<i64>,
+        twin_seen_for: Option<i64>,
+        sessions: Option<String>,
+        sessions_unknown: bool,
+        sessions_hint: String,
+        create_for_column: String,
+        set_node_id: Option<String>,
+        alone: bool,
+        restart: &'static str,
+        pass: &'static str,
+    }
+}
+
 /// `_hilo.hilo_server_state()`: what only this server knows, as a row. The knowledge of shared
 /// memory is null without it.
-fn hilo_server_state(args: Args) {
+#[pg_extern(sql = false)]
+fn hilo_server_state(call: Call) -> Result<Rows<ServerState>, ErrorReport> {
     let (system_id, timeline) = positions::server();
     let (shared, no_memory) = match shared::get() {
         Ok(shared) => (Some(shared), None),
@@ -49,28 +71,27 @@ fn hilo_server_state(args: Args) {
         LoadedBy::Unknown => (Some(UNKNOWN.to_owned()), None),
         LoadedBy::Callers => (Some("only sessions that call hilo load it".to_owned()), None),
     };
-    let number = |number: usize| pg_sys::Datum::from(number as i64);
-    let text = |text: &str| text_datum(text.as_bytes());
-    let row = [
-        Some(system_id.into()),
-        Some(timeline.into()),
-        no_memory.as_deref().map(text),
-        shared.map(|shared| number(shared.slots.len())),
-        shared.map(|shared| number(shared.slots.len() - shared.free_slots())),
-        shared.map(|shared| shared.is_nearly_full().into()),
-        shared.and_then(Shared::turned_over_for).map(|ago| (ago.0 / SECOND).into()),
-        stat::failing().into_datum(),
-        wanted.map(|ago| (ago.0 / SECOND).into()),
-        twin.map(|at| (ffi::now().since(at).0 / SECOND).into()),
-        sessions.as_deref().map(text),
-        Some((sessions.as_deref() == Some(UNKNOWN)).into()),
-        Some(text(&load_in_sessions(whose.as_deref()))),
-        Some(text(&advice::create_for_column())),
-        HiloError::NodeUnset(0).hint().as_deref().map(text),
-        Some(advice::is_alone().into()),
-        Some(text(advice::RESTART)),
-        Some(text(advice::PASS)),
-    ];
-    // SAFETY: these are the types of the columns that sql/compare.sql declares.
-    unsafe { StoredRows::begin(args).add_some(row) };
+    let slots = |count: fn(&Shared) -> usize| shared.map(|shared| count(shared) as i64);
+    let mut rows = Rows::begin(call);
+    rows.add(ServerState {
+        system_id,
+        timeline,
+        no_memory,
+        slots: slots(|shared| shared.slots.len()),
+        slots_taken: slots(|shared| shared.slots.len() - shared.free_slots()),
+        slots_scarce: shared.map(Shared::is_nearly_full),
+        turned_over_for: shared.and_then(Shared::turned_over_for).map(|ago| ago.0 / SECOND),
+        failing: stat::failing(),
+        no_worker_for: wanted.map(|ago| ago.0 / SECOND),
+        twin_seen_for: twin.map(|at| ffi::now().since(at).0 / SECOND),
+        sessions_unknown: sessions.as_deref() == Some(UNKNOWN),
+        sessions,
+        sessions_hint: load_in_sessions(whose.as_deref()),
+        create_for_column: advice::create_for_column(),
+        set_node_id: HiloError::NodeUnset(0).hint(),
+        alone: advice::is_alone(),
+        restart: advice::RESTART,
+        pass: advice::PASS,
+    });
+    Ok(rows)
 }

@@ -2,78 +2,99 @@
 //! are now, and run no code of the tables' owners. The rest is in `sql/adopt.sql`.
 
 use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
 
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::name::escape_for_message;
+use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::stored::base_type;
-use crate::catalog::table::text_datum;
 use crate::catalog::{column_defaults, definitions, privileges, relations};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::ffi;
-use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::call::border::Call;
+use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::call::values;
 use crate::sql::column::lock;
 use crate::sql::define::ddl_checks;
 
-sql_functions!(
-    hilo_column_defaults,
-    hilo_missing_defaults,
-    hilo_stored_type,
-    hilo_lock_against_writers,
-);
+row! {
+    struct NamingDefault {
+        relation: pg_sys::Oid,
+        number: i16,
+        name: Name,
+        missing: bool,
+    }
+}
 
 /// `_hilo.hilo_column_defaults()`: the columns whose default names a sequence, and whether that is
 /// missing.
-fn hilo_column_defaults(args: Args) {
-    let mut rows = StoredRows::begin(args);
+#[pg_extern(sql = false)]
+fn hilo_column_defaults(call: Call) -> Result<Rows<NamingDefault>, ErrorReport> {
+    let mut rows = Rows::begin(call);
     for (default, name) in column_defaults::all() {
-        let missing = definitions::by_name(&name).or_raise().is_none();
-        let (relation, number) = (default.relid.into(), default.attnum.into());
-        // SAFETY: the function is declared to return an oid, a smallint, a text and a boolean.
-        unsafe { rows.add([relation, number, text_datum(&name), missing.into()]) };
+        let missing = definitions::by_name(&name)?.is_none();
+        let (relation, number) = (default.relid, default.attnum);
+        rows.add(NamingDefault { relation, number, name, missing });
+    }
+    Ok(rows)
+}
+
+row! {
+    struct MissingDefault {
+        relation: pg_sys::Oid,
+        number: i16,
+        name: Name,
     }
 }
 
 /// `_hilo.hilo_missing_defaults()`: the columns whose default names a sequence that does not exist.
-fn hilo_missing_defaults(args: Args) {
+#[pg_extern(sql = false)]
+fn hilo_missing_defaults(call: Call) -> Result<Rows<MissingDefault>, ErrorReport> {
     ddl_checks::begin_write(c"hilo_create_missing()");
-    let mut rows = StoredRows::begin(args);
+    let mut rows = Rows::begin(call);
     for (default, name) in column_defaults::all() {
-        if definitions::by_name(&name).or_raise().is_none() {
-            // SAFETY: the function is declared to return an oid, a smallint and a text.
-            unsafe { rows.add([default.relid.into(), default.attnum.into(), text_datum(&name)]) };
+        if definitions::by_name(&name)?.is_none() {
+            rows.add(MissingDefault { relation: default.relid, number: default.attnum, name });
         }
     }
+    Ok(rows)
 }
 
 /// `_hilo.hilo_stored_type(relation, number)`: the type, below all domains, of a column whose
 /// values are stored in this database. NULL for one that does not exist, whose values cannot be
 /// read there, or that belongs to another role.
-fn hilo_stored_type(args: Args) -> Option<pg_sys::Datum> {
-    let (relid, attnum) = (args.oid(0)?, args.datum(1)?.value() as i16);
-    let column = ColumnRef { relid, attnum };
-    column.names()?;
-    if !privileges::acts_as(ffi::current_user(), relations::owner(relid)) {
-        return None;
+#[pg_extern(sql = false)]
+fn hilo_stored_type(
+    _call: Call,
+    relation: pg_sys::Oid,
+    number: i16,
+) -> Result<Option<pg_sys::Oid>, ErrorReport> {
+    let column = ColumnRef { relid: relation, attnum: number };
+    if column.names().is_none()
+        || !privileges::acts_as(ffi::current_user(), relations::owner(relation))
+    {
+        return Ok(None);
     }
     match values::open_stored(column) {
         // It may have been dropped during a wait.
-        Ok(_) => Some(base_type(column)).filter(|kind| *kind != pg_sys::InvalidOid).map(Into::into),
-        Err(HiloError::NotStored { .. }) => None,
-        Err(error) => error.raise(),
+        Ok(_) => Ok(Some(base_type(column)).filter(|kind| *kind != pg_sys::InvalidOid)),
+        Err(HiloError::NotStored { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// `_hilo.hilo_lock_against_writers(relation)`: for a role that may create the sequences of the
 /// table. Returns the argument, or NULL if there is no such table.
-fn hilo_lock_against_writers(args: Args) -> Option<pg_sys::Datum> {
-    let relid = args.oid(0)?;
-    privileges::may_create().or_raise();
-    let table = relations::identifier(relid)?;
-    if !privileges::acts_as(ffi::current_user(), relations::owner(relid)) {
-        HiloError::NotTableOwner(escape_for_message(&table)).raise();
+#[pg_extern(sql = false)]
+fn hilo_lock_against_writers(
+    _call: Call,
+    relation: pg_sys::Oid,
+) -> Result<Option<pg_sys::Oid>, ErrorReport> {
+    privileges::may_create()?;
+    let Some(table) = relations::identifier(relation) else { return Ok(None) };
+    if !privileges::acts_as(ffi::current_user(), relations::owner(relation)) {
+        return Err(HiloError::NotTableOwner(escape_for_message(&table)).into());
     }
-    lock::against_writers(relid);
-    Some(relid.into())
+    lock::against_writers(relation);
+    Ok(Some(relation))
 }

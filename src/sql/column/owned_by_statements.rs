@@ -109,7 +109,7 @@ fn drop_sequences(ids: Vec<SequenceId>, keep: bool) {
                 }
                 None => {
                     drop_defaults(&locked.sequence, keep);
-                    ddl_checks::remove(locked);
+                    ddl_checks::remove(locked).or_raise();
                 }
             }
         }
@@ -310,7 +310,7 @@ unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
         session::prepare();
         if let Some(locked) = definitions::lock_existing(sequence.id).or_raise() {
             ddl_checks::check_owner(&locked.sequence).or_raise();
-            renumber::restart(&locked.sequence);
+            renumber::restart(&locked.sequence).or_raise();
         }
     }
 }

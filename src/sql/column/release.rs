@@ -4,6 +4,8 @@
 use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
 
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
@@ -12,14 +14,13 @@ use crate::catalog::table::text_datum;
 use crate::catalog::{column_defaults, leases, relations, roles};
 use crate::errors::{HiloError, OrRaise};
 use crate::session::lease_news;
-use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::border::Call;
 use crate::sql::call::spi::{self, Planned};
-use crate::sql::column::adopt::column_name;
+use crate::sql::call::text::Text;
+use crate::sql::column::adopt::column_of;
 use crate::sql::column::fed_column::{FedColumn, Question, oid_list};
 use crate::sql::column::lock;
 use crate::sql::define::{ddl_checks, ended, renumber};
-
-sql_functions!(hilo_release);
 
 /// The statements of [`create`].
 static STATEMENTS: Planned = Planned::new(concat!(
@@ -32,37 +33,46 @@ static STATEMENTS: Planned = Planned::new(concat!(
 
 /// `hilo_release(relation, column_name, identity, sequence_name)`. Returns the sequence that takes
 /// over.
-fn hilo_release(args: Args) -> pg_sys::Datum {
+#[pg_extern(sql = false)]
+fn hilo_release(
+    _call: Call,
+    relation: Option<pg_sys::Oid>,
+    column_name: Option<&CStr>,
+    identity: Option<Text>,
+    sequence_name: Option<&CStr>,
+) -> Result<pg_sys::Oid, ErrorReport> {
     ddl_checks::begin_write(c"hilo_release()");
-    ddl_checks::require(args, 0, "relation");
-    let relid = args.oid(0).unwrap_or(pg_sys::InvalidOid);
-    let column = column_name(args, 1);
-    let identity = identity(args);
-    let question = Question::Release(relid, column, identity.is_some());
-    let missing = || HiloError::NoSuchRelation(relid.to_u32());
-    let find = || question.columns().pop().ok_or_else(missing).or_raise();
-    let tables = lock::for_move(&[find()], || {
-        ended::lock(&ddl_checks::lock_owned(&find().hilo).sequence);
+    let (relation, column) = column_of(relation, column_name)?;
+    let identity = identity.map_or(Ok(None), self::identity)?;
+    let question = Question::Release(relation, column, identity.is_some());
+    let missing = || HiloError::NoSuchRelation(relation.to_u32());
+    let find = || question.columns().pop().ok_or_else(missing);
+    let tables = lock::for_move(&[find()?], || {
+        let locked = find().and_then(|column| ddl_checks::lock_owned(&column.hilo));
+        locked.and_then(|locked| ended::lock(&locked.sequence)).or_raise();
     });
     // Whatever was seen before the locks may have changed.
-    let column = find();
-    check(&column, &tables, identity);
-    let locked = ddl_checks::lock_owned(&column.hilo);
+    let column = find()?;
+    check(&column, &tables, identity)?;
+    let locked = ddl_checks::lock_owned(&column.hilo)?;
     let sequence = locked.sequence.clone();
     if !privileges::acts_as(column.table_owner, sequence.owner) {
-        HiloError::NotTheTables(column.hilo.to_string()).raise();
+        return Err(HiloError::NotTheTables(column.hilo.to_string()).into());
     }
-    let name = args.datum(3).map(|_| column_name(args, 3).to_owned());
-    let name = name.unwrap_or_else(|| free_name(&column));
-    let oid = create(&column, &sequence, &name, identity);
-    lease_news::write(Some(sequence.id)).or_raise();
-    leases::write_off(sequence.id).or_raise();
-    ddl_checks::release(locked, column.place);
-    oid.into()
+    let name = sequence_name.map_or_else(|| free_name(&column), CStr::to_owned);
+    let oid = create(&column, &sequence, &name, identity)?;
+    lease_news::write(Some(sequence.id))?;
+    leases::write_off(sequence.id)?;
+    ddl_checks::release(locked, column.place)?;
+    Ok(oid)
 }
 
 /// Checks that no other column draws from the sequence, and that an identity column can have it.
-fn check(column: &FedColumn, tables: &[pg_sys::Oid], identity: Option<&str>) {
+fn check(
+    column: &FedColumn,
+    tables: &[pg_sys::Oid],
+    identity: Option<&str>,
+) -> Result<(), HiloError> {
     let own = |relid, attnum| {
         tables.contains(&relid)
             && ColumnRef::by_name(relid, &column.name).is_some_and(|c| c.attnum == attnum)
@@ -71,29 +81,28 @@ fn check(column: &FedColumn, tables: &[pg_sys::Oid], identity: Option<&str>) {
     others.retain(|default| !own(default.relid, default.attnum));
     if !others.is_empty() {
         let others = others.iter().map(column_defaults::describe).collect();
-        HiloError::UsedTwice { name: column.hilo.to_string(), others }.raise();
+        return Err(HiloError::UsedTwice { name: column.hilo.to_string(), others });
     }
     if identity.is_some() && column.data_type.is_none() {
-        HiloError::Argument(
+        return Err(HiloError::Argument(
             "identity column type must be smallint, integer, or bigint".into(),
             "Use identity => NULL for a column with a default.",
-        )
-        .raise();
+        ));
     }
+    Ok(())
 }
 
 /// How the column is to be generated; `None`: it is to be a serial one.
-fn identity(args: Args) -> Option<&'static str> {
-    let text = args.text(2)?;
+fn identity(text: Text) -> Result<Option<&'static str>, HiloError> {
+    let text = text.escaped();
     match text.trim().to_ascii_uppercase().as_str() {
-        "ALWAYS" | "GENERATED ALWAYS" => Some("ALWAYS"),
-        "BY DEFAULT" | "GENERATED BY DEFAULT" => Some("BY DEFAULT"),
-        "NONE" => None,
-        _ => HiloError::Argument(
+        "ALWAYS" | "GENERATED ALWAYS" => Ok(Some("ALWAYS")),
+        "BY DEFAULT" | "GENERATED BY DEFAULT" => Ok(Some("BY DEFAULT")),
+        "NONE" => Ok(None),
+        _ => Err(HiloError::Argument(
             format!("unrecognized kind of identity column: \"{text}\""),
             "Use ALWAYS or BY DEFAULT, or NULL for a column with a default.",
-        )
-        .raise(),
+        )),
     }
 }
 
@@ -105,11 +114,11 @@ fn create(
     sequence: &Sequence,
     name: &CStr,
     identity: Option<&str>,
-) -> pg_sys::Oid {
+) -> Result<pg_sys::Oid, HiloError> {
     let definition = &sequence.definition;
     let data_type = definition.data_type.within(column.data_type);
     let [min, max] = [definition.min_value, definition.max_value].map(|it| data_type.clamp(it));
-    let next = renumber::end(sequence).or_raise().filter(|next| (min..=max).contains(next));
+    let next = renumber::end(sequence)?.filter(|next| (min..=max).contains(next));
     let state = match next {
         Some(next) => format!("{next}, false"),
         None if definition.increment > 0 => format!("{max}, true"),
@@ -121,7 +130,7 @@ fn create(
         definition.increment,
         if definition.cycle { "" } else { "NO " }
     );
-    let granted = privileges::grants_on(sequence.id).or_raise();
+    let granted = privileges::grants_on(sequence.id)?;
     let (grantees, granted): (Vec<_>, Vec<_>) = granted.into_iter().unzip();
     let names = |set: &Privileges| format!("\"{}\"", set.names().collect::<Vec<_>>().join(", "));
     let granted = granted.iter().map(names).collect::<Vec<_>>().join(",");
@@ -141,7 +150,7 @@ fn create(
     ];
     let statements = STATEMENTS.look_up(&parameters, |row| row.bytes(1).unwrap_or_default());
     statements.iter().for_each(|statement| spi::execute(statement));
-    relations::by_name(&relations::schema(column.place.relid).unwrap_or_default(), name)
+    Ok(relations::by_name(&relations::schema(column.place.relid).unwrap_or_default(), name))
 }
 
 /// The name of the sequence of hilo's, without the table's schema. If that cannot be one of core's,

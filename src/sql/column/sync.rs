@@ -6,7 +6,11 @@
 //! sequence that is in use loses nothing. A lease is its holder's; but if the column holds values
 //! of it, nothing that comes back is served again.
 
+use std::ffi::CStr;
+
 use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
 
 use hilo_core::range::Range;
 
@@ -18,36 +22,39 @@ use crate::catalog::missing;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::stored::Numbers;
 use crate::catalog::{node, numbering};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::memory;
 use crate::session::slice_table;
-use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::border::Call;
 use crate::sql::call::values::{self, Use, Values};
-use crate::sql::column::adopt::column_name;
+use crate::sql::column::adopt::column_of;
 use crate::sql::define::ddl_checks;
 use crate::sql::define::unserved::{self, Unserved};
 use crate::sql::define::{open_leases, renumber};
 use crate::sql::draw::nextval;
-
-sql_functions!(hilo_sync);
+use crate::sql::types::sequence_type::SequenceName;
 
 /// `hilo_sync(name, relation, column_name)`. Returns the next value, or NULL if there is none left.
-fn hilo_sync(args: Args) -> Option<i64> {
-    let name = ddl_checks::begin_with_name(args, c"hilo_sync()");
-    ddl_checks::require(args, 1, "relation");
-    let relid = args.oid(1).unwrap_or(pg_sys::InvalidOid);
-    let column_name = column_name(args, 2);
+#[pg_extern(sql = false)]
+fn hilo_sync(
+    _call: Call,
+    name: Option<SequenceName>,
+    relation: Option<pg_sys::Oid>,
+    column_name: Option<&CStr>,
+) -> Result<Option<i64>, ErrorReport> {
+    let name = ddl_checks::begin_with_name(name, c"hilo_sync()")?;
+    let (relation, column) = column_of(relation, column_name)?;
     let allow = |found: &Sequence| nextval::allow(found, Privileges::UPDATE);
-    allow(&missing::require(name).or_raise()).or_raise();
-    values::find_column(relid, column_name, Use::Read).or_raise();
+    allow(&missing::require(&name)?)?;
+    values::find_column(relation, column, Use::Read)?;
     // Tables are locked before sequences, and what is read is what was checked.
     // SAFETY: any OID can be locked; the end of the transaction releases the lock.
-    unsafe { pg_sys::LockRelationOid(relid, pg_sys::AccessShareLock as _) };
-    let column = values::find_column(relid, column_name, Use::Read).or_raise();
-    let locked = ddl_checks::lock_by_name(name, allow).or_raise();
-    let locked = locked.ok_or_else(|| missing::to_use(name)).or_raise();
-    sync(&locked.sequence, column).or_raise()
+    unsafe { pg_sys::LockRelationOid(relation, pg_sys::AccessShareLock as _) };
+    let column = values::find_column(relation, column, Use::Read)?;
+    let locked = ddl_checks::lock_by_name(&name, allow)?;
+    let locked = locked.ok_or_else(|| missing::to_use(&name))?;
+    Ok(sync(&locked.sequence, column)?)
 }
 
 /// Returns the next value; `None`: there is none left.
@@ -63,7 +70,7 @@ fn sync(sequence: &Sequence, place: ColumnRef) -> Result<Option<i64>, HiloError>
     }
     let furthest = column.furthest(definition.direction(), definition.last_bound())?;
     // Rows that Citus has distributed are not seen here.
-    numbering::check_moves(sequence, give_back_and_look(sequence).position.nodes, furthest)?;
+    numbering::check_moves(sequence, give_back_and_look(sequence)?.position.nodes, furthest)?;
     let passed = pass_leases(sequence, column, &[])?;
     // The values of a sequence that cycles come again in any case.
     let furthest = furthest.filter(|_| !definition.cycle);
@@ -74,14 +81,14 @@ fn sync(sequence: &Sequence, place: ColumnRef) -> Result<Option<i64>, HiloError>
     }
     // A range that has left memory for a lease meanwhile was not yet leased before.
     pass_leases(sequence, column, &passed)?;
-    Ok(give_back_and_look(sequence).next())
+    Ok(give_back_and_look(sequence)?.next())
 }
 
 /// The values that the sequence is yet to serve here, after this session has returned its own.
-fn give_back_and_look(sequence: &Sequence) -> Unserved {
-    let node = node::Here::read().or_raise().id;
+fn give_back_and_look(sequence: &Sequence) -> Result<Unserved, HiloError> {
+    let node = node::Here::read()?.id;
     slice_table::return_slices(|entry| entry.id == sequence.id);
-    unserved::look(sequence, node)
+    Ok(unserved::look(sequence, node))
 }
 
 /// Makes sure that no value of the column comes back from a lease, besides those that are `known`.
@@ -109,7 +116,7 @@ fn pass_leases(
 /// Whether the sequence is yet to serve a value that the column holds, of which `taken` is the
 /// furthest.
 fn serves_again(sequence: &Sequence, column: &Values, taken: i64) -> Result<bool, HiloError> {
-    let before = give_back_and_look(sequence);
+    let before = give_back_and_look(sequence)?;
     if !before.continues_beyond(taken) {
         return Ok(true);
     }
@@ -119,7 +126,7 @@ fn serves_again(sequence: &Sequence, column: &Values, taken: i64) -> Result<bool
         return Ok(false);
     }
     // A value that was served meanwhile and is in the column now is held no more.
-    let after = give_back_and_look(sequence);
+    let after = give_back_and_look(sequence)?;
     let Some(held) = after.held_ranges() else { return Ok(true) };
     let held = Range::union(held);
     let is_held = |index| {

@@ -102,7 +102,7 @@ fn widen_sequences(column: ColumnRef, old: Option<DataType>) {
         {
             let owned_by = locked.sequence.owned_by;
             let change = Alteration { locked: &locked, options: &options, owned_by, restart: None };
-            renumber::alter(&change, false);
+            renumber::alter(&change, false).or_raise();
         }
     }
 }

@@ -3,9 +3,10 @@
 use std::panic::AssertUnwindSafe;
 
 use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use hilo_core::options::{Definition, Options};
+use hilo_core::options::{DataType, Definition, Options};
 
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
@@ -23,64 +24,53 @@ use crate::process::ffi;
 use crate::process::subtransaction;
 use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{self, Origin};
-use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::border::Call;
+use crate::sql::call::text::Text;
 use crate::sql::define::ddl_checks::{
-    begin_with_name, begin_write, check_owner, check_source_nodes, find_owned, lock_by_name,
-    lock_owned, remove, require,
+    begin_with_name, check_owner, check_source_nodes, find_owned, lock_by_name, lock_owned, remove,
+    require,
 };
 use crate::sql::define::ended::with_numbering;
 use crate::sql::define::owned_by::{self, Purpose};
 use crate::sql::draw::keys;
+use crate::sql::types::sequence_type::SequenceName;
 
-sql_functions!(hilo_create, hilo_rename, hilo_drop);
-
-/// The options of `hilo_create` and `hilo_alter`, which have them at the same places: the arguments
-/// from `start_value` to `key_format`, and `gapless`.
-pub fn options(args: Args) -> Options {
-    let data_type = args.oid(5).map(|oid| {
-        definitions::data_type_from(oid).unwrap_or_else(|| {
-            HiloError::Argument(
-                "data type of a hilo sequence must be smallint, integer, or bigint".into(),
-                "Use one of these three types.",
-            )
-            .raise()
-        })
-    });
-    Options {
-        data_type,
-        start_value: args.int8(1),
-        increment: args.int8(2),
-        min_value: args.int8(3),
-        max_value: args.int8(4),
-        cycle: args.bool(6),
-        ordered: args.bool(7),
-        block_size: args.int8(8),
-        slice_size: args.int8(9),
-        // It is joined with names and prefixes byte by byte, so it must be in their encoding.
-        key_format: args.datum(10).map(|_| {
-            text(args.bytes(10), |bytes| format!("key_format \"{}\"", escape_for_message(bytes)))
-        }),
-        gapless: args.bool(12),
-        source: args.datum(14).map(|_| text(args.bytes(14), |_| "source".into())),
-        reserve_ahead: args.datum(15).map(|_| seconds(args.interval(15))),
-    }
+/// The data type that an argument names.
+pub fn data_type(oid: pg_sys::Oid) -> Result<DataType, HiloError> {
+    definitions::data_type_from(oid).ok_or_else(|| {
+        HiloError::Argument(
+            "data type of a hilo sequence must be smallint, integer, or bigint".into(),
+            "Use one of these three types.",
+        )
+    })
 }
 
-fn text(bytes: &[u8], what: fn(&[u8]) -> String) -> String {
-    let text = name::utf8(bytes).ok_or_else(|| {
+/// A key format. It is joined with names and prefixes byte by byte, so it must be in their
+/// encoding.
+pub fn key_format(text: Text) -> Result<String, HiloError> {
+    utf8(text, |text| format!("key_format \"{}\"", text.escaped()))
+}
+
+/// The query of a source.
+pub fn source(text: Text) -> Result<String, HiloError> {
+    utf8(text, |_| "source".into())
+}
+
+fn utf8(text: Text, what: fn(Text) -> String) -> Result<String, HiloError> {
+    let found = name::utf8(&text).ok_or_else(|| {
         HiloError::Argument(
-            format!("{} contains non-ASCII characters", what(bytes)),
+            format!("{} contains non-ASCII characters", what(text)),
             "Use ASCII only, or a database whose encoding is UTF8.",
         )
     });
-    text.or_raise().to_owned()
+    Ok(found?.to_owned())
 }
 
 /// An interval in whole seconds, at least 1 unless it is 0.
-fn seconds(interval: pg_sys::Interval) -> i64 {
-    let days = i64::from(interval.month) * 30 + i64::from(interval.day);
-    days.saturating_mul(86_400).saturating_add(interval.time.div_euclid(1_000_000))
-        + i64::from(interval.time.rem_euclid(1_000_000) > 0)
+pub fn seconds(interval: Interval) -> i64 {
+    let days = i64::from(interval.months()) * 30 + i64::from(interval.days());
+    days.saturating_mul(86_400).saturating_add(interval.micros().div_euclid(1_000_000))
+        + i64::from(interval.micros().rem_euclid(1_000_000) > 0)
 }
 
 /// The way to proceed if the name of a new sequence is taken.
@@ -93,21 +83,56 @@ pub enum Duplicate {
 }
 
 /// `hilo_create(name, …)`: a new sequence, owned by the current user. Returns its name.
-fn hilo_create(args: Args) -> pg_sys::Datum {
-    begin_write(c"hilo_create()");
-    let result = require(args, 0, "name of a hilo sequence");
-    let name = args.new_name(0);
-    let definition = Definition::create(&options(args)).or_raise();
-    let duplicate = match args.bool(11) {
+#[pg_extern(sql = false)]
+#[expect(clippy::too_many_arguments, reason = "SQL has an argument for each option")]
+fn hilo_create(
+    _call: Call,
+    name: Option<SequenceName>,
+    start_value: Option<i64>,
+    increment: Option<i64>,
+    min_value: Option<i64>,
+    max_value: Option<i64>,
+    data_type: Option<pg_sys::Oid>,
+    cycle: Option<bool>,
+    ordered: Option<bool>,
+    block_size: Option<i64>,
+    slice_size: Option<i64>,
+    key_format: Option<Text>,
+    if_not_exists: Option<bool>,
+    gapless: Option<bool>,
+    owned_by: Option<Text>,
+    source: Option<Text>,
+    reserve_ahead: Option<Interval>,
+) -> Result<Name, ErrorReport> {
+    let name = begin_with_name(name, c"hilo_create()")?.new_name()?;
+    let options = Options {
+        start_value,
+        increment,
+        min_value,
+        max_value,
+        data_type: data_type.map(self::data_type).transpose()?,
+        cycle,
+        ordered,
+        block_size,
+        slice_size,
+        key_format: key_format.map(self::key_format).transpose()?,
+        gapless,
+        source: source.map(self::source).transpose()?,
+        reserve_ahead: reserve_ahead.map(seconds),
+    };
+    let definition = Definition::create(&options).map_err(HiloError::from)?;
+    let duplicate = match if_not_exists {
         Some(true) => Duplicate::Skip,
         _ => Duplicate::Refuse,
     };
-    let owned_by =
-        args.datum(13).and_then(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
-    match create(name.clone(), definition, owned_by, None, duplicate) {
+    let owned_by = match owned_by {
+        Some(column) => owned_by::parse(&column, Purpose::Own)?,
+        None => None,
+    };
+    match create(name.clone(), definition, owned_by, None, duplicate)? {
         Some(_) => {}
         None if matches!(duplicate, Duplicate::Refuse) => {
-            HiloError::Duplicate(name.to_string()).raise()
+            return Err(HiloError::Duplicate(name.to_string()).into());
         }
         None => ereport!(
             PgLogLevel::NOTICE,
@@ -115,7 +140,7 @@ fn hilo_create(args: Args) -> pg_sys::Datum {
             format!("hilo sequence \"{name}\" already exists, skipping")
         ),
     }
-    result
+    Ok(name)
 }
 
 /// Creates a sequence that the current user owns. `given`: the numbering of the other nodes, if
@@ -127,12 +152,12 @@ pub fn create(
     owned_by: Option<ColumnRef>,
     given: Option<Numbering>,
     duplicate: Duplicate,
-) -> Option<Sequence> {
-    keys::check(&definition, &name).or_raise();
-    privileges::may_create().or_raise();
+) -> Result<Option<Sequence>, HiloError> {
+    keys::check(&definition, &name)?;
+    privileges::may_create()?;
     let owner = ffi::current_user();
     if let Some(column) = owned_by {
-        owned_by::check(column, owner).or_raise();
+        owned_by::check(column, owner)?;
     }
     begin(Sequence { owned_by, ..Sequence::new(name, owner, definition) }, given, duplicate)
 }
@@ -142,24 +167,25 @@ pub fn begin(
     sequence: Sequence,
     given: Option<Numbering>,
     duplicate: Duplicate,
-) -> Option<Sequence> {
+) -> Result<Option<Sequence>, HiloError> {
     let Sequence { name, definition, .. } = &sequence;
-    let here = node::Here::read().or_raise();
-    here.check(definition).or_raise();
+    let here = node::Here::read()?;
+    here.check(definition)?;
     let nodes = given.map_or(gucs::node_count(), |numbering| numbering.nodes);
-    node::check_set(nodes).or_raise();
+    node::check_set(nodes)?;
     if here.id >= nodes {
-        HiloError::NotAmongNodes { name: name.to_string(), id: here.id, count: nodes }.raise();
+        let name = name.to_string();
+        return Err(HiloError::NotAmongNodes { name, id: here.id, count: nodes });
     }
     if definition.gapless && nodes > 1 {
-        HiloError::GaplessNodes { name: name.to_string(), nodes }.raise();
+        return Err(HiloError::GaplessNodes { name: name.to_string(), nodes });
     }
-    check_source_nodes(&sequence, nodes).or_raise();
-    if definitions::by_name(name).or_raise().is_some() {
-        return None;
+    check_source_nodes(&sequence, nodes)?;
+    if definitions::by_name(name)?.is_some() {
+        return Ok(None);
     }
     if given.is_none() {
-        numbering::check_begins(name, nodes).or_raise();
+        numbering::check_begins(name, nodes)?;
     }
     let first = Position::first(&sequence, here.id);
     let first = match given.filter(|_| definition.source.is_none()) {
@@ -170,10 +196,10 @@ pub fn begin(
     let is_own = given.is_none() && definition.source.is_none();
     let origin = if is_own { Origin::New } else { Origin::Shared };
     if !insert(&sequence, &first, origin, duplicate) {
-        return None;
+        return Ok(None);
     }
     invalidation::begin();
-    Some(sequence)
+    Ok(Some(sequence))
 }
 
 /// Adds the rows of a new sequence. `false`: another transaction took the name first. That is
@@ -209,13 +235,17 @@ fn if_free(name: &Name, write: impl FnOnce()) {
 }
 
 /// `hilo_rename(name, new_name)`: the sequence keeps its numbers and its defaults.
-fn hilo_rename(args: Args) {
-    let name = begin_with_name(args, c"hilo_rename()");
-    require(args, 1, "new name of a hilo sequence");
-    let new_name = args.new_name(1);
-    find_owned(name).or_raise().ok_or_else(|| missing::to_use(name)).or_raise();
-    if definitions::by_name(&new_name).or_raise().is_some() {
-        HiloError::Duplicate(new_name.to_string()).raise();
+#[pg_extern(sql = false)]
+fn hilo_rename(
+    _call: Call,
+    name: Option<SequenceName>,
+    new_name: Option<SequenceName>,
+) -> Result<(), ErrorReport> {
+    let name = begin_with_name(name, c"hilo_rename()")?.bytes();
+    let new_name = require(new_name, "new name of a hilo sequence")?.new_name()?;
+    find_owned(name)?.ok_or_else(|| missing::to_use(name))?;
+    if definitions::by_name(&new_name)?.is_some() {
+        return Err(HiloError::Duplicate(new_name.to_string()).into());
     }
     let rename_defaults = || {
         for default in column_defaults::using(name) {
@@ -225,38 +255,44 @@ fn hilo_rename(args: Args) {
     // The tables are locked before the sequence. A session that holds a table's lock may be waiting
     // for the worker, and the worker for the sequence's row.
     rename_defaults();
-    let locked = lock_owned(name);
+    let locked = lock_owned(name)?;
     let renamed = Sequence { name: new_name.clone(), ..locked.sequence.clone() };
-    keys::check(&renamed.definition, &new_name).or_raise();
+    keys::check(&renamed.definition, &new_name)?;
     if_free(&new_name, || locked.update(&renamed));
     // Rename also in the defaults that were added during the waits.
     rename_defaults();
-    invalidation::note(renamed.id, Change::Outdated).or_raise();
+    Ok(invalidation::note(renamed.id, Change::Outdated)?)
 }
 
 /// `hilo_drop(name, if_exists, cascade)`: drops the sequence and all that is recorded of it.
-fn hilo_drop(args: Args) {
-    let name = begin_with_name(args, c"hilo_drop()");
-    let [if_exists, cascade] = [1, 2].map(|at| args.bool(at) == Some(true));
+#[pg_extern(sql = false)]
+fn hilo_drop(
+    _call: Call,
+    name: Option<SequenceName>,
+    if_exists: Option<bool>,
+    cascade: Option<bool>,
+) -> Result<(), ErrorReport> {
+    let name = begin_with_name(name, c"hilo_drop()")?.bytes();
     let absent = || {
-        if !if_exists {
-            missing::to_use(name).raise();
+        if if_exists != Some(true) {
+            return Err(missing::to_use(name).into());
         }
         let name = escape_for_message(name);
         notice!("hilo sequence \"{name}\" does not exist, skipping");
+        Ok(())
     };
     let drop_defaults = |name: &Name| {
         let defaults = column_defaults::using(name);
         let name = name.to_string();
         let refusal = |dependents| HiloError::HasDependents { name, dependents };
-        column_defaults::drop_all(&defaults, !cascade, refusal);
+        column_defaults::drop_all(&defaults, cascade != Some(true), refusal);
     };
-    let Some(found) = find_owned(name).or_raise() else { return absent() };
-    membership::check_droppable(&found).or_raise();
+    let Some(found) = find_owned(name)? else { return absent() };
+    membership::check_droppable(&found)?;
     // The tables come first, as in hilo_rename(), and then the defaults that were added during the
     // waits.
     drop_defaults(&found.name);
-    let Some(owned) = lock_by_name(name, check_owner).or_raise() else { return absent() };
+    let Some(owned) = lock_by_name(name, check_owner)? else { return absent() };
     drop_defaults(&owned.sequence.name);
-    remove(owned);
+    Ok(remove(owned)?)
 }

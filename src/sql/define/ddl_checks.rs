@@ -17,7 +17,7 @@ use crate::session;
 use crate::session::invalidation::{self, Change};
 use crate::session::memo;
 use crate::shared;
-use crate::sql::call::args::Args;
+use crate::sql::types::sequence_type::SequenceName;
 
 /// Refuses a definition without shared memory, on a standby, in a read-only transaction and in
 /// parallel mode.
@@ -75,50 +75,51 @@ pub fn lock_by_name(
 }
 
 /// Locks a sequence that the current user owns.
-pub fn lock_owned(name: &[u8]) -> LockedSequence {
-    lock_by_name(name, check_owner).or_raise().ok_or_else(|| missing::to_use(name)).or_raise()
+pub fn lock_owned(name: &[u8]) -> Result<LockedSequence, HiloError> {
+    lock_by_name(name, check_owner)?.ok_or_else(|| missing::to_use(name))
 }
 
 /// An argument that a definition needs. NULL is an error, instead of a call that does nothing.
-pub fn require(args: Args, at: usize, what: &str) -> pg_sys::Datum {
-    args.datum(at).unwrap_or_else(|| {
+pub fn require<T>(argument: Option<T>, what: &str) -> Result<T, HiloError> {
+    argument.ok_or_else(|| {
         HiloError::Argument(format!("{what} must not be null"), "Specify a value that is not null.")
-            .raise()
     })
 }
 
 /// Begins a write about the sequence that the first argument names, and returns the name.
-pub fn begin_with_name(args: Args, what: &'static CStr) -> &'static [u8] {
+pub fn begin_with_name<'a>(
+    name: Option<SequenceName<'a>>,
+    what: &'static CStr,
+) -> Result<SequenceName<'a>, HiloError> {
     begin_write(what);
-    require(args, 0, "name of a hilo sequence");
-    args.name(0)
+    require(name, "name of a hilo sequence")
 }
 
 /// Drops a sequence that no column default uses any more, with all that is recorded of it. One of
 /// an extension is refused.
-pub fn remove(locked: LockedSequence) {
-    membership::check_droppable(&locked.sequence).or_raise();
-    remove_as(locked, Change::Dropped);
+pub fn remove(locked: LockedSequence) -> Result<(), HiloError> {
+    membership::check_droppable(&locked.sequence)?;
+    remove_as(locked, Change::Dropped)
 }
 
 /// The same for a sequence in whose place another one of its name comes.
-pub fn remove_replaced(locked: LockedSequence) {
-    remove_as(locked, Change::Dropped);
+pub fn remove_replaced(locked: LockedSequence) -> Result<(), HiloError> {
+    remove_as(locked, Change::Dropped)
 }
 
 /// Drops a sequence because `column` is released, which keeps its gaps: also those of leases, which
 /// end with this transaction.
-pub fn release(locked: LockedSequence, column: ColumnRef) {
+pub fn release(locked: LockedSequence, column: ColumnRef) -> Result<(), HiloError> {
     let (id, name) = (locked.sequence.id, locked.sequence.name.clone());
-    gaps::keep(id, &name, column).or_raise();
-    remove_as(locked, Change::Released { name, column });
+    gaps::keep(id, &name, column)?;
+    remove_as(locked, Change::Released { name, column })
 }
 
-fn remove_as(locked: LockedSequence, change: Change) {
+fn remove_as(locked: LockedSequence, change: Change) -> Result<(), HiloError> {
     let id = locked.sequence.id;
-    forget_numbers(id).or_raise();
+    forget_numbers(id)?;
     locked.delete();
-    invalidation::note(id, change).or_raise();
+    invalidation::note(id, change)
 }
 
 /// Deletes what is recorded of the numbers of a sequence that is dropped. From then on nobody gets

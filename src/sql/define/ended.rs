@@ -16,7 +16,7 @@ use crate::catalog::positions::{self, LockedPosition, Position};
 use crate::catalog::range_rows::RangeRows;
 use crate::catalog::table::{LockWait, RowLock, next_command};
 use crate::catalog::{ranges, takeover};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{Continued, Origin};
 use crate::session::{gapless, slice_table, uncommitted};
@@ -32,13 +32,13 @@ fn first_position(sequence: &Sequence, here: &Here) -> Result<Position, HiloErro
 }
 
 /// Locks this node's position, and makes the first one if this node has none yet.
-fn lock_position(sequence: &Sequence, first: First) -> LockedPosition {
-    let here = node::serves(sequence).or_raise();
+fn lock_position(sequence: &Sequence, first: First) -> Result<LockedPosition, HiloError> {
+    let here = node::serves(sequence)?;
     loop {
-        match positions::lock(sequence.id, here.id, LockWait::Block).or_raise() {
-            RowLock::Locked(locked) => return locked,
+        match positions::lock(sequence.id, here.id, LockWait::Block)? {
+            RowLock::Locked(locked) => return Ok(locked),
             _ => {
-                positions::insert(&first(sequence, &here).or_raise()).or_raise();
+                positions::insert(&first(sequence, &here)?)?;
                 next_command();
             }
         }
@@ -46,8 +46,8 @@ fn lock_position(sequence: &Sequence, first: First) -> LockedPosition {
 }
 
 /// Locks the numbers of a sequence that is about to end.
-pub fn lock(sequence: &Sequence) {
-    lock_position(sequence, numbering::join);
+pub fn lock(sequence: &Sequence) -> Result<(), HiloError> {
+    lock_position(sequence, numbering::join).map(drop)
 }
 
 /// Its source says which values come.
@@ -77,20 +77,20 @@ pub struct Restart<'a>(Ended<'a>);
 pub struct Continuation<'a>(Ended<'a>);
 
 impl<'a> Ended<'a> {
-    fn close(sequence: &'a Sequence, first: First, reason: Reason) -> Ended<'a> {
-        let locked = lock_position(sequence, first);
+    fn close(sequence: &'a Sequence, first: First, reason: Reason) -> Result<Ended<'a>, HiloError> {
+        let locked = lock_position(sequence, first)?;
         let mut position = locked.position;
         if sequence.definition.gapless {
             // Nothing of it is in memory but what this transaction has drawn.
             position.next_index = gapless::progress(sequence.id).unwrap_or(position.next_index);
         } else {
-            let lost = take_back(&locked, sequence, &mut position);
+            let lost = take_back(&locked, sequence, &mut position)?;
             let definition = &sequence.definition;
-            let rows = &mut RangeRows::write(&position).or_raise();
-            ranges::write_off(rows, &position, definition, lost, reason).or_raise();
+            let rows = &mut RangeRows::write(&position)?;
+            ranges::write_off(rows, &position, definition, lost, reason)?;
         }
         position.settled_index = position.next_index;
-        Ended { locked, sequence, position }
+        Ok(Ended { locked, sequence, position })
     }
 
     fn mapping(&self) -> Mapping {
@@ -100,19 +100,25 @@ impl<'a> Ended<'a> {
     /// Records that the next numbering begins at `index` of this one, and not where this one ended.
     /// A sequence that this transaction has just made leaves nothing out. If other nodes have it,
     /// this one has just joined them.
-    fn jump_to(&self, index: Index) {
+    fn jump_to(&self, index: Index) -> Result<(), HiloError> {
         let position = &self.position;
         let unused = position.is_first() && position.next_index == Index::ZERO;
-        let others = || positions::of_other_nodes(self.sequence.id, position.node).or_raise();
-        if self.locked.is_own() && unused && others().is_empty() {
-            return;
+        let others = || positions::of_other_nodes(self.sequence.id, position.node);
+        if self.locked.is_own() && unused && others()?.is_empty() {
+            return Ok(());
         }
         let jumped = Range::new(position.next_index, index);
-        gaps::record(position, &self.mapping(), &[jumped], Reason::Altered).or_raise();
+        gaps::record(position, &self.mapping(), &[jumped], Reason::Altered)
     }
 
     /// Writes the next numbering, under this epoch.
-    fn open(self, epoch: Epoch, numbering: Numbering, next_index: Index, origin: Origin) {
+    fn open(
+        self,
+        epoch: Epoch,
+        numbering: Numbering,
+        next_index: Index,
+        origin: Origin,
+    ) -> Result<(), HiloError> {
         let (old, mapping) = (self.position, self.mapping());
         let (system_id, timeline) = positions::server();
         let renumbered = self.locked.rewrite(&Position {
@@ -126,32 +132,34 @@ impl<'a> Ended<'a> {
         });
         next_command();
         let id = self.sequence.id;
-        invalidation::note(id, Change::Renumbered { old, mapping, epoch }).or_raise();
-        uncommitted::note_origin(renumbered, origin).or_raise();
-        gapless::note_renumbering(id).or_raise();
+        invalidation::note(id, Change::Renumbered { old, mapping, epoch })?;
+        uncommitted::note_origin(renumbered, origin)?;
+        gapless::note_renumbering(id)
     }
 }
 
 impl<'a> Restart<'a> {
-    pub fn close(sequence: &'a Sequence) -> Restart<'a> {
-        refuse_source(sequence).or_raise();
+    /// # Errors
+    /// `HasSource`
+    pub fn close(sequence: &'a Sequence) -> Result<Restart<'a>, HiloError> {
+        refuse_source(sequence)?;
         Restart::close_any(sequence)
     }
 
     /// The numbering may be that of a source.
-    pub fn close_any(sequence: &'a Sequence) -> Restart<'a> {
-        Restart(Ended::close(sequence, first_position, Reason::Altered))
+    pub fn close_any(sequence: &'a Sequence) -> Result<Restart<'a>, HiloError> {
+        Ended::close(sequence, first_position, Reason::Altered).map(Restart)
     }
 
     /// The same where a copy of this server may serve what was not served here.
-    pub fn close_copied(sequence: &'a Sequence) -> Restart<'a> {
-        Restart(Ended::close(sequence, first_position, Reason::Restored))
+    pub fn close_copied(sequence: &'a Sequence) -> Result<Restart<'a>, HiloError> {
+        Ended::close(sequence, first_position, Reason::Restored).map(Restart)
     }
 
     /// Begins with a numbering that all sessions are to share: this transaction draws nothing.
-    pub fn share(self, numbering: Numbering) {
+    pub fn share(self, numbering: Numbering) -> Result<(), HiloError> {
         let epoch = self.0.position.epoch.restart();
-        self.0.open(epoch, numbering, Index::ZERO, Origin::Shared);
+        self.0.open(epoch, numbering, Index::ZERO, Origin::Shared)
     }
 
     pub fn position(&self) -> &Position {
@@ -160,16 +168,21 @@ impl<'a> Restart<'a> {
 
     /// Begins at index `next_index` of `numbering`, for a sequence whose definition is `new` from
     /// now on. The values that it jumps over are a gap.
-    pub fn open(self, new: &Definition, numbering: Numbering, next_index: Index) {
+    pub fn open(
+        self,
+        new: &Definition,
+        numbering: Numbering,
+        next_index: Index,
+    ) -> Result<(), HiloError> {
         let ended = &self.0;
         let old = ended.mapping();
         let mapping = with_numbering(&ended.position, numbering).mapping(new);
         if !old.cycle && !mapping.cycle && (old.increment > 0) == (mapping.increment > 0) {
             let next = mapping.value(next_index);
-            ended.jump_to(next.map_or(old.limit(), |next| old.first_index_from(next)));
+            ended.jump_to(next.map_or(old.limit(), |next| old.first_index_from(next)))?;
         }
         let epoch = self.0.position.epoch.restart();
-        self.0.open(epoch, numbering, next_index, Origin::New);
+        self.0.open(epoch, numbering, next_index, Origin::New)
     }
 
     /// Tells the client if this goes back to values that may have been served. A sequence that has
@@ -191,13 +204,16 @@ impl<'a> Restart<'a> {
 
 impl<'a> Continuation<'a> {
     /// The next one begins after what another server may have served.
-    pub fn close(sequence: &'a Sequence) -> Continuation<'a> {
-        refuse_source(sequence).or_raise();
-        let mut ended = Ended::close(sequence, numbering::join, Reason::Altered);
+    ///
+    /// # Errors
+    /// `HasSource`
+    pub fn close(sequence: &'a Sequence) -> Result<Continuation<'a>, HiloError> {
+        refuse_source(sequence)?;
+        let mut ended = Ended::close(sequence, numbering::join, Reason::Altered)?;
         if !sequence.definition.gapless && ended.position.may_lack() {
-            takeover::skip(sequence, &mut ended.position).or_raise();
+            takeover::skip(sequence, &mut ended.position)?;
         }
-        Continuation(ended)
+        Ok(Continuation(ended))
     }
 
     pub fn position(&self) -> &Position {
@@ -210,8 +226,8 @@ impl<'a> Continuation<'a> {
 
     /// Records as a gap what lies between its end and `index`, because the next numbering begins
     /// there.
-    pub fn jump_to(&self, index: Index) {
-        self.0.jump_to(index);
+    pub fn jump_to(&self, index: Index) -> Result<(), HiloError> {
+        self.0.jump_to(index)
     }
 
     /// Ends it without a next one, because the sequence is about to be dropped.
@@ -226,7 +242,7 @@ impl<'a> Continuation<'a> {
     }
 
     /// Continues at index `next_index` of `numbering`.
-    pub fn open(self, numbering: Numbering, next_index: Index) {
+    pub fn open(self, numbering: Numbering, next_index: Index) -> Result<(), HiloError> {
         let ended = &self.0;
         let own = ended.locked.is_own().then(|| ended.locked.version());
         let origin = match own {
@@ -239,28 +255,32 @@ impl<'a> Continuation<'a> {
             }),
         };
         let epoch = self.0.position.epoch.next();
-        self.0.open(epoch, numbering, next_index, origin);
+        self.0.open(epoch, numbering, next_index, origin)
     }
 }
 
 /// Takes back from memory what nobody has served, and lowers the position to where the numbers end.
 /// Returns what lies below that.
-fn take_back(locked: &LockedPosition, sequence: &Sequence, position: &mut Position) -> Vec<Range> {
-    let shared = shared::get().or_raise();
+fn take_back(
+    locked: &LockedPosition,
+    sequence: &Sequence,
+    position: &mut Position,
+) -> Result<Vec<Range>, HiloError> {
+    let shared = shared::get()?;
     let mapping = position.mapping(&sequence.definition);
     if locked.is_own() {
         // This transaction has drawn values that it has not written back yet.
         let reached = uncommitted::progress(&locked.version()).unwrap_or_default();
         position.next_index = reached.max(position.next_index);
-        return uncommitted::skips(&locked.version());
+        return Ok(uncommitted::skips(&locked.version()));
     }
     if position.incarnation != shared.life() {
         if position.incarnation != 0 {
             let reason = takeover::reason(position);
-            let rows = &mut RangeRows::write(position).or_raise();
-            ranges::write_off_memory(rows, position, &mapping, &[], reason).or_raise();
+            let rows = &mut RangeRows::write(position)?;
+            ranges::write_off_memory(rows, position, &mapping, &[], reason)?;
         }
-        return Vec::new();
+        return Ok(Vec::new());
     }
     slice_table::return_slices(|entry| entry.id == sequence.id);
     let index_space = index_space(position);
@@ -271,9 +291,9 @@ fn take_back(locked: &LockedPosition, sequence: &Sequence, position: &mut Positi
     let Some(held) = shared.in_memory_soon(&index_space).filter(|_| arrived) else {
         // The content of memory cannot be determined, so everything that may be there is written
         // off.
-        let rows = &mut RangeRows::write(position).or_raise();
-        ranges::write_off_memory(rows, position, &mapping, &leased, Reason::Altered).or_raise();
-        return Vec::new();
+        let rows = &mut RangeRows::write(position)?;
+        ranges::write_off_memory(rows, position, &mapping, &leased, Reason::Altered)?;
+        return Ok(Vec::new());
     };
     let mut lost: Vec<Range> =
         held.ranges.iter().flat_map(|range| range.without(&leased)).collect();
@@ -285,7 +305,7 @@ fn take_back(locked: &LockedPosition, sequence: &Sequence, position: &mut Positi
     // Nothing from this index on has left the pool, so it counts as not reserved.
     let next = held.first_untaken.or(held.reserved_to);
     position.next_index = next.unwrap_or(position.next_index);
-    lost
+    Ok(lost)
 }
 
 /// `position` in another numbering.

@@ -1,9 +1,10 @@
 //! Privileges: on one sequence, on all that match a pattern, and on those to come.
 
-use std::ffi::{CStr, CString};
+use std::ffi::CString;
 
 use pgrx::memcxt::PgMemoryContexts;
 use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use crate::catalog::default_privileges::{self, Which};
@@ -14,17 +15,10 @@ use crate::catalog::roles::{self, PUBLIC};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::session::invalidation::{self, Change};
-use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::border::Call;
+use crate::sql::call::text::Text;
 use crate::sql::define::ddl_checks::{begin_with_name, begin_write, lock_owned, require};
-
-sql_functions!(
-    hilo_grant,
-    hilo_revoke,
-    hilo_grant_all,
-    hilo_revoke_all,
-    hilo_default_grant,
-    hilo_default_revoke,
-);
+use crate::sql::types::sequence_type::SequenceName;
 
 /// A role by name, or PUBLIC.
 fn role_or_public(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
@@ -41,53 +35,75 @@ pub fn existing_role(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
     found.ok_or_else(|| HiloError::NoSuchRole(escape_for_message(name)))
 }
 
-/// Who gets or loses what: the two arguments from `at` on.
-fn grantee_and_privileges(args: Args, at: usize) -> (pg_sys::Oid, Privileges) {
-    require(args, at, "grantee");
-    require(args, at + 1, "privilege");
-    let grantee = role_or_public(args.bytes(at)).or_raise();
-    (grantee, Privileges::parse_list(&args.text(at + 1).unwrap_or_default()).or_raise())
+/// Who gets or loses what.
+fn grantee_and_privileges(
+    grantee: Option<Text>,
+    privilege: Option<Text>,
+) -> Result<(pg_sys::Oid, Privileges), HiloError> {
+    let (grantee, privilege) = (require(grantee, "grantee")?, require(privilege, "privilege")?);
+    Ok((role_or_public(&grantee)?, Privileges::parse_list(&privilege.escaped())?))
 }
 
-/// A pattern of LIKE, in argument `at`.
-fn pattern(args: Args, at: usize) -> &'static [u8] {
-    require(args, at, "pattern");
-    let pattern = args.bytes(at);
-    default_privileges::check_pattern(pattern);
-    pattern
+/// A pattern of LIKE.
+fn pattern(pattern: Option<Text<'_>>) -> Result<&[u8], HiloError> {
+    let pattern = require(pattern, "pattern")?.bytes();
+    default_privileges::check_pattern(pattern)?;
+    Ok(pattern)
 }
 
-/// The role in argument `at`, whose rights the current user must have.
-fn own_role(args: Args, at: usize) -> Option<pg_sys::Oid> {
-    args.datum(at)?;
-    let role = existing_role(args.bytes(at)).or_raise();
-    if !privileges::acts_as(ffi::current_user(), role) {
-        HiloError::NotMember(roles::name_of(role)).raise();
+/// A role whose rights the current user must have.
+fn own_role(name: Option<Text>) -> Result<Option<pg_sys::Oid>, HiloError> {
+    let Some(role) = name.map(|name| existing_role(&name)).transpose()? else { return Ok(None) };
+    match privileges::acts_as(ffi::current_user(), role) {
+        true => Ok(Some(role)),
+        false => Err(HiloError::NotMember(roles::name_of(role))),
     }
-    Some(role)
 }
 
 type Changes = fn(&Sequence, pg_sys::Oid, Privileges) -> Result<(), HiloError>;
 
-fn change(locked: LockedSequence, changes: Changes, grantee: pg_sys::Oid, set: Privileges) {
-    changes(&locked.sequence, grantee, set).or_raise();
-    invalidation::note(locked.sequence.id, Change::Outdated).or_raise();
-}
-
-fn change_one(args: Args, function: &'static CStr, changes: Changes) {
-    let name = begin_with_name(args, function);
-    let (grantee, set) = grantee_and_privileges(args, 1);
-    change(lock_owned(name), changes, grantee, set);
+fn change(
+    locked: LockedSequence,
+    changes: Changes,
+    grantee: pg_sys::Oid,
+    set: Privileges,
+) -> Result<(), HiloError> {
+    changes(&locked.sequence, grantee, set)?;
+    invalidation::note(locked.sequence.id, Change::Outdated)
 }
 
 /// `hilo_grant(name, grantee, privilege)`.
-fn hilo_grant(args: Args) {
-    change_one(args, c"hilo_grant()", privileges::grant);
+#[pg_extern(sql = false)]
+fn hilo_grant(
+    _call: Call,
+    name: Option<SequenceName>,
+    grantee: Option<Text>,
+    privilege: Option<Text>,
+) -> Result<(), ErrorReport> {
+    let name = begin_with_name(name, c"hilo_grant()")?;
+    let (grantee, set) = grantee_and_privileges(grantee, privilege)?;
+    Ok(change(lock_owned(&name)?, privileges::grant, grantee, set)?)
 }
 
 /// `hilo_revoke(name, grantee, privilege)`.
-fn hilo_revoke(args: Args) {
-    change_one(args, c"hilo_revoke()", privileges::revoke);
+#[pg_extern(sql = false)]
+fn hilo_revoke(
+    _call: Call,
+    name: Option<SequenceName>,
+    grantee: Option<Text>,
+    privilege: Option<Text>,
+) -> Result<(), ErrorReport> {
+    let name = begin_with_name(name, c"hilo_revoke()")?;
+    let (grantee, set) = grantee_and_privileges(grantee, privilege)?;
+    Ok(change(lock_owned(&name)?, privileges::revoke, grantee, set)?)
+}
+
+/// The arguments of a function about all sequences that match a pattern.
+struct All<'a> {
+    grantee: Option<Text<'a>>,
+    privilege: Option<Text<'a>>,
+    pattern: Option<Text<'a>>,
+    role: Option<Text<'a>>,
 }
 
 /// Changes the privileges on every matching sequence that the current user may grant on, and
@@ -96,9 +112,14 @@ fn hilo_revoke(args: Args) {
 ///
 /// This is no SQL: a loop over `hilo_grant` would need a subtransaction for each sequence. One that
 /// is dropped during the wait for its lock is no error here.
-fn change_all(args: Args, changes: Changes, code: PgSqlErrorCode, what: &str) -> i64 {
-    let (grantee, set) = grantee_and_privileges(args, 0);
-    let (pattern, owner, user) = (pattern(args, 2), own_role(args, 3), ffi::current_user());
+fn change_all(
+    all: All,
+    changes: Changes,
+    code: PgSqlErrorCode,
+    what: &str,
+) -> Result<i64, HiloError> {
+    let (grantee, set) = grantee_and_privileges(all.grantee, all.privilege)?;
+    let (pattern, owner, user) = (pattern(all.pattern)?, own_role(all.role)?, ffi::current_user());
     let matches = |sequence: &Sequence| {
         owner.is_none_or(|owner| sequence.owner == owner)
             && default_privileges::matches(&sequence.name, pattern)
@@ -114,7 +135,7 @@ fn change_all(args: Args, changes: Changes, code: PgSqlErrorCode, what: &str) ->
         }
         is_own.then_some(sequence.id)
     });
-    let mut own = own.or_raise();
+    let mut own = own?;
     // Every such call locks in the same order.
     own.sort_unstable();
     let mut scratch = PgMemoryContexts::new("hilo privileges");
@@ -123,17 +144,18 @@ fn change_all(args: Args, changes: Changes, code: PgSqlErrorCode, what: &str) ->
         pgrx::check_for_interrupts!();
         let mut change = || {
             // It may have been dropped, renamed or given away during the wait for its lock.
-            if let Some(locked) = definitions::lock_existing(id).or_raise()
+            if let Some(locked) = definitions::lock_existing(id)?
                 && matches(&locked.sequence)
                 && privileges::acts_as(user, locked.sequence.owner)
             {
-                self::change(locked, changes, grantee, set);
+                self::change(locked, changes, grantee, set)?;
                 changed += 1;
             }
+            Ok::<_, HiloError>(())
         };
         // SAFETY: nothing that is allocated in the scratch context is used after the round.
         unsafe {
-            scratch.switch_to(|_| change());
+            scratch.switch_to(|_| change())?;
             scratch.reset();
         }
     }
@@ -144,43 +166,75 @@ fn change_all(args: Args, changes: Changes, code: PgSqlErrorCode, what: &str) ->
             format!("no privileges were {what} {others} matching hilo sequences of other owners")
         );
     }
-    changed
+    Ok(changed)
 }
 
 /// `hilo_grant_all(grantee, privilege, pattern, owner)`.
-fn hilo_grant_all(args: Args) -> i64 {
+#[pg_extern(sql = false)]
+fn hilo_grant_all(
+    _call: Call,
+    grantee: Option<Text>,
+    privilege: Option<Text>,
+    pattern: Option<Text>,
+    owner: Option<Text>,
+) -> Result<i64, ErrorReport> {
     begin_write(c"hilo_grant_all()");
     let code = PgSqlErrorCode::ERRCODE_WARNING_PRIVILEGE_NOT_GRANTED;
-    change_all(args, privileges::grant, code, "granted on")
+    let all = All { grantee, privilege, pattern, role: owner };
+    Ok(change_all(all, privileges::grant, code, "granted on")?)
 }
 
 /// `hilo_revoke_all(grantee, privilege, pattern, owner)`.
-fn hilo_revoke_all(args: Args) -> i64 {
+#[pg_extern(sql = false)]
+fn hilo_revoke_all(
+    _call: Call,
+    grantee: Option<Text>,
+    privilege: Option<Text>,
+    pattern: Option<Text>,
+    owner: Option<Text>,
+) -> Result<i64, ErrorReport> {
     begin_write(c"hilo_revoke_all()");
     let code = PgSqlErrorCode::ERRCODE_WARNING_PRIVILEGE_NOT_REVOKED;
-    change_all(args, privileges::revoke, code, "revoked on")
+    let all = All { grantee, privilege, pattern, role: owner };
+    Ok(change_all(all, privileges::revoke, code, "revoked on")?)
 }
 
 fn change_default(
-    args: Args,
+    all: All,
     changes: fn(Which, pg_sys::Oid, Privileges) -> Result<(), HiloError>,
-) {
-    let (grantee, set) = grantee_and_privileges(args, 0);
-    let pattern = pattern(args, 2);
-    let owner = own_role(args, 3).unwrap_or_else(ffi::current_user);
-    changes(Which { owner, pattern }, grantee, set).or_raise();
+) -> Result<(), HiloError> {
+    let (grantee, set) = grantee_and_privileges(all.grantee, all.privilege)?;
+    let pattern = pattern(all.pattern)?;
+    let owner = own_role(all.role)?.unwrap_or_else(ffi::current_user);
+    changes(Which { owner, pattern }, grantee, set)
 }
 
 /// `hilo_default_grant(grantee, privilege, pattern, for_role)`: for sequences that `for_role` will
 /// create.
-fn hilo_default_grant(args: Args) {
+#[pg_extern(sql = false)]
+fn hilo_default_grant(
+    _call: Call,
+    grantee: Option<Text>,
+    privilege: Option<Text>,
+    pattern: Option<Text>,
+    for_role: Option<Text>,
+) -> Result<(), ErrorReport> {
     begin_write(c"hilo_default_grant()");
-    change_default(args, default_privileges::grant);
+    let all = All { grantee, privilege, pattern, role: for_role };
+    Ok(change_default(all, default_privileges::grant)?)
 }
 
 /// `hilo_default_revoke(grantee, privilege, pattern, for_role)`: takes back what was granted in
 /// this way with the same pattern.
-fn hilo_default_revoke(args: Args) {
+#[pg_extern(sql = false)]
+fn hilo_default_revoke(
+    _call: Call,
+    grantee: Option<Text>,
+    privilege: Option<Text>,
+    pattern: Option<Text>,
+    for_role: Option<Text>,
+) -> Result<(), ErrorReport> {
     begin_write(c"hilo_default_revoke()");
-    change_default(args, default_privileges::revoke);
+    let all = All { grantee, privilege, pattern, role: for_role };
+    Ok(change_default(all, default_privileges::revoke)?)
 }

@@ -2,6 +2,8 @@
 //! ROLE: the same as to core's own sequences.
 
 use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
 
 use crate::catalog::column_defaults;
 use crate::catalog::definitions::{self, LockedSequence, Sequence};
@@ -11,25 +13,30 @@ use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
 use crate::session::invalidation::{self, Change};
-use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::border::Call;
 use crate::sql::call::raw_function::call_functions;
+use crate::sql::call::text::Text;
 use crate::sql::define::{ddl_checks, grants};
+use crate::sql::types::sequence_type::SequenceName;
 
-sql_functions!(hilo_set_owner);
 call_functions!(note_roles; hilo_note_roles);
 
 /// `hilo_set_owner(name, new_owner)`: follows core's rules for ALTER SEQUENCE … OWNER TO.
-fn hilo_set_owner(args: Args) {
-    let name = ddl_checks::begin_with_name(args, c"hilo_set_owner()");
-    ddl_checks::require(args, 1, "new owner");
-    let new_owner = grants::existing_role(args.bytes(1)).or_raise();
-    let owned = ddl_checks::lock_owned(name);
+#[pg_extern(sql = false)]
+fn hilo_set_owner(
+    _call: Call,
+    name: Option<SequenceName>,
+    new_owner: Option<Text>,
+) -> Result<(), ErrorReport> {
+    let name = ddl_checks::begin_with_name(name, c"hilo_set_owner()")?;
+    let new_owner = grants::existing_role(&ddl_checks::require(new_owner, "new owner")?)?;
+    let owned = ddl_checks::lock_owned(&name)?;
     if owned.sequence.owner == new_owner {
-        return;
+        return Ok(());
     }
     if let Some(column) = owned.sequence.owned_by {
         let (name, column) = (owned.sequence.name.to_string(), column.describe());
-        HiloError::LinkedToTable { name, column }.raise();
+        return Err(HiloError::LinkedToTable { name, column }.into());
     }
     // SAFETY: these look up the caches of roles, inside a transaction; the check raises an error or
     // does nothing.
@@ -39,10 +46,10 @@ fn hilo_set_owner(args: Args) {
             pg_sys::check_is_member_of_role(ffi::current_user(), new_owner);
             #[cfg(not(feature = "pg15"))]
             pg_sys::check_can_set_role(ffi::current_user(), new_owner);
-            privileges::may_have_own(new_owner).or_raise();
+            privileges::may_have_own(new_owner)?;
         }
     }
-    give(owned, new_owner).or_raise();
+    Ok(give(owned, new_owner)?)
 }
 
 /// Makes `new_owner` the owner of a sequence, with the consequences for its privileges.
@@ -155,7 +162,7 @@ fn drop_owned(from: &[pg_sys::Oid], keep: bool) -> Result<(), HiloError> {
     for role in from {
         let locked = role_references::lock_of_owner(*role)?;
         drop_defaults(locked.iter().map(|one| &one.sequence), keep)?;
-        locked.into_iter().for_each(ddl_checks::remove);
+        locked.into_iter().try_for_each(ddl_checks::remove)?;
     }
     for role in from {
         for sequence in role_references::with_grants_to(*role)? {

@@ -5,7 +5,7 @@ use hilo_core::options::{Definition, Options};
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{LockedSequence, Sequence};
 use crate::catalog::positions::Position;
-use crate::errors::OrRaise;
+use crate::errors::HiloError;
 use crate::session::invalidation::{self, Change};
 use crate::sql::draw::keys;
 
@@ -22,19 +22,19 @@ pub struct Alteration<'a> {
 impl Alteration<'_> {
     /// Writes the definition that the sequence has after its numbering ended at `position`, and
     /// returns it.
-    pub fn write_ended(&self, position: &Position) -> Definition {
+    pub fn write_ended(&self, position: &Position) -> Result<Definition, HiloError> {
         let last = position.last_value(&self.locked.sequence.definition);
         self.write(Some(last.unwrap_or(position.base)))
     }
 
     /// The same where `last` is the last value that was reserved.
-    pub fn write(&self, last: Option<i64>) -> Definition {
+    pub fn write(&self, last: Option<i64>) -> Result<Definition, HiloError> {
         let old = &self.locked.sequence;
-        let definition = old.definition.alter(self.options, last, self.restart).or_raise();
-        keys::check(&definition, &old.name).or_raise();
+        let definition = old.definition.alter(self.options, last, self.restart)?;
+        keys::check(&definition, &old.name)?;
         let owned_by = self.owned_by;
         self.locked.update(&Sequence { owned_by, definition: definition.clone(), ..old.clone() });
-        invalidation::note(old.id, Change::Terms).or_raise();
-        definition
+        invalidation::note(old.id, Change::Terms)?;
+        Ok(definition)
     }
 }

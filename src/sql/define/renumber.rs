@@ -1,8 +1,11 @@
 //! Changes of how a sequence is numbered: `hilo_alter` and `hilo_setval`.
 
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
 use hilo_core::direction::Direction;
 use hilo_core::numbers::Index;
-use hilo_core::options::Definition;
+use hilo_core::options::{Definition, Options};
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::missing;
@@ -10,12 +13,13 @@ use crate::catalog::node;
 use crate::catalog::numbering::{self, Numbering};
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::gucs;
 use crate::session::{memo, slice_table, uncommitted};
 use crate::shared;
-use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::define::ddl::options;
+use crate::sql::call::border::Call;
+use crate::sql::call::text::Text;
+use crate::sql::define::ddl;
 use crate::sql::define::ddl_checks::{begin_with_name, begin_write, lock_by_name, lock_owned};
 use crate::sql::define::ended::{Continuation, Restart, with_numbering};
 use crate::sql::define::owned_by::Purpose;
@@ -23,8 +27,7 @@ use crate::sql::define::redefine::Alteration;
 use crate::sql::define::unserved::index_space;
 use crate::sql::define::{owned_by, source};
 use crate::sql::draw::nextval;
-
-sql_functions!(hilo_alter, hilo_setval);
+use crate::sql::types::sequence_type::SequenceName;
 
 /// The first index of this node that no session has taken in order, as far as is known. This
 /// session returns what it holds first.
@@ -36,55 +39,90 @@ fn first_untaken(sequence: &Sequence, position: &Position) -> Index {
 }
 
 /// `hilo_alter(name, …)`: changes the options that are not null. Only the owner may do so.
-fn hilo_alter(args: Args) {
-    let name = begin_with_name(args, c"hilo_alter()");
-    let (options, restart) = (options(args), args.int8(11));
-    let owned_by = args.datum(13).map(|_| owned_by::parse(args.bytes(13), Purpose::Own).or_raise());
-    let locked = &lock_owned(name);
+#[pg_extern(sql = false)]
+#[expect(clippy::too_many_arguments, reason = "SQL has an argument for each option")]
+fn hilo_alter(
+    _call: Call,
+    name: Option<SequenceName>,
+    start_value: Option<i64>,
+    increment: Option<i64>,
+    min_value: Option<i64>,
+    max_value: Option<i64>,
+    data_type: Option<pg_sys::Oid>,
+    cycle: Option<bool>,
+    ordered: Option<bool>,
+    block_size: Option<i64>,
+    slice_size: Option<i64>,
+    key_format: Option<Text>,
+    restart_with: Option<i64>,
+    gapless: Option<bool>,
+    owned_by: Option<Text>,
+    source: Option<Text>,
+    reserve_ahead: Option<Interval>,
+) -> Result<(), ErrorReport> {
+    let name = begin_with_name(name, c"hilo_alter()")?;
+    let options = Options {
+        start_value,
+        increment,
+        min_value,
+        max_value,
+        data_type: data_type.map(ddl::data_type).transpose()?,
+        cycle,
+        ordered,
+        block_size,
+        slice_size,
+        key_format: key_format.map(ddl::key_format).transpose()?,
+        gapless,
+        source: source.map(ddl::source).transpose()?,
+        reserve_ahead: reserve_ahead.map(ddl::seconds),
+    };
+    let owned_by = owned_by.map(|column| owned_by::parse(&column, Purpose::Own)).transpose()?;
+    let locked = &lock_owned(&name)?;
     let owned_by = owned_by.unwrap_or(locked.sequence.owned_by);
-    alter(&Alteration { locked, options: &options, owned_by, restart }, false);
+    let restart = restart_with;
+    Ok(alter(&Alteration { locked, options: &options, owned_by, restart }, false)?)
 }
 
 /// Changes a locked sequence. A `dry_run`, which is rolled back, leaves the numbers alone, so
 /// nobody notices it.
-pub fn alter(change: &Alteration, dry_run: bool) {
+pub fn alter(change: &Alteration, dry_run: bool) -> Result<(), HiloError> {
     let Alteration { locked, options, owned_by, restart } = *change;
     let old = &locked.sequence;
     if let Some(column) = owned_by.filter(|_| owned_by != old.owned_by) {
-        owned_by::check(column, old.owner).or_raise();
+        owned_by::check(column, old.owner)?;
     }
     // An error in the options is raised before the pool is frozen.
-    let new = old.definition.alter(options, None, restart).or_raise();
-    if !dry_run && source::alter(change, &new) {
-        return;
+    let new = old.definition.alter(options, None, restart)?;
+    if !dry_run && source::alter(change, &new)? {
+        return Ok(());
     }
     let nodes = gucs::node_count();
     if options.gapless == Some(true) && !old.definition.gapless && nodes > 1 {
-        HiloError::GaplessNodes { name: old.name.to_string(), nodes }.raise();
+        return Err(HiloError::GaplessNodes { name: old.name.to_string(), nodes });
     }
     let renumbers = renumbers(&old.definition, &new);
     if restart.is_none() && (dry_run || !renumbers) {
-        let position = redefine(change);
+        let position = redefine(change)?;
         if let Some(position) = position.filter(|_| renumbers) {
-            continuation(&position, old).or_raise();
+            continuation(&position, old)?;
         }
-        return;
+        return Ok(());
     }
     match restart {
         Some(base) => {
-            let ended = Restart::close(old);
-            let new = change.write_ended(ended.position());
-            let numbering = numbering::starting_at(old, ended.position(), &new, base).or_raise();
+            let ended = Restart::close(old)?;
+            let new = change.write_ended(ended.position())?;
+            let numbering = numbering::starting_at(old, ended.position(), &new, base)?;
             ended.notice(&new, numbering, Index::ZERO);
-            ended.open(&new, numbering, Index::ZERO);
+            ended.open(&new, numbering, Index::ZERO)
         }
         None => {
-            let ended = Continuation::close(old);
-            let new = change.write_ended(ended.position());
-            let (numbering, next_index) = continuation(ended.position(), old).or_raise();
+            let ended = Continuation::close(old)?;
+            let new = change.write_ended(ended.position())?;
+            let (numbering, next_index) = continuation(ended.position(), old)?;
             // Numbers that turn back from beyond a bound begin within the bounds.
             let indexes = with_numbering(ended.position(), numbering).mapping(&new).indexes();
-            ended.open(numbering, next_index.max(indexes.start));
+            ended.open(numbering, next_index.max(indexes.start))
         }
     }
 }
@@ -92,20 +130,20 @@ pub fn alter(change: &Alteration, dry_run: bool) {
 /// Changes options that leave each index its value. The position stays as it is, so this
 /// transaction draws from the pool as every other session does, and its rollback returns nothing.
 /// Returns the position.
-fn redefine(change: &Alteration) -> Option<Position> {
+fn redefine(change: &Alteration) -> Result<Option<Position>, HiloError> {
     let old = &change.locked.sequence;
-    let position = positions::find(old.id, node::id()).or_raise();
+    let position = positions::find(old.id, node::id())?;
     let last = position.map(|position| {
-        let written = positions::find_own_write(old.id, position.node).or_raise();
+        let written = positions::find_own_write(old.id, position.node)?;
         let next_index = match written.and_then(|(_, version)| uncommitted::progress(&version)) {
             Some(reached) => reached,
             None => first_untaken(old, &position),
         };
         let taken = Position { next_index, ..position };
-        taken.last_value(&old.definition).unwrap_or(position.base)
+        Ok::<_, HiloError>(taken.last_value(&old.definition).unwrap_or(position.base))
     });
-    change.write(last);
-    position
+    change.write(last.transpose()?)?;
+    Ok(position)
 }
 
 /// Makes a sequence continue beyond `taken`, and beyond all that it has served. Returns the next
@@ -117,12 +155,12 @@ fn redefine(change: &Alteration) -> Option<Position> {
 /// # Errors
 /// `MovesAlone`
 pub fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError> {
-    let old = Continuation::close(sequence);
+    let old = Continuation::close(sequence)?;
     let position = old.position();
     numbering::check_moves(sequence, position.nodes, Some(taken))?;
     let mapping = old.mapping().without_bounds();
     let index = mapping.first_index_beyond(taken).max(position.next_index);
-    old.jump_to(index);
+    old.jump_to(index)?;
     let next = old.mapping().value(index);
     let (numbering, next_index) = match mapping.value(index) {
         _ if position.nodes > 1 => (position.numbering(), index),
@@ -130,22 +168,22 @@ pub fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError
         // After the last number of all nothing comes, in whatever steps.
         None => (continued(sequence, position, (mapping.bound(), false))?.0, Index(1)),
     };
-    old.open(numbering, next_index);
+    old.open(numbering, next_index)?;
     Ok(next)
 }
 
 /// Makes a sequence that this transaction has made continue with `next`; `None`: with nothing,
 /// because it is exhausted.
-pub fn begin_with(sequence: &Sequence, next: Option<i64>) {
-    let ended = Restart::close(sequence);
+pub fn begin_with(sequence: &Sequence, next: Option<i64>) -> Result<(), HiloError> {
+    let ended = Restart::close(sequence)?;
     let definition = &sequence.definition;
     let last = match Direction::of(definition.increment) {
         Direction::Rising => definition.max_value,
         Direction::Falling => definition.min_value,
     };
     let from = next.map_or((last, true), |next| (next, false));
-    let (numbering, next_index) = continued(sequence, ended.position(), from).or_raise();
-    ended.open(definition, numbering, next_index);
+    let (numbering, next_index) = continued(sequence, ended.position(), from)?;
+    ended.open(definition, numbering, next_index)
 }
 
 /// Ends the numbering of a sequence that is about to be dropped, and returns the value that it
@@ -154,7 +192,7 @@ pub fn begin_with(sequence: &Sequence, next: Option<i64>) {
 /// # Errors
 /// `NodesShare` if other nodes serve the sequence too.
 pub fn end(sequence: &Sequence) -> Result<Option<i64>, HiloError> {
-    let ended = Continuation::close(sequence);
+    let ended = Continuation::close(sequence)?;
     if ended.position().nodes > 1 {
         return Err(HiloError::NodesShare(sequence.name.to_string()));
     }
@@ -164,11 +202,11 @@ pub fn end(sequence: &Sequence) -> Result<Option<i64>, HiloError> {
 }
 
 /// Restarts a sequence at its start value, as TRUNCATE … RESTART IDENTITY does.
-pub fn restart(sequence: &Sequence) {
-    let (definition, ended) = (&sequence.definition, Restart::close(sequence));
+pub fn restart(sequence: &Sequence) -> Result<(), HiloError> {
+    let (definition, ended) = (&sequence.definition, Restart::close(sequence)?);
     let base = definition.start_value;
-    let numbering = numbering::starting_at(sequence, ended.position(), definition, base).or_raise();
-    ended.open(definition, numbering, Index::ZERO);
+    let numbering = numbering::starting_at(sequence, ended.position(), definition, base)?;
+    ended.open(definition, numbering, Index::ZERO)
 }
 
 /// How a sequence continues after its last value when its increment, its cycle option or its laps
@@ -199,25 +237,28 @@ fn renumbers(old: &Definition, new: &Definition) -> bool {
 
 /// `hilo_setval(name, value, is_called)`: continues after `value` or, unless `is_called`, with it.
 /// Returns `value`.
-fn hilo_setval(args: Args) -> i64 {
+#[pg_extern(sql = false)]
+fn hilo_setval(
+    _call: Call,
+    name: SequenceName,
+    value: i64,
+    is_called: bool,
+) -> Result<i64, ErrorReport> {
     begin_write(c"hilo_setval()");
-    let (name, value, called) =
-        (args.name(0), args.int8(1).unwrap_or(0), args.bool(2).unwrap_or(true));
     let check = |found: &Sequence| {
         nextval::allow(found, Privileges::UPDATE)?;
         check_value(found, value)
     };
-    let locked = lock_by_name(name, check).or_raise();
-    let sequence = locked.ok_or_else(|| missing::to_create(name)).or_raise().sequence;
-    let ended = Restart::close(&sequence);
-    let (numbering, next_index) =
-        continued(&sequence, ended.position(), (value, called)).or_raise();
+    let locked = lock_by_name(&name, check)?;
+    let sequence = locked.ok_or_else(|| missing::to_create(&name))?.sequence;
+    let ended = Restart::close(&sequence)?;
+    let (numbering, next_index) = continued(&sequence, ended.position(), (value, is_called))?;
     ended.notice(&sequence.definition, numbering, next_index);
-    ended.open(&sequence.definition, numbering, next_index);
-    if called {
+    ended.open(&sequence.definition, numbering, next_index)?;
+    if is_called {
         memo::set_last(sequence.id, value);
     }
-    value
+    Ok(value)
 }
 
 fn check_value(sequence: &Sequence, value: i64) -> Result<(), HiloError> {

@@ -1,44 +1,46 @@
 //! How a sequence gets a source, and how it is rid of it.
 
+use pgrx::Uuid;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
 use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 use hilo_core::past::Span;
 
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::lease_id::id_of;
 use crate::catalog::positions::Position;
 use crate::catalog::sources::{self, Supply};
 use crate::catalog::table::{LockWait, RowLock};
 use crate::catalog::{node, numbering, positions, takeover};
-use crate::errors::{HiloError, OrRaise};
-use crate::sql::call::args::{Args, sql_functions};
+use crate::errors::HiloError;
+use crate::sql::call::border::Call;
 use crate::sql::define::ddl_checks::{
     begin_with_name, begin_write, check_owner, check_source_nodes, lock_owned, require,
 };
 use crate::sql::define::ended::Restart;
 use crate::sql::define::redefine::Alteration;
-
-sql_functions!(hilo_detach, hilo_refuse_barred, hilo_take_new_name);
+use crate::sql::types::sequence_type::SequenceName;
 
 /// Changes a locked sequence that begins or ceases to have a source, as its new definition says.
 /// Returns whether it does.
-pub fn alter(change: &Alteration, new: &Definition) -> bool {
+pub fn alter(change: &Alteration, new: &Definition) -> Result<bool, HiloError> {
     let old = &change.locked.sequence;
     let (before, after) = (&old.definition.source, &new.source);
     if change.restart.is_some() && before.as_ref().or(after.as_ref()).is_some() {
-        HiloError::HasSource(old.name.to_string()).raise();
+        return Err(HiloError::HasSource(old.name.to_string()));
     }
     if before == after {
         if change.options.source.is_some() {
-            ask_again(old).or_raise();
+            ask_again(old)?;
         }
-        return false;
+        return Ok(false);
     }
     match after {
-        Some(_) => begin(change),
-        None => _ = end(change),
+        Some(_) => begin(change)?,
+        None => _ = end(change)?,
     }
-    true
+    Ok(true)
 }
 
 /// The source is set to what it is: what it holds stays, and a request that has no answer ends.
@@ -56,47 +58,51 @@ fn ask_again(sequence: &Sequence) -> Result<(), HiloError> {
 /// `_hilo.hilo_take_new_name(sequence, request)`: a centre has seen a later request of this name
 /// than the open one. Only a copy of this server can have made it. Nothing that the sequence holds
 /// is served any more, since the copy may hold it, too.
-fn hilo_take_new_name(args: Args) {
+#[pg_extern(sql = false)]
+fn hilo_take_new_name(
+    _call: Call,
+    sequence: Option<i64>,
+    request: Option<Uuid>,
+) -> Result<(), ErrorReport> {
     begin_write(c"hilo_take_new_name()");
-    let id = SequenceId(args.int8(0).unwrap_or_default());
-    let request = args.datum(1).map(id_of);
     let changed = || HiloError::SourceChanged;
-    let locked = definitions::lock_existing(id).or_raise().ok_or_else(changed).or_raise();
+    let locked = definitions::lock_existing(SequenceId(sequence.unwrap_or_default()))?;
+    let locked = locked.ok_or_else(changed)?;
     let sequence = &locked.sequence;
-    check_owner(sequence).or_raise();
-    let ended = Restart::close_copied(sequence);
+    check_owner(sequence)?;
+    let ended = Restart::close_copied(sequence)?;
     let position = *ended.position();
-    let mut supply = sources::of(&position).or_raise();
-    if supply.open_request().map(|open| open.id) != request {
-        changed().raise();
+    let mut supply = sources::of(&position)?;
+    if supply.open_request().map(|open| open.id) != request.map(|request| *request.as_bytes()) {
+        return Err(changed().into());
     }
     supply.part(HiloError::Copied(sequence.name.to_string()).in_full());
-    sources::write(&position, &supply).or_raise();
+    sources::write(&position, &supply)?;
     let definition = &sequence.definition;
     let base = definition.grid_base();
-    let begun = numbering::starting_at(sequence, &position, definition, base).or_raise();
-    ended.share(begun);
+    let begun = numbering::starting_at(sequence, &position, definition, base)?;
+    Ok(ended.share(begun)?)
 }
 
 /// Values that the sequence holds of its own, or of another source, are not served any more. That
 /// source may be the same one after a renumbering.
-fn begin(change: &Alteration) {
+fn begin(change: &Alteration) -> Result<(), HiloError> {
     let old = &change.locked.sequence;
-    let ended = Restart::close_any(old);
+    let ended = Restart::close_any(old)?;
     let position = *ended.position();
-    let definition = change.write_ended(&position);
+    let definition = change.write_ended(&position)?;
     let new = Sequence { definition, ..old.clone() };
-    check_source_nodes(&new, position.nodes).or_raise();
-    let mut supply = sources::of(&position).or_raise();
+    check_source_nodes(&new, position.nodes)?;
+    let mut supply = sources::of(&position)?;
     match old.definition.source {
         None => own_past(old, &position, &mut supply),
         Some(_) => forget_source(&mut supply),
     }
     supply.begin_again();
-    sources::write(&position, &supply).or_raise();
+    sources::write(&position, &supply)?;
     let base = new.definition.grid_base();
-    let begun = numbering::starting_at(old, &position, &new.definition, base).or_raise();
-    ended.share(begun);
+    let begun = numbering::starting_at(old, &position, &new.definition, base)?;
+    ended.share(begun)
 }
 
 /// Bars all that this source has brought.
@@ -127,14 +133,14 @@ fn own_past(sequence: &Sequence, position: &Position, supply: &mut Supply) {
 /// Ends the numbering of the source: numbers begin where the change says. If it does not, they
 /// begin where the sequence stood before, which needs that no source has ever brought anything.
 /// Returns where.
-fn end(change: &Alteration) -> i64 {
+fn end(change: &Alteration) -> Result<i64, HiloError> {
     let old = &change.locked.sequence;
-    let ended = Restart::close_any(old);
+    let ended = Restart::close_any(old)?;
     let position = *ended.position();
-    let mut supply = sources::of(&position).or_raise();
+    let mut supply = sources::of(&position)?;
     let may_lack = !position.is_ours() || position.may_lack();
     if change.restart.is_none() && (supply.received > 0 || supply.request.is_some() || may_lack) {
-        HiloError::SourceUsed(old.name.to_string()).raise();
+        return Err(HiloError::SourceUsed(old.name.to_string()));
     }
     forget_source(&mut supply);
     let rising = old.definition.increment > 0;
@@ -142,41 +148,52 @@ fn end(change: &Alteration) -> i64 {
     let next = |last: i64| last.saturating_add(old.definition.increment);
     let start = change.restart.unwrap_or_else(|| last.map_or(old.definition.start_value, next));
     if let Some(last) = last.filter(|last| if rising { start <= *last } else { start >= *last }) {
-        HiloError::DetachedBefore { name: old.name.to_string(), start, last }.raise();
+        return Err(HiloError::DetachedBefore { name: old.name.to_string(), start, last });
     }
     supply.begin_again();
     supply.own_epoch = position.epoch.restart();
-    sources::write(&position, &supply).or_raise();
-    let definition = Alteration { restart: Some(start), ..*change }.write_ended(&position);
-    let begun = numbering::starting_at(old, &position, &definition, start).or_raise();
-    ended.share(begun);
-    start
+    sources::write(&position, &supply)?;
+    let definition = Alteration { restart: Some(start), ..*change }.write_ended(&position)?;
+    let begun = numbering::starting_at(old, &position, &definition, start)?;
+    ended.share(begun)?;
+    Ok(start)
 }
 
 /// `_hilo.hilo_detach(name, start)`: the sequence numbers itself from now on. Returns `start`.
-fn hilo_detach(args: Args) -> i64 {
-    let name = begin_with_name(args, c"hilo_detach()");
-    require(args, 1, "start");
-    let locked = &lock_owned(name);
+#[pg_extern(sql = false)]
+fn hilo_detach(
+    _call: Call,
+    name: Option<SequenceName>,
+    start: Option<i64>,
+) -> Result<i64, ErrorReport> {
+    let name = begin_with_name(name, c"hilo_detach()")?;
+    let start = require(start, "start")?;
+    let locked = &lock_owned(&name)?;
     if locked.sequence.definition.source.is_none() {
-        HiloError::NoSource(locked.sequence.name.to_string()).raise();
+        return Err(HiloError::NoSource(locked.sequence.name.to_string()).into());
     }
     let options = &Options { source: Some(String::new()), ..Options::default() };
     let owned_by = locked.sequence.owned_by;
-    end(&Alteration { locked, options, owned_by, restart: args.int8(1) })
+    Ok(end(&Alteration { locked, options, owned_by, restart: Some(start) })?)
 }
 
 /// `_hilo.hilo_refuse_barred(name, next)`: refuses a source that continues with `next`, which the
 /// sequence may have served before.
-fn hilo_refuse_barred(args: Args) {
-    let name = begin_with_name(args, c"hilo_refuse_barred()");
-    let Some(next) = args.int8(1) else { return };
-    let sequence = &lock_owned(name).sequence;
-    let Some(position) = positions::find(sequence.id, node::id()).or_raise() else { return };
-    let supply = sources::of(&position).or_raise();
+#[pg_extern(sql = false)]
+fn hilo_refuse_barred(
+    _call: Call,
+    name: Option<SequenceName>,
+    next: Option<i64>,
+) -> Result<(), ErrorReport> {
+    let name = begin_with_name(name, c"hilo_refuse_barred()")?;
+    let Some(next) = next else { return Ok(()) };
+    let sequence = &lock_owned(&name)?.sequence;
+    let Some(position) = positions::find(sequence.id, node::id())? else { return Ok(()) };
+    let supply = sources::of(&position)?;
     if let Some(span) = supply.own.around(next) {
         let rising = sequence.definition.increment > 0;
         let last = if rising { span.high } else { span.low };
-        HiloError::Barred { name: sequence.name.to_string(), next, last }.raise();
+        return Err(HiloError::Barred { name: sequence.name.to_string(), next, last }.into());
     }
+    Ok(())
 }

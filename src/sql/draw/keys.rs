@@ -1,6 +1,8 @@
 //! Text keys: a value inserted into the sequence's key format.
 
 use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
 
 use hilo_core::key_format::{Frame, KeyFormat};
 use hilo_core::options::{Definition, OptionError};
@@ -11,14 +13,13 @@ use crate::catalog::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
-use crate::process::memory;
 use crate::session::memo::Memo;
 use crate::session::{draw, look_up};
-use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::border::Call;
 use crate::sql::call::raw_function::raw_functions;
-use crate::sql::draw::nextval::{find_allowed, known_memo};
-
-sql_functions!(hilo_key, hilo_key_value);
+use crate::sql::call::text::{Text, Written};
+use crate::sql::draw::nextval::{begin_with_name, find_allowed, known_memo};
+use crate::sql::types::sequence_type::SequenceName;
 
 raw_functions!(hilo_nextkey_wrapper);
 
@@ -78,16 +79,17 @@ fn check_prefix(
 unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: Postgres calls the function with the arguments that it was declared to take.
-    let args = unsafe { Args::new(fcinfo) };
-    if let Some(memo) = known_memo(args)
-        && let Some(frame) = memo.key_frame(gucs::server_prefix_bytes())
-        && let Some(value) = draw::hit(memo)
-    {
-        return text_unguarded(frame, value);
+    // SAFETY: Postgres calls the function with the argument that it was declared to take, and not
+    // with NULL, because it is strict. The call is handed on as it came.
+    unsafe {
+        if let Some(memo) = known_memo(Call::unchecked(fcinfo))
+            && let Some(frame) = memo.key_frame(gucs::server_prefix_bytes())
+            && let Some(value) = draw::hit(memo)
+        {
+            return text_unguarded(frame, value);
+        }
+        nextkey(fcinfo)
     }
-    // SAFETY: as above; the call is handed on as it came.
-    unsafe { nextkey(fcinfo) }
 }
 
 /// The path of a call that is no hit. A prefix that is not compatible with the sequence is refused
@@ -96,14 +98,12 @@ unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
 #[cold]
 unsafe extern "C-unwind" fn nextkey(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     // SAFETY: the caller hands on the call as it came from Postgres.
-    let args = unsafe { Args::new(fcinfo) };
-    memory::check().or_raise();
-    let name = args.name(0);
-    let (memo, _) = look_up::look_up(name, Privileges::DRAW).or_raise();
+    let (call, name) = unsafe { begin_with_name(fcinfo) };
+    let (memo, _) = look_up::look_up(&name, Privileges::DRAW).or_raise();
     frame_of(memo).or_raise();
-    let (memo, value) = draw::next(name).or_raise();
-    args.set_extra(memo);
-    text(frame_of(memo).or_raise(), value)
+    let (memo, value) = draw::next(&name).or_raise();
+    call.set_extra(memo);
+    text_datum(&text(frame_of(memo).or_raise(), value))
 }
 
 fn frame_of(memo: &'static Memo) -> Result<&'static Frame, HiloError> {
@@ -117,8 +117,8 @@ fn frame_of(memo: &'static Memo) -> Result<&'static Frame, HiloError> {
     Ok(memo.key_frame(prefix).expect("just made"))
 }
 
-fn text(frame: &Frame, value: i64) -> pg_sys::Datum {
-    text_datum(&frame.key(value, &mut [0; 20]).concat())
+fn text(frame: &Frame, value: i64) -> Vec<u8> {
+    frame.key(value, &mut [0; 20]).concat()
 }
 
 /// The same, outside pgrx's guard.
@@ -142,28 +142,23 @@ fn text_unguarded(frame: &Frame, value: i64) -> pg_sys::Datum {
 }
 
 /// `hilo_key(name, value)`: the key that this server would make of a value.
-fn hilo_key(args: Args) -> pg_sys::Datum {
-    let (name, value) = (args.name(0), args.int8(1).unwrap_or(0));
-    let definition =
-        find_allowed(name, Privileges::USAGE.or(Privileges::SELECT)).or_raise().definition;
+#[pg_extern(sql = false)]
+fn hilo_key(_call: Call, name: SequenceName, value: i64) -> Result<Written, ErrorReport> {
+    let definition = find_allowed(&name, Privileges::USAGE.or(Privileges::SELECT))?.definition;
     let (format, prefix) = (definition.parsed_key_format(), gucs::server_prefix_bytes());
-    check_prefix(&format, name, prefix, definition.min_value).or_raise();
-    text(&format.frame(name, prefix), value)
+    check_prefix(&format, &name, prefix, definition.min_value)?;
+    Ok(Written(text(&format.frame(&name, prefix), value)))
 }
 
 /// `hilo_key_value(name, key)`: the value in a key that this server has made.
-fn hilo_key_value(args: Args) -> i64 {
-    let (name, key) = (args.name(0), args.bytes(1));
-    let sequence = find_allowed(name, Privileges::USAGE.or(Privileges::SELECT)).or_raise();
-    sequence
-        .definition
-        .parsed_key_format()
-        .frame(name, gucs::server_prefix_bytes())
-        .read(key)
-        .map_err(|error| HiloError::Key {
-            key: escape_for_message(key),
-            name: sequence.name.to_string(),
-            reason: error.to_string(),
-        })
-        .or_raise()
+#[pg_extern(sql = false)]
+fn hilo_key_value(_call: Call, name: SequenceName, key: Text) -> Result<i64, ErrorReport> {
+    let sequence = find_allowed(&name, Privileges::USAGE.or(Privileges::SELECT))?;
+    let format = sequence.definition.parsed_key_format();
+    let value = format.frame(&name, gucs::server_prefix_bytes()).read(&key);
+    Ok(value.map_err(|error| HiloError::Key {
+        key: key.escaped(),
+        name: sequence.name.to_string(),
+        reason: error.to_string(),
+    })?)
 }

@@ -1,36 +1,42 @@
 //! The functions that serve values: nextval and its relatives.
 
 use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
 
 use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
-use crate::catalog::table::split;
 use crate::catalog::{definitions, missing, privileges};
 use crate::errors::{HiloError, OrRaise, check_argument};
 use crate::process::ffi;
 use crate::process::memory;
 use crate::session::memo::{self, Memo};
 use crate::session::{draw, range, refuse_parallel_worker};
-use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::border::Call;
 use crate::sql::call::raw_function::raw_functions;
-
-sql_functions!(hilo_nextrange, hilo_currval, hilo_lastval, hilo_next_hi);
+use crate::sql::call::stored_rows::{Record, row};
+use crate::sql::types::sequence_type::SequenceName;
 
 raw_functions!(hilo_nextval_wrapper, hilo_nextvals_wrapper);
 
 /// The memo of the name in the first argument, if this session has one. It is the memo that this
 /// call site used last, if it has this name, or else the one that the name finds.
+///
+/// # Safety
+/// The call must have a first argument, which is a hilo_sequence and not NULL.
 #[inline(always)]
-pub fn known_memo(args: Args) -> Option<&'static Memo> {
-    let name = args.plain_name(0)?;
-    // SAFETY: what this call site remembers is null or a memo, which is never freed.
-    if let Some(memo) = unsafe { args.extra::<Memo>().as_ref() }
+pub unsafe fn known_memo(call: Call) -> Option<&'static Memo> {
+    // SAFETY: the caller guarantees that the argument is a hilo_sequence. The memory of this call
+    // site is null or a memo, which is never freed.
+    let (name, memo) =
+        unsafe { (SequenceName::plain(call.argument(0))?, call.extra::<Memo>().as_ref()) };
+    if let Some(memo) = memo
         && memo.is_of(name)
     {
         return Some(memo);
     }
     let memo = memo::find(name)?;
-    args.set_extra(memo);
+    call.set_extra(memo);
     Some(memo)
 }
 
@@ -44,13 +50,14 @@ pub fn known_memo(args: Args) -> Option<&'static Memo> {
 unsafe extern "C-unwind" fn hilo_nextval_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> pg_sys::Datum {
-    // SAFETY: Postgres calls the function with the arguments that it was declared to take.
-    let args = unsafe { Args::new(fcinfo) };
-    if let Some(value) = known_memo(args).and_then(draw::hit) {
-        return value.into();
+    // SAFETY: Postgres calls the function with the argument that it was declared to take, and not
+    // with NULL, because it is strict. The call is handed on as it came.
+    unsafe {
+        if let Some(value) = known_memo(Call::unchecked(fcinfo)).and_then(draw::hit) {
+            return value.into();
+        }
+        nextval(fcinfo)
     }
-    // SAFETY: as above; the call is handed on as it came.
-    unsafe { nextval(fcinfo) }
 }
 
 /// The path of a call that is no hit.
@@ -58,11 +65,23 @@ unsafe extern "C-unwind" fn hilo_nextval_wrapper(
 #[cold]
 unsafe extern "C-unwind" fn nextval(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
     // SAFETY: the caller hands on the call as it came from Postgres.
-    let args = unsafe { Args::new(fcinfo) };
-    memory::check().or_raise();
-    let (memo, value) = draw::next(args.name(0)).or_raise();
-    args.set_extra(memo);
+    let (call, name) = unsafe { begin_with_name(fcinfo) };
+    let (memo, value) = draw::next(&name).or_raise();
+    call.set_extra(memo);
     value.into()
+}
+
+/// Begins a call that is no hit, whose first argument is the name of a sequence.
+///
+/// # Safety
+/// As for [`known_memo`].
+pub unsafe fn begin_with_name<'a>(fcinfo: pg_sys::FunctionCallInfo) -> (Call, SequenceName<'a>) {
+    memory::check().or_raise();
+    // SAFETY: the caller guarantees what these need.
+    unsafe {
+        let call = Call::unchecked(fcinfo);
+        (call, SequenceName::of(call.argument(0)))
+    }
 }
 
 /// The state of `hilo_nextvals` between its rows.
@@ -94,8 +113,8 @@ unsafe fn hit_of_series(fcinfo: pg_sys::FunctionCallInfo) -> Option<pg_sys::Datu
     // SAFETY: what the call site remembers is null or the context of the series; its `user_fctx` is
     // null until the series is complete.
     unsafe {
-        let args = Args::new(fcinfo);
-        let context = args.extra::<pg_sys::FuncCallContext>().as_ref()?;
+        let call = Call::unchecked(fcinfo);
+        let context = call.extra::<pg_sys::FuncCallContext>().as_ref()?;
         let series =
             (context.user_fctx as *mut Series).as_mut().filter(|series| series.left > 0)?;
         let value = series.memo.and_then(draw::hit)?;
@@ -113,10 +132,9 @@ unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys
     // SAFETY: the caller hands on the call of a set-returning function as it came from Postgres.
     // `begin_series` makes the series before it is used, in memory that the calls share.
     unsafe {
-        let args = Args::new(fcinfo);
-        memory::check().or_raise();
-        let context = if args.extra::<u8>().is_null() {
-            begin_series(args)
+        let (call, name) = begin_with_name(fcinfo);
+        let context = if call.extra::<u8>().is_null() {
+            begin_series(call, name)
         } else {
             pg_sys::per_MultiFuncCall(fcinfo)
         };
@@ -136,16 +154,16 @@ unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys
     }
 }
 
-unsafe fn begin_series(args: Args) -> *mut pg_sys::FuncCallContext {
-    let count = args.int8(1).unwrap_or(0);
+unsafe fn begin_series(call: Call, name: SequenceName) -> *mut pg_sys::FuncCallContext {
+    // SAFETY: the caller hands on a call with two arguments, of which this one is a bigint.
+    let count = unsafe { call.argument(1) }.value() as i64;
     let message = || format!("number of values must not be negative: {count}");
-    check_argument(count >= 0, message, "Ask for 0 or more values.");
+    check_argument(count >= 0, message, "Ask for 0 or more values.").or_raise();
     // SAFETY: this is the first call of a set-returning function. The copies of the name and of the
     // series live in the memory context that the calls share, so they outlive each call.
     unsafe {
-        let context = pg_sys::init_MultiFuncCall(args.raw());
+        let context = pg_sys::init_MultiFuncCall(call.raw());
         let shared = (*context).multi_call_memory_ctx;
-        let name = args.name(0);
         let copy = pg_sys::MemoryContextAlloc(shared, name.len().max(1)) as *mut u8;
         std::ptr::copy_nonoverlapping(name.as_ptr(), copy, name.len());
         let series = pg_sys::MemoryContextAlloc(shared, size_of::<Series>()) as *mut Series;
@@ -155,64 +173,57 @@ unsafe fn begin_series(args: Args) -> *mut pg_sys::FuncCallContext {
             left: count,
         });
         (*context).user_fctx = series.cast();
-        pg_sys::per_MultiFuncCall(args.raw())
+        pg_sys::per_MultiFuncCall(call.raw())
+    }
+}
+
+row! {
+    struct NextRange {
+        first: i64,
+        last: i64,
+        increment: i64,
+        count: i64,
     }
 }
 
 /// `hilo_nextrange(name, n)`: n evenly spaced values in one piece.
-fn hilo_nextrange(args: Args) -> pg_sys::Datum {
-    let count = args.int8(1).unwrap_or(0);
-    let message = || format!("size of a range must be positive: {count}");
-    check_argument(count >= 1, message, "Ask for 1 or more values.");
-    let (run, increment) = range::next_range(args.name(0), count).or_raise();
-    let values = [run.first, run.last(increment), increment, run.count];
-    // SAFETY: the function is declared to return a record of four bigints.
-    unsafe { record(args.raw(), &values.map(|value| Some(value.into()))) }
-}
-
-/// A row of the function's declared result type.
-///
-/// # Safety
-/// `values` must be of the types of its columns, in their order.
-pub unsafe fn record(
-    fcinfo: pg_sys::FunctionCallInfo,
-    values: &[Option<pg_sys::Datum>],
-) -> pg_sys::Datum {
-    let mut desc = std::ptr::null_mut();
-    let (mut datums, mut nulls) = split(values);
-    // SAFETY: the caller guarantees that there is a value for each column, of its type; both arrays
-    // have an element for each.
-    unsafe {
-        pg_sys::get_call_result_type(fcinfo, std::ptr::null_mut(), &mut desc);
-        let desc = pg_sys::BlessTupleDesc(desc);
-        let tuple = pg_sys::heap_form_tuple(desc, datums.as_mut_ptr(), nulls.as_mut_ptr());
-        pg_sys::HeapTupleHeaderGetDatum((*tuple).t_data)
-    }
+#[pg_extern(sql = false)]
+fn hilo_nextrange(
+    _call: Call,
+    name: SequenceName,
+    n: i64,
+) -> Result<Record<NextRange>, ErrorReport> {
+    let message = || format!("size of a range must be positive: {n}");
+    check_argument(n >= 1, message, "Ask for 1 or more values.")?;
+    let (run, increment) = range::next_range(&name, n)?;
+    let (first, last, count) = (run.first, run.last(increment), run.count);
+    Ok(Record(NextRange { first, last, increment, count }))
 }
 
 /// `hilo_currval(name)`: the value that this session last got from the sequence.
-fn hilo_currval(args: Args) -> i64 {
-    let name = args.name(0);
+#[pg_extern(sql = false)]
+fn hilo_currval(_call: Call, name: SequenceName) -> Result<i64, ErrorReport> {
     let needs = Privileges::USAGE.or(Privileges::SELECT);
-    let current = match memo::find(name) {
+    let current = match memo::find(&name) {
         Some(memo) if memo.is_good() && memo.allows(needs) => {
             memo.entry().and_then(|entry| entry.last.get())
         }
         _ => {
-            refuse_parallel_worker("hilo_currval").or_raise();
-            memo::last_of(find_allowed(name, needs).or_raise().id)
+            refuse_parallel_worker("hilo_currval")?;
+            memo::last_of(find_allowed(&name, needs)?.id)
         }
     };
-    current.ok_or_else(|| HiloError::NoCurrval(escape_for_message(name))).or_raise()
+    Ok(current.ok_or_else(|| HiloError::NoCurrval(escape_for_message(&name)))?)
 }
 
 /// `hilo_lastval()`: the value that this session last got from any sequence.
-fn hilo_lastval(_args: Args) -> i64 {
-    refuse_parallel_worker("hilo_lastval").or_raise();
-    let (_, entry) = memo::last_use().ok_or(HiloError::NoLastval).or_raise();
-    let sequence = definitions::by_id(entry.id).or_raise().ok_or(HiloError::NoLastval).or_raise();
-    allow(&sequence, Privileges::USAGE.or(Privileges::SELECT)).or_raise();
-    entry.last.get().ok_or(HiloError::NoLastval).or_raise()
+#[pg_extern(sql = false)]
+fn hilo_lastval(_call: Call) -> Result<i64, ErrorReport> {
+    refuse_parallel_worker("hilo_lastval")?;
+    let (_, entry) = memo::last_use().ok_or(HiloError::NoLastval)?;
+    let sequence = definitions::by_id(entry.id)?.ok_or(HiloError::NoLastval)?;
+    allow(&sequence, Privileges::USAGE.or(Privileges::SELECT))?;
+    Ok(entry.last.get().ok_or(HiloError::NoLastval)?)
 }
 
 /// The sequence of this name, on which the current user has one of `needs`.
@@ -232,6 +243,7 @@ pub fn allow(sequence: &definitions::Sequence, needs: Privileges) -> Result<(), 
 }
 
 /// `hilo_next_hi(name)`: the next block number of classic Hi/Lo.
-fn hilo_next_hi(args: Args) -> i64 {
-    range::next_block(args.name(0)).or_raise()
+#[pg_extern(sql = false)]
+fn hilo_next_hi(_call: Call, name: SequenceName) -> Result<i64, ErrorReport> {
+    Ok(range::next_block(&name)?)
 }

@@ -7,18 +7,17 @@ use std::ffi::CStr;
 use std::time::Duration;
 
 use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
 
-use crate::catalog::table::{bytes_of, text_datum};
-use crate::errors::OrRaise;
 use crate::process::subtransaction;
 use crate::process::time_limit::{self, Unfinished};
-use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::border::Call;
 use crate::sql::call::spi;
-use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::call::stored_rows::{Rows, row};
+use crate::sql::call::text::{Text, Written};
 use crate::sql::call::values;
-use crate::sql::define::ddl_checks::{begin_write, require};
-
-sql_functions!(hilo_is_of_callers, hilo_is_outside_block, hilo_node_answers,);
+use crate::sql::define::ddl_checks::begin_write;
 
 /// How long this session waits for all answers.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -27,60 +26,72 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const SHORTLY: &CStr = c"2s";
 
 /// `_hilo.hilo_is_outside_block()`
-fn hilo_is_outside_block(_: Args) -> pg_sys::Datum {
+#[pg_extern(sql = false)]
+fn hilo_is_outside_block(_call: Call) -> bool {
     // SAFETY: the name is a C string. A rollback here does not undo the work of other nodes, which
     // could wait for this transaction.
     unsafe { pg_sys::PreventInTransactionBlock(true, c"hilo_create_on_all_nodes()".as_ptr()) };
     begin_write(c"hilo_create_on_all_nodes()");
-    true.into()
+    true
 }
 
 /// `_hilo.hilo_is_of_callers(relation)`: whether a query of a table runs no code of others. NULL if
 /// Citus does not distribute it.
-fn hilo_is_of_callers(args: Args) -> Option<pg_sys::Datum> {
-    let relation = args.oid(0).filter(|relation| values::is_distributed(*relation))?;
-    Some(values::is_of_callers(relation).or_raise().into())
+#[pg_extern(sql = false)]
+fn hilo_is_of_callers(_call: Call, relation: pg_sys::Oid) -> Result<Option<bool>, ErrorReport> {
+    match values::is_distributed(relation) {
+        true => Ok(Some(values::is_of_callers(relation)?)),
+        false => Ok(None),
+    }
+}
+
+row! {
+    struct NodeAnswer {
+        object: String,
+        node: i32,
+        answer: Option<Written>,
+        failure: Option<Written>,
+    }
 }
 
 /// `_hilo.hilo_node_answers(command, everywhere)`: what a command that returns one value says on
 /// each node of Citus, or on the coordinator alone, or why it says nothing there. It may take as
 /// long as a monitoring query may, and fails for no node.
-fn hilo_node_answers(args: Args) {
-    // SAFETY: the function is declared to take a text and a boolean.
-    let command = spi::literal(unsafe { bytes_of(require(args, 0, "command")) });
-    let nodes = match require(args, 1, "everywhere").value() != 0 {
-        true => "all_nodes",
-        false => "coordinator",
-    };
-    let mut rows = StoredRows::begin(args);
+#[pg_extern(sql = false)]
+fn hilo_node_answers(call: Call, command: Text, everywhere: bool) -> Rows<NodeAnswer> {
+    let command = spi::literal(&command);
+    let nodes = if everywhere { "all_nodes" } else { "coordinator" };
+    let mut rows = Rows::begin(call);
     let function = "SELECT 1 FROM pg_catalog.pg_proc p
                      WHERE p.proname OPERATOR(pg_catalog.=) 'run_command_on_all_nodes'
                        AND p.pronamespace OPERATOR(pg_catalog.=) \
                        'pg_catalog'::pg_catalog.regnamespace";
     if spi::look_up(function, |_| ()).is_empty() {
-        return;
+        return rows;
     }
-    let mut add = |object: &str, group: i32, answer: Option<&[u8]>, failure: Option<&[u8]>| {
-        let [answer, failure] = [answer, failure].map(|said| said.map(text_datum));
-        let row = [Some(text_datum(object.as_bytes())), Some(group.into()), answer, failure];
-        // SAFETY: the function is declared to return a text, an integer and two texts.
-        unsafe { rows.add_some(row) };
-    };
     let no_answer = match answers(&command, nodes) {
         Ok(answers) => {
-            for (node, group, answered, result) in answers {
-                let result = result.trim_ascii_end();
-                let [answer, failure] = [answered, !answered].map(|of| of.then_some(result));
-                add(&format!("node {node}"), group, answer, failure);
+            for (node, group, answered, mut result) in answers {
+                result.truncate(result.trim_ascii_end().len());
+                let said = Some(Written(result));
+                let (answer, failure) = if answered { (said, None) } else { (None, said) };
+                rows.add(NodeAnswer {
+                    object: format!("node {node}"),
+                    node: group,
+                    answer,
+                    failure,
+                });
             }
-            return;
+            return rows;
         }
         Err(Unfinished::TooLate) => {
             format!("the nodes have not answered within {} s", PATIENCE.as_secs())
         }
         Err(Unfinished::Failed(error)) => subtransaction::message(&error),
     };
-    add("Citus", -1, None, Some(no_answer.as_bytes()));
+    let failure = Some(Written(no_answer.into_bytes()));
+    rows.add(NodeAnswer { object: "Citus".into(), node: -1, answer: None, failure });
+    rows
 }
 
 /// A node, as `host:port`, with its group, whether the command was run, and its result or error.

@@ -28,7 +28,8 @@ use crate::session::invalidation;
 use crate::session::uncommitted::{self, Origin};
 use crate::shared;
 use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::call::border::Call;
+use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::define::ddl::{self, Duplicate};
 use crate::sql::define::ddl_checks::{
     self, begin_write, check_owner, find_owned, lock_by_name, lock_owned,
@@ -41,7 +42,6 @@ use crate::sql::draw::nextval;
 sql_functions!(
     hilo_may_see,
     hilo_server,
-    hilo_numbering,
     hilo_begin_apply,
     hilo_check_may_apply,
     hilo_owning_column,
@@ -80,21 +80,28 @@ fn hilo_server(_: Args) -> pg_sys::Datum {
     text_datum(life.to_string().as_bytes())
 }
 
+row! {
+    struct Numbered {
+        base: i64,
+        nodes: i32,
+        stripe: i64,
+        reserved_to: Option<i64>,
+    }
+}
+
 /// `_hilo.hilo_numbering(sequence)`: nothing of a sequence that the caller may not read.
-fn hilo_numbering(args: Args) {
-    let mut rows = StoredRows::begin(args);
-    let found = args.int8(0).and_then(|id| definitions::by_id(SequenceId(id)).or_raise());
-    let Some(sequence) = found else { return };
-    if !privileges::may_see(&sequence, ffi::current_user()).or_raise() {
-        return;
-    }
-    if let Some(position) = own_position(&sequence).or_raise() {
+#[pg_extern(sql = false)]
+fn hilo_numbering(call: Call, sequence: i64) -> Result<Rows<Numbered>, ErrorReport> {
+    let mut rows = Rows::begin(call);
+    let Some(sequence) = definitions::by_id(SequenceId(sequence))? else { return Ok(rows) };
+    if privileges::may_see(&sequence, ffi::current_user())?
+        && let Some(position) = own_position(&sequence)?
+    {
         let Numbering { base, nodes, stripe } = position.numbering();
-        let reserved_to = position.last_value(&sequence.definition).map(pg_sys::Datum::from);
-        let row = [Some(base.into()), Some(nodes.into()), Some(stripe.into()), reserved_to];
-        // SAFETY: the function is declared to return a bigint, an integer and two bigints.
-        unsafe { rows.add_some(row) };
+        let reserved_to = position.last_value(&sequence.definition);
+        rows.add(Numbered { base, nodes, stripe, reserved_to });
     }
+    Ok(rows)
 }
 
 /// The position of this server or, if it has not served the sequence yet, the one that it will
@@ -109,7 +116,7 @@ fn own_position(sequence: &Sequence) -> Result<Option<Position>, HiloError> {
 /// `_hilo.hilo_begin_apply(document)`
 fn hilo_begin_apply(args: Args) {
     begin_write(c"hilo_apply()");
-    ddl_checks::require(args, 0, "document");
+    ddl_checks::require(args.datum(0), "document").or_raise();
 }
 
 /// The place of a sequence in a document.
@@ -201,19 +208,21 @@ fn hilo_lock(args: Args) {
 /// `hilo_apply_one(…)`: the arguments are those of `hilo_alter`, with `is_new` in the place of
 /// `restart_with`, then what only documents have.
 fn hilo_apply_one(args: Args) -> pg_sys::Datum {
-    let name = ddl_checks::begin_with_name(args, c"hilo_apply_one()");
-    let options = ddl::options(args);
+    begin_write(c"hilo_apply_one()");
+    ddl_checks::require(args.datum(0), "name of a hilo sequence").or_raise();
+    let (name, options) = (args.name(0), options(args).or_raise());
     let numbering = args.int8(16).zip(args.int8(17)).zip(args.int8(18));
     let numbering =
         numbering.map(|((base, nodes), stripe)| Numbering { base, nodes: nodes as i32, stripe });
     if args.bool(11) == Some(true) {
         let (name, definition) = (args.new_name(0), Definition::create(&options).or_raise());
-        if ddl::create(name.clone(), definition, None, numbering, Duplicate::Refuse).is_none() {
+        let created = ddl::create(name.clone(), definition, None, numbering, Duplicate::Refuse);
+        if created.or_raise().is_none() {
             HiloError::Duplicate(name.to_string()).raise();
         }
         return false.into();
     }
-    let locked = &lock_owned(name);
+    let locked = &lock_owned(name).or_raise();
     let old = locked.sequence.clone();
     let untold = numbering.and_then(|there| untold(&old, there).or_raise());
     if let Some(given) = untold {
@@ -223,7 +232,7 @@ fn hilo_apply_one(args: Args) -> pg_sys::Datum {
     if options != Options::default() || owned_by.is_some() {
         let (options, owned_by) = (&options, owned_by.unwrap_or(old.owned_by));
         let alteration = Alteration { locked, options, owned_by, restart: None };
-        renumber::alter(&alteration, args.bool(19) == Some(true));
+        renumber::alter(&alteration, args.bool(19) == Some(true)).or_raise();
     }
     untold.is_some().into()
 }
@@ -259,4 +268,37 @@ fn number(sequence: &Sequence, given: Numbering) -> Result<(), HiloError> {
     next_command();
     invalidation::begin();
     Ok(())
+}
+
+/// The options, which `hilo_alter` has at the same places.
+fn options(args: Args) -> Result<Options, HiloError> {
+    // SAFETY: the arguments are declared as texts, and as an interval.
+    let text = |at| unsafe {
+        FromDatum::from_datum(
+            args.datum(at).unwrap_or(pg_sys::Datum::null()),
+            args.datum(at).is_none(),
+        )
+    };
+    // SAFETY: as above.
+    let interval = |at| unsafe {
+        FromDatum::from_datum(
+            args.datum(at).unwrap_or(pg_sys::Datum::null()),
+            args.datum(at).is_none(),
+        )
+    };
+    Ok(Options {
+        data_type: args.oid(5).map(ddl::data_type).transpose()?,
+        start_value: args.int8(1),
+        increment: args.int8(2),
+        min_value: args.int8(3),
+        max_value: args.int8(4),
+        cycle: args.bool(6),
+        ordered: args.bool(7),
+        block_size: args.int8(8),
+        slice_size: args.int8(9),
+        key_format: text(10).map(ddl::key_format).transpose()?,
+        gapless: args.bool(12),
+        source: text(14).map(ddl::source).transpose()?,
+        reserve_ahead: interval(15).map(ddl::seconds),
+    })
 }

@@ -5,108 +5,106 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
-use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
 
 use hilo_core::numbers::SequenceId;
 
 use crate::backend::Global;
 use crate::catalog::definitions;
 use crate::catalog::{node, positions, privileges, roles};
-use crate::errors::OrRaise;
 use crate::process::ffi;
 use crate::session::invalidation::{self, Change};
 use crate::shared;
-use crate::sql::call::args::{Args, sql_functions};
+use crate::sql::call::border::Call;
+use crate::sql::call::text::Text;
 use crate::sql::define::ddl_checks::forget_numbers;
-
-sql_functions!(
-    hilo_has_name,
-    hilo_has_id,
-    hilo_has_position,
-    hilo_is_recorded,
-    hilo_is_served_here,
-    hilo_is_twin,
-    hilo_is_due,
-    hilo_depend_on,
-    hilo_note_replicated,
-);
-
-fn sequence(args: Args) -> SequenceId {
-    SequenceId(args.int8(0).unwrap_or(0))
-}
+use crate::sql::types::role_type::Role;
 
 /// `_hilo.hilo_has_name(name)`: whether a sequence has this name.
-fn hilo_has_name(args: Args) -> pg_sys::Datum {
-    definitions::by_name(args.bytes(0)).or_raise().is_some().into()
+#[pg_extern(sql = false)]
+fn hilo_has_name(_call: Call, name: Text) -> Result<bool, ErrorReport> {
+    Ok(definitions::by_name(&name)?.is_some())
 }
 
 /// `_hilo.hilo_has_id(id)`: whether a sequence has this id.
-fn hilo_has_id(args: Args) -> pg_sys::Datum {
-    definitions::by_id(sequence(args)).or_raise().is_some().into()
+#[pg_extern(sql = false)]
+fn hilo_has_id(_call: Call, id: i64) -> Result<bool, ErrorReport> {
+    Ok(definitions::by_id(SequenceId(id))?.is_some())
 }
 
 /// `_hilo.hilo_has_position(sequence, node)`: whether a node has a position.
-fn hilo_has_position(args: Args) -> pg_sys::Datum {
-    let node = args.datum(1).map_or(0, |node| node.value() as i32);
-    positions::find(sequence(args), node).or_raise().is_some().into()
+#[pg_extern(sql = false)]
+fn hilo_has_position(_call: Call, sequence: i64, node: i32) -> Result<bool, ErrorReport> {
+    Ok(positions::find(SequenceId(sequence), node)?.is_some())
 }
 
 /// `_hilo.hilo_is_recorded(sequence, grantee, privilege)`
-fn hilo_is_recorded(args: Args) -> Option<pg_sys::Datum> {
-    let privilege = args.text(2)?;
-    Some(privileges::is_recorded(sequence(args), args.oid(1)?, &privilege).or_raise().into())
+#[pg_extern(sql = false)]
+fn hilo_is_recorded(
+    _call: Call,
+    sequence: i64,
+    grantee: Role,
+    privilege: Text,
+) -> Result<bool, ErrorReport> {
+    Ok(privileges::is_recorded(SequenceId(sequence), grantee.0, &privilege.escaped())?)
 }
 
 /// `_hilo.hilo_is_served_here(sequence)`: whether this server has reserved from a sequence, or made
 /// its position.
-fn hilo_is_served_here(args: Args) -> pg_sys::Datum {
-    let own = positions::find(sequence(args), node::id()).or_raise();
-    own.is_some_and(|own| own.is_ours()).into()
+#[pg_extern(sql = false)]
+fn hilo_is_served_here(_call: Call, sequence: i64) -> Result<bool, ErrorReport> {
+    let own = positions::find(SequenceId(sequence), node::id())?;
+    Ok(own.is_some_and(|own| own.is_ours()))
 }
 
 /// `_hilo.hilo_is_twin(system_id, incarnation)`: whether a row for this node shows that another
 /// server reserves as this node.
-fn hilo_is_twin(args: Args) -> pg_sys::Datum {
+#[pg_extern(sql = false)]
+fn hilo_is_twin(_call: Call, system_id: i64, incarnation: i64) -> bool {
     let shared = shared::get();
-    let lives = [Some(0), Some(shared.as_ref().map_or(0, |shared| shared.life()))];
+    let lives = [0, shared.as_ref().map_or(0, |shared| shared.life())];
     // A row of this server may come back through a third server.
-    let is_own = args.int8(0) == Some(positions::server().0) && lives.contains(&args.int8(1));
+    let is_own = system_id == positions::server().0 && lives.contains(&incarnation);
     if let Ok(shared) = shared
         && !is_own
     {
         shared.control.twin_seen_at.store(ffi::now().0, Relaxed);
     }
-    (!is_own).into()
+    !is_own
 }
 
 /// `_hilo.hilo_is_due(moved)`: whether it is time to repeat the warning of a moved node, or else
 /// that of a twin. Each is true of many rows.
-fn hilo_is_due(args: Args) -> pg_sys::Datum {
+#[pg_extern(sql = false)]
+fn hilo_is_due(_call: Call, moved: bool) -> bool {
     const INTERVAL: Duration = Duration::from_secs(60);
     static LAST: Global<[Cell<Option<Instant>>; 2]> = Global::new([const { Cell::new(None) }; 2]);
-    let last = &LAST[usize::from(args.bool(0) == Some(true))];
+    let last = &LAST[usize::from(moved)];
     let due = last.get().is_none_or(|last| last.elapsed() >= INTERVAL);
     if due {
         last.set(Some(Instant::now()));
     }
-    due.into()
+    due
 }
 
 /// `_hilo.hilo_depend_on(role)`
-fn hilo_depend_on(args: Args) {
-    args.oid(0).map_or(Ok(()), roles::depend_on).or_raise();
+#[pg_extern(sql = false)]
+fn hilo_depend_on(_call: Call, role: Role) -> Result<(), ErrorReport> {
+    Ok(roles::depend_on(role.0)?)
 }
 
 /// `_hilo.hilo_note_replicated(sequence, change)`
-fn hilo_note_replicated(args: Args) {
-    let id = sequence(args);
-    let change = match args.bytes(1) {
+#[pg_extern(sql = false)]
+fn hilo_note_replicated(_call: Call, sequence: i64, change: Text) -> Result<(), ErrorReport> {
+    let id = SequenceId(sequence);
+    let change = match change.bytes() {
         b"altered" => Change::Terms,
         b"dropped" => {
-            forget_numbers(id).or_raise();
+            forget_numbers(id)?;
             Change::Dropped
         }
         _ => Change::Outdated,
     };
-    invalidation::note(id, change).or_raise();
+    Ok(invalidation::note(id, change)?)
 }

@@ -134,7 +134,7 @@ fn replace_made_by_script(name: &[u8], id: SequenceId) -> Result<(), HiloError> 
         for position in positions::of_all_nodes(made.id)? {
             keep_served(&position, id)?;
         }
-        ddl_checks::remove_replaced(locked);
+        ddl_checks::remove_replaced(locked).or_raise();
     }
     Ok(())
 }

@@ -1,5 +1,8 @@
 //! Why a column may lack a value of a sequence: what memory and the catalog say.
 
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
 use hilo_core::direction::Direction;
 use hilo_core::mapping::Mapping;
 use hilo_core::range::Range;
@@ -9,53 +12,68 @@ use crate::catalog::gaps;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::range_rows::RangeRows;
-use crate::catalog::table::text_datum;
 use crate::catalog::{leases, node, ranges, sources, takeover};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
 use crate::shared;
 use crate::shared::content::Tier;
-use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::call::border::Call;
+use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::define::unserved::index_space;
 use crate::sql::draw::nextval;
+use crate::sql::types::sequence_type::SequenceName;
 
-sql_functions!(hilo_known);
+row! {
+    struct Known {
+        base: i64,
+        increment: i64,
+        node: i32,
+        nodes: i32,
+        stripe: i64,
+        next: i64,
+        goes_on: bool,
+        start_value: i64,
+        first: i64,
+        last: i64,
+        count: i64,
+        step: i64,
+        reason: &'static str,
+    }
+}
 
 /// `_hilo.hilo_known(name)`: values that a column may lack of a sequence, and why. Each row begins
 /// with the numbering, and has the first value, the last, how many there are, and their step.
-fn hilo_known(args: Args) {
-    let sequence = nextval::find_allowed(args.name(0), Privileges::ALL).or_raise();
+#[pg_extern(sql = false)]
+fn hilo_known(call: Call, name: SequenceName) -> Result<Rows<Known>, ErrorReport> {
+    let sequence = nextval::find_allowed(&name, Privileges::ALL)?;
     let definition = &sequence.definition;
     if definition.cycle {
-        HiloError::Cycles(sequence.name.to_string()).raise();
+        return Err(HiloError::Cycles(sequence.name.to_string()).into());
     }
     let node = node::id();
-    let found = positions::find(sequence.id, node).or_raise();
+    let found = positions::find(sequence.id, node)?;
     let position = found.unwrap_or_else(|| Position::first(&sequence, node));
     let mapping = position.mapping(definition);
     let next = position.next_index.min(mapping.limit());
-    let indexes = indexes(&sequence, &position, Range::below(next)).or_raise();
-    let mut rows = StoredRows::begin(args);
-    let mut add = |first: i64, last: i64, count: i64, step: i64, reason: &str| {
-        let row = [
-            position.base.into(),
-            definition.increment.into(),
-            position.node.into(),
-            position.nodes.into(),
-            position.stripe.into(),
-            next.0.into(),
-            (next < mapping.limit()).into(),
-            definition.start_value.into(),
-            first.into(),
-            last.into(),
-            count.into(),
-            step.into(),
-            text_datum(reason.as_bytes()),
-        ];
-        // SAFETY: the function is declared to return columns of these types.
-        unsafe { rows.add(row) };
+    let indexes = indexes(&sequence, &position, Range::below(next))?;
+    let mut rows = Rows::begin(call);
+    let mut add = |first, last, count, step, reason| {
+        rows.add(Known {
+            base: position.base,
+            increment: definition.increment,
+            node: position.node,
+            nodes: position.nodes,
+            stripe: position.stripe,
+            next: next.0,
+            goes_on: next < mapping.limit(),
+            start_value: definition.start_value,
+            first,
+            last,
+            count,
+            step,
+            reason,
+        });
     };
     let value = |index| mapping.without_bounds().value(index).unwrap_or(mapping.base);
     for (reason, range) in indexes {
@@ -63,16 +81,17 @@ fn hilo_known(args: Args) {
         let (first, last) = (value(range.start), value(range.last()));
         add(first, last, range.len(), definition.increment, reason);
     }
-    each_gap(&sequence, found.as_ref(), node, add).or_raise();
+    each_gap(&sequence, found.as_ref(), node, add)?;
+    Ok(rows)
 }
 
 /// Indexes, and why a column may lack their values.
-type Known = (&'static str, Range);
+type Reason = (&'static str, Range);
 
 const UNKNOWN: &str = "rolled back, deleted or unknown";
 
 /// The reasons for the indexes of a position, of which `all` are reserved.
-fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Known>, HiloError> {
+fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Reason>, HiloError> {
     // A range may move between memory and the catalog meanwhile, either way. Memory is read before
     // and after, so that one of the readings sees it.
     let index_space = index_space(position);
@@ -81,7 +100,7 @@ fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<K
         let held = shared.and_then(|shared| shared.in_memory_soon(&index_space));
         held.unwrap_or_default().tiers.into_iter().map(|(tier, range)| (tier.name(), range))
     };
-    let mut known: Vec<Known> = memory::try_collect(tiers())?;
+    let mut known: Vec<Reason> = memory::try_collect(tiers())?;
     let free = ranges::free_of(&RangeRows::read(position)?)?;
     known.try_extend(free.into_iter().map(|range| ("free", range)))?;
     known.try_extend(lost_ranges(sequence, position)?)?;
@@ -92,7 +111,7 @@ fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<K
 
 /// The reasons for the indexes `all` of which nothing else is known. It is not written down which
 /// values a source has brought, only between which ones they lie, and how many they are.
-fn unknown(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Known>, HiloError> {
+fn unknown(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Reason>, HiloError> {
     if sequence.definition.source.is_none() {
         return Ok(vec![(UNKNOWN, all)]);
     }
@@ -113,7 +132,7 @@ fn span(mapping: &Mapping, (first, last): (i64, i64)) -> Range {
 }
 
 /// The ranges that were in memory when the server last went down and are not written off yet.
-fn lost_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Known>, HiloError> {
+fn lost_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Reason>, HiloError> {
     let (_, timeline) = positions::server();
     let life = shared::get().map_or(0, |shared| shared.life());
     if timeline == 0 || life == 0 || position.incarnation == 0 || position.incarnation == life {
@@ -134,7 +153,7 @@ fn each_gap(
     sequence: &Sequence,
     position: Option<&Position>,
     node: i32,
-    mut visit: impl FnMut(i64, i64, i64, i64, &str),
+    mut visit: impl FnMut(i64, i64, i64, i64, &'static str),
 ) -> Result<(), HiloError> {
     for gap in gaps::of_node(sequence.id, node)? {
         let reason = gaps::Reason::ALL[gap.reason].name();

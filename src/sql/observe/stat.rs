@@ -5,13 +5,13 @@ use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
 
 use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
-use hilo_core::numbers::{Index, SequenceId};
+use hilo_core::numbers::{Index, SequenceId, Timestamp};
 use hilo_core::range::Range;
 
-use crate::catalog::table::text_datum;
 use crate::catalog::{definitions, missing, node, positions, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
@@ -26,12 +26,11 @@ use crate::shared::slices::IndexSpace;
 use crate::shared::slot::{DROPPED, HELD, Locked};
 use crate::shared::totals::Totals;
 use crate::shared::{self, Shared};
-use crate::sql::call::args::{Args, sql_functions};
-use crate::sql::call::stored_rows::StoredRows;
+use crate::sql::call::border::Call;
+use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::define::ddl_checks::check_owner;
 use crate::sql::observe::visibility::Visible;
-
-sql_functions!(hilo_stat_reset, node_id, rate_samples, stat_slots, stat_slices, stat_ranges);
+use crate::sql::types::sequence_type::SequenceName;
 
 /// Visits the slots of this database's sequences, each under its lock. `visit` must not allocate
 /// memory, because an allocation could fail under the lock.
@@ -103,75 +102,112 @@ fn in_slices(shared: &'static Shared, now: &[IndexSpace]) -> HashMap<SequenceId,
     sums
 }
 
+row! {
+    struct StatSlot {
+        sequence: SequenceId,
+        epoch: i64,
+        served: i64,
+        slices: i64,
+        blocks_reserved: i64,
+        blocks_prefetched: i64,
+        refill_wanted: bool,
+        waits: i64,
+        wait_time_total: f64,
+        wait_time_max: f64,
+        rate: f64,
+        in_slices: i64,
+        in_current: i64,
+        in_standby: i64,
+        in_returned: i64,
+        recycled: i64,
+        lost: i64,
+        errors: i64,
+        last_error: Option<String>,
+        last_error_at: Option<Timestamp>,
+        source_failed: bool,
+    }
+}
+
 /// `_hilo.hilo_stat_slots()`: one row for each sequence that has a slot. Times are in milliseconds.
-fn stat_slots(args: Args) {
-    let shared = shared::get().or_raise();
+#[pg_extern(sql = false)]
+fn stat_slots(call: Call) -> Result<Rows<StatSlot>, ErrorReport> {
+    let shared = shared::get()?;
     let slots = each_slot(stat);
-    let now = memory::try_collect(slots.iter().map(|stat| stat.index_space)).or_raise();
+    let now = memory::try_collect(slots.iter().map(|stat| stat.index_space))?;
     let held = in_slices(shared, &now);
-    let (mut visible, mut rows) = (Visible::of_caller(), StoredRows::begin(args));
+    let (mut visible, mut rows) = (Visible::of_caller(), Rows::begin(call));
     for stat in slots.iter().filter(|stat| visible.contains(stat.index_space.key.sequence)) {
         let slot = &shared.slots[stat.number];
         let in_slices = held.get(&stat.index_space.key.sequence).copied().unwrap_or_default();
         let fault = Some(stat.fault).filter(|fault| fault.at.0 != 0);
         let totals = stat.totals;
-        let wanted = shared.wanted.is_set(stat.number) || slot.waiting.load(Relaxed) != 0;
-        let milliseconds = |micros: i64| (micros as f64 / 1000.0).into_datum();
-        let row = [
-            stat.index_space.key.sequence.0.into_datum(),
-            stat.index_space.epoch.0.into_datum(),
-            (totals.served - in_slices.good - in_slices.void).max(0).into_datum(),
-            totals.slices.into_datum(),
-            totals.blocks_reserved.into_datum(),
-            totals.blocks_prefetched.into_datum(),
-            wanted.into_datum(),
-            totals.waits.into_datum(),
-            milliseconds(totals.wait_time),
-            milliseconds(slot.wait_max.load(Relaxed) as i64),
-            stat.rate.into_datum(),
-            in_slices.good.into_datum(),
-            stat.current.into_datum(),
-            stat.standby.into_datum(),
-            stat.returned.into_datum(),
-            totals.recycled.into_datum(),
-            totals.lost.into_datum(),
-            totals.errors.into_datum(),
-            fault.map(|fault| text_datum(what(&fault, stat).as_bytes())),
-            fault.map(|fault| fault.at.0.into()),
-            fault.is_some_and(|fault| fault.kind.is_of_source()).into_datum(),
-        ];
-        // SAFETY: the function is declared to return columns of these types.
-        unsafe { rows.add_some(row) };
+        let milliseconds = |micros: i64| micros as f64 / 1000.0;
+        rows.add(StatSlot {
+            sequence: stat.index_space.key.sequence,
+            epoch: stat.index_space.epoch.0,
+            served: (totals.served - in_slices.good - in_slices.void).max(0),
+            slices: totals.slices,
+            blocks_reserved: totals.blocks_reserved,
+            blocks_prefetched: totals.blocks_prefetched,
+            refill_wanted: shared.wanted.is_set(stat.number) || slot.waiting.load(Relaxed) != 0,
+            waits: totals.waits,
+            wait_time_total: milliseconds(totals.wait_time),
+            wait_time_max: milliseconds(slot.wait_max.load(Relaxed) as i64),
+            rate: stat.rate,
+            in_slices: in_slices.good,
+            in_current: stat.current,
+            in_standby: stat.standby,
+            in_returned: stat.returned,
+            recycled: totals.recycled,
+            lost: totals.lost,
+            errors: totals.errors,
+            last_error: fault.map(|fault| what(&fault, stat)).transpose()?,
+            last_error_at: fault.map(|fault| fault.at),
+            source_failed: fault.is_some_and(|fault| fault.kind.is_of_source()),
+        });
     }
+    Ok(rows)
 }
 
 /// The message of a failure. The owner alone sees that of a source.
-fn what(fault: &Fault, stat: &Stat) -> String {
-    let is_of_source = fault.kind.is_of_source();
-    let owner = is_of_source.then(|| privileges::other_owner(stat.index_space.key.sequence));
-    match owner.and_then(|owner| owner.or_raise()) {
+fn what(fault: &Fault, stat: &Stat) -> Result<String, HiloError> {
+    let owner = match fault.kind.is_of_source() {
+        true => privileges::other_owner(stat.index_space.key.sequence)?,
+        false => None,
+    };
+    Ok(match owner {
         None => fault.message().to_owned(),
         Some(owner) => format!(
             "its source failed: role {owner}, which owns the sequence, sees the error in \
              hilo_stat_sources"
         ),
+    })
+}
+
+row! {
+    struct Sample {
+        sequence: SequenceId,
+        at: Timestamp,
+        taken: i64,
     }
 }
 
 /// `_hilo.hilo_rate_samples()`: a row for each sample of each sequence that has a slot, with its
 /// time and how many values were taken by then.
-fn rate_samples(args: Args) {
-    shared::get().or_raise();
+#[pg_extern(sql = false)]
+fn rate_samples(call: Call) -> Result<Rows<Sample>, ErrorReport> {
+    shared::get()?;
     let sampled = each_slot(|_, locked| {
         Some((locked.key.sequence, locked.rate, ffi::now(), locked.taken_count()))
     });
-    let (mut visible, mut rows) = (Visible::of_caller(), StoredRows::begin(args));
-    for (id, rate, now, taken) in sampled.into_iter().filter(|(id, ..)| visible.contains(*id)) {
+    let (mut visible, mut rows) = (Visible::of_caller(), Rows::begin(call));
+    for (sequence, rate, now, taken) in sampled.into_iter().filter(|(id, ..)| visible.contains(*id))
+    {
         for (at, taken) in rate.history(now, taken) {
-            // SAFETY: the function is declared to return a bigint, a timestamptz and a bigint.
-            unsafe { rows.add([id.0.into(), at.0.into(), taken.into()]) };
+            rows.add(Sample { sequence, at, taken });
         }
     }
+    Ok(rows)
 }
 
 /// How indexes map to values: for sequences that have a slot, as the slot says; for the others, as
@@ -206,48 +242,72 @@ fn from_catalog(index_space: &IndexSpace) -> Option<(IndexSpace, Mapping)> {
     Some((IndexSpace { epoch: position.epoch, ..*index_space }, mapping))
 }
 
+row! {
+    struct StatSlice {
+        sequence: SequenceId,
+        pid: i32,
+        next_value: Option<i64>,
+        last_value: Option<i64>,
+        left_in_slice: i64,
+    }
+}
+
 /// `_hilo.hilo_stat_slices()`: one row for each slice that a session holds.
-fn stat_slices(args: Args) {
-    let shared = shared::get().or_raise();
+#[pg_extern(sql = false)]
+fn stat_slices(call: Call) -> Result<Rows<StatSlice>, ErrorReport> {
+    let shared = shared::get()?;
     let (mut mappings, mut visible) = (Mappings::new(), Visible::of_caller());
-    let mut rows = StoredRows::begin(args);
+    let mut rows = Rows::begin(call);
     for Held { index_space, range, pid, .. } in slices(shared) {
-        let id = index_space.key.sequence;
-        if !visible.contains(id) {
+        let sequence = index_space.key.sequence;
+        if !visible.contains(sequence) {
             continue;
         }
         let mapping = mappings.get(&index_space);
         let rest = if mapping.is_some() { range } else { Range::EMPTY };
-        let pid = pid.unwrap_or(0);
-        let value = |at| mapping.and_then(|mapping| mapping.value(at)).map(Into::into);
-        let next = if rest.is_empty() { None } else { value(rest.start) };
-        let last = if rest.start > Index::ZERO { value(rest.start - 1) } else { None };
-        let row = [Some(id.0.into()), Some(pid.into()), next, last, Some(rest.len().into())];
-        // SAFETY: the function is declared to return a bigint, an integer and three bigints.
-        unsafe { rows.add_some(row) };
+        let value = |at| mapping.and_then(|mapping| mapping.value(at));
+        rows.add(StatSlice {
+            sequence,
+            pid: pid.unwrap_or(0),
+            next_value: if rest.is_empty() { None } else { value(rest.start) },
+            last_value: if rest.start > Index::ZERO { value(rest.start - 1) } else { None },
+            left_in_slice: rest.len(),
+        });
+    }
+    Ok(rows)
+}
+
+row! {
+    struct StatRange {
+        sequence: SequenceId,
+        first_value: i64,
+        last_value: i64,
+        count: i64,
+        tier: &'static str,
+        pid: Option<i32>,
     }
 }
 
 /// `_hilo.hilo_stat_ranges()`: every range in memory, with the tier that holds it.
-fn stat_ranges(args: Args) {
-    let held = held(shared::get().or_raise());
+#[pg_extern(sql = false)]
+fn stat_ranges(call: Call) -> Result<Rows<StatRange>, ErrorReport> {
+    let held = held(shared::get()?);
     let mut mappings = Mappings::new();
     let known = held.into_iter().filter_map(|held| Some((mappings.get(&held.index_space)?, held)));
-    let mut all = memory::try_collect(known).or_raise();
+    let mut all = memory::try_collect(known)?;
     make_disjoint(&mut all);
-    let (mut visible, mut rows) = (Visible::of_caller(), StoredRows::begin(args));
+    let (mut visible, mut rows) = (Visible::of_caller(), Rows::begin(call));
     for (mapping, Held { index_space, range, tier, pid }) in all {
         let sequence = index_space.key.sequence;
-        if let (Some(first), Some(last)) = (mapping.value(range.start), mapping.value(range.last()))
+        if let (Some(first_value), Some(last_value)) =
+            (mapping.value(range.start), mapping.value(range.last()))
             && visible.contains(sequence)
         {
-            let numbers = [sequence.0, first, last, range.len()];
-            let [id, first, last, count] = numbers.map(|number| Some(number.into()));
-            let tier = Some(text_datum(tier.name().as_bytes()));
-            // SAFETY: the function is declared to return four bigints, a text and an integer.
-            unsafe { rows.add_some([id, first, last, count, tier, pid.map(Into::into)]) };
+            let (count, tier) = (range.len(), tier.name());
+            rows.add(StatRange { sequence, first_value, last_value, count, tier, pid });
         }
     }
+    Ok(rows)
 }
 
 /// A range in memory.
@@ -324,23 +384,26 @@ pub fn failing() -> Vec<i64> {
 }
 
 /// `_hilo.hilo_node_id()`: this server's node.
-fn node_id(_args: Args) -> pg_sys::Datum {
-    node::id().into()
+#[pg_extern(sql = false)]
+fn node_id(_call: Call) -> i32 {
+    node::id()
 }
 
 /// `hilo_stat_reset(name)`: sets the counters of a sequence to zero; with NULL, those of every
 /// sequence of this database. Requires ownership of the sequence; with NULL, superuser rights.
-fn hilo_stat_reset(args: Args) {
-    let shared = shared::get().or_raise();
-    let one = args.datum(0).map(|_| {
-        let sequence = missing::require(args.name(0)).or_raise();
-        check_owner(&sequence).or_raise();
-        sequence.id
-    });
-    // SAFETY: a catalog look-up inside a transaction.
-    if one.is_none() && !unsafe { pg_sys::superuser() } {
-        HiloError::ResetAll.raise();
-    }
+#[pg_extern(sql = false)]
+fn hilo_stat_reset(_call: Call, name: Option<SequenceName>) -> Result<(), ErrorReport> {
+    let shared = shared::get()?;
+    let one = match name {
+        Some(name) => {
+            let sequence = missing::require(&name)?;
+            check_owner(&sequence)?;
+            Some(sequence.id)
+        }
+        // SAFETY: a catalog look-up inside a transaction.
+        None if unsafe { pg_sys::superuser() } => None,
+        None => return Err(HiloError::ResetAll.into()),
+    };
     let held = in_slices(shared, &each_slot(|_, locked| Some(locked.index_space())));
     each_slot(|_, locked| {
         if one.is_none_or(|id| locked.key.sequence == id) {
@@ -349,4 +412,5 @@ fn hilo_stat_reset(args: Args) {
         }
         None::<()>
     });
+    Ok(())
 }

@@ -14,16 +14,13 @@ mod table;
 mod text;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
-use pgrx::pg_sys;
+use pgrx::prelude::*;
 
 use source::{Read, Record};
 use table::check_memory;
 use text::ascii;
 
-use crate::catalog::table::text_datum;
-use crate::sql::call::args::{Args, sql_functions};
-
-sql_functions!(hilo_report);
+use crate::sql::call::border::Call;
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
@@ -41,7 +38,8 @@ fn tile(class: &str, name: &str, figure: &str) -> Markup {
 type Section = (&'static str, &'static str, Read<Part>);
 
 /// `hilo_report()`: a page of HTML.
-fn hilo_report(_: Args) -> pg_sys::Datum {
+#[pg_extern(sql = false)]
+fn hilo_report(_call: Call) -> String {
     let mut shown = String::new();
     let sections = [
         ("findings", "What needs attention", lists::findings(&mut shown)),
@@ -55,7 +53,7 @@ fn hilo_report(_: Args) -> pg_sys::Datum {
     let facts = source::rows(include_str!("facts.sql"), facts);
     let facts = facts.unwrap_or_else(|why| vec![String::new(), why]);
     check_memory(sections.iter().flat_map(|(.., part)| part).map(|part| &part.body));
-    text_datum(ascii(&page(&facts, &sections).0).as_bytes())
+    ascii(&page(&facts, &sections).0)
 }
 
 fn page(facts: &[String], sections: &[Section]) -> Markup {

@@ -14,6 +14,7 @@ use crate::catalog::name::identifiers;
 use crate::catalog::restore;
 use crate::catalog::roles::{self, NOBODY, PUBLIC};
 use crate::errors::HiloError;
+use crate::sql::call::border::argument;
 use crate::sql::call::raw_function::{input_functions, output_functions};
 
 // A client knows no OIDs, so the binary format has names too.
@@ -22,6 +23,12 @@ output_functions!(text; hilo_role_out, hilo_role_send);
 
 const PUBLIC_TEXT: &CStr = c"public";
 const NOBODY_TEXT: &CStr = c"-";
+
+/// An argument of this type.
+#[derive(Clone, Copy)]
+pub struct Role(pub pg_sys::Oid);
+
+argument!(<'a> Role: |datum| Role(pg_sys::Oid::from_u32(datum.value() as u32)));
 
 /// The role that a text stands for. `-` and `public` are read before role names, which are read as
 /// SQL reads an identifier.
