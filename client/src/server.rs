@@ -189,7 +189,7 @@ fn read(row: &tokio_postgres::Row) -> Result<Option<Row>, tokio_postgres::Error>
     }))
 }
 
-/// What a row says. `None`: it lacks something.
+/// The content of a row. `None`: it lacks something.
 pub fn outcome(row: Row) -> Option<Result<Done, Arc<Report>>> {
     let refused = |Refusal { sqlstate, message, detail, hint }| {
         let code = Some(SqlState::from_code(&sqlstate));

@@ -36,7 +36,7 @@ struct Asked {
     name: String,
 }
 
-/// What the client does after a row.
+/// The reaction of the client to a row.
 #[derive(Deserialize)]
 #[serde(tag = "then", rename_all = "lowercase")]
 enum Then {

@@ -9,7 +9,7 @@ use crate::{Client, ClientExt};
 /// The file.
 pub const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../clients/vectors.json");
 
-/// What depends on the clock, on the rate, or on the wording of the server.
+/// The columns that depend on the clock, on the rate, or on the wording of the server.
 const FREE: [&str; 5] = ["expires_at", "suggested", "message", "detail", "hint"];
 
 type Columns = BTreeMap<String, Value>;

@@ -290,8 +290,9 @@ impl Definition {
         }
     }
 
-    /// What changes if the column that owns the sequence gets a wider type. A bound at the limit of
-    /// the old type moves to that of the new one; a bound that a user chose stays. `None`: nothing.
+    /// The changes that follow when the column that owns the sequence gets a wider type. A bound at
+    /// the limit of the old type moves to that of the new one; a bound that a user chose stays.
+    /// `None`: there are none.
     pub fn widening(&self, old: DataType, new: DataType) -> Option<Options> {
         let options = Options {
             data_type: (new.max() > self.data_type.max()).then_some(new),

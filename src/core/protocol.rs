@@ -1,10 +1,10 @@
-//! What the server answers to a client that serves from its own memory.
+//! The answers of the server to a client that serves from its own memory.
 //!
 //! `clients/vectors.json` has examples, and what a client makes of each.
 
 use serde::{Deserialize, Serialize};
 
-/// What a row of `hilo_refill` is about.
+/// The subject of a row of `hilo_refill`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {

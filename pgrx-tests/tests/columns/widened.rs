@@ -12,8 +12,7 @@ fn bounds(client: &mut Client) -> Vec<String> {
     )
 }
 
-/// A bound at the limit of the old type moves to the limit of the new one, and a bound that a user chose stays:
-/// as for the sequence of an identity column.
+/// A bound at the limit of the old type moves to the limit of the new one. A bound that a user chose stays.
 #[test]
 fn its_bounds_follow_as_cores_do() {
     let (cluster, mut client) = cluster();

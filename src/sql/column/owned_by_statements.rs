@@ -1,7 +1,7 @@
-//! The sequences that a column owns are dropped with the column or its table, restart with TRUNCATE
-//! … RESTART IDENTITY, widen with the column's type, and change hands with the table. Sequences
-//! that the script of an extension created are dropped with it. `hooks.rs` calls the functions for
-//! these statements.
+//! The sequences that a column owns follow it. They are dropped with the column or its table,
+//! restart with TRUNCATE … RESTART IDENTITY, and have the table's owner. Sequences that the script
+//! of an extension created are dropped with it. `hooks.rs` calls the functions for these
+//! statements.
 
 use std::cell::RefCell;
 
