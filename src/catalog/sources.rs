@@ -158,6 +158,13 @@ impl Supply {
         (self.request, self.most, self.failures, self.parted_at) = (None, None, 0, None);
     }
 
+    /// Leaves the source. What it holds is written off. So if this is a copy of a server, neither
+    /// takes from the other what they are given from now on.
+    pub fn leave(&mut self) {
+        self.begin_again();
+        self.take_new_name();
+    }
+
     /// Ends the open request, which was answered.
     pub fn end_answered(&mut self) {
         self.answered = self.request.map(|request| self.known_as(&request));

@@ -113,6 +113,33 @@ fn a_branch_finds_a_copy_of_itself_and_goes_on() {
     assert_eq!(client.one::<i64>(found), 0);
 }
 
+/// What the page advises for a copy of the files keeps defaults, and the original does not notice.
+#[test]
+fn a_copy_that_forgets_what_it_holds_serves_nothing_of_the_original() {
+    let centre = centre();
+    let branch = branch_of(&centre);
+    branch
+        .connect("postgres")
+        .run("CREATE TABLE orders (id bigint DEFAULT hilo_nextval('orders'), line text)");
+    let mut seen = draw_on(&[&branch], 100);
+    branch.stop(Mode::Fast);
+    let copy = branch.clone_by_copy();
+    branch.start();
+    copy.start();
+    let mut client = copy.connect("postgres");
+    client.run("SELECT hilo_detach('orders', 1000000000000)");
+    client.run("SELECT hilo_attach_server('orders', 'centre')");
+    for _ in 0..3 {
+        seen.extend(draw_on(&[&branch, &copy], 50_000));
+    }
+    seen.push(client.one("INSERT INTO orders (line) VALUES ('one') RETURNING id"));
+    assert_unique("orders", &seen);
+    for server in [&branch, &copy] {
+        let found = "SELECT count(*) FROM hilo_check() WHERE object LIKE 'sequence %'";
+        assert_eq!(server.connect("postgres").one::<i64>(found), 0);
+    }
+}
+
 /// No request is for more than a lease may have, and one that the centre refuses is given up.
 #[test]
 fn no_request_stops_a_branch_for_good() {

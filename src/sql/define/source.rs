@@ -150,7 +150,7 @@ fn end(change: &Alteration) -> Result<i64, HiloError> {
     if let Some(last) = last.filter(|last| if rising { start <= *last } else { start >= *last }) {
         return Err(HiloError::DetachedBefore { name: old.name.to_string(), start, last });
     }
-    supply.begin_again();
+    supply.leave();
     supply.own_epoch = position.epoch.restart();
     sources::write(&position, &supply)?;
     let definition = Alteration { restart: Some(start), ..*change }.write_ended(&position)?;
@@ -166,12 +166,11 @@ fn hilo_detach(
     name: Option<SequenceName>,
     start: Option<i64>,
 ) -> Result<i64, ErrorReport> {
-    let name = begin_with_name(name, c"hilo_detach()")?;
-    let start = require(start, "start")?;
-    let locked = &lock_owned(&name)?;
+    let locked = &lock_owned(&begin_with_name(name, c"hilo_detach()")?)?;
     if locked.sequence.definition.source.is_none() {
         return Err(HiloError::NoSource(locked.sequence.name.to_string()).into());
     }
+    let start = require(start, "start")?;
     let options = &Options { source: Some(String::new()), ..Options::default() };
     let owned_by = locked.sequence.owned_by;
     Ok(end(&Alteration { locked, options, owned_by, restart: Some(start) })?)
