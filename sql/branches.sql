@@ -23,6 +23,7 @@ DECLARE
     overtaken CONSTANT text := '% comes after a later one of its receiver%';
     deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() + '10 s'::interval;
     is_open boolean;
+    is_connected boolean;
     found boolean;
     answer jsonb;
     more jsonb;
@@ -53,10 +54,12 @@ BEGIN
         EXECUTE pg_catalog.format(
             'SELECT coalesce($1 = ANY (%s.dblink_get_connections()), false)', dblink)
            INTO is_open USING connection;
+        is_connected := is_open;
         BEGIN
             IF NOT is_open THEN
                 EXECUTE pg_catalog.format('SELECT %s.dblink_connect($1, $2)', dblink)
                   USING connection, server::text;
+                is_connected := true;
                 EXECUTE pg_catalog.format('SELECT %s.dblink_exec($1, $2)', dblink)
                   USING connection, 'SET search_path = pg_catalog, pg_temp; '
                                     'SET default_transaction_isolation = ''read committed''; '
@@ -74,8 +77,7 @@ BEGIN
                    INTO found USING connection;
                 EXIT WHEN found;
                 IF pg_catalog.clock_timestamp() > deadline THEN
-                    RAISE query_canceled USING MESSAGE = pg_catalog.format(
-                        'server "%s" did not answer within 10 seconds', server);
+                    RAISE query_canceled USING MESSAGE = 'it did not answer within 10 seconds';
                 END IF;
                 PERFORM pg_catalog.pg_sleep(0.001);
             END LOOP;
@@ -100,12 +102,16 @@ BEGIN
         -- A connection that had been open may be one to a server that was restarted since.
         EXIT WHEN NOT is_open OR state !~ '^(08|57P)';
     END LOOP;
-    RAISE EXCEPTION USING ERRCODE = state, DETAIL = detail,
-        MESSAGE = pg_catalog.format('server "%s": %s', server, message),
-        HINT = CASE WHEN state = '42501' AND of_source
-                    THEN 'Grant LEASE on it there to the role of the user mapping, by hilo_grant.'
-                    ELSE coalesce(nullif(hint, ''), pg_catalog.format(
-                        'Look whether server "%s" answers, and its user mapping.', server)) END;
+    PERFORM _hilo.hilo_raise(
+        state, pg_catalog.format('server "%s": %s', server, message), nullif(detail, ''),
+        CASE WHEN state = '42501' AND NOT is_connected
+             THEN pg_catalog.format('Grant it here: GRANT USAGE ON FOREIGN SERVER %I TO %I;', server, current_user)
+             WHEN state = '42501' AND of_source
+             THEN 'Grant LEASE on it there to the role of the user mapping, by hilo_grant.'
+             WHEN hint <> '' THEN hint
+             WHEN state = '25006' THEN 'The foreign server must lead to a primary that may write.'
+             WHEN state ~ '^(08|28|2F|42704|57)'
+             THEN pg_catalog.format('Look whether server "%s" answers, and its user mapping.', server) END);
 END;
 $remote$;
 COMMENT ON FUNCTION _hilo.hilo_remote(name, text, boolean) IS

@@ -113,7 +113,36 @@ fn a_failed_connection_names_the_server_and_the_cause() {
     branch
         .refusal("SELECT hilo_attach_server('s', 'centre')")
         .says("server \"centre\"")
-        .details("gone");
+        .details("gone")
+        .hints("Look whether server \"centre\" answers");
+}
+
+/// The HINT is right in the state that raised the error, and no part of the report is empty.
+#[test]
+fn what_a_server_refuses_comes_with_advice_that_helps() {
+    let (_cluster, mut centre, mut branch) = with_both();
+    centre.run("SELECT hilo_create('s', max_value => 100000000)");
+    branch.run(
+        "CREATE ROLE shop; GRANT INSERT ON hilo_sequences TO shop;
+         CREATE USER MAPPING FOR shop SERVER centre OPTIONS (user 'postgres', password 'none')",
+    );
+    let attach = "SELECT hilo_attach_server('s', 'centre')";
+    branch.run("SET ROLE shop");
+    let refused = branch.refusal(attach).is("42501").hints("USAGE ON FOREIGN SERVER");
+    assert_eq!(refused.report().detail(), None);
+    let grant = refused.report().hint().and_then(|hint| hint.strip_prefix("Grant it here: "));
+    let grant = grant.expect("it is a statement").to_owned();
+    branch.run(&format!("RESET ROLE; {grant}; SET ROLE shop"));
+    // The centre does not ask for the password, which dblink wants of roles like that.
+    branch.refusal(attach).is("2F003").details("not request a password");
+    branch.run("RESET ROLE; SELECT hilo_attach_server('s', 'centre')");
+    branch.refusal("SELECT hilo_detach('s')").is("22023").says("start must not be null");
+    centre.run("ALTER DATABASE centre SET default_transaction_read_only = on");
+    branch.refusal(DRAW).is("25006");
+    assert!(last_error(&mut branch).ends_with("must lead to a primary that may write."));
+    centre.run("ALTER DATABASE centre RESET default_transaction_read_only");
+    branch.run("SELECT hilo_detach('s', 99000000)");
+    branch.refusal("SELECT hilo_detach('s')").is("55000").says("has no source");
 }
 
 /// A query that a branch gives up is cancelled at the centre, where sessions that wait for a lock would pile up.
