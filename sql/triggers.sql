@@ -68,10 +68,10 @@ CREATE FUNCTION _hilo.hilo_is_served_here(sequence bigint) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_served_here_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_is_served_here(bigint) IS
     'Returns whether this server has reserved from a sequence, or made its position';
-CREATE FUNCTION _hilo.hilo_is_twin(system_id bigint, incarnation bigint) RETURNS boolean
+CREATE FUNCTION _hilo.hilo_is_twin(sequence bigint, system_id bigint, incarnation bigint) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_twin_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_is_twin(bigint, bigint) IS
-    'Returns whether a replicated position of this node is that of another server, which hilo_check then reports';
+COMMENT ON FUNCTION _hilo.hilo_is_twin(bigint, bigint, bigint) IS
+    'Returns whether a replicated position of this node is that of another server with the same values, which hilo_check then reports';
 CREATE FUNCTION _hilo.hilo_is_due(moved boolean) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_due_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_is_due(boolean) IS
@@ -207,7 +207,7 @@ BEGIN
         -- A position of this server is deleted with its sequence.
         RETURN CASE WHEN OLD.node = node AND _hilo.hilo_is_served_here(OLD.sequence) THEN NULL ELSE OLD END;
     ELSIF is_ours THEN
-        IF _hilo.hilo_is_twin(NEW.system_id, NEW.incarnation) AND _hilo.hilo_is_due(false) THEN
+        IF _hilo.hilo_is_twin(NEW.sequence, NEW.system_id, NEW.incarnation) AND _hilo.hilo_is_due(false) THEN
             RAISE WARNING 'another server reserves values as node %, which is the node of this server', node
                 USING DETAIL = 'A row of _hilo.hilo_position for this node arrived by replication, but this server has already reserved '
                                'from that sequence. The row was not applied.',
@@ -285,7 +285,7 @@ END
 $$;
 COMMENT ON FUNCTION _hilo.hilo_keep_out() IS
     'Keeps out replicated free ranges, leases and requests to sources, which belong to another server';
-REVOKE ALL ON FUNCTION _hilo.hilo_is_served_here(bigint), _hilo.hilo_is_twin(bigint, bigint), _hilo.hilo_is_due(boolean), _hilo.hilo_depend_on(_hilo.hilo_role),
+REVOKE ALL ON FUNCTION _hilo.hilo_is_served_here(bigint), _hilo.hilo_is_twin(bigint, bigint, bigint), _hilo.hilo_is_due(boolean), _hilo.hilo_depend_on(_hilo.hilo_role),
     _hilo.hilo_own_replicated(), _hilo.hilo_note_replicated(bigint, text), _hilo.hilo_has_name(text), _hilo.hilo_has_id(bigint),
     _hilo.hilo_has_position(bigint, integer), _hilo.hilo_is_recorded(bigint, _hilo.hilo_role, text), _hilo.hilo_replicated_sequence(), _hilo.hilo_replicated_position(),
     _hilo.hilo_replicated_privilege(), _hilo.hilo_replicated_default_privilege(), _hilo.hilo_keep_out() FROM PUBLIC;

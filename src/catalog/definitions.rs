@@ -51,6 +51,11 @@ impl Sequence {
         let (created_at, extension) = (ffi::now(), script::extension());
         Sequence { id, name, owner, created_at, owned_by: None, extension, definition }
     }
+
+    /// Whether its values come from a sequence on another server, as `sql/branches.sql` writes it.
+    pub fn is_branch(&self) -> bool {
+        self.definition.source.as_deref().is_some_and(|source| source.starts_with("-- server "))
+    }
 }
 
 record! {

@@ -65,6 +65,7 @@ fn a_replicated_source_is_not_run() {
     let kept = "SELECT count(*) FROM hilo_stat_sources WHERE source LIKE '%on another server%'";
     assert_eq!(here.one::<i64>(kept), 2);
     assert!(!here.one::<bool>("SELECT is_called FROM counter"));
+    two_branches_are_no_twins(&publisher, &subscriber);
     here.run("SELECT hilo_alter('after', source => 'SELECT 500000::bigint, 500000 + $2')");
     let own = here.draw("after", 10);
     assert!(own.iter().all(|value| *value >= 500_000), "{own:?}");
@@ -73,4 +74,33 @@ fn a_replicated_source_is_not_run() {
     assert_unique("after", &[seen, own, here.draw("after", 10)].concat());
     let mine = "SELECT source LIKE '%500000%' FROM hilo_stat_sources WHERE name = 'after'";
     assert!(here.one::<bool>(mine));
+}
+
+/// Both are attached to one centre, and serve beside each other.
+fn two_branches_are_no_twins(publisher: &Cluster, subscriber: &Cluster) {
+    publisher.connect("postgres").run("CREATE DATABASE centre TEMPLATE template0");
+    let at = publisher.socket_directory().display();
+    publisher.connect("centre").run("CREATE EXTENSION hilo; SELECT hilo_create('branch')");
+    let mut seen = Vec::new();
+    let [mut there, mut here] = [publisher, subscriber].map(|server| {
+        let mut client = server.connect("postgres");
+        client.run(&format!(
+            "CREATE EXTENSION dblink;
+             CREATE SERVER centre FOREIGN DATA WRAPPER dblink_fdw OPTIONS (host '{at}', dbname 'centre');
+             CREATE USER MAPPING FOR postgres SERVER centre OPTIONS (user 'postgres');
+             SELECT hilo_attach_server('branch', 'centre')"
+        ));
+        publisher.wait_for_apply("own");
+        seen.extend(client.draw("branch", 100));
+        client
+    });
+    for _ in 0..2 {
+        seen.extend(there.draw("branch", 20_000));
+        publisher.wait_for_apply("own");
+        seen.extend(here.draw("branch", 20_000));
+    }
+    assert_unique("branch", &seen);
+    assert_eq!(subscriber.log_count("another server reserves values"), 0);
+    let twin = "SELECT count(*) FROM hilo_check() WHERE what LIKE '%serves the same values%'";
+    assert_eq!(here.one::<i64>(twin), 0);
 }

@@ -58,20 +58,29 @@ fn hilo_is_served_here(_call: Call, sequence: i64) -> Result<bool, ErrorReport> 
     Ok(own.is_some_and(|own| own.is_ours()))
 }
 
-/// `_hilo.hilo_is_twin(system_id, incarnation)`: whether a row for this node shows that another
-/// server reserves as this node.
+/// `_hilo.hilo_is_twin(sequence, system_id, incarnation)`: whether a row for this node shows that
+/// another server serves the same values.
 #[pg_extern(sql = false)]
-fn hilo_is_twin(_call: Call, system_id: i64, incarnation: i64) -> bool {
+fn hilo_is_twin(
+    _call: Call,
+    sequence: i64,
+    system_id: i64,
+    incarnation: i64,
+) -> Result<bool, ErrorReport> {
     let shared = shared::get();
     let lives = [0, shared.as_ref().map_or(0, |shared| shared.life())];
-    // A row of this server may come back through a third server.
-    let is_own = system_id == positions::server().0 && lives.contains(&incarnation);
+    // A row of this server may come back through a third server. A copy of it is a twin. Any other
+    // server gets other values from a centre.
+    let is_harmless = match system_id == positions::server().0 {
+        true => lives.contains(&incarnation),
+        false => definitions::by_id(SequenceId(sequence))?.is_some_and(|own| own.is_branch()),
+    };
     if let Ok(shared) = shared
-        && !is_own
+        && !is_harmless
     {
         shared.control.twin_seen_at.store(ffi::now().0, Relaxed);
     }
-    !is_own
+    Ok(!is_harmless)
 }
 
 /// `_hilo.hilo_is_due(moved)`: whether it is time to repeat the warning of a moved node, or else
