@@ -28,6 +28,8 @@ pub enum FaultKind {
     NoPosition,
     NodeUnset,
     OnWorker,
+    /// Another transaction has locked what it needs.
+    Locked,
     /// The source of a sequence has failed: its owner alone may see what it said.
     Source,
     /// The process that asked it has ended.

@@ -3,8 +3,8 @@
 use hilo_core::error_table;
 use pgrx::PgSqlErrorCode::*;
 
-use crate::errors::Code;
-use crate::errors::text::{SEE_LOG, ask_owner};
+use crate::errors::text::ask_owner;
+use crate::errors::{Code, FaultKind};
 
 error_table! {
     /// Why a caller waited without success.
@@ -31,8 +31,8 @@ error_table! {
         OtherLibrary { version: String } = ERRCODE_LOCK_NOT_AVAILABLE,
         /// The worker got this error and keeps trying.
         #[error("The worker could not reserve a block: {message}.")]
-        #[hint("{SEE_LOG}")]
-        Fault { sqlstate: i32, message: String } = Code::from(*sqlstate),
+        #[hint("{}", kind.hint())]
+        Fault { sqlstate: i32, kind: FaultKind, message: String } = Code::from(*sqlstate),
         /// The same of a source, whose error its owner alone sees.
         #[error("Its source failed.")]
         #[hint("{}", ask_owner(owner))]

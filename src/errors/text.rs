@@ -13,7 +13,9 @@ pub const NOT_ARRIVED: &str = "Replicate _hilo.hilo_position together with \
 pub const RESTART_WITH_IT: &str = "Restart the server with the library of the extension's version \
     installed. A server keeps the library that it loaded when it started.";
 const SEE_SOURCE: &str = "hilo_stat_sources has the whole error of the source.";
-pub const SEE_LOG: &str = "See last_error in hilo_stat_sequences, and the server log.";
+const FIND_TRANSACTION: &str = "A transaction that has set, altered or dropped the sequence, or \
+    locked tables of hilo, is still open. docs/operations.md says how to find it.";
+const SEE_LOG: &str = "See last_error in hilo_stat_sequences, and the server log.";
 
 impl FaultKind {
     pub fn hint(self) -> String {
@@ -24,6 +26,7 @@ impl FaultKind {
             FaultKind::NoPosition => NOT_ARRIVED.into(),
             FaultKind::NodeUnset => set_node_id().into(),
             FaultKind::OnWorker => ON_COORDINATOR.into(),
+            FaultKind::Locked => FIND_TRANSACTION.into(),
         }
     }
 }

@@ -340,7 +340,8 @@ fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Result<
             Cause::OwnersFault { sqlstate, owner }
         }
         (fault, _) if fault.at >= began => {
-            Cause::Fault { sqlstate: fault.sqlstate, message: fault.message().to_string() }
+            let Fault { sqlstate, kind, .. } = fault;
+            Cause::Fault { sqlstate, kind, message: fault.message().to_string() }
         }
         _ if asked => Cause::Source,
         _ if shared.has_worker(ffi::database()) => Cause::Slow,

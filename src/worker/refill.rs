@@ -116,7 +116,7 @@ fn need(locked: &Locked, waited_for: bool) -> i64 {
 
 fn row_locked() -> Failure {
     let message = "its row in _hilo.hilo_position, or the table, is locked by another transaction";
-    let (sqlstate, kind) = (LOCKED, FaultKind::Other);
+    let (sqlstate, kind) = (LOCKED, FaultKind::Locked);
     Failure { sqlstate, kind, message: message.into(), advice: [None, None] }
 }
 

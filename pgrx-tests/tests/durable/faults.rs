@@ -49,7 +49,8 @@ fn the_error_names_the_cause() {
     client
         .refusal("SELECT hilo_nextval('held')")
         .is("55P03")
-        .details("locked by another transaction");
+        .details("locked by another transaction")
+        .hints("is still open");
     holder.run("ROLLBACK");
     client.run("RESET hilo.reserve_timeout");
     assert_eq!(client.one::<i64>("SELECT hilo_nextval('held')"), 1);
