@@ -294,6 +294,7 @@ CREATE TABLE _hilo.hilo_source (
     most bigint,
     parted_at timestamptz,
     failing_since timestamptz,
+    passes bigint,
     CONSTRAINT hilo_source_pkey PRIMARY KEY (sequence, node)
 ) WITH (
     fillfactor = 50,
@@ -334,6 +335,9 @@ COMMENT ON COLUMN _hilo.hilo_source.most IS
     'The next request asks for at most so many values, because a larger one was refused. 0: an answer was refused, so it '
     'asks for one, and rarely. null: it is not limited';
 COMMENT ON COLUMN _hilo.hilo_source.failing_since IS 'When it failed first since it last answered';
+COMMENT ON COLUMN _hilo.hilo_source.passes IS
+    'So many values that the source brings next may have been served before, so the next request is for these, too; null: '
+    'none is known of';
 COMMENT ON COLUMN _hilo.hilo_source.parted_at IS
     'When this server found that a copy of it asks by its name, and took a new one; null: it has not, or the sequence was '
     'attached again since';

@@ -15,7 +15,7 @@ use pgrx::pg_sys;
 use hilo_core::numbers::Index;
 use hilo_core::past::Span;
 use hilo_core::range::Range;
-use hilo_core::source::{self, Chosen, Known, Lost, Wish};
+use hilo_core::source::{self, AnswerError, Chosen, Known, Lost, Wish};
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps::{self, Reason};
@@ -361,6 +361,7 @@ impl Owned<'_> {
         held.try_extend(ranges::lent_ranges(rows)?)?;
         held.try_extend(leases::leased_ranges(position)?)?;
         let Position { sequence, node, .. } = *position;
+        let asked = supply.request.map_or(1, |request| request.wanted);
         supply.end_answered();
         let known =
             Known { mapping: &mapping, held: &held, own: &supply.own, brought: &supply.brought };
@@ -381,7 +382,11 @@ impl Owned<'_> {
             }
             Err(refused) => {
                 self.record_lost(&known.lost_of(&answer.rows, &gaps()?))?;
-                supply.ask_for_one();
+                let barred = matches!(refused, HiloError::Answer(AnswerError::Own { .. }));
+                match known.to_pass(&answer.rows).filter(|_| barred) {
+                    Some(count) => supply.ask_beyond(count, asked),
+                    None => supply.ask_for_one(),
+                }
                 self.note_failure(supply, refused.in_full())?;
                 return Ok(Some(refused));
             }

@@ -75,6 +75,9 @@ pub struct Supply {
     pub parted_at: Option<Timestamp>,
     /// When it failed first since it last answered.
     pub failing_since: Option<Timestamp>,
+    /// So many values that the source brings next may have been served: the next request is for
+    /// these, too.
+    pub passes: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,6 +109,7 @@ record! {
         most in MOST;
         parted_at in PARTED_AT;
         failing_since in FAILING_SINCE;
+        passes in PASSES;
     }
 }
 
@@ -135,7 +139,8 @@ impl Supply {
     fn take_new_name(&mut self) {
         let [.., a, b, c, d] = random();
         self.receiver = i64::from(u32::from_be_bytes([a, b, c, d]));
-        (self.request, self.answered, self.most) = (None, None, None);
+        (self.request, self.answered) = (None, None);
+        (self.most, self.passes) = (None, None);
     }
 
     /// Whether another copy of this server may ask by the name that it has. Under one that it has
@@ -155,7 +160,8 @@ impl Supply {
 
     /// Forgets what has failed: the next request is a new one, of any size.
     pub fn begin_again(&mut self) {
-        (self.request, self.most, self.failures, self.parted_at) = (None, None, 0, None);
+        (self.request, self.failures, self.parted_at) = (None, 0, None);
+        (self.most, self.passes) = (None, None);
     }
 
     /// Leaves the source. What it holds is written off. So if this is a copy of a server, neither
@@ -180,11 +186,26 @@ impl Supply {
 
     /// Asks for one value the next time, and rarely: the answer may be lost.
     pub fn ask_for_one(&mut self) {
-        self.most = Some(0);
+        (self.most, self.passes) = (Some(0), None);
+    }
+
+    /// Asks for the next `count` values, too, since they may have been served. So may have been all
+    /// of an answer to `asked`. A slow source loses what it does not bring in time, so the requests
+    /// grow by steps. They do so as long as fewer and fewer values are left.
+    pub fn ask_beyond(&mut self, count: i64, asked: i64) {
+        const LEAP: i64 = 16;
+        let is_closer = self.passes.replace(count).is_none_or(|before| count < before);
+        self.most = Some(if is_closer { asked.saturating_mul(LEAP) } else { 0 });
+        if is_closer {
+            self.failures = 0;
+        }
     }
 
     /// Asks for more again, after an answer that was served.
     pub fn ask_for_more(&mut self) {
+        if self.passes.take().is_some() {
+            self.most = None;
+        }
         let more = self.most.map(|most| most.max(1).saturating_mul(STEP));
         self.most = more.filter(|most| *most < MAX_REQUEST);
     }
@@ -226,6 +247,7 @@ impl Supply {
 
     /// Notes a request that is about to be made, for up to so many values.
     pub fn ask(&mut self, wanted: i64) {
+        let wanted = wanted.saturating_add(self.passes.unwrap_or(0));
         let wanted = wanted.min(self.most.unwrap_or(MAX_REQUEST).clamp(1, MAX_REQUEST));
         let mut id = random();
         id[..4].copy_from_slice(&(self.receiver as u32).to_be_bytes());

@@ -19,6 +19,11 @@ impl Span {
         Span { low: one.min(other), high: one.max(other), step }
     }
 
+    /// The last value in the direction of a sequence.
+    pub fn end(&self, increment: i64) -> i64 {
+        if increment > 0 { self.high } else { self.low }
+    }
+
     /// How far the next span is.
     fn distance(&self, next: &Span) -> i128 {
         i128::from(next.low) - i128::from(self.high)

@@ -25,9 +25,9 @@ error_table! {
         Again { first: i64, last: i64 },
         #[error("the source has brought {first} to {last}, but the sequence may have served that \
                  before it had this source")]
-        #[hint("Let the source continue beyond it: with hilo_advance if it is a sequence of hilo, \
-                with setval if it is one of Postgres.")]
-        Own { first: i64, last: i64 },
+        #[hint("Let the source continue beyond {end}: with hilo_advance if it is a sequence of \
+                hilo, with setval if it is one of Postgres.")]
+        Own { first: i64, last: i64, end: i64 },
     }
 }
 
@@ -82,7 +82,10 @@ pub fn ranges(answer: &[(i64, i64)], known: &Known) -> Result<Brought, AnswerErr
     let barred = new.iter().flat_map(|range| own.iter().map(|own| range.intersection(own)));
     let barred = barred.filter(|range| !range.is_empty()).collect();
     match ranges.is_empty() {
-        true => Err(AnswerError::Own { first, last }),
+        true => {
+            let end = known.own.around(last).map_or(last, |span| span.end(mapping.increment));
+            Err(AnswerError::Own { first, last, end })
+        }
         false => Ok(Brought { ranges, barred }),
     }
 }
@@ -126,6 +129,16 @@ impl Known<'_> {
         let between = |&(one, other): &(i64, i64)| between(self.mapping, one, other);
         let brought = Range::union(answer.iter().map(between).collect());
         self.lost(&brought, recorded)
+    }
+
+    /// How many values the source brings before those that the sequence has not served, after an
+    /// answer of which all may have been served. `None`: no more than that are left beyond them.
+    pub fn to_pass(&self, answer: &[(i64, i64)]) -> Option<i64> {
+        let last = answer.iter().filter_map(|(_, last)| self.mapping.index_of(*last)).max()?;
+        let own = self.own.indexes(self.mapping);
+        let around = own.iter().find(|range| range.start <= last && last < range.end)?;
+        let (count, left) = (around.end - last - 1, self.mapping.limit() - around.end);
+        (left > count).then_some(count)
     }
 
     /// The same of ranges that are sorted and disjoint.

@@ -114,9 +114,10 @@ fn a_source_brings_nothing_twice() {
     cluster.finish();
 }
 
-/// The next answer may be refused in the same way, so the sequence asks for one value.
+/// The next answer may be refused in the same way, so the sequence asks for one value. It asks for
+/// many only where more is left beyond them than they are.
 #[test]
-fn a_request_after_a_refused_answer_is_small() {
+fn a_request_after_a_refused_answer_is_small_or_passes_what_was_served() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run(
@@ -124,7 +125,7 @@ fn a_request_after_a_refused_answer_is_small() {
          CREATE FUNCTION take(n bigint) RETURNS bigint LANGUAGE sql SET search_path = public AS $$
              INSERT INTO asked (n) VALUES (n);
              UPDATE start SET at = at + n RETURNING at - n $$;
-         SELECT hilo_create('s'); SELECT hilo_nextvals('s', 3000)",
+         SELECT hilo_create('s', max_value => 5000); SELECT hilo_nextvals('s', 3000)",
     );
     client
         .run("SELECT hilo_alter('s', source => 'SELECT v, v + $2 - 1 FROM public.take($2) AS v')");
@@ -133,12 +134,26 @@ fn a_request_after_a_refused_answer_is_small() {
         ("SELECT n FROM asked ORDER BY at LIMIT 1", "SELECT max(n) FROM asked WHERE at > 1");
     assert!(client.one::<i64>(first) > 1);
     assert_eq!(client.one::<i64>(rest), 1);
-    client.run("UPDATE start SET at = 10000");
-    wait_until("it is asked again", LONG, || {
-        client.query_one("SELECT hilo_nextval('s')", &[]).is_ok()
-    });
-    assert_unique("s", &client.draw("s", 2_000));
+    client.run("UPDATE start SET at = 3100");
+    let draw = "SELECT hilo_nextval('s')";
+    wait_until("it is asked again", LONG, || client.query_one(draw, &[]).is_ok());
+    assert_unique("s", &client.draw("s", 500));
     assert!(client.one::<i64>(rest) > 1);
+    // Nobody has to move the source beyond a million values that the sequence has served.
+    client.run(
+        "TRUNCATE asked; UPDATE start SET at = 100; SELECT hilo_detach('s', 5000);
+         SELECT hilo_alter('s', max_value => 9000000000000000); SELECT hilo_advance('s', 1000000)",
+    );
+    client
+        .run("SELECT hilo_alter('s', source => 'SELECT v, v + $2 - 1 FROM public.take($2) AS v')");
+    wait_until("it is beyond them", LONG, || client.query_one(draw, &[]).is_ok());
+    let mut seen = client.draw("s", 5_000);
+    assert!(seen.iter().all(|value| *value > 1_000_000), "{seen:?}");
+    let passed = "SELECT last_error LIKE '%beyond 1000000:%' FROM hilo_stat_sources";
+    assert!(client.one::<bool>(passed));
+    seen.extend(client.draw("s", 5_000));
+    assert_unique("s", &seen);
+    assert!(client.one::<i64>("SELECT count(*) FROM asked") < 40);
     cluster.finish();
 }
 

@@ -117,6 +117,25 @@ fn the_first_fault_of_an_answer_is_named() {
     let again = AnswerError::Again { first: 10, last: 18 };
     assert_eq!(refused(&[(10, 18)], &Known { brought: &had, ..known }), again);
     let own = Past::of([Span::new(2, 30, 0)]);
-    let served = AnswerError::Own { first: 10, last: 18 };
+    let served = AnswerError::Own { first: 10, last: 18, end: 30 };
     assert_eq!(refused(&[(10, 18)], &Known { own: &own, ..known }), served);
+}
+
+/// A source is asked beyond what may have been served, unless little is left there.
+#[test]
+fn what_may_have_been_served_is_passed_if_more_is_left() {
+    let none = Past::default();
+    for (increment, last, spans, to_pass) in [
+        (4, 18, [(14, 30), (42, 50)], Some(3)),
+        (4, 30, [(14, 30), (42, 50)], Some(0)),
+        (4, 18, [(10, 62), (42, 50)], None),
+        (4, 34, [(14, 30), (42, 50)], None),
+        (-1, 80, [(70, 85), (20, 30)], Some(10)),
+        (-1, 80, [(30, 85), (20, 25)], None),
+    ] {
+        let own = Past::of(spans.map(|(low, high)| Span::new(low, high, 0)));
+        let mapping = mapping(increment);
+        let known = Known { mapping: &mapping, held: &[], own: &own, brought: &none };
+        assert_eq!(known.to_pass(&[(last, last)]), to_pass, "{increment} {last} {spans:?}");
+    }
 }

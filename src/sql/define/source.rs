@@ -190,8 +190,7 @@ fn hilo_refuse_barred(
     let Some(position) = positions::find(sequence.id, node::id())? else { return Ok(()) };
     let supply = sources::of(&position)?;
     if let Some(span) = supply.own.around(next) {
-        let rising = sequence.definition.increment > 0;
-        let last = if rising { span.high } else { span.low };
+        let last = span.end(sequence.definition.increment);
         return Err(HiloError::Barred { name: sequence.name.to_string(), next, last }.into());
     }
     Ok(())
