@@ -425,13 +425,16 @@ pub fn find_own_write(
 }
 
 /// Moves a row version that the current transaction has written forward to `next_index`, never
-/// back. Returns the position that the row has then; `None` if that version is no longer in force.
+/// back. Returns the position that the row has then; `None` if that version is no longer in force,
+/// or went with the extension.
 pub fn advance(version: &Version, next_index: Index) -> Result<Option<Position>, HiloError> {
     if !is_own_transaction(version.writer) {
         return Ok(None);
     }
-    let RowLock::Locked(locked) = lock(version.sequence, version.node, LockWait::Block)? else {
-        return Ok(None);
+    let locked = match lock(version.sequence, version.node, LockWait::Block) {
+        Ok(RowLock::Locked(locked)) => locked,
+        Ok(_) | Err(HiloError::NotInstalled) => return Ok(None),
+        Err(error) => return Err(error),
     };
     if locked.version() != *version {
         return Ok(None);

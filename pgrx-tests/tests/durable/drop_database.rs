@@ -90,6 +90,18 @@ fn what_is_dropped_and_recreated_starts_afresh() {
     assert_eq!(other.draw("orders", 2), [30, 31]);
     other.run("COMMIT");
     assert_eq!(client.draw("orders", 1), [32]);
+
+    // A count of a transaction goes with the extension, or not, as that does.
+    other.run("BEGIN; SELECT hilo_create('own')");
+    assert_eq!(other.draw("own", 2), [1, 2]);
+    other.run("SAVEPOINT a; DROP EXTENSION hilo; ROLLBACK TO a");
+    assert_eq!(other.draw("own", 1), [3]);
+    other.run("SELECT hilo_setval('orders', 40)");
+    assert_eq!(other.draw("orders", 1), [41]);
+    other.run("DROP EXTENSION hilo; COMMIT");
+    client.refusal("SELECT hilo_nextval('orders')").is("42883");
+    other.run("CREATE EXTENSION hilo; SELECT hilo_create('own')");
+    assert_eq!(client.draw("own", 1), [1]);
     cluster.finish();
 }
 
