@@ -26,8 +26,10 @@ use crate::session::{self, uncommitted};
 use crate::sql::call::raw_function::call_functions;
 use crate::sql::define::ddl_checks;
 
-/// The source of a restored sequence whose owner does not exist.
-const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint /* the owner did not exist */";
+/// The source of a restored sequence whose owner does not exist: it fails with the cause.
+const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint FROM _hilo.hilo_refuse(\
+    'it was not restored, since the owner of the sequence did not exist'::text, \
+    'Attach the sequence again, or give it numbers of its own: hilo_detach(name, start).'::text)";
 
 call_functions!(
     store_row;
