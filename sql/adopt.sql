@@ -68,7 +68,7 @@ COMMENT ON FUNCTION @extschema@.hilo_adopt_sequence(regclass, @extschema@.hilo_s
     'policies and domains that still name the old one, as far as their text or Postgres tells. Requires ownership of all '
     'the tables. Changes nothing if one of the columns cannot be moved. Errors: as for hilo_adopt, 55000 if it feeds no column.';
 
-CREATE FUNCTION _hilo.hilo_adoptable(schema oid, ordered boolean)
+CREATE FUNCTION _hilo.hilo_adoptable(schema oid)
     RETURNS TABLE (
         place bigint, relation regclass, column_name name, sequence regclass, follows boolean, name text, action text, detail text
     )
@@ -101,7 +101,6 @@ BEGIN ATOMIC
     ), every AS (
         SELECT c.oid AS relation, a.attname AS column_name, f.sequence, d.name, d.missing, h.parent, s.several, s.elsewhere, s.objects,
                s.leader, pg_catalog.format('%s.%I', c.oid::regclass::text, a.attname) AS object,
-               CASE WHEN COALESCE(hilo_adoptable.ordered, q.seqcache = 1) THEN 'ordered' ELSE 'unordered' END AS kind,
                CASE WHEN e.oid IS NULL THEN t.typdefault END AS of_domain, t.oid::regtype::text AS domain,
                (SELECT pg_catalog.min(x.extname::text) FROM pg_catalog.pg_depend e JOIN pg_catalog.pg_extension x ON x.oid = e.refobjid
                  WHERE e.classid = 1259::oid AND e.objid = c.oid AND e.refclassid = 3079::oid AND e.deptype = 'e') AS extension
@@ -112,7 +111,6 @@ BEGIN ATOMIC
           LEFT JOIN fed f ON f.relation = c.oid AND f.number = a.attnum
           LEFT JOIN heir h ON h.relation = c.oid AND h.number = a.attnum
           LEFT JOIN shared s ON s.sequence = f.sequence
-          LEFT JOIN pg_catalog.pg_sequence q ON q.seqrelid = f.sequence
           LEFT JOIN drawn d ON d.relation = c.oid AND d.number = a.attnum
          WHERE c.relnamespace = hilo_adoptable.schema AND c.relkind IN ('r', 'p', 'f', 'v')
            AND (f.sequence IS NOT NULL OR d.name IS NOT NULL OR COALESCE(pg_catalog.pg_get_expr(e.adbin, e.adrelid), t.typdefault) ~ 'nextval[(]')
@@ -137,25 +135,23 @@ BEGIN ATOMIC
                 THEN pg_catalog.format('sequence %s feeds columns of other schemas too, such as %s: use hilo_adopt_sequence',
                                        e.sequence::regclass::text, e.elsewhere)
                 WHEN e.several
-                THEN pg_catalog.format('sequence %s, with all that it feeds: %s; the new one is %s', e.sequence::regclass::text,
-                                       e.objects, e.kind)
-                WHEN e.sequence IS NOT NULL
-                THEN pg_catalog.format('sequence %s; the new one is %s', e.sequence::regclass::text, e.kind) END
+                THEN pg_catalog.format('sequence %s, with all that it feeds: %s', e.sequence::regclass::text, e.objects)
+                WHEN e.sequence IS NOT NULL THEN pg_catalog.format('sequence %s', e.sequence::regclass::text) END
       FROM every e
      ORDER BY place;
 END;
-COMMENT ON FUNCTION _hilo.hilo_adoptable(oid, boolean) IS
+COMMENT ON FUNCTION _hilo.hilo_adoptable(oid) IS
     'Returns the columns of a schema that draw from a sequence of Postgres or of hilo''s. action: what hilo_adopt_all does '
     'without trying. follows: it goes along with the row before it';
 
 CREATE FUNCTION _hilo.hilo_try_adopt(
     relation regclass, column_name name, sequence regclass, ordered boolean, dry_run boolean,
-    OUT name text, OUT failure text, OUT said text
+    OUT name text, OUT failure text, OUT said text, OUT kind text
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_try_adopt_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_try_adopt(regclass, name, regclass, boolean, boolean) IS
     'hilo_adopt for a column or, with a sequence, for all columns that it feeds. Returns the name of the new sequence and what '
-    'hilo_adopt tells, or the error. dry_run: only checks what can be checked without a lock';
+    'hilo_adopt tells, or the error. kind: ordered or unordered. dry_run: only checks what can be checked without a lock';
 
 CREATE FUNCTION @extschema@.hilo_adopt_all(schema name, dry_run boolean DEFAULT false, ordered boolean DEFAULT NULL)
     RETURNS TABLE (relation regclass, column_name name, name text, action text, detail text)
@@ -165,16 +161,16 @@ BEGIN ATOMIC
     WITH found AS MATERIALIZED (
         SELECT a.*, a.sequence::text AS old,
                CASE WHEN a.action IS NULL AND NOT a.follows THEN ARRAY(SELECT m FROM _hilo.hilo_mentions(a.sequence::oid) m) END AS mentions
-          FROM _hilo.hilo_adoptable(pg_catalog.quote_ident(schema::text)::regnamespace::oid, ordered) a
+          FROM _hilo.hilo_adoptable(pg_catalog.quote_ident(schema::text)::regnamespace::oid) a
     ), tried AS MATERIALIZED (
-        SELECT f.place, f.sequence, f.old, f.mentions, t.name, t.failure, t.said
+        SELECT f.place, f.sequence, f.old, f.mentions, t.name, t.failure, t.said, 'the new one is ' || t.kind AS kind
           FROM found f CROSS JOIN LATERAL _hilo.hilo_try_adopt(f.relation, f.column_name, f.sequence, ordered, dry_run) t
          WHERE f.action IS NULL AND NOT f.follows
     )
     SELECT r.relation, r.column_name, r.name, r.action, r.detail
       FROM (SELECT f.place, 0 AS part, f.relation, f.column_name, COALESCE(f.name, t.name) AS name,
                    COALESCE(f.action, CASE WHEN t.failure IS NULL THEN 'adopt' ELSE 'refuse' END) AS action,
-                   COALESCE(t.failure, pg_catalog.concat_ws('; ', f.detail, CASE WHEN NOT f.follows THEN t.said END)) AS detail
+                   COALESCE(t.failure, pg_catalog.concat_ws('; ', f.detail, t.kind, CASE WHEN NOT f.follows THEN t.said END)) AS detail
               FROM found f
               LEFT JOIN tried t ON f.action IS NULL AND (t.place = f.place OR f.follows AND t.sequence::oid = f.sequence::oid)
              UNION ALL

@@ -56,6 +56,17 @@ fn a_sequence_with_cache_one_keeps_its_order() {
             client.run("DROP SCHEMA shop CASCADE");
         }
     }
+    // The sequences of tables that inherit count, too.
+    client.run(
+        "CREATE SCHEMA shop; CREATE TABLE shop.t (id bigserial); CREATE TABLE shop.u () INHERITS (shop.t);
+         CREATE SEQUENCE shop.of_u OWNED BY shop.u.id; ALTER TABLE shop.u ALTER id SET DEFAULT nextval('shop.of_u');
+         ALTER SEQUENCE shop.t_id_seq CACHE 50");
+    let rows = "SELECT detail FROM hilo_adopt_all('shop', true) UNION ALL SELECT detail FROM hilo_adopt_all('shop')";
+    let rows = client.all::<String>(rows);
+    let told = "sequence shop.t_id_seq; the new one is ordered";
+    assert_eq!(rows.iter().filter(|row| row.starts_with(told)).count(), 2, "{rows:?}");
+    assert!(client.one::<bool>("SELECT ordered FROM hilo_sequences"));
+    client.run("DROP SCHEMA shop CASCADE");
     // A program that follows the rows by their ids misses none of those whose writers take turns.
     client.run("CREATE TABLE t (id bigserial); SELECT hilo_adopt('t', 'id')");
     let mut writers: Vec<Client> = (0..3).map(|_| cluster.connect("postgres")).collect();

@@ -41,9 +41,9 @@ fn hilo_adopt(
     ddl_checks::begin_write(c"hilo_adopt()");
     let (relation, column) = column_of(relation, column_name)?;
     let name = name.map(SequenceName::new_name).transpose()?;
-    let (name, reports) = adopt(Question::Adopt(relation, column, ordered), name)?;
+    let (sequence, reports) = adopt(Question::Adopt(relation, column, ordered), name)?;
     tell(reports);
-    Ok(name)
+    Ok(sequence.name)
 }
 
 /// `_hilo.hilo_adopt_sequence(sequence, name, ordered, mentions)`: all columns that a sequence
@@ -59,10 +59,10 @@ fn hilo_adopt_columns(
     ddl_checks::begin_write(c"hilo_adopt_sequence()");
     let sequence = ddl_checks::require(sequence, "sequence")?;
     let name = name.map(SequenceName::new_name).transpose()?;
-    let (name, mut reports) = adopt(Question::AdoptAll(sequence, ordered), name)?;
-    reports.extend(mentions.map(|mentions| mention_report(&name, &mentions.escaped())));
+    let (sequence, mut reports) = adopt(Question::AdoptAll(sequence, ordered), name)?;
+    reports.extend(mentions.map(|mentions| mention_report(&sequence.name, &mentions.escaped())));
     tell(reports);
-    Ok(name)
+    Ok(sequence.name)
 }
 
 row! {
@@ -70,12 +70,14 @@ row! {
         name: Option<Name>,
         failure: Option<String>,
         said: Option<String>,
+        kind: Option<&'static str>,
     }
 }
 
 /// `_hilo.hilo_try_adopt(relation, column_name, sequence, ordered, dry_run)`: a column or, with a
-/// sequence, all that it feeds. Returns the name of the new sequence and what there is to tell, or
-/// why there is none. A dry run checks what can be checked without a lock.
+/// sequence, all that it feeds. Returns the name of the new sequence, what there is to tell, and
+/// whether it is ordered, or why there is none. A dry run checks what can be checked without a
+/// lock.
 #[pg_extern(sql = false)]
 fn hilo_try_adopt(
     _call: Call,
@@ -93,23 +95,29 @@ fn hilo_try_adopt(
     };
     let try_out = || {
         privileges::may_create()?;
-        let (name, _) = plan(question, &find(question)?, &question.sequences(), None)?;
-        Ok((name, Vec::new()))
+        let sequences = question.sequences();
+        let (name, _) = plan(question, &find(question)?, &sequences, None)?;
+        Ok((name, main(&sequences)?.ordered, Vec::new()))
     };
     let outcome = subtransaction::run(|| {
-        let done = if dry_run == Some(false) { adopt(question, None) } else { try_out() };
+        let done = match dry_run {
+            Some(false) => adopt(question, None)
+                .map(|(adopted, told)| (adopted.name, adopted.definition.ordered, told)),
+            _ => try_out(),
+        };
         done.or_raise()
     });
     Ok(Record(match outcome {
-        Ok((name, reports)) => {
+        Ok((name, ordered, reports)) => {
             let said: Vec<String> = reports.iter().filter_map(in_a_row).collect();
             let said = (!said.is_empty()).then(|| said.join("; "));
-            Adopted { name: Some(name), failure: None, said }
+            let kind = Some(if ordered { "ordered" } else { "unordered" });
+            Adopted { name: Some(name), failure: None, said, kind }
         }
         Err(error) if subtransaction::is_final(&error) => error.rethrow(),
         Err(error) => {
             let failure = Some(subtransaction::message_with_detail(&error));
-            Adopted { name: None, failure, said: None }
+            Adopted { name: None, failure, said: None, kind: None }
         }
     }))
 }
@@ -141,8 +149,8 @@ fn find(question: Question) -> Result<Vec<FedColumn>, HiloError> {
     Ok(columns)
 }
 
-/// Moves the columns. Returns the name of their new sequence, and what there is to tell.
-fn adopt(question: Question, name: Option<Name>) -> Result<(Name, Vec<HiloError>), HiloError> {
+/// Moves the columns. Returns their new sequence, and what there is to tell.
+fn adopt(question: Question, name: Option<Name>) -> Result<(Sequence, Vec<HiloError>), HiloError> {
     privileges::may_create()?;
     let (mut columns, mut sequences) = (find(question)?, question.sequences());
     loop {
@@ -167,7 +175,7 @@ fn adopt(question: Question, name: Option<Name>) -> Result<(Name, Vec<HiloError>
         }
         step.statement.iter().for_each(|statement| spi::execute(statement));
     }
-    Ok((sequence.name, steps.into_iter().filter_map(|step| step.report).collect()))
+    Ok((sequence, steps.into_iter().filter_map(|step| step.report).collect()))
 }
 
 /// Checks that the columns can be moved. Returns the name of their new sequence, and the steps.

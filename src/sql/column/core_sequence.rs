@@ -38,7 +38,7 @@ pub struct CoreSequence {
     max: i64,
     cycle: bool,
     /// Whether the sequence that takes its place is ordered.
-    ordered: bool,
+    pub ordered: bool,
 }
 
 impl CoreSequence {
