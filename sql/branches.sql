@@ -1,6 +1,29 @@
 -- Branches: sequences that get their values from the hilo of another server, through dblink, or through Citus from its
 -- coordinator.
 
+-- Citus gives back nothing but one value, or the first line of an error. It sets no limits to a query, and this one
+-- comes from a worker that gives it up after a while.
+CREATE FUNCTION _hilo.hilo_answer(query text) RETURNS jsonb
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET lock_timeout = '8s'
+AS $answer$
+DECLARE
+    patience CONSTANT text := pg_catalog.current_setting('hilo.reserve_timeout', true);
+    answer jsonb;
+    state text; message text; detail text; hint text;
+BEGIN
+    PERFORM pg_catalog.set_config('hilo.reserve_timeout', '8s', true) WHERE patience::interval > '8s'::interval;
+    EXECUTE query INTO answer;
+    PERFORM pg_catalog.set_config('hilo.reserve_timeout', patience, true) WHERE patience IS NOT NULL;
+    RETURN pg_catalog.jsonb_build_object('answer', answer);
+EXCEPTION WHEN OTHERS THEN
+    GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
+        detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+    RETURN pg_catalog.jsonb_build_object('state', state, 'message', message, 'detail', detail, 'hint', hint);
+END;
+$answer$;
+COMMENT ON FUNCTION _hilo.hilo_answer(text) IS
+    'Runs a query as the caller, and returns the first column of its first row, or its error. Waits for 8 s for each lock';
+
 -- The connection of a source stays open for its next query. A query is sent and then looked after,
 -- because a call that waits inside libpq hears no cancel and no shutdown.
 CREATE FUNCTION _hilo.hilo_remote(server name, query text, of_source boolean DEFAULT false) RETURNS jsonb
@@ -30,18 +53,27 @@ DECLARE
     state text; message text; detail text; hint text;
 BEGIN
     IF server IS NULL THEN
-        -- Citus connects again as the current user, and gives back the first line of an error.
+        -- Citus connects again as the current user.
         EXECUTE 'SELECT r.success, r.result FROM pg_catalog.pg_dist_local_group l '
                 'CROSS JOIN LATERAL pg_catalog.run_command_on_coordinator($1) r WHERE l.groupid <> 0'
-           INTO found, message USING query;
-        IF found THEN
-            RETURN nullif(message, '')::jsonb;
-        ELSIF of_source AND message LIKE overtaken THEN
+           INTO found, message
+          USING pg_catalog.format('SELECT _hilo.hilo_answer(%L::pg_catalog.text)', query);
+        IF found IS NOT TRUE THEN
+            RAISE connection_failure USING
+                MESSAGE = coalesce('the coordinator of Citus did not answer: ' || message, 'this server is the coordinator of Citus'),
+                HINT = 'The owner of the sequence must be able to log in at the coordinator.';
+        END IF;
+        answer := message::jsonb;
+        state := answer ->> 'state';
+        IF state IS NULL THEN
+            RETURN nullif(answer -> 'answer', 'null');
+        ELSIF of_source AND state = '42710' AND answer ->> 'message' LIKE overtaken THEN
             RAISE duplicate_object USING MESSAGE = 'a copy of this server has asked by its name';
         END IF;
-        RAISE connection_failure USING
-            MESSAGE = coalesce('the coordinator of Citus refused: ' || message, 'this server is the coordinator of Citus'),
-            HINT = 'The owner of the sequence must be able to log in at the coordinator, and have LEASE on it there.';
+        RAISE EXCEPTION USING ERRCODE = state, DETAIL = coalesce(answer ->> 'detail', ''),
+            MESSAGE = 'the coordinator of Citus refused: ' || (answer ->> 'message'),
+            HINT = CASE WHEN state = '42501' THEN 'Grant LEASE on it there to the owner of the sequence, by hilo_grant.'
+                        ELSE coalesce(answer ->> 'hint', '') END;
     ELSIF dblink IS NULL THEN
         RAISE object_not_in_prerequisite_state USING MESSAGE = 'extension dblink is not installed',
             HINT = 'A superuser can install it: CREATE EXTENSION dblink.';

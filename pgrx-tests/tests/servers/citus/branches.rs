@@ -142,6 +142,13 @@ fn workers_follow_a_renumbering() {
     for (_, client) in &mut nodes {
         assert_eq!(findings(client), NOTHING);
     }
+    // A refusal of the coordinator has its own code, and its request is given up.
+    let limit = "SELECT _hilo.hilo_answer('SELECT to_jsonb(current_setting(''lock_timeout''))') ->> 'answer'";
+    assert_eq!(nodes[0].1.one::<String>(limit), "8s");
+    nodes[0].1.run("SELECT hilo_drop('s')");
+    let refusal = nodes[1].1.refusal(none);
+    refusal.is("55000").says("has been dropped on the coordinator of Citus").helps();
+    assert!(nodes[1].1.one::<bool>("SELECT most > 0 FROM _hilo.hilo_source"));
     finish(nodes);
 }
 

@@ -155,6 +155,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
         &[
             "hilo_attach_server",
             "hilo_ask_server",
+            "hilo_answer",
             "hilo_detach",
             "hilo_remote",
             "hilo_remote_sequence",
