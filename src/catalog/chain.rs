@@ -15,13 +15,12 @@ impl Table {
     /// would, it first removes old versions from its page, if there is little room for others.
     pub fn in_force(&self, place: pg_sys::ItemPointerData) -> Option<Row> {
         let (relation, block) = (self.relation(), block_of(&place));
-        // SAFETY: the relation is open, and the block is checked to exist in it. No place of a
-        // version that somebody may see changes.
+        if !self.has_block_of(&place) {
+            return None;
+        }
+        // SAFETY: the relation is open, and has the block. No place of a version that somebody may
+        // see changes.
         unsafe {
-            let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
-            if block >= pg_sys::RelationGetNumberOfBlocksInFork(relation, fork) {
-                return None;
-            }
             let buffer = pg_sys::ReadBuffer(relation, block);
             pg_sys::heap_page_prune_opt(relation, buffer);
             pg_sys::ReleaseBuffer(buffer);
@@ -39,14 +38,13 @@ impl Table {
         let (relation, block) = (self.relation(), block_of(&root));
         let mut place = root;
         let mut tuple = pg_sys::HeapTupleData::default();
-        // SAFETY: the relation is open, and the block is checked to exist in it. The search accepts
-        // whatever lies at the place, and runs under the lock that it requires. The row is copied
-        // while its page is pinned.
+        if !self.has_block_of(&root) {
+            return None;
+        }
+        // SAFETY: the relation is open, and has the block. The search accepts whatever lies at the
+        // place, and runs under the lock that it requires. The row is copied while its page is
+        // pinned.
         unsafe {
-            let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
-            if block >= pg_sys::RelationGetNumberOfBlocksInFork(relation, fork) {
-                return None;
-            }
             let buffer = pg_sys::ReadBuffer(relation, block);
             if pg_sys::PageGetHeapFreeSpace(pg_sys::BufferGetPage(buffer)) < ROOM {
                 pg_sys::heap_page_prune_opt(relation, buffer);

@@ -1,5 +1,7 @@
 //! One of hilo's tables, open: its rows, and writes of tuples.
 
+use std::cell::Cell;
+
 use pgrx::pg_sys;
 
 use crate::catalog::name::{Name, escape_for_message};
@@ -11,6 +13,8 @@ use crate::process::memory;
 pub struct Table {
     relation: pg_sys::Relation,
     unlock: pg_sys::LOCKMODE,
+    /// How many blocks it is known to have.
+    blocks: Cell<pg_sys::BlockNumber>,
     /// The rows that scans find.
     pub(super) see: Snapshot,
 }
@@ -240,7 +244,7 @@ impl Table {
         if relation.is_null() {
             Err(crate::catalog::catalog_oids().err().unwrap_or(HiloError::Replaced))
         } else {
-            Ok(Table { relation, unlock, see: Snapshot::Catalog })
+            Ok(Table { relation, unlock, blocks: Cell::new(0), see: Snapshot::Catalog })
         }
     }
 
@@ -374,20 +378,32 @@ impl Table {
     pub fn at(&self, place: pg_sys::ItemPointerData) -> Option<Row> {
         let mut tuple = pg_sys::HeapTupleData { t_self: place, ..Default::default() };
         let mut buffer: pg_sys::Buffer = 0;
-        // SAFETY: the block is checked to exist in the table, and heap_fetch accepts whatever lies
-        // at the place now. The row is copied before its page is released.
+        if !self.has_block_of(&place) {
+            return None;
+        }
+        // SAFETY: the block exists, and heap_fetch accepts whatever lies at the place now. The row
+        // is copied before its page is released.
         unsafe {
-            let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
             let snapshot = &raw mut pg_sys::SnapshotSelfData;
-            if block_of(&place) >= pg_sys::RelationGetNumberOfBlocksInFork(self.relation, fork)
-                || !pg_sys::heap_fetch(self.relation, snapshot, &mut tuple, &mut buffer, false)
-            {
+            if !pg_sys::heap_fetch(self.relation, snapshot, &mut tuple, &mut buffer, false) {
                 return None;
             }
             let row = self.row(&mut tuple);
             pg_sys::ReleaseBuffer(buffer);
             Some(row)
         }
+    }
+
+    /// Whether the table has the block of a place. While it is open, hence locked, it loses none.
+    pub(super) fn has_block_of(&self, place: &pg_sys::ItemPointerData) -> bool {
+        let block = block_of(place);
+        if block >= self.blocks.get() {
+            let fork = pg_sys::ForkNumber::MAIN_FORKNUM;
+            // SAFETY: the relation is open.
+            let blocks = unsafe { pg_sys::RelationGetNumberOfBlocksInFork(self.relation, fork) };
+            self.blocks.set(blocks);
+        }
+        block < self.blocks.get()
     }
 
     /// A tuple of `values`. The table may have dropped columns after these, and no others.
