@@ -107,18 +107,20 @@ CREATE VIEW _hilo.hilo_server_finding WITH (security_barrier) AS
               FROM pg_class c WHERE c.relnamespace = '_hilo'::regnamespace AND c.relkind = 'r') d
      CROSS JOIN LATERAL (
          SELECT format('session %s', a.pid) AS object, greatest(age(a.backend_xmin), age(a.backend_xid)) AS age,
-                'End its transaction, or have pg_terminate_backend end the session.' AS what_to_do
+                'End its transaction, or have pg_terminate_backend end the session.' AS what_to_do,
+                -- Every snapshot keeps what the oldest transaction does that has a number.
+                coalesce(age(a.backend_xid) >= age(a.backend_xmin), a.backend_xmin IS NULL) AS by_itself
            FROM pg_stat_activity a
           WHERE a.datname = current_database() OR a.backend_type = 'walsender'
           UNION ALL
-         SELECT format('prepared transaction %L', p.gid), age(p.transaction), 'Commit it or roll it back.'
+         SELECT format('prepared transaction %L', p.gid), age(p.transaction), 'Commit it or roll it back.', true
            FROM pg_prepared_xacts p
           WHERE p.database = current_database()
           UNION ALL
          SELECT format('replication slot "%s"', s.slot_name), age(s.xmin),
-                'Let its server catch up, or drop the slot if that server is gone.'
+                'Let its server catch up, or drop the slot if that server is gone.', true
            FROM pg_replication_slots s
-          ORDER BY age DESC NULLS LAST
+          ORDER BY age DESC NULLS LAST, by_itself DESC
           LIMIT 1) h
      WHERE d.count >= 10000 AND h.age >= 1000
      UNION ALL

@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod callers_transaction;
+mod dead_rows;
 mod edges;
 mod mappers;
 mod messages;

@@ -345,20 +345,6 @@ fn checks_the_server() {
         wait_until(&format!("{object} is no longer found"), LONG, || found(&mut client).is_empty());
     }
 
-    let mut old = cluster.connect("postgres");
-    old.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1");
-    // Each subtransaction that writes has a number, and leaves dead rows.
-    client.run("SELECT count(hilo_create('many' || n)) FROM generate_series(1, 10) n");
-    client.meddle(
-        "DO $$ BEGIN FOR n IN 1..1001 LOOP BEGIN UPDATE _hilo.hilo_position SET served = served;
-             EXCEPTION WHEN division_by_zero THEN END; END LOOP; END $$",
-    );
-    let session = format!("session {}", old.backend_pid());
-    wait_until("the snapshot is found", LONG, || found(&mut client) == [session.clone()]);
-    old.run("COMMIT");
-    wait_until("it is no longer found", LONG, || found(&mut client).is_empty());
-    client.run("SELECT hilo_drop('many' || n) FROM generate_series(1, 10) n");
-
     client.run("SELECT hilo_create('stuck')");
     client.meddle("UPDATE _hilo.hilo_position SET timeline = -1");
     assert_eq!(found(&mut client), ["node 0"]);
