@@ -25,10 +25,10 @@ use crate::catalog::source_query;
 use crate::catalog::sources::{self, Open, Request, Supply};
 use crate::catalog::table::{LockWait, RowLock};
 use crate::catalog::{catalog_oids, node};
-use crate::errors::{FaultKind, HiloError};
+use crate::errors::{FaultKind, HiloError, OrRaise};
 use crate::gucs;
 use crate::process::time_limit::{Unfinished, within_unless};
-use crate::process::{connections, ffi};
+use crate::process::{connections, ffi, subtransaction};
 use crate::shared::askers::{Found, Owner, Ticket};
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
@@ -222,11 +222,14 @@ impl Source {
         let limit = gucs::source_timeout();
         let shared = self.shared;
         let done = transaction::run_within(limit, c"hilo: asking the source of a sequence", || {
-            match sources::is_open(sequence.id, supply.node, request)? {
-                true => receive(shared, sequence, supply, request, limit).map(Some),
-                // Another process has made it.
-                false => Ok(None),
+            // Another process has made it.
+            if !sources::is_open(sequence.id, supply.node, request)? {
+                return Ok(None);
             }
+            if is_kept(sequence.id, supply.node) {
+                return Err(HiloError::SourceChanged);
+            }
+            receive(shared, sequence, supply, request, limit).map(Some)
         });
         source_query::release_locks();
         if done.is_ok() || !transaction::is_ending() {
@@ -332,10 +335,17 @@ fn receive(
     .ok_or(HiloError::SourceChanged)
 }
 
-/// Locks the position after the query. `None`: it is gone, or another transaction keeps it.
+/// Whether the position is gone, or another transaction keeps it. A source that counts would bring
+/// in vain what cannot be taken.
+fn is_kept(id: SequenceId, node: i32) -> bool {
+    subtransaction::try_out(|| lock_position(id, node).or_raise().is_none())
+        .unwrap_or_else(|error| error.rethrow())
+}
+
+/// Locks the position. `None`: it is gone, or another transaction keeps it.
 ///
-/// That transaction may wait for a lock of the query, if it has dropped the sequence and then drops
-/// a counter. So this looks again and again, and waits in no deadlock.
+/// That transaction may wait for a lock of the query before, if it has dropped the sequence and
+/// then drops a counter. So this looks again and again, and waits in no deadlock.
 fn lock_position(id: SequenceId, node: i32) -> Result<Option<LockedPosition>, HiloError> {
     const PAUSE: i64 = 10;
     let began = Instant::now();
