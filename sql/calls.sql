@@ -44,21 +44,9 @@ CREATE FUNCTION _hilo.hilo_alter(
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval) IS 'Does what hilo_alter does';
 
-CREATE FUNCTION _hilo.hilo_drop(name @extschema@.hilo_sequence, if_exists boolean DEFAULT false, cascade boolean DEFAULT false) RETURNS void
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_drop_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_drop(@extschema@.hilo_sequence, boolean, boolean) IS 'Does what hilo_drop does';
-
 CREATE FUNCTION _hilo.hilo_set_owner(name @extschema@.hilo_sequence, new_owner text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_set_owner(@extschema@.hilo_sequence, text) IS 'Does what hilo_set_owner does';
-
-CREATE FUNCTION _hilo.hilo_grant(name @extschema@.hilo_sequence, grantee text, privilege text) RETURNS void
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_grant(@extschema@.hilo_sequence, text, text) IS 'Does what hilo_grant does';
-
-CREATE FUNCTION _hilo.hilo_revoke(name @extschema@.hilo_sequence, grantee text, privilege text) RETURNS void
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_revoke(@extschema@.hilo_sequence, text, text) IS 'Does what hilo_revoke does';
 
 CREATE FUNCTION _hilo.hilo_sync(name @extschema@.hilo_sequence, relation regclass, column_name name) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_sync_wrapper';
@@ -123,10 +111,3 @@ BEGIN ATOMIC
     SELECT v.* FROM @extschema@.hilo_leases v;
 END;
 COMMENT ON FUNCTION _hilo.hilo_leases() IS 'Returns the rows of the view hilo_leases';
-
-CREATE FUNCTION _hilo.hilo_default_privileges() RETURNS SETOF @extschema@.hilo_default_privileges
-    LANGUAGE sql STABLE PARALLEL RESTRICTED ROWS 100
-BEGIN ATOMIC
-    SELECT v.* FROM @extschema@.hilo_default_privileges v;
-END;
-COMMENT ON FUNCTION _hilo.hilo_default_privileges() IS 'Returns the rows of the view hilo_default_privileges';

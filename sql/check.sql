@@ -1,4 +1,9 @@
 -- hilo_check: what is wrong is SQL over the views. Functions in C say what only this server's memory and an index know.
+
+CREATE FUNCTION _hilo.hilo_column_defaults() RETURNS TABLE (relation oid, number smallint, name text, missing boolean)
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'hilo_column_defaults_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_column_defaults() IS 'Returns the columns whose default names a sequence, the name, and whether there is no such sequence';
+
 CREATE FUNCTION _hilo.hilo_unserved_values(relation oid, number smallint, sequence bigint)
     RETURNS TABLE (value bigint, failure text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_unserved_values_wrapper';

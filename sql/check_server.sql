@@ -6,6 +6,15 @@ COMMENT ON FUNCTION _hilo.hilo_node_answers(text, boolean) IS
     'Returns what a command that returns one value says on each node of Citus, or on the coordinator alone, or why it '
     'says nothing';
 
+CREATE FUNCTION _hilo.hilo_server_state()
+    RETURNS TABLE (
+        system_id bigint, timeline integer, no_memory text, slots bigint, slots_taken bigint, slots_scarce boolean,
+        turned_over_for bigint, failing bigint[], no_worker_for bigint, twin_seen_for bigint, sessions text, sessions_unknown boolean,
+        sessions_hint text, create_for_column text, set_node_id text, alone boolean, restart text, pass text)
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_server_state_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_server_state() IS
+    'Returns what sessions and shared memory say of this server, and advice that depends on settings';
+
 -- Only the other views may read it.
 CREATE VIEW _hilo.hilo_state AS
     SELECT s.*, _hilo.hilo_node_id() AS node, current_setting('hilo.node_count')::integer AS node_count,

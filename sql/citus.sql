@@ -59,7 +59,7 @@ BEGIN
            pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.one, 'source', 'SELECT 1'))
       INTO new, branches
       FROM pg_catalog.unnest(wanted) AS u (one)
-     WHERE problems IS NULL AND NOT EXISTS (SELECT FROM _hilo.hilo_described d WHERE d.name = u.one);
+     WHERE problems IS NULL AND NOT EXISTS (SELECT FROM _hilo.hilo_visible d WHERE d.name = u.one);
     IF new IS NOT NULL THEN
         -- A sequence that cannot have branches is refused before anything is made.
         PERFORM _hilo.hilo_apply(pg_catalog.jsonb_build_object('hilo', 1, 'sequences', branches), false, true);
@@ -69,13 +69,12 @@ BEGIN
         problems := CASE WHEN NOT answer.success THEN 'coordinator: ' || answer.result END;
     END IF;
     IF problems IS NULL THEN
-        SELECT pg_catalog.jsonb_agg(e.value - '{owned_by,source,reserve_ahead}'::text[] || pg_catalog.jsonb_build_object(
+        SELECT pg_catalog.jsonb_agg(e.value - '{owned_by,source,reserve_ahead,numbering}'::text[] || pg_catalog.jsonb_build_object(
                    'source', pg_catalog.replace(pg_catalog.replace(source, '''{numbering}''', pg_catalog.quote_literal(q.numbering)),
                                                 '''{name}''', pg_catalog.quote_literal(q.name))))
           INTO branches
           FROM _hilo.hilo_sequences() q
-          JOIN _hilo.hilo_described d ON d.name = q.name
-         CROSS JOIN LATERAL (SELECT d.entry AS value) e
+         CROSS JOIN LATERAL (SELECT _hilo.hilo_node_summary(q.name) #> '{sequences,0}'::text[] AS value) e
          WHERE q.name = ANY (wanted);
         EXECUTE on_workers INTO found USING pg_catalog.format(apply, branches);
         SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, n.value #>> '{}'::text[]), E'\n' ORDER BY n.key)
@@ -191,7 +190,7 @@ BEGIN
             HINT = 'SET ROLE to the owner of the table, and call it again.';
     END IF;
     new := coalesce($3::text, old.relname);
-    IF EXISTS (SELECT FROM _hilo.hilo_described d WHERE d.name = new) THEN
+    IF EXISTS (SELECT FROM _hilo.hilo_visible d WHERE d.name = new) THEN
         RAISE duplicate_object USING MESSAGE = pg_catalog.format('hilo sequence "%s" already exists', new),
             HINT = 'Choose another name, or drop it on all nodes.';
     END IF;

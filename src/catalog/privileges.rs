@@ -1,6 +1,8 @@
 //! Who may do what with a sequence: its owner may do everything, other roles what
 //! `_hilo.hilo_privilege` and core's predefined roles allow.
 
+use std::collections::HashMap;
+
 use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
@@ -235,19 +237,41 @@ pub fn reads_all(user: pg_sys::Oid) -> bool {
 
 /// The privileges that were granted on a sequence, by grantee.
 pub fn grants_on(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>, HiloError> {
-    let mut granted: Vec<(pg_sys::Oid, Privileges)> = Vec::new();
-    let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
-    Own::Privilege.read()?.scan(own::PRIVILEGE_PKEY, &key, |row| {
-        let grantee = row.oid(column::GRANTEE);
+    let mut granted = Vec::new();
+    scan_grants(Match::Int8(sequence.0), |_, to, privilege| add(&mut granted, to, privilege))?;
+    Ok(granted)
+}
+
+/// The same of all these sequences that have some.
+pub fn grants_on_all(
+    sequences: &[i64],
+) -> Result<HashMap<SequenceId, Vec<(pg_sys::Oid, Privileges)>>, HiloError> {
+    let mut all: HashMap<_, Vec<_>> = HashMap::new();
+    scan_grants(Match::Int8In(sequences), |sequence, to, privilege| {
+        add(all.entry(sequence).or_default(), to, privilege);
+    })?;
+    Ok(all)
+}
+
+/// Visits the privileges on sequences. They are sorted by sequence and grantee.
+fn scan_grants(
+    sequences: Match,
+    mut visit: impl FnMut(SequenceId, pg_sys::Oid, Privileges),
+) -> Result<(), HiloError> {
+    Own::Privilege.read()?.scan(own::PRIVILEGE_PKEY, &[(column::SEQUENCE, sequences)], |row| {
         let name = row.text(column::PRIVILEGE).unwrap_or_default();
         let privilege = Privileges::by_name(&name).unwrap_or(Privileges::NONE);
-        match granted.last_mut().filter(|(last, _)| *last == grantee) {
-            Some((_, held)) => *held = held.or(privilege),
-            None => granted.try_push((grantee, privilege)).or_raise(),
-        }
+        visit(SequenceId(row.int8(column::SEQUENCE)), row.oid(column::GRANTEE), privilege);
         true
     });
-    Ok(granted)
+    Ok(())
+}
+
+fn add(granted: &mut Vec<(pg_sys::Oid, Privileges)>, to: pg_sys::Oid, privilege: Privileges) {
+    match granted.last_mut().filter(|(last, _)| *last == to) {
+        Some((_, held)) => *held = held.or(privilege),
+        None => granted.try_push((to, privilege)).or_raise(),
+    }
 }
 
 /// Gives `grantee` those privileges of `set` that it does not have yet.

@@ -82,7 +82,7 @@ impl Match<'_> {
             Match::Int4(value) => (EQ, F_INT4EQ, value.into()),
             Match::Oid(value) => (EQ, F_OIDEQ, value.into()),
             Match::Text(bytes) => (EQ, F_TEXTEQ, text_datum(bytes)),
-            Match::TextIn(texts) => (EQ, F_TEXTEQ, array(TEXTOID, texts, |text| text_datum(text))),
+            Match::TextIn(texts) => (EQ, F_TEXTEQ, text_array(texts)),
             Match::Uuid(bytes) => (EQ, F_UUID_EQ, bytes.as_ptr().into()),
             Match::TextGreater(bytes) => (GT, F_TEXT_GT, text_datum(bytes)),
             Match::OidGreater(value) => (GT, F_OIDGT, value.into()),
@@ -109,6 +109,11 @@ impl Match<'_> {
         }
         key
     }
+}
+
+/// A value of type text[].
+pub fn text_array(texts: &[Vec<u8>]) -> pg_sys::Datum {
+    array(pg_sys::TEXTOID, texts, |text| text_datum(text))
 }
 
 /// An array of these elements in the current memory context.

@@ -3,10 +3,15 @@
 #![warn(clippy::cognitive_complexity, clippy::too_many_lines)]
 
 pub mod backoff;
+pub mod compare;
 pub mod cursor;
+pub mod data_type;
 pub mod direction;
+pub mod document;
+pub mod entry;
 pub mod error_table;
 pub mod gaps;
+pub mod grants;
 pub mod hi;
 pub mod key_format;
 pub mod mapping;
@@ -14,9 +19,12 @@ pub mod name;
 pub mod named;
 pub mod nested;
 pub mod node_id;
+pub mod node_numbers;
 pub mod numbers;
 pub mod options;
 pub mod past;
+
+pub mod plan;
 pub mod policy;
 pub mod pool;
 pub mod protocol;

@@ -1,89 +1,104 @@
 //! The definition of a sequence, checked as core's `init_params` checks it (same order, same
 //! defaults), and what hilo adds to it.
 
+use serde::{Deserialize, Serialize};
+
+pub use crate::data_type::DataType;
 use crate::direction::Direction;
-use crate::key_format::{KeyFormat, KeyFormatError};
-use crate::{error_table, named};
+use crate::error_table;
+use crate::key_format::{self, KeyFormat, KeyFormatError};
 
 /// The maximum of `slice_size`.
 pub const MAX_SLICE_SIZE: i64 = 65_536;
 /// The maximum length of a source, in bytes: twice what hilo itself writes with the longest names.
 pub const MAX_SOURCE: usize = 8_192;
 
-named! {
-    /// The type that bounds a sequence's values, by the name that SQL prints.
-    #[derive(Default)]
-    pub enum DataType {
-        SmallInt = "smallint",
-        Integer = "integer",
-        #[default]
-        BigInt = "bigint",
-    }
-}
-
-impl DataType {
-    pub const fn min(self) -> i64 {
-        match self {
-            DataType::SmallInt => i16::MIN as i64,
-            DataType::Integer => i32::MIN as i64,
-            DataType::BigInt => i64::MIN,
+/// Calls a macro with every option: what a caller may say, as users read it in the form of
+/// documents, and its type.
+macro_rules! each_option {
+    ($callback:ident) => {
+        $callback! {
+            /// Limits the bounds. Default: bigint.
+            data_type: DataType,
+            /// The first value. Default: min_value, or max_value if the increment is negative.
+            start_value: i64,
+            /// The distance from one value to the next. Default: 1.
+            increment: i64,
+            /// The smallest value. Default: 1, or the minimum of the data type if the increment is
+            /// negative.
+            min_value: i64,
+            /// The largest value. Default: the maximum of the data type, or -1 if the increment is
+            /// negative.
+            max_value: i64,
+            /// Whether the sequence starts again at the other bound. Default: false.
+            cycle: bool,
+            /// Whether a later call gets a later value across all sessions. Default: false.
+            ordered: bool,
+            /// How many values are reserved at a time. Default: chosen by the rate.
+            block_size: i64,
+            /// The most values that a session takes at a time. Default: hilo.max_slice_size.
+            slice_size: i64,
+            /// A template over {name}, {server}, {value} and {value:0N}. Default:
+            /// {name}/{server}{value}.
+            key_format: String,
+            /// Whether the committed values have no holes. Default: false.
+            gapless: bool,
+            /// The query that brings the values, run as the owner. Default: none, the sequence
+            /// numbers itself.
+            source: String,
+            /// How many seconds' worth of values are kept ahead of the source. Default:
+            /// hilo.buffer.
+            reserve_ahead: i64,
         }
-    }
+    };
+}
+pub(crate) use each_option;
 
-    pub const fn max(self) -> i64 {
-        -1 - self.min()
-    }
+macro_rules! options {
+    ($($(#[$about:meta])* $option:ident: $type:ty,)+) => {
+        /// The options that a caller specifies. None: the default in [`Definition::create`],
+        /// unchanged in [`Definition::alter`].
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default, deny_unknown_fields)]
+        pub struct Options {
+            $($(#[$about])*
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub $option: Option<$type>,)+
+        }
 
-    /// This type or, if that is narrower, the type of a column that is to hold the values.
-    pub fn within(self, column: Option<DataType>) -> DataType {
-        column.filter(|column| column.max() < self.max()).unwrap_or(self)
-    }
+        impl Options {
+            /// Says those of `new` that differ.
+            fn difference(new: &Definition, old: &Definition) -> Options {
+                Options {
+                    $($option: (new.$option != old.$option).then(|| new.$option.said()),)+
+                }
+            }
+        }
+    };
+}
 
-    /// The value of this type that is nearest to `value`.
-    pub fn clamp(self, value: i64) -> i64 {
-        value.clamp(self.min(), self.max())
-    }
+each_option!(options);
 
-    fn holds(self, value: i64) -> bool {
-        self.clamp(value) == value
-    }
+/// An option of a definition, as it is said.
+trait Said<T> {
+    fn said(&self) -> T;
+}
 
-    fn values(self) -> String {
-        format!("A sequence of type {self} has values from {} to {}.", self.min(), self.max())
+impl<T: Clone> Said<T> for T {
+    fn said(&self) -> T {
+        self.clone()
     }
 }
 
-impl core::fmt::Display for DataType {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(self.name())
+/// In alter, 0 or the empty text takes away what there is.
+impl<T: Clone + Default> Said<T> for Option<T> {
+    fn said(&self) -> T {
+        self.clone().unwrap_or_default()
     }
-}
-
-/// The options that a caller specifies. None: the default in [`Definition::create`], unchanged in
-/// [`Definition::alter`].
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    pub data_type: Option<DataType>,
-    pub start_value: Option<i64>,
-    pub increment: Option<i64>,
-    pub min_value: Option<i64>,
-    pub max_value: Option<i64>,
-    pub cycle: Option<bool>,
-    pub ordered: Option<bool>,
-    /// 1 or more; in alter 0 makes it adaptive again
-    pub block_size: Option<i64>,
-    /// 1 to [`MAX_SLICE_SIZE`]; in alter 0 makes it adaptive again
-    pub slice_size: Option<i64>,
-    pub key_format: Option<String>,
-    pub gapless: Option<bool>,
-    /// in alter the empty text takes it away
-    pub source: Option<String>,
-    /// in seconds; in alter 0 takes it away
-    pub reserve_ahead: Option<i64>,
 }
 
 /// A valid definition.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Definition {
     pub data_type: DataType,
     pub start_value: i64,
@@ -224,10 +239,7 @@ impl Definition {
     /// from −1 downwards. It starts at the end from which it can run furthest.
     pub fn create(options: &Options) -> Result<Definition, OptionError> {
         let data_type = options.data_type.unwrap_or_default();
-        let ascending = options.increment.unwrap_or(1) > 0;
-        let (min_value, max_value) =
-            if ascending { (1, data_type.max()) } else { (data_type.min(), -1) };
-        let usual = Definition { data_type, increment: 1, min_value, max_value, ..Self::default() };
+        let usual = Definition::usual(data_type, options.increment.unwrap_or(1));
         // A size of 0 is refused here. It makes adaptive again what has a size.
         let Options { block_size, slice_size, .. } = *options;
         let mut definition = Definition { block_size, slice_size, ..usual.with(options) };
@@ -235,6 +247,41 @@ impl Definition {
         definition.check_bounds()?;
         definition.check_sizes()?;
         Ok(definition)
+    }
+
+    /// One whose other options are at their defaults; it is yet to start.
+    pub(crate) fn usual(data_type: DataType, increment: i64) -> Definition {
+        let (min_value, max_value) =
+            if increment > 0 { (1, data_type.max()) } else { (data_type.min(), -1) };
+        Definition { data_type, increment, min_value, max_value, ..Self::default() }
+    }
+
+    /// The same in the form in which equal sequences are equal.
+    pub fn plain(mut self) -> Definition {
+        self.key_format = self.key_format.filter(|format| format != key_format::DEFAULT);
+        self
+    }
+
+    /// The fewest options that make the same sequence.
+    pub fn options(&self) -> Options {
+        let usual = Definition {
+            data_type: DataType::default(),
+            start_value: self.first_bound(),
+            increment: 1,
+            ..Definition::usual(self.data_type, self.increment)
+        };
+        Options::difference(&self.clone().plain(), &usual)
+    }
+
+    /// The options with which [`alter`](Self::alter) makes this of `old`. The bounds are among
+    /// them, since those that are left out may follow the data type.
+    pub fn changes_of(&self, old: &Definition) -> Options {
+        let mut changes = Options::difference(self, old);
+        (changes.min_value, changes.max_value) = (Some(self.min_value), Some(self.max_value));
+        if let Some(format) = changes.key_format.as_mut().filter(|format| format.is_empty()) {
+            *format = key_format::DEFAULT.to_owned();
+        }
+        changes
     }
 
     /// The key format. A stored one has been checked.
@@ -308,7 +355,7 @@ impl Definition {
     }
 
     /// The bound from which it can run furthest.
-    fn first_bound(&self) -> i64 {
+    pub(crate) fn first_bound(&self) -> i64 {
         match self.direction() {
             Direction::Rising => self.min_value,
             Direction::Falling => self.max_value,

@@ -1,5 +1,6 @@
 //! The errors that hilo raises, and the one place that turns them into Postgres reports.
 
+mod documents;
 mod reasons;
 mod table;
 mod text;
@@ -10,6 +11,7 @@ use pgrx::prelude::*;
 
 use hilo_core::mapping::Mapping;
 
+pub use documents::DocumentError;
 pub use reasons::{Cause, Closed, Unleasable};
 pub use table::HiloError;
 pub use text::{load_in_sessions, preload_excluded_by, with_path};

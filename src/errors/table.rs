@@ -10,7 +10,7 @@ use pgrx::PgSqlErrorCode::*;
 
 use crate::advice::{self, RESTART};
 use crate::errors::text::*;
-use crate::errors::{Cause, Closed, Code, FaultKind, Meant, Unleasable};
+use crate::errors::{Cause, Closed, Code, DocumentError, FaultKind, Meant, Unleasable};
 
 const OURS: &str = env!("CARGO_PKG_VERSION");
 
@@ -438,6 +438,10 @@ pub enum HiloError: Code {
     #[hint("{}", hint.as_ref()?)]
     Told { state: String, message: String, detail: Option<String>, hint: Option<String> }
         = code_of(state),
+    #[error(transparent)]
+    #[detail("{}", error.detail()?)]
+    #[hint("{}", error.hint()?)]
+    Document(#[from] error: DocumentError) = error.code(),
     /// An error that belongs to one place of a document.
     #[error("{error}")]
     #[detail("{}", with_path(error.detail(), path))]

@@ -1,6 +1,5 @@
 //! The tools of every function that SQL calls: its border, SPI, stored rows.
 
-pub mod args;
 pub mod border;
 pub mod raw_function;
 pub mod spi;

@@ -7,6 +7,7 @@ use std::ffi::{CStr, c_char};
 use pgrx::prelude::*;
 
 use crate::backend::Global;
+use crate::catalog::scan::text_array;
 use crate::catalog::table::{bytes_of, next_command, text_of};
 use crate::errors::OrRaise;
 use crate::process::ffi;
@@ -86,19 +87,33 @@ pub fn rows<T>(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row) -> T
     found
 }
 
+/// The same with these texts as the parameter, of type text[].
+pub fn rows_of<T>(sql: &str, texts: &[Vec<u8>], mut each: impl FnMut(Row) -> T) -> Vec<T> {
+    let (mut found, texts) = (Vec::new(), text_array(texts));
+    visit(sql.as_bytes(), Some((pg_sys::TEXTARRAYOID, texts)), |row| {
+        found.try_push(each(row)).or_raise();
+    });
+    found
+}
+
 /// The same, but keeps no rows: they are fetched in batches, so there may be any number of them.
-pub fn for_each(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row)) {
+pub fn for_each(sql: &(impl AsRef<[u8]> + ?Sized), each: impl FnMut(Row)) {
+    visit(sql.as_ref(), None, each);
+}
+
+fn visit(sql: &[u8], parameter: Option<(pg_sys::Oid, pg_sys::Datum)>, mut each: impl FnMut(Row)) {
     const AT_ONCE: std::ffi::c_long = 1000;
     memory::check().or_raise();
-    let text = c_string(sql.as_ref());
+    let text = c_string(sql);
+    let (mut types, mut values): (Vec<_>, Vec<_>) = parameter.into_iter().unzip();
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. No
     // row is used after its batch is freed. The query is not marked as read-only, because then it
     // would use the older snapshot of the caller's statement; what the callers pass only reads.
     unsafe {
         pg_sys::SPI_connect();
-        let plan = pg_sys::SPI_prepare(text, 0, std::ptr::null_mut());
-        let none = std::ptr::null_mut();
-        let portal = pg_sys::SPI_cursor_open(std::ptr::null(), plan, none, std::ptr::null(), false);
+        let plan = pg_sys::SPI_prepare(text, types.len() as i32, types.as_mut_ptr());
+        let (unnamed, not_null) = (std::ptr::null(), std::ptr::null());
+        let portal = pg_sys::SPI_cursor_open(unnamed, plan, values.as_mut_ptr(), not_null, false);
         loop {
             pg_sys::SPI_cursor_fetch(portal, true, AT_ONCE);
             let table = pg_sys::SPI_tuptable;

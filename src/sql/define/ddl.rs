@@ -47,17 +47,17 @@ pub fn data_type(oid: pg_sys::Oid) -> Result<DataType, HiloError> {
 
 /// A key format. It is joined with names and prefixes byte by byte, so it must be in their
 /// encoding.
-pub fn key_format(text: Text) -> Result<String, HiloError> {
-    utf8(text, |text| format!("key_format \"{}\"", text.escaped()))
+pub fn key_format(text: &[u8]) -> Result<String, HiloError> {
+    utf8(text, |text| format!("key_format \"{}\"", escape_for_message(text)))
 }
 
 /// The query of a source.
-pub fn source(text: Text) -> Result<String, HiloError> {
+pub fn source(text: &[u8]) -> Result<String, HiloError> {
     utf8(text, |_| "source".into())
 }
 
-fn utf8(text: Text, what: fn(Text) -> String) -> Result<String, HiloError> {
-    let found = name::utf8(&text).ok_or_else(|| {
+fn utf8(text: &[u8], what: fn(&[u8]) -> String) -> Result<String, HiloError> {
+    let found = name::utf8(text).ok_or_else(|| {
         HiloError::Argument(
             format!("{} contains non-ASCII characters", what(text)),
             "Use ASCII only, or a database whose encoding is UTF8.",
@@ -115,9 +115,9 @@ fn hilo_create(
         ordered,
         block_size,
         slice_size,
-        key_format: key_format.map(self::key_format).transpose()?,
+        key_format: key_format.map(|text| self::key_format(&text)).transpose()?,
         gapless,
-        source: source.map(self::source).transpose()?,
+        source: source.map(|text| self::source(&text)).transpose()?,
         reserve_ahead: reserve_ahead.map(seconds),
     };
     let definition = Definition::create(&options).map_err(HiloError::from)?;
@@ -272,10 +272,15 @@ fn hilo_drop(
     if_exists: Option<bool>,
     cascade: Option<bool>,
 ) -> Result<(), ErrorReport> {
-    let name = begin_with_name(name, c"hilo_drop()")?.bytes();
+    let name = begin_with_name(name, c"hilo_drop()")?;
+    Ok(drop(&name, if_exists == Some(true), cascade == Some(true))?)
+}
+
+/// Drops a sequence and all that is recorded of it.
+pub fn drop(name: &[u8], if_exists: bool, cascade: bool) -> Result<(), HiloError> {
     let absent = || {
-        if if_exists != Some(true) {
-            return Err(missing::to_use(name).into());
+        if !if_exists {
+            return Err(missing::to_use(name));
         }
         let name = escape_for_message(name);
         notice!("hilo sequence \"{name}\" does not exist, skipping");
@@ -285,7 +290,7 @@ fn hilo_drop(
         let defaults = column_defaults::using(name);
         let name = name.to_string();
         let refusal = |dependents| HiloError::HasDependents { name, dependents };
-        column_defaults::drop_all(&defaults, cascade != Some(true), refusal);
+        column_defaults::drop_all(&defaults, !cascade, refusal);
     };
     let Some(found) = find_owned(name)? else { return absent() };
     membership::check_droppable(&found)?;
@@ -294,5 +299,5 @@ fn hilo_drop(
     drop_defaults(&found.name);
     let Some(owned) = lock_by_name(name, check_owner)? else { return absent() };
     drop_defaults(&owned.sequence.name);
-    Ok(remove(owned)?)
+    remove(owned)
 }

@@ -21,7 +21,7 @@ use crate::sql::define::ddl_checks::{begin_with_name, begin_write, lock_owned, r
 use crate::sql::types::sequence_type::SequenceName;
 
 /// A role by name, or PUBLIC.
-fn role_or_public(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
+pub fn role_or_public(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
     // A role may have this name in any other case than lower case; such a role comes first.
     existing_role(name)
         .or_else(|none| if name.eq_ignore_ascii_case(b"public") { Ok(PUBLIC) } else { Err(none) })
@@ -60,9 +60,10 @@ fn own_role(name: Option<Text>) -> Result<Option<pg_sys::Oid>, HiloError> {
     }
 }
 
-type Changes = fn(&Sequence, pg_sys::Oid, Privileges) -> Result<(), HiloError>;
+pub type Changes = fn(&Sequence, pg_sys::Oid, Privileges) -> Result<(), HiloError>;
 
-fn change(
+/// Changes what `grantee` may do with a locked sequence.
+pub fn change(
     locked: LockedSequence,
     changes: Changes,
     grantee: pg_sys::Oid,

@@ -21,7 +21,7 @@ use crate::sql::types::sequence_type::SequenceName;
 
 call_functions!(note_roles; hilo_note_roles);
 
-/// `hilo_set_owner(name, new_owner)`: follows core's rules for ALTER SEQUENCE … OWNER TO.
+/// `hilo_set_owner(name, new_owner)`
 #[pg_extern(sql = false)]
 fn hilo_set_owner(
     _call: Call,
@@ -30,13 +30,18 @@ fn hilo_set_owner(
 ) -> Result<(), ErrorReport> {
     let name = ddl_checks::begin_with_name(name, c"hilo_set_owner()")?;
     let new_owner = grants::existing_role(&ddl_checks::require(new_owner, "new owner")?)?;
-    let owned = ddl_checks::lock_owned(&name)?;
+    Ok(set_owner(&name, new_owner)?)
+}
+
+/// Follows core's rules for ALTER SEQUENCE … OWNER TO.
+pub fn set_owner(name: &[u8], new_owner: pg_sys::Oid) -> Result<(), HiloError> {
+    let owned = ddl_checks::lock_owned(name)?;
     if owned.sequence.owner == new_owner {
         return Ok(());
     }
     if let Some(column) = owned.sequence.owned_by {
         let (name, column) = (owned.sequence.name.to_string(), column.describe());
-        return Err(HiloError::LinkedToTable { name, column }.into());
+        return Err(HiloError::LinkedToTable { name, column });
     }
     // SAFETY: these look up the caches of roles, inside a transaction; the check raises an error or
     // does nothing.
@@ -49,7 +54,7 @@ fn hilo_set_owner(
             privileges::may_have_own(new_owner)?;
         }
     }
-    Ok(give(owned, new_owner)?)
+    give(owned, new_owner)
 }
 
 /// Makes `new_owner` the owner of a sequence, with the consequences for its privileges.

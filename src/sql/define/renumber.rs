@@ -71,9 +71,9 @@ fn hilo_alter(
         ordered,
         block_size,
         slice_size,
-        key_format: key_format.map(ddl::key_format).transpose()?,
+        key_format: key_format.map(|text| ddl::key_format(&text)).transpose()?,
         gapless,
-        source: source.map(ddl::source).transpose()?,
+        source: source.map(|text| ddl::source(&text)).transpose()?,
         reserve_ahead: reserve_ahead.map(ddl::seconds),
     };
     let owned_by = owned_by.map(|column| owned_by::parse(&column, Purpose::Own)).transpose()?;

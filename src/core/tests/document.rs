@@ -1,0 +1,311 @@
+//! Documents of sequences: what they say is kept, what is wrong with them has its place, and what
+//! differs is found.
+
+use std::collections::BTreeSet;
+
+use hilo_core::compare::differences;
+use hilo_core::document::*;
+use hilo_core::key_format;
+use hilo_core::options::{DataType, Definition, Options};
+use hilo_core::plan::{Change, Found, Wanted};
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option::of;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+fn options() -> impl Strategy<Value = Options> {
+    let data_type = prop::sample::select(DataType::ALL);
+    let numbers = (of(any::<i64>()), of(any::<i64>()), of(any::<i64>()), of(any::<i64>()));
+    let sizes = (of(any::<i64>()), of(any::<i64>()), of(any::<i64>()));
+    let switches = (of(any::<bool>()), of(any::<bool>()), of(any::<bool>()));
+    let texts = (of(any::<String>()), of(any::<String>()));
+    (of(data_type), numbers, sizes, switches, texts).prop_map(
+        |(data_type, numbers, sizes, (cycle, ordered, gapless), (key_format, source))| {
+            let (start_value, increment, min_value, max_value) = numbers;
+            let (block_size, slice_size, reserve_ahead) = sizes;
+            Options {
+                data_type,
+                start_value,
+                increment,
+                min_value,
+                max_value,
+                cycle,
+                ordered,
+                block_size,
+                slice_size,
+                key_format,
+                gapless,
+                source,
+                reserve_ahead,
+            }
+        },
+    )
+}
+
+fn privileges() -> impl Strategy<Value = BTreeSet<Privilege>> {
+    use Privilege::*;
+    btree_set(prop::sample::select(vec![Usage, Select, Update, Lease]), 0..4)
+}
+
+prop_compose! {
+    fn numbering()(
+        base: i64, nodes in 1..=1024_i64, stripe in 1..=i64::MAX, reserved_to in of(any::<i64>()),
+    ) -> Numbering {
+        Numbering { base, nodes: Within(nodes), stripe: Within(stripe), reserved_to }
+    }
+}
+
+prop_compose! {
+    fn entry()(
+        options in options(),
+        owned_by in of(any::<String>()),
+        owner in of(any::<String>()),
+        grants in of(btree_map("[a-z]{1,4}", privileges(), 0..3)),
+        numbering in of(numbering()),
+    ) -> Entry {
+        let privileges = grants.map(|grants| list(&grants));
+        Entry { owned_by, owner, privileges, numbering, ..Entry::new(String::new(), options) }
+    }
+}
+
+prop_compose! {
+    fn document()(
+        node in of((0..1024_i64, 1..=1024_i64, any::<String>())), entries in vec(entry(), 1..4),
+    ) -> Document {
+        let node = node.map(|(id, count, server)| {
+            Node { id: Within(id), count: Within(count), server }
+        });
+        let named = |(at, entry)| Entry { name: format!("s{at}"), ..entry };
+        let sequences = entries.into_iter().enumerate().map(named).collect();
+        Document { node, sequences, ..Document::default() }
+    }
+}
+
+/// The fields and elements of a value, with their places.
+fn places(value: &Value, at: &str, found: &mut Vec<String>) {
+    let inner: Vec<(String, &Value)> = match value {
+        Value::Object(fields) => {
+            fields.iter().map(|(field, value)| (format!("{at}.{field}"), value)).collect()
+        }
+        Value::Array(items) => {
+            items.iter().enumerate().map(|(n, value)| (format!("{at}[{n}]"), value)).collect()
+        }
+        _ => Vec::new(),
+    };
+    for (place, value) in inner {
+        found.push(place.trim_start_matches('.').to_owned());
+        places(value, &place, found);
+    }
+}
+
+fn pointer(place: &str) -> String {
+    format!("/{}", place.replace(['.', '['], "/").replace(']', ""))
+}
+
+proptest! {
+    #[test]
+    fn options_are_the_same_after_a_way_through_json(options in options()) {
+        let text = serde_json::to_string(&options).unwrap();
+        prop_assert_eq!(serde_json::from_str::<Options>(&text).unwrap(), options);
+    }
+
+    #[test]
+    fn a_document_is_the_same_after_a_way_through_json(document in document()) {
+        let text = serde_json::to_string(&document).unwrap();
+        prop_assert_eq!(Document::parse(&text).unwrap(), document);
+    }
+
+    #[test]
+    fn a_document_with_one_spoiled_field_is_refused_with_its_place(
+        document in document(), chosen: prop::sample::Index, unknown: bool,
+    ) {
+        let mut json = json!(document);
+        let mut all = Vec::new();
+        places(&json, "", &mut all);
+        let mut place = all[chosen.index(all.len())].clone();
+        let spoiled = json.pointer_mut(&pointer(&place)).unwrap();
+        match spoiled {
+            Value::Object(fields) if unknown => {
+                fields.insert("spoiled".into(), json!(1));
+                place += ".spoiled";
+            }
+            Value::Object(_) | Value::Array(_) => *spoiled = json!(1.5),
+            _ => *spoiled = json!({"spoiled": 1}),
+        }
+        prop_assert_eq!(Document::parse(&json.to_string()).unwrap_err().place, place);
+    }
+
+    /// A definition says of itself no more than it must, and what it says makes it again.
+    #[test]
+    fn a_definition_is_what_its_options_make(options in options()) {
+        let Ok(definition) = Definition::create(&options) else { return Ok(()) };
+        let fewest = definition.options();
+        prop_assert_eq!(Definition::create(&fewest).unwrap(), definition.clone().plain());
+        prop_assert_eq!(Definition::create(&fewest).unwrap().options(), fewest);
+    }
+
+    #[test]
+    fn changes_make_one_definition_of_another(one in options(), other in options()) {
+        let [one, other] = [one, other].map(|options| Definition::create(&options));
+        let (Ok(old), Ok(new)) = (one, other) else { return Ok(()) };
+        let (old, new) = (old.plain(), new.plain());
+        // A source keeps its increment.
+        prop_assume!(old.source.is_none() || old.increment == new.increment);
+        let changed = old.alter(&new.changes_of(&old), None, None).unwrap();
+        prop_assert_eq!(changed.plain(), new);
+    }
+}
+
+#[test]
+fn numbers_beyond_those_of_floating_point_are_exact() {
+    let of = |number: &str| {
+        let text =
+            format!(r#"{{"hilo": 1, "sequences": [{{"name": "a", "max_value": {number}}}]}}"#);
+        Document::parse(&text).map(|document| document.sequences[0].max_value)
+    };
+    for number in [i64::MAX, i64::MIN, (1 << 53) + 1] {
+        assert_eq!(of(&number.to_string()), Ok(Some(number)));
+    }
+    for number in ["1.0", "1e30", "9223372036854775808"] {
+        assert_eq!(of(number).unwrap_err().place, "sequences[0].max_value", "{number}");
+    }
+}
+
+#[test]
+fn faults_have_their_places() {
+    for (sequences, place, what) in [
+        (json!([{"name": "a"}, {"name": "a"}]), "sequences[1].name", "sequences[0] has the same"),
+        (json!([{}]), "sequences[0]", "missing field `name`"),
+        (json!([{"name": "a", "data_type": "text"}]), "sequences[0].data_type", "unknown variant"),
+        (
+            json!([{"name": "a", "numbering": {"base": 1, "nodes": 1025, "stripe": 1}}]),
+            "sequences[0].numbering.nodes",
+            "expected a number from 1 to 1024, found 1025",
+        ),
+    ] {
+        let text = json!({"hilo": 1, "sequences": sequences}).to_string();
+        let fault = Document::parse(&text).unwrap_err();
+        assert_eq!(fault.place, place);
+        let What::Form(found) = fault.what else { panic!("{sequences}") };
+        assert!(found.starts_with(what), "{found}");
+    }
+    let newer = Document::parse(r#"{"hilo": 2, "sequences": []}"#).unwrap_err();
+    assert_eq!(newer.place, "hilo");
+    for (list, place) in [
+        ("[1, null, []]", "."),
+        (r#"{"hilo": 1, "sequences": [["a"]]}"#, "sequences[0]"),
+        (
+            r#"{"hilo": 1, "sequences": [{"name": "a", "privileges": [["a", []]]}]}"#,
+            "sequences[0].privileges[0]",
+        ),
+    ] {
+        assert_eq!(Document::parse(list).unwrap_err().place, place);
+    }
+}
+
+#[test]
+fn public_means_all_roles_unless_a_role_has_the_name() {
+    let grant =
+        |grantee: &str, privilege| Grant { grantee: grantee.into(), privileges: vec![privilege] };
+    let privileges =
+        Some(vec![grant("PUBLIC", Privilege::Usage), grant("public", Privilege::Lease)]);
+    let entry = Entry { name: "a".into(), privileges, ..Entry::default() };
+    let grants = entry.grants(0, |role| role == "PUBLIC").unwrap().unwrap();
+    assert_eq!(grants.keys().collect::<Vec<_>>(), ["PUBLIC", "public"]);
+    let fault = entry.grants(0, |_| false).unwrap_err();
+    assert_eq!(fault.place, "sequences[0].privileges[1].grantee");
+}
+
+fn wanted(sequence: Value) -> Wanted {
+    let document = json!({"hilo": 1, "sequences": [sequence]}).to_string();
+    let entry = Document::parse(&document).unwrap().sequences.remove(0);
+    let definition = entry.definition(0, entry.name.as_bytes()).unwrap();
+    let privileges = entry.grants(0, |_| true).unwrap();
+    Wanted { entry, definition, privileges }
+}
+
+fn found() -> Found {
+    Found {
+        definition: Definition::create(&Options::default()).unwrap(),
+        owner: Some("anna".into()),
+        owned_by: None,
+        privileges: [("bert".to_owned(), [Privilege::Usage].into())].into(),
+        numbering: None,
+    }
+}
+
+#[test]
+fn a_sequence_as_the_document_wants_it_is_left_alone() {
+    let same = [
+        json!({"name": "a"}),
+        json!({"name": "a", "owner": "anna", "min_value": 1, "key_format": key_format::DEFAULT}),
+        json!({"name": "a", "privileges": [{"grantee": "bert", "privileges": ["USAGE"]}]}),
+    ];
+    for same in same {
+        assert_eq!(wanted(same).change(&found(), None), None);
+    }
+}
+
+#[test]
+fn each_difference_is_one_change() {
+    let rows = |sequence: Value, owned_by: Option<&str>| -> Vec<_> {
+        let change = wanted(sequence).change(&found(), owned_by.map(str::to_owned));
+        let rows = change.as_ref().map(Change::rows).unwrap_or_default();
+        rows.into_iter().map(|row| json!([row.action, row.detail])).collect()
+    };
+    assert_eq!(
+        rows(
+            json!({"name": "a", "increment": 5, "owner": "bert", "privileges": []}),
+            Some("s.t.c")
+        ),
+        [
+            json!(["alter", {"increment": {"from": 1, "to": 5},
+                             "owned_by": {"from": null, "to": "s.t.c"}}]),
+            // His privileges end as he becomes the owner.
+            json!(["set_owner", {"from": "anna", "to": "bert"}]),
+        ]
+    );
+    let grants = json!([{"grantee": "public", "privileges": ["LEASE", "SELECT"]}]);
+    assert_eq!(
+        rows(json!({"name": "a", "privileges": grants}), None),
+        [
+            json!(["revoke", {"grantee": "bert", "privileges": ["USAGE"]}]),
+            json!(["grant", {"grantee": "public", "privileges": ["SELECT", "LEASE"]}]),
+        ]
+    );
+    let numbering = json!({"base": 1, "nodes": 2, "stripe": 1});
+    let told = wanted(json!({"name": "a", "numbering": numbering})).change(&found(), None);
+    assert_eq!(told, Some(Change::default()));
+}
+
+#[test]
+fn two_servers_differ_in_what_they_serve() {
+    let node = |id, server: &str| Node { id: Within(id), count: Within(4), server: server.into() };
+    let of = |sequences: Value| {
+        Document::parse(&json!({"hilo": 1, "sequences": sequences}).to_string()).unwrap()
+    };
+    let compare = |mine: Value, theirs: Value, id| -> Vec<String> {
+        let (me, other) = (node(0, "north"), node(id, "south"));
+        let found = differences((&me, &of(mine)), (&other, &of(theirs)), "Restart.").unwrap();
+        found.into_iter().map(|found| format!("{}: {}", found.severity, found.what)).collect()
+    };
+    let numbered = |base: i64| json!({"base": base, "nodes": 4, "stripe": 10});
+    let one = |base| json!([{"name": "a", "numbering": numbered(base)}]);
+    assert!(compare(one(1), one(1), 1).is_empty());
+    assert_eq!(
+        compare(one(1), one(500), 1),
+        ["error: numbered from 1 with node count 4 and stripes of 10 here, and from 500 with \
+          node count 4 and stripes of 10 by node 1: both may serve the same values"]
+    );
+    assert_eq!(
+        compare(one(1), one(1), 0),
+        ["error: its node id is 0, as that of this server: both serve the same values of 1 \
+          sequences, such as \"a\""]
+    );
+    assert_eq!(
+        compare(one(1), json!([]), 1),
+        ["warning: lacks 1 sequences, such as \"a\" that several nodes serve"]
+    );
+    let other = json!([{"name": "a", "ordered": true, "increment": 2, "numbering": numbered(1)}]);
+    assert_eq!(compare(one(1), other, 1), ["error: increment, ordered differs on node 1"]);
+}

@@ -1,0 +1,39 @@
+//! Errors in a document of sequences, or in what it asks for.
+
+use hilo_core::error_table;
+use pgrx::PgSqlErrorCode::*;
+
+use crate::errors::Code;
+use crate::errors::text::first_lines;
+
+error_table! {
+    #[derive(Debug, thiserror::Error)]
+    pub enum DocumentError: Code {
+        #[error("invalid document of hilo sequences: {0}")]
+        #[hint("Compare the document with what hilo_export() returns, or check it against \
+                docs/hilo.schema.json.")]
+        Form(what: String) = ERRCODE_INVALID_PARAMETER_VALUE,
+        #[error("node {0} is another server")]
+        #[detail("The summary is of a server that has the hilo.node_id of this one.")]
+        #[hint("Give each server its own hilo.node_id.")]
+        OtherServer(node: i32) = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        #[error("it is not known how hilo sequence \"{0}\" is numbered")]
+        #[detail("The server that the summary is of refuses to serve it.")]
+        #[hint("Pass the summary of a server that serves it.")]
+        NotNumbered(name: String) = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        #[error("cannot drop hilo sequences that the document does not contain because other \
+                 objects depend on them")]
+        #[detail("{}", first_lines(dependents))]
+        #[hint("Add these sequences to the document, change the defaults, or drop the sequences \
+                with hilo_drop(name, cascade => true).")]
+        PrunedHasDependents(dependents: Vec<String>) = ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
+        #[error("summary must not be null")]
+        #[detail("It says what the other server has.")]
+        #[hint("Pass what hilo_node_summary() returns there.")]
+        NoSummary = ERRCODE_INVALID_PARAMETER_VALUE,
+        #[error("the document is not the summary of a node")]
+        #[detail("It does not say which node it is of.")]
+        #[hint("Pass what hilo_node_summary() returns on the other server.")]
+        NotASummary = ERRCODE_INVALID_PARAMETER_VALUE,
+    }
+}

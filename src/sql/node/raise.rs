@@ -1,0 +1,22 @@
+//! `_hilo.hilo_raise`: the errors of the extension's own SQL.
+
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
+
+use crate::errors::HiloError;
+use crate::sql::call::border::Call;
+use crate::sql::call::text::Text;
+
+/// `_hilo.hilo_raise(code, message, detail, hint)`
+#[pg_extern(sql = false)]
+fn hilo_raise(
+    _call: Call,
+    code: Option<Text>,
+    message: Option<Text>,
+    detail: Option<Text>,
+    hint: Option<Text>,
+) -> Result<(), ErrorReport> {
+    let [state, message] = [code, message].map(|text| text.map(Text::escaped).unwrap_or_default());
+    let [detail, hint] = [detail, hint].map(|text| text.map(Text::escaped));
+    Err(HiloError::Told { state, message, detail, hint }.into())
+}
