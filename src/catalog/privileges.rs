@@ -248,6 +248,7 @@ pub fn grants_on_all(
 ) -> Result<HashMap<SequenceId, Vec<(pg_sys::Oid, Privileges)>>, HiloError> {
     let mut all: HashMap<_, Vec<_>> = HashMap::new();
     scan_grants(Match::Int8In(sequences), |sequence, to, privilege| {
+        all.try_reserve(1).map_err(|_| HiloError::OutOfMemory).or_raise();
         add(all.entry(sequence).or_default(), to, privilege);
     })?;
     Ok(all)

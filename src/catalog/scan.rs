@@ -122,7 +122,7 @@ fn array<T>(
     values: &[T],
     datum: impl Fn(&T) -> pg_sys::Datum,
 ) -> pg_sys::Datum {
-    let mut values: Vec<_> = values.iter().map(datum).collect();
+    let mut values = memory::try_collect(values.iter().map(datum)).or_raise();
     let (mut length, mut by_value, mut align) = (0, false, 0);
     // SAFETY: the type is one of core's. Its properties are filled in, and as many elements copied
     // as there are.

@@ -19,6 +19,7 @@ use hilo_core::plan::{Row, dropped};
 use crate::catalog::name::Name;
 use crate::catalog::{column_defaults, node};
 use crate::errors::{DocumentError, HiloError, OrRaise};
+use crate::process::memory::{self, TryGrow};
 use crate::process::subtransaction;
 use crate::sql::call::border::Call;
 use crate::sql::call::stored_rows::{Rows, row};
@@ -53,7 +54,7 @@ fn hilo_apply(
     let seen = apply.seen()?;
     apply.check_rights(&seen)?;
     for (name, Row { action, detail }) in apply.run(seen)? {
-        rows.add(Done { action, name, detail: JsonB::of(&detail) });
+        rows.add(Done { action, name, detail: JsonB::of(&detail)? });
     }
     Ok(rows)
 }
@@ -74,9 +75,11 @@ impl Apply {
     /// The first fault of the document.
     fn new(document: Document, prune: bool, dry_run: bool) -> Result<Apply, HiloError> {
         let Document { node, sequences, .. } = document;
-        let targets = sequences.into_iter().enumerate();
-        let targets = targets.map(|(at, entry)| Target::new(at, entry));
-        let targets = targets.collect::<Result<_, _>>()?;
+        let mut targets = Vec::new();
+        for (at, entry) in sequences.into_iter().enumerate() {
+            memory::check()?;
+            targets.try_push(Target::new(at, entry)?)?;
+        }
         let (here, of_server) = (this_node(), node.is_some());
         if node.is_some_and(|node| node.id == here.id && node.server != here.server) {
             return Err(DocumentError::OtherServer(node::id()).into());
@@ -122,12 +125,14 @@ impl Apply {
             pgrx::check_for_interrupts!();
             // SAFETY: nothing that is allocated in the scratch context is used after the round.
             unsafe {
-                scratch.switch_to(|_| {
+                let kept = scratch.switch_to(|_| {
                     let rows = self.take(&step);
-                    done.extend(rows.into_iter().map(|row| (step.name.clone(), row)));
+                    done.try_extend(rows.into_iter().map(|row| (step.name.clone(), row)))
                 });
                 scratch.reset();
+                kept?;
             }
+            memory::check()?;
         }
         Ok(done)
     }
@@ -146,7 +151,9 @@ impl Apply {
     }
 
     fn seen(&self) -> Result<Seen, HiloError> {
-        let names: Vec<_> = self.targets.iter().map(|target| target.name.to_vec()).collect();
+        memory::check()?;
+        let names = self.targets.iter().map(|target| target.name.to_vec());
+        let names = memory::try_collect(names)?;
         known::visible((!self.prune).then_some(&names[..]))
     }
 
@@ -161,12 +168,14 @@ impl Apply {
                     target.change(&known)?.map(|change| Work::Change(Box::new(change)))
                 }
             };
+            memory::check()?;
             let name = target.name.clone();
-            steps.extend(work.map(|work| Step { name, target: Some(target), work }));
+            steps.try_extend(work.map(|work| Step { name, target: Some(target), work }))?;
         }
         let rest = seen.into_iter().filter_map(|(name, known)| Some((name, known?)));
         for (name, known) in rest.filter(|(_, known)| self.prune && known.is_own()) {
-            steps.push(Step { name, target: None, work: Work::Drop(dropped(&known.entry())) });
+            let work = Work::Drop(dropped(&known.entry()?));
+            steps.try_push(Step { name, target: None, work })?;
         }
         steps.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(steps)

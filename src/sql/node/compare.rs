@@ -9,6 +9,7 @@ use hilo_core::document::{Document, Fault, What};
 use crate::advice::RESTART;
 use crate::catalog::name::escape_for_message;
 use crate::errors::{DocumentError, HiloError};
+use crate::process::memory;
 use crate::sql::call::border::Call;
 use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::call::text::Written;
@@ -18,7 +19,7 @@ use crate::sql::node::known;
 
 /// A document that an argument has.
 pub fn document(argument: JsonB) -> Result<Document, HiloError> {
-    Document::parse(&argument.text()).map_err(in_document)
+    Document::parse(&argument.text()?).map_err(in_document)
 }
 
 /// The error for a fault of a document.
@@ -47,6 +48,8 @@ fn hilo_compare(call: Call, summary: Option<JsonB>) -> Result<Rows<Differing>, E
     let theirs = document(summary.ok_or(DocumentError::NoSummary).map_err(HiloError::from)?)?;
     let other = theirs.node.as_ref().ok_or(DocumentError::NotASummary).map_err(HiloError::from)?;
     let (me, mine) = (known::this_node(), self::summary(&known::all()?)?);
+    // For a pair of each two sequences.
+    memory::check_available((mine.sequences.len() + theirs.sequences.len()) << 11)?;
     let found = differences((&me, &mine), (other, &theirs), RESTART).map_err(in_document)?;
     let written = |text: String| Written(encode(&text));
     for one in found {

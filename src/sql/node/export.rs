@@ -6,6 +6,7 @@ use pgrx::prelude::*;
 use hilo_core::document::Document;
 
 use crate::errors::HiloError;
+use crate::process::memory::TryGrow;
 use crate::sql::call::border::Call;
 use crate::sql::node::json::JsonB;
 use crate::sql::node::known::{self, Known, this_node};
@@ -20,14 +21,17 @@ fn hilo_may_see(_call: Call, name: SequenceName, must_exist: bool) -> Result<boo
 /// `hilo_export(name)`
 #[pg_extern(sql = false)]
 fn hilo_export(_call: Call, name: Option<SequenceName>) -> Result<JsonB, ErrorReport> {
-    let sequences = wanted(name, true)?.iter().map(Known::entry).collect();
-    Ok(JsonB::of(&Document { sequences, ..Document::default() }))
+    let mut sequences = Vec::new();
+    for known in wanted(name, true)? {
+        sequences.try_push(known.entry()?)?;
+    }
+    Ok(JsonB::of(&Document { sequences, ..Document::default() })?)
 }
 
 /// `hilo_node_summary(name)`
 #[pg_extern(sql = false)]
 fn hilo_node_summary(_call: Call, name: Option<SequenceName>) -> Result<JsonB, ErrorReport> {
-    Ok(JsonB::of(&summary(&wanted(name, false)?)?))
+    Ok(JsonB::of(&summary(&wanted(name, false)?)?)?)
 }
 
 /// The sequence of this name or, without a name, all.
@@ -42,9 +46,9 @@ fn wanted(name: Option<SequenceName>, must_exist: bool) -> Result<Vec<Known>, Hi
 pub fn summary(known: &[Known]) -> Result<Document, HiloError> {
     let mut document = Document { node: Some(this_node()), ..Document::default() };
     for one in known {
-        let mut entry = one.entry();
+        let mut entry = one.entry()?;
         entry.numbering = one.numbering()?;
-        document.sequences.push(entry);
+        document.sequences.try_push(entry)?;
     }
     Ok(document)
 }

@@ -5,7 +5,7 @@ use pgrx::datum::Datum;
 use pgrx::{direct_function_call_as_datum, pg_sys};
 use serde::Serialize;
 
-use crate::errors::OrRaise;
+use crate::errors::HiloError;
 use crate::process::memory;
 use crate::sql::call::border::argument;
 use crate::sql::call::stored_rows::Column;
@@ -83,6 +83,22 @@ fn converted(bytes: &[u8], convert: Conversion) -> Vec<u8> {
     }
 }
 
+/// A text that is written piece by piece, as long as there is memory.
+struct Growing(Vec<u8>);
+
+impl std::io::Write for Growing {
+    fn write(&mut self, piece: &[u8]) -> std::io::Result<usize> {
+        // A zero byte ends it.
+        self.0.try_reserve(piece.len() + 1)?;
+        self.0.extend_from_slice(piece);
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A jsonb: an argument, a result, or a column of one.
 #[derive(Clone, Copy)]
 pub struct JsonB(pg_sys::Datum);
@@ -104,24 +120,36 @@ impl Column for JsonB {
 }
 
 impl JsonB {
-    pub fn of(value: &impl Serialize) -> JsonB {
-        let text = serde_json::to_string(value).unwrap_or_default();
-        memory::check().or_raise();
-        let text = std::ffi::CString::new(encode(&text)).unwrap_or_default();
+    pub fn of(value: &impl Serialize) -> Result<JsonB, HiloError> {
+        let mut text = Growing(Vec::new());
+        let written = serde_json::to_writer(&mut text, value);
+        written.map_err(|_| HiloError::OutOfMemory)?;
+        let text = match String::from_utf8(text.0) {
+            Ok(text) if encoding() != pg_sys::pg_enc::PG_UTF8 && !text.is_ascii() => {
+                memory::check_available(text.len() * 4)?;
+                encode(&text)
+            }
+            Ok(text) => text.into_bytes(),
+            Err(_) => unreachable!("JSON is UTF-8"),
+        };
+        let text = std::ffi::CString::new(text).unwrap_or_default();
         // SAFETY: the argument is a C string, and the result is not null.
         let value = unsafe {
             direct_function_call_as_datum(pg_sys::jsonb_in, &[Some(text.as_ptr().into())])
         };
-        JsonB(value.unwrap_or(pg_sys::Datum::null()))
+        Ok(JsonB(value.unwrap_or(pg_sys::Datum::null())))
     }
 
-    pub fn text(self) -> String {
+    /// Its text. There is memory for all that is made of it.
+    pub fn text(self) -> Result<String, HiloError> {
+        /// What is read of a text, and kept, takes so many times as much.
+        const TIMES: usize = 64;
         // SAFETY: it is a jsonb, of which core makes a C string.
         let text = unsafe {
             let text = direct_function_call_as_datum(pg_sys::jsonb_out, &[Some(self.0)]);
             std::ffi::CStr::from_ptr(text.unwrap_or(pg_sys::Datum::null()).cast_mut_ptr())
         };
-        memory::check_available_for_text(text.to_bytes()).or_raise();
-        decode(text.to_bytes())
+        memory::check_available(text.to_bytes().len() * TIMES)?;
+        Ok(decode(text.to_bytes()))
     }
 }

@@ -18,7 +18,7 @@ use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::{self, PUBLIC};
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::process::ffi;
+use crate::process::{ffi, memory};
 use crate::shared;
 use crate::sql::call::spi;
 use crate::sql::draw::nextval;
@@ -50,7 +50,7 @@ pub fn by_name(name: &[u8], must_exist: bool) -> Result<Option<Known>, HiloError
 /// All of them, by name. The transaction's snapshot says which they are. The rest is as of now.
 pub fn all() -> Result<Vec<Known>, HiloError> {
     let ids = spi::rows("SELECT v.id FROM _hilo.hilo_visible v", |row| row.int8(1).unwrap_or(0));
-    let mut known: Vec<_> = by_ids(&ids)?.into_values().collect();
+    let mut known = memory::try_collect(by_ids(&ids)?.into_values())?;
     known.sort_unstable_by(|one, other| one.sequence.name.cmp(&other.sequence.name));
     Ok(known)
 }
@@ -66,13 +66,13 @@ pub fn visible(names: Option<&[Vec<u8>]>) -> Result<HashMap<Name, Option<Known>>
         None => spi::rows(ALL, read),
         Some(names) => spi::rows_of(NAMED, names, read),
     };
-    let ids: Vec<_> = seen.iter().map(|(id, _)| *id).collect();
+    let ids = memory::try_collect(seen.iter().map(|(id, _)| *id))?;
     let mut known = by_ids(&ids)?;
     let with_known = |(id, name): (i64, Vec<u8>)| {
         let known = known.remove(&SequenceId(id));
         (Name::from(&name[..]), known.filter(|known| *known.sequence.name == name[..]))
     };
-    Ok(seen.into_iter().map(with_known).collect())
+    memory::try_map(seen.len(), seen.into_iter().map(with_known))
 }
 
 /// The sequences with these ids that exist.
@@ -80,7 +80,7 @@ fn by_ids(ids: &[i64]) -> Result<HashMap<SequenceId, Known>, HiloError> {
     let mut granted = privileges::grants_on_all(ids)?;
     let with_grants =
         |(id, sequence)| (id, Known { sequence, granted: granted.remove(&id).unwrap_or_default() });
-    Ok(definitions::by_ids(ids)?.into_iter().map(with_grants).collect())
+    memory::try_map(ids.len(), definitions::by_ids(ids)?.into_iter().map(with_grants))
 }
 
 impl Known {
@@ -111,13 +111,14 @@ impl Known {
     }
 
     /// The fewest fields that make the same sequence.
-    pub fn entry(&self) -> Entry {
-        Entry {
+    pub fn entry(&self) -> Result<Entry, HiloError> {
+        memory::check()?;
+        Ok(Entry {
             owned_by: self.owned_by(),
             owner: self.owner(),
             privileges: Some(list(&self.grants())),
             ..Entry::new(decode(&self.sequence.name), self.definition().options())
-        }
+        })
     }
 
     /// How this node numbers the sequence, or will when it first serves it. `None`: it refuses to
