@@ -164,8 +164,8 @@ impl Supply {
         (self.most, self.passes) = (None, None);
     }
 
-    /// Leaves the source. What it holds is written off. So if this is a copy of a server, neither
-    /// takes from the other what they are given from now on.
+    /// Leaves the source, and writes off what the server holds. So if this is a copy of a server,
+    /// neither takes from the other what they are given from now on.
     pub fn leave(&mut self) {
         self.begin_again();
         self.take_new_name();

@@ -113,7 +113,7 @@ fn a_branch_finds_a_copy_of_itself_and_goes_on() {
     assert_eq!(client.one::<i64>(found), 0);
 }
 
-/// What the page advises for a copy of the files keeps defaults, and the original does not notice.
+/// The advice of the page for a copy of the files keeps column defaults, and the original does not notice.
 #[test]
 fn a_copy_that_forgets_what_it_holds_serves_nothing_of_the_original() {
     let centre = centre();
