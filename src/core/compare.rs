@@ -192,7 +192,8 @@ fn of_nodes(me: &Node, other: &Node, node: &str, pairs: &[Pair], restart: &str) 
 
 /// Returns what one of the two does not serve.
 fn lacking(node: &str, pairs: &[Pair]) -> Vec<Finding> {
-    let kinds: [(fn(&Pair) -> bool, _, _); 3] = [
+    type IsSo = fn(&Pair) -> bool;
+    let kinds: [(IsSo, _, _); 3] = [
         (|pair| pair.theirs.is_none(), "lacks", " that several nodes serve"),
         (|pair| pair.mine.is_none(), "has", " that this server lacks"),
         (
@@ -201,7 +202,7 @@ fn lacking(node: &str, pairs: &[Pair]) -> Vec<Finding> {
             ": it does not know how the others number them",
         ),
     ];
-    let finding = |(is_so, does, why): (fn(&Pair) -> bool, &str, &str)| {
+    let finding = |(is_so, does, why): (IsSo, &str, &str)| {
         let (count, first) = count(pairs, |pair| pair.is_shared() && is_so(pair));
         (count > 0).then(|| Finding {
             object: node.to_owned(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use hilo_tests::extension::{CURRENT, assert_equal_objects, install_script, objects};
-use hilo_tests::{Client, ClientExt, Cluster};
+use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
 /// The versions of these tests are older than the library, which refuses to create newer objects. Until they are of its own
 /// version, it serves nothing.
@@ -191,6 +191,9 @@ fn fill(client: &mut Client) {
          CREATE VIEW lost AS SELECT name, sum(count) AS count FROM hilo_gaps GROUP BY name;
          CREATE FUNCTION late() RETURNS void LANGUAGE sql AS 'SELECT hilo_drop(hilo_create(''late''))'",
     );
+    wait_until("the worker makes a gap of the revoked lease", LONG, || {
+        client.one("SELECT EXISTS (SELECT FROM _hilo.hilo_gap)")
+    });
 }
 
 /// Every row of hilo's tables, with the columns that both versions have.

@@ -58,7 +58,7 @@ const EXTREMES: [(&str, &[&str]); 26] = [
     ("uuid", &["'c95a9e3e-06b0-4f65-8a6e-2daf37c98211'", "NULL"]),
     ("interval", &["'1 hour'", "NULL", "'0'", "'-1 day'", "'1 microsecond'", "'178000000 years'"]),
     ("internal", &["NULL"]),
-    ("_hilo.hilo_task[]", &["'{}'", "NULL"]),
+    ("double precision", &["0.9", "NULL", "-1", "'NaN'", "'-Infinity'"]),
     (
         "_hilo.hilo_grid",
         &[
