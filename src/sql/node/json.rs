@@ -142,7 +142,7 @@ impl JsonB {
 
     /// Its text. There is memory for all that is made of it.
     pub fn text(self) -> Result<String, HiloError> {
-        /// What is read of a text, and kept, takes so many times as much.
+        /// The values that are read of a text take at most so many times its memory.
         const TIMES: usize = 64;
         // SAFETY: it is a jsonb, of which core makes a C string.
         let text = unsafe {
