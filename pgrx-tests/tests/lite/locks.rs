@@ -25,8 +25,8 @@ fn a_refill_does_what_it_can() {
     let rows = client.all::<String>(&refill);
     let expected = [
         "returned 55P03",
-        "returned s3 6",
-        "renewed s2",
+        "returned 6",
+        "renewed",
         "renewed 42704",
         "leased s1 1 10",
         "leased s2 55P03 none",
