@@ -102,6 +102,17 @@ pub unsafe fn cells<T>(list: *const pg_sys::List) -> impl Iterator<Item = *mut T
     cells.iter().map(|cell| unsafe { cell.ptr_value }.cast())
 }
 
+/// The commands of an ALTER TABLE.
+///
+/// # Safety
+/// `statement` must be one, and must live as long as the result is used.
+pub unsafe fn commands(
+    statement: *mut pg_sys::AlterTableStmt,
+) -> impl Iterator<Item = *mut pg_sys::AlterTableCmd> {
+    // SAFETY: the list is one of AlterTableCmd nodes.
+    unsafe { cells((*statement).cmds) }
+}
+
 /// Microseconds since 2000-01-01, as Postgres counts.
 pub fn now() -> Timestamp {
     // SAFETY: it reads the clock and nothing else.

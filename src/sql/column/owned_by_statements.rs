@@ -12,7 +12,7 @@ use hilo_core::numbers::SequenceId;
 
 use crate::backend::Global;
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::table::next_command;
 use crate::catalog::{catalog_oids, column_defaults, gaps, membership, relations, script};
 use crate::citus;
@@ -24,7 +24,7 @@ use crate::session::invalidation::{self, Change};
 use crate::shared;
 use crate::sql::call::values::is_distributed;
 use crate::sql::column::widened;
-use crate::sql::define::owned_by::{may_own, owned_sequences};
+use crate::sql::define::owned_by::{lock_each, may_own, owned_sequences};
 use crate::sql::define::{ddl_checks, owners, renumber};
 
 /// The sequences whose columns or extensions were dropped, and that are to be dropped too.
@@ -200,22 +200,11 @@ pub unsafe fn keeps_dependents(node: *mut pg_sys::Node) -> bool {
                 (*node.cast::<pg_sys::DropOwnedStmt>()).behavior != CASCADE
             }
             pg_sys::NodeTag::T_AlterTableStmt => {
-                commands(node.cast()).all(|command| (*command).behavior != CASCADE)
+                ffi::commands(node.cast()).all(|command| (*command).behavior != CASCADE)
             }
             _ => true,
         }
     }
-}
-
-/// The commands of an ALTER TABLE.
-///
-/// # Safety
-/// `statement` must be one, and must live as long as the result is used.
-unsafe fn commands(
-    statement: *mut pg_sys::AlterTableStmt,
-) -> impl Iterator<Item = *mut pg_sys::AlterTableCmd> {
-    // SAFETY: the list is one of AlterTableCmd nodes.
-    unsafe { ffi::cells((*statement).cmds) }
 }
 
 /// Copies a statement after which there is something to do to sequences; null for all others. Core
@@ -241,12 +230,20 @@ pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut pg_sys::
 
 /// # Safety
 /// `statement` must be one.
+unsafe fn changes_owner(statement: *mut pg_sys::AlterTableStmt) -> bool {
+    // SAFETY: the caller guarantees it.
+    unsafe {
+        ffi::commands(statement)
+            .any(|command| (*command).subtype == pg_sys::AlterTableType::AT_ChangeOwner)
+    }
+}
+
+/// # Safety
+/// `statement` must be one.
 unsafe fn before_alter_table(statement: *mut pg_sys::AlterTableStmt) -> *mut pg_sys::Node {
     // SAFETY: as in `before`.
     unsafe {
-        let changes_owner = commands(statement)
-            .any(|command| (*command).subtype == pg_sys::AlterTableType::AT_ChangeOwner);
-        if !changes_owner && !widened::concerns(statement) {
+        if !changes_owner(statement) && !widened::concerns(statement) {
             return std::ptr::null_mut();
         }
         let copy = pg_sys::copyObjectImpl(statement.cast()).cast();
@@ -270,7 +267,9 @@ pub unsafe extern "C-unwind" fn after(node: *mut pg_sys::Node, keep: bool) {
                 let statement: *mut pg_sys::AlterTableStmt = node.cast();
                 // The statement may tolerate that there is no such table.
                 let relid = relid_of((*statement).relation);
-                follow_owner(relid);
+                if changes_owner(statement) {
+                    follow_owner(relid);
+                }
                 widened::follow(statement, relid);
             }
             _ => owners::after(node, keep),
@@ -306,26 +305,22 @@ unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
         }
         relations::oids(tables).or_raise()
     };
-    for sequence in tables.into_iter().flat_map(|relid| owned_sequences(relid, None)) {
-        session::prepare();
-        if let Some(locked) = definitions::lock_existing(sequence.id).or_raise() {
-            ddl_checks::check_owner(&locked.sequence).or_raise();
-            renumber::restart(&locked.sequence).or_raise();
-        }
-    }
+    let owned = tables.into_iter().flat_map(|relid| owned_sequences(relid, None));
+    let restart = |locked: LockedSequence| {
+        ddl_checks::check_owner(&locked.sequence)?;
+        renumber::restart(&locked.sequence)
+    };
+    lock_each(owned, restart).or_raise();
 }
 
 /// Gives the sequences of a table to its owner.
 fn follow_owner(relid: pg_sys::Oid) {
     let owner = relations::owner(relid);
-    for sequence in owned_sequences(relid, None) {
-        session::prepare();
-        if let Some(locked) = definitions::lock_existing(sequence.id).or_raise()
-            && locked.sequence.owner != owner
-        {
-            owners::give(locked, owner).or_raise();
-        }
-    }
+    let give = |locked: LockedSequence| match locked.sequence.owner == owner {
+        true => Ok(()),
+        false => owners::give(locked, owner),
+    };
+    lock_each(owned_sequences(relid, None), give).or_raise();
 }
 
 /// The relation that a statement means; InvalidOid if there is none.

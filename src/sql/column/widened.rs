@@ -8,11 +8,11 @@ use pgrx::pg_sys;
 use hilo_core::options::DataType;
 
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::{definitions, relations};
+use crate::catalog::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::relations;
 use crate::errors::OrRaise;
 use crate::process::ffi;
-use crate::session;
-use crate::sql::define::owned_by::owned_sequences;
+use crate::sql::define::owned_by::{lock_each, owned_sequences};
 use crate::sql::define::redefine::Alteration;
 use crate::sql::define::renumber;
 
@@ -23,8 +23,8 @@ use crate::sql::define::renumber;
 unsafe fn commands(
     statement: *mut pg_sys::AlterTableStmt,
 ) -> impl Iterator<Item = *mut pg_sys::AlterTableCmd> {
-    // SAFETY: the list is one of AlterTableCmd nodes.
-    unsafe { ffi::cells::<pg_sys::AlterTableCmd>((*statement).cmds) }.filter(|command| {
+    // SAFETY: as the caller guarantees.
+    unsafe { ffi::commands(statement) }.filter(|command| {
         // SAFETY: as above.
         unsafe { (**command).subtype == pg_sys::AlterTableType::AT_AlterColumnType }
     })
@@ -95,14 +95,13 @@ fn widen_sequences(column: ColumnRef, old: Option<DataType>) {
     let (Some(old), Some(new)) = (old, definitions::data_type_from(type_of(column))) else {
         return;
     };
-    for sequence in owned_sequences(column.relid, Some(column.attnum)) {
-        session::prepare();
-        if let Some(locked) = definitions::lock_existing(sequence.id).or_raise()
-            && let Some(options) = locked.sequence.definition.widening(old, new)
-        {
-            let owned_by = locked.sequence.owned_by;
-            let change = Alteration { locked: &locked, options: &options, owned_by, restart: None };
-            renumber::alter(&change, false).or_raise();
-        }
-    }
+    let widening = |sequence: &Sequence| sequence.definition.widening(old, new);
+    let owned = owned_sequences(column.relid, Some(column.attnum));
+    let narrow = owned.into_iter().filter(|sequence| widening(sequence).is_some());
+    let widen = |locked: LockedSequence| {
+        let Some(options) = &widening(&locked.sequence) else { return Ok(()) };
+        let (locked, owned_by) = (&locked, locked.sequence.owned_by);
+        renumber::alter(&Alteration { locked, options, owned_by, restart: None }, false)
+    };
+    lock_each(narrow, widen).or_raise();
 }

@@ -6,11 +6,12 @@ use std::ffi::{CStr, CString};
 use pgrx::pg_sys;
 
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::name::{escape_for_message, identifiers};
 use crate::catalog::relations;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
+use crate::session;
 use crate::shared;
 
 /// The kinds of relations whose columns may own a sequence.
@@ -111,4 +112,18 @@ pub fn owned_sequences(relid: pg_sys::Oid, attnum: Option<i16>) -> Vec<Sequence>
         return Vec::new();
     }
     found.or_raise()
+}
+
+/// Locks sequences one after the other, and does `work` on each that still exists.
+pub fn lock_each(
+    found: impl IntoIterator<Item = Sequence>,
+    work: impl Fn(LockedSequence) -> Result<(), HiloError>,
+) -> Result<(), HiloError> {
+    for sequence in found {
+        session::prepare();
+        if let Some(locked) = definitions::lock_existing(sequence.id)? {
+            work(locked)?;
+        }
+    }
+    Ok(())
 }
