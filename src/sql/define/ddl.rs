@@ -36,7 +36,7 @@ use crate::sql::draw::keys;
 use crate::sql::types::sequence_type::SequenceName;
 
 /// The data type that an argument names.
-pub fn data_type(oid: pg_sys::Oid) -> Result<DataType, HiloError> {
+fn data_type(oid: pg_sys::Oid) -> Result<DataType, HiloError> {
     definitions::data_type_from(oid).ok_or_else(|| {
         HiloError::Argument(
             "data type of a hilo sequence must be smallint, integer, or bigint".into(),
@@ -66,8 +66,25 @@ fn utf8(text: &[u8], what: fn(&[u8]) -> String) -> Result<String, HiloError> {
     Ok(found?.to_owned())
 }
 
+/// The options, with those that SQL says in other types than they have.
+pub fn options(
+    options: Options,
+    data_type: Option<pg_sys::Oid>,
+    key_format: Option<Text>,
+    source: Option<Text>,
+    reserve_ahead: Option<Interval>,
+) -> Result<Options, HiloError> {
+    Ok(Options {
+        data_type: data_type.map(self::data_type).transpose()?,
+        key_format: key_format.map(|text| self::key_format(&text)).transpose()?,
+        source: source.map(|text| self::source(&text)).transpose()?,
+        reserve_ahead: reserve_ahead.map(seconds),
+        ..options
+    })
+}
+
 /// An interval in whole seconds, at least 1 unless it is 0.
-pub fn seconds(interval: Interval) -> i64 {
+fn seconds(interval: Interval) -> i64 {
     let days = i64::from(interval.months()) * 30 + i64::from(interval.days());
     days.saturating_mul(86_400).saturating_add(interval.micros().div_euclid(1_000_000))
         + i64::from(interval.micros().rem_euclid(1_000_000) > 0)
@@ -110,16 +127,14 @@ fn hilo_create(
         increment,
         min_value,
         max_value,
-        data_type: data_type.map(self::data_type).transpose()?,
         cycle,
         ordered,
         block_size,
         slice_size,
-        key_format: key_format.map(|text| self::key_format(&text)).transpose()?,
         gapless,
-        source: source.map(|text| self::source(&text)).transpose()?,
-        reserve_ahead: reserve_ahead.map(seconds),
+        ..Options::default()
     };
+    let options = self::options(options, data_type, key_format, source, reserve_ahead)?;
     let definition = Definition::create(&options).map_err(HiloError::from)?;
     let duplicate = match if_not_exists {
         Some(true) => Duplicate::Skip,

@@ -66,16 +66,14 @@ fn hilo_alter(
         increment,
         min_value,
         max_value,
-        data_type: data_type.map(ddl::data_type).transpose()?,
         cycle,
         ordered,
         block_size,
         slice_size,
-        key_format: key_format.map(|text| ddl::key_format(&text)).transpose()?,
         gapless,
-        source: source.map(|text| ddl::source(&text)).transpose()?,
-        reserve_ahead: reserve_ahead.map(ddl::seconds),
+        ..Options::default()
     };
+    let options = ddl::options(options, data_type, key_format, source, reserve_ahead)?;
     let owned_by = owned_by.map(|column| owned_by::parse(&column, Purpose::Own)).transpose()?;
     let locked = &lock_owned(&name)?;
     let owned_by = owned_by.unwrap_or(locked.sequence.owned_by);
