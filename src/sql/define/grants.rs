@@ -1,6 +1,6 @@
 //! Privileges: on one sequence, on all that match a pattern, and on those to come.
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 
 use pgrx::memcxt::PgMemoryContexts;
 use pgrx::pg_sys;
@@ -73,6 +73,18 @@ pub fn change(
     invalidation::note(locked.sequence.id, Change::Outdated)
 }
 
+/// Does the work of a function on a sequence that the caller owns.
+fn change_one(
+    (name, function): (Option<SequenceName>, &'static CStr),
+    changes: Changes,
+    grantee: Option<Text>,
+    privilege: Option<Text>,
+) -> Result<(), HiloError> {
+    let name = begin_with_name(name, function)?;
+    let (grantee, set) = grantee_and_privileges(grantee, privilege)?;
+    change(lock_owned(&name)?, changes, grantee, set)
+}
+
 /// `hilo_grant(name, grantee, privilege)`.
 #[pg_extern(sql = false)]
 fn hilo_grant(
@@ -81,9 +93,7 @@ fn hilo_grant(
     grantee: Option<Text>,
     privilege: Option<Text>,
 ) -> Result<(), ErrorReport> {
-    let name = begin_with_name(name, c"hilo_grant()")?;
-    let (grantee, set) = grantee_and_privileges(grantee, privilege)?;
-    Ok(change(lock_owned(&name)?, privileges::grant, grantee, set)?)
+    Ok(change_one((name, c"hilo_grant()"), privileges::grant, grantee, privilege)?)
 }
 
 /// `hilo_revoke(name, grantee, privilege)`.
@@ -94,9 +104,7 @@ fn hilo_revoke(
     grantee: Option<Text>,
     privilege: Option<Text>,
 ) -> Result<(), ErrorReport> {
-    let name = begin_with_name(name, c"hilo_revoke()")?;
-    let (grantee, set) = grantee_and_privileges(grantee, privilege)?;
-    Ok(change(lock_owned(&name)?, privileges::revoke, grantee, set)?)
+    Ok(change_one((name, c"hilo_revoke()"), privileges::revoke, grantee, privilege)?)
 }
 
 /// The arguments of a function about all sequences that match a pattern.
