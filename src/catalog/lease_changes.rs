@@ -68,8 +68,7 @@ pub fn keep(id: &LeaseId) -> Result<bool, HiloError> {
 /// Waits for those that [`keep`] a lease, so that its return need not wait when the transaction
 /// commits. Locks nothing.
 pub fn wait_for_keepers(id: &LeaseId) {
-    let locked = subtransaction::try_out(|| lock(id, LockWait::Block).map(drop).or_raise());
-    locked.unwrap_or_else(|error| error.rethrow())
+    subtransaction::try_out(|| lock(id, LockWait::Block).map(drop).or_raise())
 }
 
 /// Writes what the transaction that is about to commit does to a lease of a sequence. Only a return

@@ -21,9 +21,10 @@ pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, Box<CaughtError>> {
 }
 
 /// Runs `work` in a subtransaction, and undoes what it has done even if it returns: only the result
-/// stays. An error is returned, as by [`run`].
-pub fn try_out<T>(work: impl FnOnce() -> T) -> Result<T, Box<CaughtError>> {
+/// stays. An error goes on to the caller.
+pub fn try_out<T>(work: impl FnOnce() -> T) -> T {
     end_with(work, pg_sys::RollbackAndReleaseCurrentSubTransaction)
+        .unwrap_or_else(|error| error.rethrow())
 }
 
 fn end_with<T>(work: impl FnOnce() -> T, end: unsafe fn()) -> Result<T, Box<CaughtError>> {

@@ -339,7 +339,6 @@ fn receive(
 /// in vain what cannot be taken.
 fn is_kept(id: SequenceId, node: i32) -> bool {
     subtransaction::try_out(|| lock_position(id, node).or_raise().is_none())
-        .unwrap_or_else(|error| error.rethrow())
 }
 
 /// Locks the position. `None`: it is gone, or another transaction keeps it.

@@ -107,8 +107,7 @@ impl Apply {
         }
         match self.dry_run {
             false => lock_definitions()?,
-            true => subtransaction::try_out(|| lock_definitions().or_raise())
-                .unwrap_or_else(|error| error.rethrow()),
+            true => subtransaction::try_out(|| lock_definitions().or_raise()),
         }
         if self.prune {
             self.check_dependents()?;
@@ -145,7 +144,7 @@ impl Apply {
             None => take(),
         };
         match self.dry_run {
-            true => subtransaction::try_out(take).unwrap_or_else(|error| error.rethrow()),
+            true => subtransaction::try_out(take),
             false => take(),
         }
     }
