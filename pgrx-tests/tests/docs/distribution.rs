@@ -264,6 +264,34 @@ fn what_is_installed_can_be_uninstalled() {
     assert!(String::from_utf8_lossy(&again.stderr).contains("hilo is not installed"), "{again:?}");
 }
 
+/// Whoever removes the Debian package is told which servers of that version load hilo.
+#[test]
+fn the_removal_of_the_package_names_the_servers_that_load_it() {
+    let here = Directory::new();
+    let program = here.write("prerm", &read("scripts/debian-prerm").replace("@PG@", "15"));
+    let said = |goal: &str| {
+        let mut sh = Command::new("sh");
+        sh.arg(&program).arg(goal).env("DPKG_ROOT", &here.0);
+        succeeds(&sh.output().expect("cannot run sh"))
+    };
+    here.write(
+        "etc/postgresql/15/other/postgresql.conf",
+        "#shared_preload_libraries = 'hilo'\nshared_preload_libraries = 'hilo_other, pg_cron'\n",
+    );
+    here.write("etc/postgresql/16/main/postgresql.conf", "shared_preload_libraries = 'hilo'\n");
+    assert_eq!(said("remove"), "");
+    let loading = [
+        ("etc/postgresql/15/main/postgresql.conf", "shared_preload_libraries = 'pg_cron,hilo' # both\n"),
+        ("etc/postgresql/15/main/conf.d/hilo.conf", "session_preload_libraries=hilo\n"),
+        ("var/lib/postgresql/15/two/postgresql.auto.conf", "shared_preload_libraries = '\"hilo\"'\n"),
+    ];
+    loading.iter().for_each(|(path, text)| drop(here.write(path, text)));
+    let named = said("remove");
+    assert!(loading.iter().all(|(path, _)| named.contains(path)), "{named}");
+    assert!(!named.contains("other") && !named.contains("16"), "{named}");
+    assert_eq!(said("upgrade"), "");
+}
+
 /// A session that loads the library while `make install` replaces it has the old one or the new one, whole.
 #[test]
 fn an_installation_beside_a_running_server_harms_no_session() {

@@ -76,7 +76,7 @@ fn sql_runs_as_printed() {
 }
 
 /// How names of files end.
-const FILES: [&str; 7] = ["html", "json", "py", "rb", "schema", "sql", "yaml"];
+const FILES: [&str; 8] = ["html", "json", "py", "rb", "schema", "so", "sql", "yaml"];
 
 /// Each function, view, table, column, type, setting and series that a document names exists.
 #[test]
