@@ -80,7 +80,7 @@ crates: ## package hilo-core and hilo-client as they would be published
 wheel: ## build the wheel of the Python client, and import it
 	@scripts/wheel
 
-image: ## build the container image of target/postgresql-18-hilo_….deb, and draw a number from it
+image: ## build the container images, of a server and of hilo's files alone, and draw a number from the first
 	@scripts/image
 
 checksums: ## write SHA256SUMS of target/release-files

@@ -2,18 +2,21 @@
 //! again. The next server continues with the very next number.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use hilo_tests::{ClientExt, Cluster, blocks};
 
 const AT_START: &str = "shared_preload_libraries = 'hilo'";
 const IN_SESSIONS: &str = "ALTER DATABASE shop SET session_preload_libraries = 'hilo'";
 
+fn root(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path)
+}
+
 /// The SQL of a section of the page, block by block.
 #[track_caller]
 fn section(heading: &str) -> Vec<String> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/install.md");
-    let page = fs::read_to_string(path).expect("cannot read the page");
+    let page = fs::read_to_string(root("docs/install.md")).expect("cannot read the page");
     let said = [AT_START, IN_SESSIONS].iter().all(|line| page.contains(line));
     assert!(said, "the page does not say how to load hilo");
     let section = page.split("\n## ").find(|section| section.starts_with(heading));
@@ -107,6 +110,47 @@ fn with_a_restart() {
     restart_with(&cluster, "hilo");
     there_and_back(&cluster, false);
     without_hilo(cluster);
+}
+
+/// The image of hilo's files alone, mounted beside a server that has none of them.
+#[test]
+fn from_an_image_of_the_extension() {
+    let cluster = Cluster::builder().preload(false).start();
+    if cluster.version() < 18 {
+        cluster.finish();
+        return;
+    }
+    let dockerfile = fs::read_to_string(root("Dockerfile")).expect("cannot read Dockerfile");
+    let stage = dockerfile.split("\nFROM ").find(|stage| stage.starts_with("scratch AS extension"));
+    let (image, mut client) = (cluster.file("image"), cluster.connect("postgres"));
+    for line in stage.expect("a stage").lines() {
+        let Some((from, to)) =
+            line.strip_prefix("COPY --from=build ").and_then(|line| line.split_once(' '))
+        else {
+            continue;
+        };
+        let setting = if from.ends_with("/lib/") { "PKGLIBDIR" } else { "SHAREDIR" };
+        let here: String =
+            client.one(&format!("SELECT setting FROM pg_config WHERE name = '{setting}'"));
+        let here = Path::new(&here).join(if to == "/lib/" { "" } else { "extension" });
+        let to = image.join(to.trim_start_matches('/'));
+        fs::create_dir_all(&to).expect("a directory");
+        let files =
+            fs::read_dir(here).expect("a directory").map(|file| file.expect("a file").path());
+        for file in files.filter(|file| {
+            file.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"hilo"))
+        }) {
+            fs::copy(&file, to.join(file.file_name().expect("a name"))).expect("cannot copy it");
+        }
+    }
+    // Without $system and $libdir, the server's own.
+    cluster.configure("extension_control_path", &image.join("share").display().to_string());
+    cluster.configure("dynamic_library_path", &image.join("lib").display().to_string());
+    restart_with(&cluster, "hilo");
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE EXTENSION hilo");
+    assert_eq!(client.one::<i64>("SELECT hilo_nextval(hilo_create('s'))"), 1);
+    cluster.finish();
 }
 
 /// Loaded by sessions of a server that keeps running, and removed in one transaction.

@@ -28,8 +28,10 @@ fn run(program: &str, arguments: &[&str], directory: &Path, database: &str) -> S
 fn project() -> PathBuf {
     let here = nix::unistd::mkdtemp("/tmp/hilo-project-XXXXXX").expect("a directory");
     let version = env!("CARGO_PKG_VERSION");
-    let package = ["package", "--quiet", "--allow-dirty", "--no-verify", "--offline", "--target-dir"];
-    let crates = [here.to_str().expect("text"), "--package", "hilo-core", "--package", "hilo-client"];
+    let package =
+        ["package", "--quiet", "--allow-dirty", "--no-verify", "--offline", "--target-dir"];
+    let crates =
+        [here.to_str().expect("text"), "--package", "hilo-core", "--package", "hilo-client"];
     run("cargo", &[&package[..], &crates].concat(), Path::new(ROOT), "");
     let mut patch = String::new();
     for name in ["hilo-core", "hilo-client"] {
@@ -69,7 +71,8 @@ fn the_example_is_what_the_documents_print() {
     let database =
         format!("host={} user=postgres dbname=postgres", cluster.socket_directory().display());
     let project = project();
-    let printed = run("cargo", &["run", "--quiet", "--offline", "--", &database], &project, &database);
+    let printed =
+        run("cargo", &["run", "--quiet", "--offline", "--", &database], &project, &database);
     assert!(printed.starts_with("1 orders/2 "), "{printed}");
     fs::remove_dir_all(project).expect("it is ours");
     // So does the example of the crate's own documentation.
