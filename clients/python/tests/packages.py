@@ -80,6 +80,7 @@ asyncio.run(use())
 # Django: many rows in one statement, whose keys are known before.
 database = {"ENGINE": "django.db.backends.postgresql", "NAME": os.environ["PGDATABASE"], "USER": os.environ["PGUSER"]}
 database |= {"HOST": os.environ["PGHOST"], "PORT": os.environ["PGPORT"]}
+database |= {"OPTIONS": {"application_name": "shop", "assume_role": os.environ["PGUSER"]}}
 settings.configure(DATABASES={"default": database}, INSTALLED_APPS=[])
 django.setup()
 
@@ -113,6 +114,19 @@ written, imports = MigrationWriter.serialize(HiloDefault("orders"))
 assert written == "hilo_client.django.HiloDefault('orders', key=False, using='default')", written
 assert HiloDefault("orders") == HiloDefault("orders") != HiloDefault("parcels")
 Order.objects.filter(id=ids.pop()).delete()
+with client_of()._connect() as as_django:
+    told = as_django.execute("SELECT current_setting('application_name'), current_setting('role')").fetchone()
+    assert told == ("shop", os.environ["PGUSER"]), told
+
+# A database of tests has a client of its own, and can be dropped.
+shop, creation = django_connection.settings_dict["NAME"], django_connection.creation
+django_connection.close()
+django_connection.settings_dict |= {"USER": "postgres", "OPTIONS": {}}
+creation.create_test_db(verbosity=0, autoclobber=True)
+with django_connection.cursor() as cursor:
+    cursor.execute("CREATE EXTENSION hilo; SELECT hilo_create('orders')")
+assert HiloDefault("orders")() == 1
+creation.destroy_test_db(shop, verbosity=0)
 client_of().close()
 
 # SQLAlchemy.

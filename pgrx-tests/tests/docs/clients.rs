@@ -227,6 +227,9 @@ fn pgbouncer() {
             let _pooler = Pooler::start(&cluster, example.pooler(), &["pgbouncer.ini"], 6432);
             let pooled = [("PGPORT", "6432"), ("POOL_MODE", mode)];
             example.run(&cluster, &pooled, &[&["python3", "example.py"]]);
+            if let Some(python) = Example::find("python") {
+                python.run(&cluster, &pooled, &[&["python3", "tests/pooled.py"]]);
+            }
         }
     });
     cluster.finish();

@@ -6,7 +6,7 @@ with HiloClient() as ids:
 """
 
 from hilo_client.aio import AsyncHiloClient
-from hilo_client.client import HiloClient
+from hilo_client.client import HiloClient, close_all
 from hilo_client.lease import IdRange
 
-__all__ = ["AsyncHiloClient", "HiloClient", "IdRange"]
+__all__ = ["AsyncHiloClient", "HiloClient", "IdRange", "close_all"]

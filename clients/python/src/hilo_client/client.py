@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import logging
 import math
 import os
 import random
+import signal
 import socket
+import sys
 import threading
 import time
 import uuid
@@ -17,6 +21,7 @@ from typing import Any
 import psycopg
 
 from hilo_client.lease import IdRange, Lease, Sequence
+from hilo_client.limit import TimeLimit
 
 REFILL = """
 SELECT kind, name, lease, first, last, increment, count, key_format, server_prefix, sqlstate, message, detail, hint
@@ -45,9 +50,12 @@ def refusal(sqlstate: str, message: str, detail: str | None, hint: str | None) -
 class HiloClient:
     """Any thread can use it. In a forked child it begins with nothing; the child closes it for itself.
 
-    conninfo: as for psycopg.connect. ttl: what a process that dies has held is a gap after this time. hold: how many
-    seconds a lease lasts; callers notice no outage that is half as long. first, most: the least and the most values of
-    a lease. timeout: how many seconds a caller waits. pace: seconds between two statements while nobody waits.
+    conninfo, and arguments that are not named here: as for psycopg.connect. connect: makes a connection of psycopg instead,
+    for those who have a pool, or passwords that change. ttl: what a process that dies has held is a gap after this time.
+    hold: how many seconds a lease lasts; callers notice no outage that is half as long. first, most: the least and the most
+    values of a lease. timeout: how many seconds a caller waits, and close(). pace: seconds between two statements while
+    nobody waits. statement_timeout: the connection is given up if a statement takes so many seconds. idle: how many
+    seconds a connection stays open without a statement.
     """
 
     def __init__(
@@ -60,11 +68,18 @@ class HiloClient:
         most: int = 1_000_000,
         timeout: float = 30,
         pace: float = 1,
+        statement_timeout: float = 10,
+        idle: float = math.inf,
+        connect: Callable[[], psycopg.Connection[Any]] | None = None,
+        **connection: Any,
     ) -> None:
-        self._conninfo, self._ttl, self._hold, self._first, self._most = conninfo, ttl, hold, first, most
-        self._timeout, self._pace = timeout, pace
+        defaults: dict[str, Any] = {"connect_timeout": 10, "target_session_attrs": "read-write"}
+        self._connect = connect or (lambda: psycopg.connect(conninfo, **(defaults | connection)))
+        self._ttl, self._hold, self._first, self._most = ttl, hold, first, most
+        self._timeout, self._pace, self._statement_timeout, self._idle = timeout, pace, statement_timeout, idle
+        self._ends_at_sigterm = False
         self._renew_every = ttl.total_seconds() / 3 if ttl else math.inf
-        self._connection: psycopg.Connection[tuple[Any, ...]] | None = None
+        self._connection: psycopg.Connection[Any] | None = None
         self._closed = False
         self._begin()
         _clients.add(self)
@@ -73,6 +88,7 @@ class HiloClient:
         """Begins as a new process, which holds nothing."""
         # A parent's connection is not closed here, because that would end it for the parent.
         self._inherited, self._connection = self._connection, None
+        self._limit = TimeLimit(self._statement_timeout)
         self._holder = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4()}"
         self._changed = threading.Condition()
         self._listeners: list[Callable[[], None]] = []  # of callers who do not block
@@ -172,7 +188,10 @@ class HiloClient:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Returns what is left. Raises TimeoutError if the server is out of reach: then the leases end by their ttl."""
+        """Returns what is left. Raises TimeoutError if the server is out of reach: then the leases end by their ttl.
+
+        At the exit of the interpreter, clients that are still open are closed.
+        """
         with self._changed:
             self._closed = True
             unsure = any(sequence.asked for sequence in self._sequences.values())
@@ -186,15 +205,27 @@ class HiloClient:
                 self._begin_thread()
             thread, self._thread = self._thread, None
         if thread:
-            thread.join()
-            if self._error:
+            thread.join(self._timeout + 1)
+            if is_late := thread.is_alive():
+                self._limit.give_up()
+            self._limit.end()
+            if self._error or is_late:
                 raise TimeoutError(f"could not return the leases of {self._holder}") from self._error
 
     def __enter__(self) -> HiloClient:
+        """In the main thread of a program that does not handle SIGTERM, that signal leaves the block, too."""
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+            self._ends_at_sigterm = True
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
+        try:
+            self.close()
+        finally:
+            if self._ends_at_sigterm:
+                signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     # The rest runs in the background thread, and only it uses the connection.
 
@@ -214,7 +245,7 @@ class HiloClient:
         while True:
             with self._changed:
                 while not self._closed and (pause := self._due() - time.monotonic()) > 0:
-                    self._changed.wait(min(pause, threading.TIMEOUT_MAX))
+                    self._changed.wait(min(pause, self._until_idle(), threading.TIMEOUT_MAX))
                 closing, returns = self._closed, self._returns[: self._at_once]
                 asked = list(self._wanted.values())[: self._at_once]
                 for sequence in asked:
@@ -225,7 +256,7 @@ class HiloClient:
             try:
                 self._exchange(returns, asked)
                 if closing and not self._returns:
-                    self._execute((REVOKE, [self._holder]))  # those of which it never learned
+                    self._execute(REVOKE, [self._holder])  # those of which it never learned
                 self._attempt, self._error, self._at_once = 0, None, min(1000, 2 * self._at_once)
             except psycopg.Error as error:
                 self._at_once = max(1, max(len(asked), len(returns)) // 2)  # it may have been too much
@@ -241,6 +272,16 @@ class HiloClient:
                 return
             if closing:
                 time.sleep(max(0, self._not_before - time.monotonic()))
+
+    def _until_idle(self) -> float:
+        """For how long the connection stays open, while nothing is sent."""
+        if self._connection is None:
+            return math.inf
+        if (left := self._sent_at + self._idle - time.monotonic()) > 0:
+            return left
+        self._connection.close()
+        self._connection = None
+        return math.inf
 
     def _due(self) -> float:
         """When to send something."""
@@ -286,7 +327,7 @@ class HiloClient:
                 self._holder,
                 self._ttl,
             ]
-            rows = self._execute((REFILL, arguments))
+            rows = self._execute(REFILL, arguments)
         # It is committed. If anything fails before this line, nothing of it is served.
         if due:
             refused = any(row[0] == "renewed" and is_transient(row[9]) for row in rows)
@@ -342,17 +383,16 @@ class HiloClient:
         if not sequence.is_low():
             self._wanted.pop(sequence.name, None)
 
-    def _execute(self, *statements: tuple[str, list[object]]) -> list[tuple[Any, ...]]:
-        """Runs statements in one transaction, and returns the rows of the last one once it has committed."""
+    def _execute(self, statement: str, arguments: list[object]) -> list[tuple[Any, ...]]:
+        """Runs a statement that is a transaction by itself, and returns its rows once it has committed: psycopg waits for
+        the server's word that it is ready for the next one, and raises what has failed at the commit."""
         if self._connection is None or self._connection.closed:
-            self._connection = psycopg.connect(
-                self._conninfo, autocommit=True, connect_timeout=10, target_session_attrs="read-write"
-            )
-        rows: list[tuple[Any, ...]] = []
-        with self._connection.transaction():
-            for statement, arguments in statements:
-                rows = self._connection.execute(statement, arguments).fetchall()
-        return rows
+            self._connection = self._connect()
+            self._connection.autocommit = True
+            # A pooler may bring the next statement to another session, which does not know a name.
+            self._connection.prepare_threshold = None
+        with self._limit.on(self._connection):
+            return self._connection.execute(statement, arguments).fetchall()
 
 
 _clients: weakref.WeakSet[HiloClient] = weakref.WeakSet()
@@ -363,4 +403,18 @@ def _begin_in_child() -> None:
         client._begin()
 
 
+def close_all() -> None:
+    """Closes the clients of this process, each in 5 seconds at most, as the exit of the interpreter does.
+
+    For processes that end without that exit, such as the workers of Celery and of multiprocessing.
+    """
+    for client in list(_clients):
+        client._timeout = min(client._timeout, 5)
+        try:
+            client.close()
+        except (TimeoutError, RuntimeError) as error:  # at the exit, no thread can begin
+            logging.getLogger("hilo_client").warning("%s: %s", error, error.__cause__)
+
+
 os.register_at_fork(after_in_child=_begin_in_child)
+atexit.register(close_all)

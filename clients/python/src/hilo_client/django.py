@@ -3,25 +3,59 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
+import psycopg
 from django.db import connections
-from psycopg.conninfo import make_conninfo
+from psycopg import sql
 
 from hilo_client.client import HiloClient
 
-_clients: dict[str, HiloClient] = {}
+_clients: dict[tuple[str, str], HiloClient] = {}
 _lock = threading.Lock()
+
+# What Django's own connections have besides.
+NOT_OURS = ("context", "cursor_factory", "prepare_threshold")
 
 
 def client_of(using: str = "default") -> HiloClient:
-    """The client of a database of the settings, one for each process."""
+    """The client of a database of the settings, one for each process.
+
+    It connects as Django does, and stays connected only while it has something to ask. Before Django drops a database of
+    tests, the client of that database is closed.
+    """
+    wrapper = connections[using]
+    key = using, str(wrapper.settings_dict["NAME"])
     with _lock:
-        if using not in _clients:
-            settings = connections[using].settings_dict
-            names = {"NAME": "dbname", "USER": "user", "PASSWORD": "password", "HOST": "host", "PORT": "port"}
-            given = {to: str(settings[name]) for name, to in names.items() if settings.get(name)}
-            _clients[using] = HiloClient(make_conninfo("", **given))
-        return _clients[using]
+        if key not in _clients:
+            _clients[key] = HiloClient(connect=lambda: _connect(*key), idle=0)
+            _close_with_test_database(wrapper, key)
+        return _clients[key]
+
+
+def _connect(using: str, name: str) -> psycopg.Connection[Any]:
+    wrapper = connections[using]
+    arguments = {key: value for key, value in wrapper.get_connection_params().items() if key not in NOT_OURS}
+    if name:
+        arguments["dbname"] = name
+    connection = psycopg.connect(**arguments)
+    if role := wrapper.settings_dict["OPTIONS"].get("assume_role"):
+        connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+        connection.commit()
+    return connection
+
+
+def _close_with_test_database(wrapper: Any, key: tuple[str, str]) -> None:
+    destroy = wrapper.creation._destroy_test_db
+
+    def close_and_destroy(*arguments: Any) -> None:
+        with _lock:
+            client = _clients.pop(key, None)
+        if client:
+            client.close()
+        destroy(*arguments)
+
+    wrapper.creation._destroy_test_db = close_and_destroy
 
 
 class HiloDefault:

@@ -147,6 +147,82 @@ with HiloClient(first=100, timeout=1) as ids:
     cluster.finish();
 }
 
+/// A proxy forwards nothing more on the connection that is open, and closes it not: as a host that dies, or a NAT that
+/// forgets. The client gives the connection up, callers hear nothing of it, and closing ends too.
+#[test]
+fn a_silent_connection_is_given_up() {
+    let cluster = cluster();
+    let program = "
+from hilo_client import HiloClient
+import os, socket, threading
+states, deaf = [], False
+listener = socket.create_server(('127.0.0.1', 0))
+def pump(source, to, silent):
+    while data := source.recv(65536):
+        if silent.is_set() or deaf:
+            threading.Event().wait()
+        to.sendall(data)
+def forward():
+    while True:
+        client, _ = listener.accept()
+        server = socket.socket(socket.AF_UNIX)
+        server.connect(os.environ['PGHOST'] + '/.s.PGSQL.' + os.environ['PGPORT'])
+        states.append(threading.Event())
+        for pair in [(client, server), (server, client)]:
+            threading.Thread(target=pump, args=(*pair, states[-1]), daemon=True).start()
+threading.Thread(target=forward, daemon=True).start()
+proxy = {'host': '127.0.0.1', 'port': listener.getsockname()[1]}
+ids = HiloClient(**proxy, first=10, most=10, timeout=60, statement_timeout=0.5)
+for n in range(40):
+    if n % 15 == 10:
+        [state.set() for state in states]
+    print(ids.next('orders'), flush=True)
+ids.close()
+ids = HiloClient(**proxy, timeout=1, statement_timeout=60)
+print(ids.next('orders'), flush=True)
+deaf = True
+try:
+    ids.close()
+except TimeoutError:
+    print(0, flush=True)
+";
+    let Some(python) = Example::find("python") else { return };
+    let command = python.command(&cluster, &["python3", "-c", program]);
+    let mut seen = Drawer::start(&cluster, 0, command).end();
+    assert_eq!((seen.len(), seen.pop()), (42, Some(0)));
+    let mut client = cluster.connect(DATABASE);
+    // One client could not return its lease.
+    client.run("SELECT hilo_lease_revoke(holder => holder) FROM (SELECT DISTINCT holder FROM hilo_leases) l");
+    assert_explained(&cluster, &seen);
+    cluster.finish();
+}
+
+/// Programs that draw one value each and end without closing their client, by their end or by SIGTERM: nothing is lost.
+#[test]
+fn the_end_of_a_program_returns_its_leases() {
+    let cluster = cluster();
+    let program = "
+from hilo_client import HiloClient
+import os, signal, sys
+ids = HiloClient()
+print(ids.next('orders'), flush=True)
+if sys.argv[1] == 'killed':
+    with ids:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+";
+    let Some(python) = Example::find("python") else { return };
+    for n in 1..=12 {
+        let how = if n % 2 == 0 { "killed" } else { "ends" };
+        let mut command = python.command(&cluster, &["python3", "-c", program, how]);
+        let output = command.output().expect("it runs");
+        let expected = if n % 2 == 0 { Some(143) } else { Some(0) };
+        assert_eq!(output.status.code(), expected, "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), n.to_string());
+    }
+    cluster.finish();
+}
+
 /// A fault of the program in the background reaches those who wait, instead of leaving them alone.
 /// The next caller has it run again, and so does a client that closes after one.
 #[test]
