@@ -77,7 +77,7 @@ impl Pair<'_> {
 
     /// Both, if they number themselves the same values.
     fn rivals(&self) -> Option<[&Side<'_>; 2]> {
-        self.alike().filter(|both| both.iter().all(|side| side.definition.source.is_none()))
+        self.alike().filter(|both| both.iter().all(|side| !side.entry.is_fed()))
     }
 
     fn object(&self) -> String {

@@ -35,6 +35,10 @@ macro_rules! entry {
             /// that exists.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub numbering: Option<Numbering>,
+            /// Whether a source brings the values. Only a summary says so, to everybody who may
+            /// read the sequence; hilo_apply refuses such a sequence without its source.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub fed: Option<bool>,
         }
 
         impl Entry {
@@ -42,6 +46,10 @@ macro_rules! entry {
             pub fn new(name: String, options: Options) -> Entry {
                 let Options { $($option),+ } = options;
                 Entry { name, $($option,)+ ..Entry::default() }
+            }
+
+            pub fn is_fed(&self) -> bool {
+                self.fed == Some(true)
             }
 
             pub fn options(&self) -> Options {

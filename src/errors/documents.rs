@@ -21,6 +21,10 @@ error_table! {
         #[detail("The server that the summary is of refuses to serve it.")]
         #[hint("Pass the summary of a server that serves it.")]
         NotNumbered(name: String) = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
+        #[error("the source of hilo sequence \"{0}\" is not known")]
+        #[detail("A source brings its values, which only its owner may see.")]
+        #[hint("Pass a summary that the owner of the sequence, or a superuser, has read.")]
+        SourceHidden(name: String) = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
         #[error("cannot drop hilo sequences that the document does not contain because other \
                  objects depend on them")]
         #[detail("{}", first_lines(dependents))]

@@ -240,3 +240,39 @@ fn branches_are_compared_without_complaint() {
     let twin = format!("SELECT count(*) FROM hilo_compare('{}')", summaries[0]);
     assert!(centre.one::<i64>(&twin) > 0);
 }
+
+/// A role that may read a sequence, but not its source, compares it as its owner does. Its summary makes no sequence that
+/// numbers itself.
+#[test]
+fn a_reader_compares_branches_without_their_sources() {
+    let (cluster, mut centre, mut branch) = with_both();
+    centre.run("SELECT hilo_create('s'); SELECT hilo_nextval('s')");
+    branch.run("SELECT hilo_attach_server('s', 'centre')");
+    branch.run("SELECT hilo_nextval('s')");
+    for owner in [&mut centre, &mut branch] {
+        owner.run("SELECT hilo_grant('s', 'guest', 'SELECT')");
+    }
+    let own = "SELECT jsonb_set(hilo_node_summary(), '{node,server}', '\"another\"')::text";
+    let guests = ["centre", "branch"].map(|database| cluster.connect_as("guest", database));
+    let [mut at_centre, mut at_branch] = guests;
+    let summaries: [String; 2] = [at_centre.one(own), at_branch.one(own)];
+    assert!(!summaries[1].contains("source"), "{}", summaries[1]);
+    for (client, summary) in [(&mut at_branch, 0), (&mut at_centre, 1)] {
+        let compare = format!("SELECT what FROM hilo_compare('{}')", summaries[summary]);
+        assert_eq!(client.all::<String>(&compare), [""; 0]);
+    }
+    centre.run("SELECT hilo_drop('s')");
+    let apply = format!("SELECT hilo_apply('{}')", summaries[1]);
+    centre
+        .refusal(&apply.replace("\"id\": 0", "\"id\": 1"))
+        .is("55000")
+        .says("the source of hilo sequence \"s\" is not known")
+        .details("sequences[0]")
+        .helps();
+    let of_owner: String = branch.one("SELECT hilo_node_summary() ->> 'sequences'");
+    branch.run("SELECT hilo_drop('s')");
+    let again =
+        format!("hilo_apply('{{\"hilo\": 1, \"sequences\": {}}}')", of_owner.replace('\'', "''"));
+    assert_eq!(branch.all::<String>(&format!("SELECT action FROM {again}")), ["create"]);
+    assert!(branch.all::<String>(&format!("SELECT action FROM {again}")).is_empty());
+}

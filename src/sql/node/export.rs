@@ -48,6 +48,7 @@ pub fn summary(known: &[Known]) -> Result<Document, HiloError> {
     for one in known {
         let mut entry = one.entry()?;
         entry.numbering = one.numbering()?;
+        entry.fed = one.sequence.definition.source.is_some().then_some(true);
         document.sequences.try_push(entry)?;
     }
     Ok(document)

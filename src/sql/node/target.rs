@@ -10,9 +10,9 @@ use hilo_core::document::{Entry, place_of};
 use hilo_core::plan::{Change, Found, Wanted};
 
 use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::name::Name;
+use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::privileges;
-use crate::errors::{HiloError, OrRaise, with_path};
+use crate::errors::{DocumentError, HiloError, OrRaise, with_path};
 use crate::sql::define::ddl_checks::find_owned;
 use crate::sql::define::owned_by::{self, Purpose};
 use crate::sql::define::{ddl, grants};
@@ -32,6 +32,10 @@ impl Target {
     pub fn new(at: usize, entry: Entry) -> Result<Target, HiloError> {
         let name = encode(&entry.name);
         let definition = entry.definition(at, &name).map_err(in_document)?;
+        if entry.is_fed() && entry.source.is_none() {
+            let hidden = DocumentError::SourceHidden(escape_for_message(&name));
+            return Err(placed(at, "", hidden.into()));
+        }
         let stored = [
             definition.key_format.as_deref().map(|text| ddl::key_format(&encode(text))),
             definition.source.as_deref().map(|text| ddl::source(&encode(text))),
