@@ -1,10 +1,5 @@
 -- hilo_apply: makes the sequences those that a document describes.
 
-CREATE FUNCTION _hilo.hilo_apply(document jsonb, prune boolean, dry_run boolean)
-    RETURNS TABLE (action text, name text, detail jsonb)
-    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_apply_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_apply(jsonb, boolean, boolean) IS 'Does what hilo_apply does';
-
 CREATE FUNCTION @extschema@.hilo_apply(document jsonb, prune boolean DEFAULT false, dry_run boolean DEFAULT false)
     RETURNS TABLE (action text, name text, detail jsonb)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_apply_wrapper';

@@ -1,6 +1,16 @@
 -- Branches: sequences that get their values from the hilo of another server, through dblink, or through Citus from its
 -- coordinator.
 
+CREATE FUNCTION _hilo.hilo_raise(code text, message text, detail text, hint text) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_raise_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_raise(text, text, text, text) IS
+    'Fails with this error, whose texts are cut at 8000 bytes. All that echoes an argument of any length goes through it';
+
+CREATE FUNCTION _hilo.hilo_may_see(name @extschema@.hilo_sequence) RETURNS boolean
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_may_see_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_may_see(@extschema@.hilo_sequence) IS
+    'Returns true, or fails: with 42704 if the sequence does not exist, and with 42501 if the current user may not read it';
+
 -- Citus gives back nothing but one value, or the first line of an error. It sets no limits to a query, and this one
 -- comes from a worker that gives it up after a while.
 CREATE FUNCTION _hilo.hilo_answer(query text) RETURNS jsonb
@@ -291,7 +301,7 @@ BEGIN
             'WHERE pg_catalog.starts_with(q.numbering, %2$L::pg_catalog.text) '
             'OR q.name OPERATOR(pg_catalog.=) %1$L::pg_catalog.text '
             'ORDER BY pg_catalog.starts_with(q.numbering, %2$L::pg_catalog.text) DESC LIMIT 1), '
-            'pg_catalog.to_jsonb(_hilo.hilo_may_see(_hilo.hilo_sequence(%1$L::pg_catalog.text), true)))',
+            'pg_catalog.to_jsonb(_hilo.hilo_may_see(_hilo.hilo_sequence(%1$L::pg_catalog.text))))',
             remote_name, own), true);
     EXCEPTION WHEN undefined_object THEN
         PERFORM _hilo.hilo_refuse(

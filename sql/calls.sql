@@ -111,3 +111,12 @@ BEGIN ATOMIC
     SELECT v.* FROM @extschema@.hilo_leases v;
 END;
 COMMENT ON FUNCTION _hilo.hilo_leases() IS 'Returns the rows of the view hilo_leases';
+
+CREATE FUNCTION _hilo.hilo_node_summary(name @extschema@.hilo_sequence) RETURNS jsonb
+    LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_node_summary_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_node_summary(@extschema@.hilo_sequence) IS 'Does what hilo_node_summary does';
+
+CREATE FUNCTION _hilo.hilo_apply(document jsonb, prune boolean, dry_run boolean)
+    RETURNS TABLE (action text, name text, detail jsonb)
+    LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_apply_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_apply(jsonb, boolean, boolean) IS 'Does what hilo_apply does';

@@ -16,6 +16,7 @@ pub mod creation;
 pub mod default_privileges;
 pub mod definitions;
 pub mod dependents;
+pub mod encoding;
 pub mod gapless;
 pub mod gaps;
 pub mod insert_rights;

@@ -5,9 +5,8 @@
 //! All that a node knows of the others is the rows that replication has brought, if any. If these
 //! show that values could be served twice, a change is refused.
 
-use std::fmt;
-
 use hilo_core::direction::Direction;
+pub use hilo_core::node_numbers::Numbering;
 use hilo_core::numbers::Epoch;
 use hilo_core::options::Definition;
 
@@ -19,21 +18,6 @@ use crate::catalog::{node, takeover};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::memory;
-
-/// The numbers that all nodes of a sequence must agree on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Numbering {
-    pub base: i64,
-    pub nodes: i32,
-    pub stripe: i64,
-}
-
-impl fmt::Display for Numbering {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        let Numbering { base, nodes, stripe } = self;
-        write!(f, "from {base} with node count {nodes} and stripes of {stripe}")
-    }
-}
 
 impl Position {
     pub fn numbering(&self) -> Numbering {

@@ -7,6 +7,7 @@ use crate::named;
 named! {
     /// The type that bounds a sequence's values, by the name that SQL prints.
     #[derive(Default, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     #[serde(rename_all = "lowercase")]
     pub enum DataType {
         SmallInt = "smallint",

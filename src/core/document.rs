@@ -3,20 +3,21 @@
 use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
 pub use crate::entry::Entry;
 pub use crate::grants::{Grant, Grants, Privilege, list, without};
-use crate::name::{self, NameError};
-pub use crate::node_numbers::{Node, Numbering, Within};
+pub use crate::node_numbers::{Node, Numbered, Within};
 use crate::options::{Definition, OptionError};
 
 /// The document that `hilo_export` returns and `hilo_apply` takes. A field that is left out, or
 /// null, stands for its default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Document {
     /// The version of this form.
+    #[cfg_attr(feature = "schema", schemars(with = "i64", extend("const" = 1)))]
     pub hilo: Version,
     /// Which server this is the summary of, as hilo_node_summary() returns it. hilo_apply() refuses
     /// that of a server with the id of this one.
@@ -50,36 +51,11 @@ impl From<Version> for i64 {
     }
 }
 
-/// The first fault of a document, and its place; `.` is the top level.
+/// The first fault of a document's form, and its place; `.` is the top level.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fault {
     pub place: String,
-    pub what: What,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
-    Form(String),
-    Name(NameError),
-    Option(OptionError),
-}
-
-impl Fault {
-    fn of_form(place: String, what: String) -> Fault {
-        Fault { place, what: What::Form(what) }
-    }
-}
-
-impl From<NameError> for What {
-    fn from(error: NameError) -> What {
-        What::Name(error)
-    }
-}
-
-impl From<OptionError> for What {
-    fn from(error: OptionError) -> What {
-        What::Option(error)
-    }
+    pub what: String,
 }
 
 /// The place of a sequence.
@@ -90,7 +66,7 @@ pub fn place_of(at: usize, field: &str) -> String {
 /// Refuses a list of fields without their names, which serde would read.
 fn check_objects(document: &Value) -> Result<(), Fault> {
     let check = |place: String, value: &Value| match value.is_array() {
-        true => Err(Fault::of_form(place, "expected an object, found an array".into())),
+        true => Err(Fault { place, what: "expected an object, found an array".into() }),
         false => Ok(()),
     };
     check(".".into(), document)?;
@@ -107,20 +83,21 @@ fn check_objects(document: &Value) -> Result<(), Fault> {
 
 impl Document {
     /// # Errors
-    /// The first fault of the text: of its form, or of what only one sequence says.
+    /// The first fault of the text.
     pub fn parse(text: &str) -> Result<Document, Fault> {
         let json: Value = serde_json::from_str(text)
-            .map_err(|error| Fault::of_form(".".into(), error.to_string()))?;
+            .map_err(|error| Fault { place: ".".into(), what: error.to_string() })?;
         check_objects(&json)?;
         let read = serde_path_to_error::deserialize(&json);
-        let document: Document = read.map_err(|error| {
-            Fault::of_form(error.path().to_string(), error.into_inner().to_string())
+        let document: Document = read.map_err(|error| Fault {
+            place: error.path().to_string(),
+            what: error.into_inner().to_string(),
         })?;
         let mut first = HashMap::new();
         for (at, entry) in document.sequences.iter().enumerate() {
-            if let Some(first) = first.insert(entry.name.as_str(), at) {
+            if let Some(first) = first.insert(&entry.name, at) {
                 let what = format!("sequences[{first}] has the same name \"{}\"", entry.name);
-                return Err(Fault::of_form(place_of(at, ".name"), what));
+                return Err(Fault { place: place_of(at, ".name"), what });
             }
         }
         Ok(document)
@@ -128,15 +105,6 @@ impl Document {
 }
 
 impl Entry {
-    /// The sequence at this place of the document, whose name has `name` in the server's encoding.
-    pub fn definition(&self, at: usize, name: &[u8]) -> Result<Definition, Fault> {
-        name::validate(name)
-            .map_err(|error| Fault { place: place_of(at, ".name"), what: error.into() })?;
-        let definition = Definition::create(&self.options())
-            .map_err(|error| Fault { place: place_of(at, ""), what: error.into() })?;
-        Ok(definition.plain())
-    }
-
     /// Returns what is granted. A grantee that is no role means all roles if it spells `public`.
     pub fn grants(
         &self,
@@ -144,24 +112,61 @@ impl Entry {
         mut is_role: impl FnMut(&str) -> bool,
     ) -> Result<Option<Grants>, Fault> {
         let Some(list) = &self.privileges else { return Ok(None) };
-        let fault = |number: usize, field: &str, what: String| {
-            Fault::of_form(place_of(at, &format!(".privileges[{number}].{field}")), what)
-        };
         let mut grants = Grants::new();
         for (number, Grant { grantee, privileges }) in list.iter().enumerate() {
+            let fault = |field: String, what: String| {
+                let place = place_of(at, &format!(".privileges[{number}].{field}"));
+                Err(Fault { place, what: format!("{what} appears twice") })
+            };
             let is_public = grantee.eq_ignore_ascii_case("public") && !is_role(grantee);
-            let role = if is_public { "public".to_owned() } else { grantee.clone() };
+            let role = if is_public { "public" } else { grantee };
             let mut set = BTreeSet::new();
             if let Some(twice) = privileges.iter().position(|one| !set.insert(*one)) {
-                let field = format!("privileges[{twice}]");
-                return Err(fault(number, &field, "the privilege appears twice".into()));
+                return fault(format!("privileges[{twice}]"), "the privilege".into());
             }
-            if grants.insert(role, set).is_some() {
-                let what = format!("the grantee \"{grantee}\" appears twice");
-                return Err(fault(number, "grantee", what));
+            if grants.insert(role.to_owned(), set).is_some() {
+                return fault("grantee".into(), format!("the grantee \"{grantee}\""));
             }
         }
         grants.retain(|_, set| !set.is_empty());
         Ok(Some(grants))
+    }
+}
+
+/// A sequence as a document describes it, or as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    pub entry: Entry,
+    pub definition: Definition,
+    /// The grants. `None`: the document does not say, or nobody asks.
+    pub granted: Option<Grants>,
+}
+
+impl Described {
+    pub fn new(entry: Entry) -> Result<Described, OptionError> {
+        let definition = Definition::create(&entry.options())?.plain();
+        Ok(Described { entry, definition, granted: None })
+    }
+
+    /// The options, each with its value.
+    fn options(&self) -> Value {
+        let mut options = json!(self.definition);
+        options["owned_by"] = json!(self.entry.owned_by);
+        options
+    }
+
+    /// The options that differ in `old`: each says `from` and `to`.
+    pub fn changes(&self, old: &Described) -> Map<String, Value> {
+        let columns = [self, old].map(|one| &one.entry.owned_by);
+        if self.definition == old.definition && columns[0] == columns[1] {
+            return Map::new();
+        }
+        let (new, old) = (self.options(), old.options());
+        let all = new.as_object().into_iter().flatten();
+        let differ = all.filter(|(option, to)| old[option.as_str()] != **to);
+        let change = |(option, to): (&String, &Value)| {
+            (option.clone(), json!({"from": old[option.as_str()], "to": to}))
+        };
+        differ.map(change).collect()
     }
 }

@@ -3,18 +3,24 @@
 use serde::{Deserialize, Serialize};
 
 use crate::grants::Grant;
-use crate::node_numbers::Numbering;
+use crate::node_numbers::Numbered;
 use crate::options::{DataType, Options, each_option};
 
 macro_rules! entry {
-    ($($(#[$about:meta])* $option:ident: $type:ty,)+) => {
+    ($($(#[doc = $about:literal])* $(#[bounds $bounds:tt])? $option:ident: $type:ty,)+) => {
         /// A sequence in a document.
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
         #[serde(deny_unknown_fields)]
         pub struct Entry {
             /// 1 to 255 bytes without control characters. Case matters.
+            #[cfg_attr(
+                feature = "schema",
+                schemars(length(min = 1, max = 255), regex(pattern = r"^[^\u0000-\u001f\u007f]+$"))
+            )]
             pub name: String,
-            $($(#[$about])*
+            $($(#[doc = $about])*
+            $(#[cfg_attr(feature = "schema", schemars $bounds)])?
             #[serde(skip_serializing_if = "Option::is_none")]
             pub $option: Option<$type>,)+
             /// The column with which the sequence is dropped: schema.table.column, each quoted as
@@ -34,7 +40,7 @@ macro_rules! entry {
             /// positions. Any other must be. Default: as hilo_create numbers it; unchecked for one
             /// that exists.
             #[serde(skip_serializing_if = "Option::is_none")]
-            pub numbering: Option<Numbering>,
+            pub numbering: Option<Numbered>,
             /// Whether a source brings the values. Only a summary says so, to everybody who may
             /// read the sequence; hilo_apply refuses such a sequence without its source.
             #[serde(skip_serializing_if = "Option::is_none")]

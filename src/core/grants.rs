@@ -4,22 +4,29 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use crate::named;
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Grant {
     /// A role, or public for all roles.
     pub grantee: String,
+    #[cfg_attr(feature = "schema", schemars(extend("uniqueItems" = true)))]
     pub privileges: Vec<Privilege>,
 }
 
-/// In the order in which documents list them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Privilege {
-    Usage,
-    Select,
-    Update,
-    Lease,
+named! {
+    /// A right, in the order in which documents list them.
+    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "UPPERCASE")]
+    pub enum Privilege {
+        Usage = "USAGE",
+        Select = "SELECT",
+        Update = "UPDATE",
+        Lease = "LEASE",
+    }
 }
 
 /// Privileges by grantee.

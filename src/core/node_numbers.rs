@@ -1,9 +1,12 @@
 //! A server and its numbers, as documents say it.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// A server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Node {
     /// Its number among the nodes.
@@ -14,9 +17,26 @@ pub struct Node {
     pub server: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// The numbers that all nodes of a sequence must agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbering {
+    pub base: i64,
+    pub nodes: i32,
+    pub stripe: i64,
+}
+
+impl fmt::Display for Numbering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Numbering { base, nodes, stripe } = self;
+        write!(f, "from {base} with node count {nodes} and stripes of {stripe}")
+    }
+}
+
+/// How the nodes number a sequence, in a document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
+pub struct Numbered {
     /// The first value of node 0.
     pub base: i64,
     pub nodes: Within<1, 1024>,
@@ -27,17 +47,15 @@ pub struct Numbering {
     pub reserved_to: Option<i64>,
 }
 
-impl Numbering {
-    /// Whether the values of both are the same.
-    pub fn is_like(&self, other: &Numbering) -> bool {
-        Numbering { reserved_to: None, ..*self } == Numbering { reserved_to: None, ..*other }
+impl From<Numbering> for Numbered {
+    fn from(Numbering { base, nodes, stripe }: Numbering) -> Numbered {
+        Numbered { base, nodes: Within(nodes.into()), stripe: Within(stripe), reserved_to: None }
     }
 }
 
-impl std::fmt::Display for Numbering {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Numbering { base, nodes: Within(nodes), stripe: Within(stripe), .. } = self;
-        write!(f, "from {base} with node count {nodes} and stripes of {stripe}")
+impl From<Numbered> for Numbering {
+    fn from(Numbered { base, nodes, stripe, .. }: Numbered) -> Numbering {
+        Numbering { base, nodes: nodes.0 as i32, stripe: stripe.0 }
     }
 }
 
@@ -60,5 +78,20 @@ impl<const LOW: i64, const HIGH: i64> TryFrom<i64> for Within<LOW, HIGH> {
 impl<const LOW: i64, const HIGH: i64> From<Within<LOW, HIGH>> for i64 {
     fn from(number: Within<LOW, HIGH>) -> i64 {
         number.0
+    }
+}
+
+#[cfg(feature = "schema")]
+impl<const LOW: i64, const HIGH: i64> schemars::JsonSchema for Within<LOW, HIGH> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        format!("from {LOW} to {HIGH}").into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({"type": "integer", "minimum": LOW, "maximum": HIGH})
     }
 }

@@ -14,7 +14,7 @@ pub const MAX_SLICE_SIZE: i64 = 65_536;
 pub const MAX_SOURCE: usize = 8_192;
 
 /// Calls a macro with every option: what a caller may say, as users read it in the form of
-/// documents, and its type.
+/// documents, and its type. `bounds` are those of the form, as schemars writes them.
 macro_rules! each_option {
     ($callback:ident) => {
         $callback! {
@@ -23,6 +23,7 @@ macro_rules! each_option {
             /// The first value. Default: min_value, or max_value if the increment is negative.
             start_value: i64,
             /// The distance from one value to the next. Default: 1.
+            #[bounds(extend("not" = {"const": 0}))]
             increment: i64,
             /// The smallest value. Default: 1, or the minimum of the data type if the increment is
             /// negative.
@@ -35,19 +36,24 @@ macro_rules! each_option {
             /// Whether a later call gets a later value across all sessions. Default: false.
             ordered: bool,
             /// How many values are reserved at a time. Default: chosen by the rate.
+            #[bounds(range(min = 1))]
             block_size: i64,
             /// The most values that a session takes at a time. Default: hilo.max_slice_size.
+            #[bounds(range(min = 1, max = 65_536))]
             slice_size: i64,
             /// A template over {name}, {server}, {value} and {value:0N}. Default:
             /// {name}/{server}{value}.
+            #[bounds(length(max = 255), regex(pattern = r"\{value(:0[0-9]+)?\}"))]
             key_format: String,
             /// Whether the committed values have no holes. Default: false.
             gapless: bool,
             /// The query that brings the values, run as the owner. Default: none, the sequence
             /// numbers itself.
+            #[bounds(length(max = 8_192))]
             source: String,
             /// How many seconds' worth of values are kept ahead of the source. Default:
             /// hilo.buffer.
+            #[bounds(range(min = 0, max = 31_622_400))]
             reserve_ahead: i64,
         }
     };
@@ -55,13 +61,13 @@ macro_rules! each_option {
 pub(crate) use each_option;
 
 macro_rules! options {
-    ($($(#[$about:meta])* $option:ident: $type:ty,)+) => {
+    ($($(#[doc = $about:literal])* $(#[bounds $bounds:tt])? $option:ident: $type:ty,)+) => {
         /// The options that a caller specifies. None: the default in [`Definition::create`],
         /// unchanged in [`Definition::alter`].
         #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(default, deny_unknown_fields)]
         pub struct Options {
-            $($(#[$about])*
+            $($(#[doc = $about])*
             #[serde(skip_serializing_if = "Option::is_none")]
             pub $option: Option<$type>,)+
         }

@@ -14,7 +14,7 @@ use hilo_core::mapping::Mapping;
 pub use documents::DocumentError;
 pub use reasons::{Cause, Closed, Unleasable};
 pub use table::HiloError;
-pub use text::{load_in_sessions, preload_excluded_by, with_path};
+pub use text::{load_in_sessions, preload_excluded_by};
 
 /// The most bytes of a message, a DETAIL or a HINT. Memory is set aside for as many, and no longer
 /// piece of a memory context comes from a block that is there already.

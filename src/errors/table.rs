@@ -442,11 +442,6 @@ pub enum HiloError: Code {
     #[detail("{}", error.detail()?)]
     #[hint("{}", error.hint()?)]
     Document(#[from] error: DocumentError) = error.code(),
-    /// An error that belongs to one place of a document.
-    #[error("{error}")]
-    #[detail("{}", with_path(error.detail(), path))]
-    #[hint("{}", error.hint()?)]
-    InDocument { path: String, error: Box<HiloError> } = error.code(),
     #[error("cannot advance hilo sequence \"{0}\" because it cycles")]
     #[detail("A sequence that cycles serves every value again.")]
     #[hint("Set where it continues with hilo_setval.")]

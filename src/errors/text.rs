@@ -147,15 +147,6 @@ pub fn depend_on(name: &str, dependents: &[String]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A DETAIL that ends with the place in a document that an error belongs to.
-pub fn with_path(detail: Option<String>, path: &str) -> String {
-    let place = match path {
-        "." => "The error is at the top level of the document.".to_owned(),
-        _ => format!("The error is at {path} of the document."),
-    };
-    detail.map_or(place.clone(), |detail| format!("{detail} {place}"))
-}
-
 /// A DETAIL with one line for each object, and no longer than core makes it.
 pub fn first_lines(lines: &[String]) -> String {
     const MAX_LINES: usize = 100;

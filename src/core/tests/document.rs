@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use hilo_core::compare::differences;
 use hilo_core::document::*;
 use hilo_core::key_format;
+use hilo_core::node_numbers::Numbering;
 use hilo_core::options::{DataType, Definition, Options};
-use hilo_core::plan::{Change, Found, Wanted};
+use hilo_core::plan::Change;
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
@@ -50,8 +51,8 @@ fn privileges() -> impl Strategy<Value = BTreeSet<Privilege>> {
 prop_compose! {
     fn numbering()(
         base: i64, nodes in 1..=1024_i64, stripe in 1..=i64::MAX, reserved_to in of(any::<i64>()),
-    ) -> Numbering {
-        Numbering { base, nodes: Within(nodes), stripe: Within(stripe), reserved_to }
+    ) -> Numbered {
+        Numbered { base, nodes: Within(nodes), stripe: Within(stripe), reserved_to }
     }
 }
 
@@ -62,9 +63,10 @@ prop_compose! {
         owner in of(any::<String>()),
         grants in of(btree_map("[a-z]{1,4}", privileges(), 0..3)),
         numbering in of(numbering()),
+        fed in of(any::<bool>()),
     ) -> Entry {
         let privileges = grants.map(|grants| list(&grants));
-        Entry { owned_by, owner, privileges, numbering, ..Entry::new(String::new(), options) }
+        Entry { owned_by, owner, privileges, numbering, fed, ..Entry::new(String::new(), options) }
     }
 }
 
@@ -186,8 +188,7 @@ fn faults_have_their_places() {
         let text = json!({"hilo": 1, "sequences": sequences}).to_string();
         let fault = Document::parse(&text).unwrap_err();
         assert_eq!(fault.place, place);
-        let What::Form(found) = fault.what else { panic!("{sequences}") };
-        assert!(found.starts_with(what), "{found}");
+        assert!(fault.what.starts_with(what), "{}", fault.what);
     }
     let newer = Document::parse(r#"{"hilo": 2, "sequences": []}"#).unwrap_err();
     assert_eq!(newer.place, "hilo");
@@ -216,22 +217,21 @@ fn public_means_all_roles_unless_a_role_has_the_name() {
     assert_eq!(fault.place, "sequences[0].privileges[1].grantee");
 }
 
-fn wanted(sequence: Value) -> Wanted {
-    let document = json!({"hilo": 1, "sequences": [sequence]}).to_string();
-    let entry = Document::parse(&document).unwrap().sequences.remove(0);
-    let definition = entry.definition(0, entry.name.as_bytes()).unwrap();
-    let privileges = entry.grants(0, |_| true).unwrap();
-    Wanted { entry, definition, privileges }
+fn described(sequences: Value) -> Vec<Described> {
+    let document = json!({"hilo": 1, "sequences": sequences}).to_string();
+    let entries = Document::parse(&document).unwrap().sequences;
+    entries.into_iter().map(|entry| Described::new(entry).unwrap()).collect()
 }
 
-fn found() -> Found {
-    Found {
-        definition: Definition::create(&Options::default()).unwrap(),
-        owner: Some("anna".into()),
-        owned_by: None,
-        privileges: [("bert".to_owned(), [Privilege::Usage].into())].into(),
-        numbering: None,
-    }
+fn wanted(sequence: Value) -> Described {
+    let mut wanted = described(json!([sequence])).remove(0);
+    wanted.granted = wanted.entry.grants(0, |_| true).unwrap();
+    wanted
+}
+
+fn found() -> Described {
+    let privileges = json!([{"grantee": "bert", "privileges": ["USAGE"]}]);
+    wanted(json!({"name": "a", "owner": "anna", "privileges": privileges}))
 }
 
 #[test]
@@ -242,22 +242,20 @@ fn a_sequence_as_the_document_wants_it_is_left_alone() {
         json!({"name": "a", "privileges": [{"grantee": "bert", "privileges": ["USAGE"]}]}),
     ];
     for same in same {
-        assert_eq!(wanted(same).change(&found(), None), None);
+        assert_eq!(wanted(same).change(&found()), None);
     }
 }
 
 #[test]
 fn each_difference_is_one_change() {
-    let rows = |sequence: Value, owned_by: Option<&str>| -> Vec<_> {
-        let change = wanted(sequence).change(&found(), owned_by.map(str::to_owned));
-        let rows = change.as_ref().map(Change::rows).unwrap_or_default();
+    let rows = |sequence: Value| -> Vec<_> {
+        let rows = wanted(sequence).change(&found()).unwrap_or_default().rows;
         rows.into_iter().map(|row| json!([row.action, row.detail])).collect()
     };
     assert_eq!(
-        rows(
-            json!({"name": "a", "increment": 5, "owner": "bert", "privileges": []}),
-            Some("s.t.c")
-        ),
+        rows(json!({
+            "name": "a", "increment": 5, "owner": "bert", "privileges": [], "owned_by": "s.t.c"
+        })),
         [
             json!(["alter", {"increment": {"from": 1, "to": 5},
                              "owned_by": {"from": null, "to": "s.t.c"}}]),
@@ -267,26 +265,25 @@ fn each_difference_is_one_change() {
     );
     let grants = json!([{"grantee": "public", "privileges": ["LEASE", "SELECT"]}]);
     assert_eq!(
-        rows(json!({"name": "a", "privileges": grants}), None),
+        rows(json!({"name": "a", "privileges": grants})),
         [
             json!(["revoke", {"grantee": "bert", "privileges": ["USAGE"]}]),
             json!(["grant", {"grantee": "public", "privileges": ["SELECT", "LEASE"]}]),
         ]
     );
     let numbering = json!({"base": 1, "nodes": 2, "stripe": 1});
-    let told = wanted(json!({"name": "a", "numbering": numbering})).change(&found(), None);
-    assert_eq!(told, Some(Change::default()));
+    let told = wanted(json!({"name": "a", "numbering": numbering})).change(&found());
+    let numbering = Some(Numbering { base: 1, nodes: 2, stripe: 1 });
+    assert_eq!(told, Some(Change { numbering, ..Change::default() }));
 }
 
 #[test]
 fn two_servers_differ_in_what_they_serve() {
     let node = |id, server: &str| Node { id: Within(id), count: Within(4), server: server.into() };
-    let of = |sequences: Value| {
-        Document::parse(&json!({"hilo": 1, "sequences": sequences}).to_string()).unwrap()
-    };
     let compare = |mine: Value, theirs: Value, id| -> Vec<String> {
         let (me, other) = (node(0, "north"), node(id, "south"));
-        let found = differences((&me, &of(mine)), (&other, &of(theirs)), "Restart.").unwrap();
+        let [mine, theirs] = [mine, theirs].map(described);
+        let found = differences((&me, &mine), (&other, &theirs), "Restart.");
         found.into_iter().map(|found| format!("{}: {}", found.severity, found.what)).collect()
     };
     let numbered = |base: i64| json!({"base": base, "nodes": 4, "stripe": 10});
@@ -306,6 +303,8 @@ fn two_servers_differ_in_what_they_serve() {
         compare(one(1), json!([]), 1),
         ["warning: lacks 1 sequences, such as \"a\" that several nodes serve"]
     );
+    let fed = json!([{"name": "a", "fed": true, "numbering": numbered(500)}]);
+    assert!(compare(one(1), fed, 1).is_empty());
     let other = json!([{"name": "a", "ordered": true, "increment": 2, "numbering": numbered(1)}]);
     assert_eq!(compare(one(1), other, 1), ["error: increment, ordered differs on node 1"]);
 }

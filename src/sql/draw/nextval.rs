@@ -242,6 +242,21 @@ pub fn allow(sequence: &definitions::Sequence, needs: Privileges) -> Result<(), 
     Err(privileges::denial(&sequence.name, needs, held))
 }
 
+/// Checks that the views show the sequence to the current user.
+pub fn allow_to_see(sequence: &definitions::Sequence) -> Result<(), HiloError> {
+    match privileges::may_see(sequence, ffi::current_user())? {
+        true => Ok(()),
+        false => allow(sequence, Privileges::ALL),
+    }
+}
+
+/// `_hilo.hilo_may_see(name)`
+#[pg_extern(sql = false)]
+fn hilo_may_see(_call: Call, name: SequenceName) -> Result<bool, ErrorReport> {
+    allow_to_see(&missing::require(&name)?)?;
+    Ok(true)
+}
+
 /// `hilo_next_hi(name)`: the next block number of classic Hi/Lo.
 #[pg_extern(sql = false)]
 fn hilo_next_hi(_call: Call, name: SequenceName) -> Result<i64, ErrorReport> {

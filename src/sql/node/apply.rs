@@ -4,8 +4,8 @@
 //! neither locked nor changed. If there is something to do, the tables that own sequences are
 //! locked first, and stay as they are until the transaction ends. Then the extension is locked, so
 //! that one call waits for another instead of colliding with it over a name. Then the sequences
-//! that differ are, in the order of their names. After each wait the work is determined again. A
-//! dry run takes one step at a time, and undoes it.
+//! that differ are, in the order of their names. Each step determines its work again, after these
+//! waits. A dry run does the same, and undoes it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,22 +14,21 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use hilo_core::document::{Document, place_of};
-use hilo_core::plan::{Row, dropped};
+use hilo_core::plan::Row;
 
 use crate::catalog::name::Name;
-use crate::catalog::{column_defaults, node};
+use crate::catalog::{catalog_oids, column_defaults, node};
 use crate::errors::{DocumentError, HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
 use crate::process::subtransaction;
 use crate::sql::call::border::Call;
+use crate::sql::call::jsonb::JsonB;
 use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::define::ddl_checks::{begin_write, check_owner, lock_by_name, require};
-use crate::sql::define::owned_by::Purpose;
-use crate::sql::node::compare::document;
-use crate::sql::node::json::JsonB;
+use crate::sql::node::document::{document, placed};
 use crate::sql::node::known::{self, Known, this_node};
-use crate::sql::node::steps::{Step, Work, lock_definitions};
-use crate::sql::node::target::{Target, at_path};
+use crate::sql::node::steps::{Step, Work};
+use crate::sql::node::target::Target;
 
 row! {
     struct Done {
@@ -52,8 +51,12 @@ fn hilo_apply(
     let mut rows = Rows::begin(call);
     let apply = Apply::new(document, prune == Some(true), dry_run == Some(true))?;
     let seen = apply.seen()?;
-    apply.check_rights(&seen)?;
-    for (name, Row { action, detail }) in apply.run(seen)? {
+    apply.check_rights(&seen);
+    let done = match apply.dry_run {
+        false => apply.run(&seen)?,
+        true => subtransaction::try_out(|| apply.run(&seen).or_raise()),
+    };
+    for (name, Row { action, detail }) in done {
         rows.add(Done { action, name, detail: JsonB::of(&detail)? });
     }
     Ok(rows)
@@ -63,11 +66,9 @@ struct Apply {
     targets: Vec<Target>,
     prune: bool,
     dry_run: bool,
-    /// Whether the document is the summary of a server.
-    of_server: bool,
 }
 
-/// The sequences that the transaction sees, by name. `None`: one has been dropped since.
+/// The sequences that the transaction sees, by name. `None`: it has been dropped or renamed since.
 type Seen = HashMap<Name, Option<Known>>;
 
 impl Apply {
@@ -77,124 +78,117 @@ impl Apply {
         let Document { node, sequences, .. } = document;
         let mut targets = Vec::new();
         for (at, entry) in sequences.into_iter().enumerate() {
-            memory::check()?;
-            targets.try_push(Target::new(at, entry)?)?;
+            targets.try_push(Target::new(at, entry, node.is_some()))?;
         }
-        let (here, of_server) = (this_node(), node.is_some());
+        let here = this_node();
         if node.is_some_and(|node| node.id == here.id && node.server != here.server) {
             return Err(DocumentError::OtherServer(node::id()).into());
         }
-        Ok(Apply { targets, prune, dry_run, of_server })
-    }
-
-    /// Checks that the caller may do what the document says, before it learns whether that is
-    /// needed.
-    fn check_rights(&self, seen: &Seen) -> Result<(), HiloError> {
-        let is_own = |target: &&Target| {
-            seen.get(&target.name).and_then(Option::as_ref).is_some_and(Known::is_own)
-        };
-        self.targets.iter().filter(|target| !is_own(target)).try_for_each(Target::check_rights)
-    }
-
-    /// Returns the rows of what was done, each with the name.
-    fn run(&self, seen: Seen) -> Result<Vec<(Name, Row)>, HiloError> {
-        if self.steps(seen)?.is_empty() {
-            return Ok(Vec::new());
-        }
-        let purpose = if self.dry_run { Purpose::Look } else { Purpose::Own };
-        for target in &self.targets {
-            target.placed_column(purpose);
-        }
-        match self.dry_run {
-            false => lock_definitions()?,
-            true => subtransaction::try_out(|| lock_definitions().or_raise()),
-        }
-        if self.prune {
-            self.check_dependents()?;
-        }
-        if !self.dry_run {
-            for step in self.steps(self.seen()?)? {
-                if matches!(step.work, Work::Change(..)) {
-                    lock_by_name(&step.name, check_owner)?;
-                }
-            }
-        }
-        let (mut done, mut scratch) = (Vec::new(), PgMemoryContexts::new("hilo_apply"));
-        for step in self.steps(self.seen()?)? {
-            pgrx::check_for_interrupts!();
-            // SAFETY: nothing that is allocated in the scratch context is used after the round.
-            unsafe {
-                let kept = scratch.switch_to(|_| {
-                    let rows = self.take(&step);
-                    done.try_extend(rows.into_iter().map(|row| (step.name.clone(), row)))
-                });
-                scratch.reset();
-                kept?;
-            }
-            memory::check()?;
-        }
-        Ok(done)
-    }
-
-    /// Takes a step, and returns its rows. They stay when its work is rolled back.
-    fn take(&self, step: &Step) -> Vec<Row> {
-        let take = || step.take(self.dry_run, self.of_server).or_raise();
-        let take = || match step.target {
-            Some(target) => at_path(&place_of(target.at, ""), take),
-            None => take(),
-        };
-        match self.dry_run {
-            true => subtransaction::try_out(take),
-            false => take(),
-        }
+        Ok(Apply { targets, prune, dry_run })
     }
 
     fn seen(&self) -> Result<Seen, HiloError> {
         memory::check()?;
         let names = self.targets.iter().map(|target| target.name.to_vec());
         let names = memory::try_collect(names)?;
-        known::visible((!self.prune).then_some(&names[..]))
+        let seen = known::visible((!self.prune).then_some(&names[..]))?;
+        memory::try_map(
+            seen.len(),
+            seen.into_iter().map(|(name, known)| {
+                let known = known.filter(|known| known.sequence.name == name);
+                (name, known)
+            }),
+        )
+    }
+
+    /// Checks that the caller may do what the document says, before it learns whether that is
+    /// needed.
+    fn check_rights(&self, seen: &Seen) {
+        for target in &self.targets {
+            if !matches!(seen.get(&target.name), Some(Some(known)) if known.is_own()) {
+                target.check_rights();
+            }
+        }
+    }
+
+    /// Returns the rows of what was done, each with the name.
+    fn run(&self, seen: &Seen) -> Result<Vec<(Name, Row)>, HiloError> {
+        let (mut done, mut scratch) = (Vec::new(), PgMemoryContexts::new("hilo_apply"));
+        if self.steps(seen)?.is_empty() {
+            return Ok(done);
+        }
+        for target in &self.targets {
+            placed(&place_of(target.at, ".owned_by"), || target.lock_column());
+        }
+        lock_definitions()?;
+        let seen = self.seen()?;
+        let steps = self.steps(&seen)?;
+        check_dependents(&steps)?;
+        for step in steps.iter().filter(|step| matches!(step.work, Work::Change(_))) {
+            lock_by_name(&step.name, check_owner)?;
+        }
+        for step in steps {
+            pgrx::check_for_interrupts!();
+            memory::check()?;
+            // SAFETY: the rows are not in the scratch context, and nothing else remains.
+            let rows = unsafe {
+                let rows = scratch.switch_to(|_| step.take(self.dry_run));
+                scratch.reset();
+                rows
+            };
+            done.try_extend(rows.into_iter().map(|row| (step.name.clone(), row)))?;
+        }
+        Ok(done)
     }
 
     /// The work, in the order of the names.
-    fn steps(&self, mut seen: Seen) -> Result<Vec<Step<'_>>, HiloError> {
+    fn steps(&self, seen: &Seen) -> Result<Vec<Step<'_>>, HiloError> {
         let mut steps = Vec::new();
         for target in &self.targets {
-            let work = match seen.remove(&target.name) {
-                None => Some(Work::Create),
-                Some(None) => Some(Work::Change(Box::default())),
-                Some(Some(known)) => {
-                    target.change(&known)?.map(|change| Work::Change(Box::new(change)))
-                }
-            };
             memory::check()?;
-            let name = target.name.clone();
-            steps.try_extend(work.map(|work| Step { name, target: Some(target), work }))?;
+            let differs = |known: &Known| Ok::<_, HiloError>(target.change(known)?.is_some());
+            let work = match seen.get(&target.name) {
+                None => Work::Create(target),
+                Some(Some(known)) if !differs(known)? => continue,
+                Some(_) => Work::Change(target),
+            };
+            steps.try_push(Step { name: target.name.clone(), work })?;
         }
-        let rest = seen.into_iter().filter_map(|(name, known)| Some((name, known?)));
-        for (name, known) in rest.filter(|(_, known)| self.prune && known.is_own()) {
-            let work = Work::Drop(dropped(&known.entry()?));
-            steps.try_push(Step { name, target: None, work })?;
+        if self.prune {
+            let kept: HashSet<_> = self.targets.iter().map(|target| &target.name).collect();
+            let own = |known: &Option<Known>| known.as_ref().is_some_and(Known::is_own);
+            let rest = seen.iter().filter(|(name, known)| !kept.contains(name) && own(known));
+            steps
+                .try_extend(rest.map(|(name, _)| Step { name: name.clone(), work: Work::Drop }))?;
         }
         steps.sort_unstable_by(|one, other| one.name.cmp(&other.name));
         Ok(steps)
     }
+}
 
-    /// Refuses to drop what a column default uses.
-    fn check_dependents(&self) -> Result<(), HiloError> {
-        let steps = self.steps(self.seen()?)?;
-        let dropped = steps.iter().filter(|step| step.target.is_none());
-        let dropped: HashSet<_> = dropped.map(|step| &step.name).collect();
-        if dropped.is_empty() {
-            return Ok(());
-        }
-        let mut users = column_defaults::all();
-        users.retain(|(_, name)| dropped.contains(name));
-        let mut dependents = column_defaults::describe_users(&users)?;
-        dependents.sort_unstable();
-        match dependents.is_empty() {
-            true => Ok(()),
-            false => Err(DocumentError::PrunedHasDependents(dependents).into()),
-        }
+/// Waits for other transactions that apply a document, and for DROP EXTENSION. Only for a role that
+/// may change something: others must not be able to make these wait.
+fn lock_definitions() -> Result<(), HiloError> {
+    let extension = catalog_oids()?.extension;
+    let mode = pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE;
+    // SAFETY: takes a lock inside a transaction, whose end releases it; any object can be locked.
+    unsafe { pg_sys::LockDatabaseObject(pg_sys::ExtensionRelationId, extension, 0, mode) };
+    Ok(())
+}
+
+/// Refuses to drop what a column default uses.
+fn check_dependents(steps: &[Step]) -> Result<(), HiloError> {
+    let dropped = steps.iter().filter(|step| matches!(step.work, Work::Drop));
+    let dropped: HashSet<_> = dropped.map(|step| &step.name).collect();
+    if dropped.is_empty() {
+        return Ok(());
+    }
+    let mut users = column_defaults::all();
+    users.retain(|(_, name)| dropped.contains(name));
+    let mut dependents = column_defaults::describe_users(&users)?;
+    dependents.sort_unstable();
+    match dependents.is_empty() {
+        true => Ok(()),
+        false => Err(DocumentError::PrunedHasDependents(dependents).into()),
     }
 }

@@ -1,19 +1,18 @@
 //! The sequences that the caller may read, as documents describe them.
 
-use std::collections::HashMap;
-
 use pgrx::pg_sys;
 
-use hilo_core::document::{Entry, Grants, Node, Numbering, Privilege, Within, list};
+use hilo_core::document::{Described, Entry, Grants, Node, Numbered, Privilege, Within, list};
 use hilo_core::numbers::SequenceId;
-use hilo_core::options::Definition;
 
+use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::encoding::decode;
 use crate::catalog::missing;
 use crate::catalog::name::Name;
 use crate::catalog::node::{self, Here};
 use crate::catalog::numbering;
-use crate::catalog::positions::{self, Position};
+use crate::catalog::positions;
 use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::roles::{self, PUBLIC};
 use crate::errors::HiloError;
@@ -22,7 +21,6 @@ use crate::process::{ffi, memory};
 use crate::shared;
 use crate::sql::call::spi;
 use crate::sql::draw::nextval;
-use crate::sql::node::json::decode;
 
 /// A sequence, with what is granted on it.
 pub struct Known {
@@ -30,34 +28,29 @@ pub struct Known {
     granted: Vec<(pg_sys::Oid, Privileges)>,
 }
 
-/// The sequence of this name. Without one it is an error if it `must_exist`.
+/// The sequence of this name or, without a name, all of them by name. The transaction's snapshot
+/// says which they are. The rest is as of now.
 ///
 /// # Errors
-/// `NoSuchSequence`; `Permission` if the caller may not read it.
-pub fn by_name(name: &[u8], must_exist: bool) -> Result<Option<Known>, HiloError> {
-    let found = match must_exist {
-        true => Some(missing::require(name)?),
-        false => definitions::by_name(name)?,
-    };
-    let Some(sequence) = found else { return Ok(None) };
-    if !privileges::may_see(&sequence, ffi::current_user())? {
-        nextval::allow(&sequence, Privileges::ALL)?;
+/// `NoSuchSequence` if it `must_exist`; `Permission` if the caller may not read it.
+pub fn one_or_all(name: Option<&[u8]>, must_exist: bool) -> Result<Vec<Known>, HiloError> {
+    if let Some(name) = name {
+        let found = match must_exist {
+            true => Some(missing::require(name)?),
+            false => definitions::by_name(name)?,
+        };
+        found.iter().try_for_each(nextval::allow_to_see)?;
+        return found.into_iter().map(Known::of).collect();
     }
-    let granted = privileges::grants_on(sequence.id)?;
-    Ok(Some(Known { sequence, granted }))
-}
-
-/// All of them, by name. The transaction's snapshot says which they are. The rest is as of now.
-pub fn all() -> Result<Vec<Known>, HiloError> {
-    let ids = spi::rows("SELECT v.id FROM _hilo.hilo_visible v", |row| row.int8(1).unwrap_or(0));
-    let mut known = memory::try_collect(by_ids(&ids)?.into_values())?;
+    let seen = visible(None)?.into_iter().filter_map(|(_, known)| known);
+    let mut known = memory::try_collect(seen)?;
     known.sort_unstable_by(|one, other| one.sequence.name.cmp(&other.sequence.name));
     Ok(known)
 }
 
-/// The sequences that the transaction sees, or those of them with these names. `None`: it has been
-/// dropped or renamed since.
-pub fn visible(names: Option<&[Vec<u8>]>) -> Result<HashMap<Name, Option<Known>>, HiloError> {
+/// The sequences that the transaction sees, or those of them with these names, and what they are
+/// now. `None`: it has been dropped since.
+pub fn visible(names: Option<&[Vec<u8>]>) -> Result<Vec<(Name, Option<Known>)>, HiloError> {
     const ALL: &str = "SELECT v.id, v.name FROM _hilo.hilo_visible v";
     const NAMED: &str = "SELECT v.id, v.name FROM _hilo.hilo_visible v \
                           WHERE v.name OPERATOR(pg_catalog.=) ANY ($1)";
@@ -67,79 +60,74 @@ pub fn visible(names: Option<&[Vec<u8>]>) -> Result<HashMap<Name, Option<Known>>
         Some(names) => spi::rows_of(NAMED, names, read),
     };
     let ids = memory::try_collect(seen.iter().map(|(id, _)| *id))?;
-    let mut known = by_ids(&ids)?;
-    let with_known = |(id, name): (i64, Vec<u8>)| {
-        let known = known.remove(&SequenceId(id));
-        (Name::from(&name[..]), known.filter(|known| *known.sequence.name == name[..]))
-    };
-    memory::try_map(seen.len(), seen.into_iter().map(with_known))
-}
-
-/// The sequences with these ids that exist.
-fn by_ids(ids: &[i64]) -> Result<HashMap<SequenceId, Known>, HiloError> {
-    let mut granted = privileges::grants_on_all(ids)?;
-    let with_grants =
-        |(id, sequence)| (id, Known { sequence, granted: granted.remove(&id).unwrap_or_default() });
-    memory::try_map(ids.len(), definitions::by_ids(ids)?.into_iter().map(with_grants))
+    let (mut sequences, mut granted) =
+        (definitions::by_ids(&ids)?, privileges::grants_on_all(&ids)?);
+    memory::try_collect(seen.into_iter().map(|(id, name)| {
+        let granted = granted.remove(&SequenceId(id)).unwrap_or_default();
+        let sequence = sequences.remove(&SequenceId(id));
+        (Name::from(&name[..]), sequence.map(|sequence| Known { sequence, granted }))
+    }))
 }
 
 impl Known {
+    pub fn of(sequence: Sequence) -> Result<Known, HiloError> {
+        let granted = privileges::grants_on(sequence.id)?;
+        Ok(Known { sequence, granted })
+    }
+
     pub fn is_own(&self) -> bool {
         privileges::acts_as(ffi::current_user(), self.sequence.owner)
     }
 
-    /// The definition, in which only who acts as the owner sees what runs as the owner.
-    pub fn definition(&self) -> Definition {
+    /// Who acts as the owner sees what runs as the owner.
+    pub fn described(&self) -> Result<Described, HiloError> {
+        memory::check()?;
         let mut definition = self.sequence.definition.clone().plain();
         if definition.source.is_some() && !self.is_own() {
             (definition.source, definition.reserve_ahead) = (None, None);
         }
-        definition
+        let granted = self.grants();
+        let entry = Entry {
+            owned_by: self.sequence.owned_by.and_then(decoded_column),
+            owner: decoded_role(self.sequence.owner),
+            privileges: Some(list(&granted)),
+            ..Entry::new(decode(&self.sequence.name), definition.options())
+        };
+        Ok(Described { entry, definition, granted: Some(granted) })
     }
 
-    pub fn owner(&self) -> Option<String> {
-        roles::name(self.sequence.owner).map(|name| decode(name.to_bytes()))
+    /// The same with what other servers need to know: how this node numbers the sequence, or will
+    /// when it first serves it. Without that it refuses to serve it.
+    pub fn summary(&self) -> Result<Described, HiloError> {
+        let (sequence, mut summary) = (&self.sequence, self.described()?);
+        let position = match positions::find(sequence.id, node::id())? {
+            None => Here::read().and_then(|here| numbering::join(sequence, &here)).ok(),
+            found => found,
+        };
+        summary.entry.numbering = position.map(|position| Numbered {
+            reserved_to: position.last_value(&sequence.definition),
+            ..position.numbering().into()
+        });
+        summary.entry.fed = sequence.definition.source.is_some().then_some(true);
+        Ok(summary)
     }
 
-    pub fn owned_by(&self) -> Option<String> {
-        let column = self.sequence.owned_by?.text()?;
-        Some(decode(column.to_bytes()))
-    }
-
-    pub fn grants(&self) -> Grants {
-        grants(&self.granted)
-    }
-
-    /// The fewest fields that make the same sequence.
-    pub fn entry(&self) -> Result<Entry, HiloError> {
-        memory::check()?;
-        Ok(Entry {
-            owned_by: self.owned_by(),
-            owner: self.owner(),
-            privileges: Some(list(&self.grants())),
-            ..Entry::new(decode(&self.sequence.name), self.definition().options())
-        })
-    }
-
-    /// How this node numbers the sequence, or will when it first serves it. `None`: it refuses to
-    /// serve it.
-    pub fn numbering(&self) -> Result<Option<Numbering>, HiloError> {
-        let position = own_position(&self.sequence)?;
-        Ok(position.map(|position| {
-            let numbering::Numbering { base, nodes, stripe } = position.numbering();
-            let reserved_to = position.last_value(&self.sequence.definition);
-            Numbering { base, nodes: Within(nodes.into()), stripe: Within(stripe), reserved_to }
-        }))
+    /// The grants, without roles that do not exist any more.
+    fn grants(&self) -> Grants {
+        let named = self.granted.iter().filter_map(|(role, set)| {
+            let role = if *role == PUBLIC { "public".to_owned() } else { decoded_role(*role)? };
+            Some((role, set.names().filter_map(Privilege::by_name).collect()))
+        });
+        named.collect()
     }
 }
 
-/// The position of this server or, if it has not served the sequence yet, the one that it will
-/// begin with. `None`: it refuses to serve the sequence.
-pub fn own_position(sequence: &Sequence) -> Result<Option<Position>, HiloError> {
-    match positions::find(sequence.id, node::id())? {
-        None => Ok(Here::read().and_then(|here| numbering::join(sequence, &here)).ok()),
-        found => Ok(found),
-    }
+fn decoded_role(role: pg_sys::Oid) -> Option<String> {
+    roles::name(role).map(|name| decode(name.to_bytes()))
+}
+
+pub fn decoded_column(column: ColumnRef) -> Option<String> {
+    column.text().map(|text| decode(text.to_bytes()))
 }
 
 /// This server. Its life tells it from others: copies share its system identifier.
@@ -150,34 +138,4 @@ pub fn this_node() -> Node {
         count: Within(gucs::node_count().into()),
         server: life.to_string(),
     }
-}
-
-const PRIVILEGES: [(Privileges, Privilege); 4] = [
-    (Privileges::USAGE, Privilege::Usage),
-    (Privileges::SELECT, Privilege::Select),
-    (Privileges::UPDATE, Privilege::Update),
-    (Privileges::LEASE, Privilege::Lease),
-];
-
-/// The grants, without roles that do not exist any more.
-pub fn grants(granted: &[(pg_sys::Oid, Privileges)]) -> Grants {
-    let mut grants = Grants::new();
-    for (role, set) in granted {
-        let name = match *role {
-            PUBLIC => Some("public".to_owned()),
-            role => roles::name(role).map(|name| decode(name.to_bytes())),
-        };
-        let held = PRIVILEGES.iter().filter(|(one, _)| set.any_of(*one)).map(|(_, one)| *one);
-        if let Some(name) = name {
-            grants.insert(name, held.collect());
-        }
-    }
-    grants
-}
-
-/// The same back, of one role.
-pub fn privileges_of<'a>(set: impl IntoIterator<Item = &'a Privilege>) -> Privileges {
-    let bits = |wanted: &Privilege| PRIVILEGES.into_iter().find(|(_, one)| one == wanted);
-    let all = set.into_iter().filter_map(bits);
-    all.fold(Privileges::NONE, |set, (one, _)| set.or(one))
 }

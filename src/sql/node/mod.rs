@@ -3,10 +3,9 @@
 pub mod all_nodes;
 mod apply;
 mod compare;
+mod document;
 mod export;
-mod json;
 mod known;
-mod raise;
 pub mod replication_triggers;
 pub mod restore_triggers;
 mod steps;
