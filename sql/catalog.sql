@@ -21,6 +21,7 @@ CREATE TABLE _hilo.hilo_definition (
     source text,
     reserve_ahead bigint,
     extension text COLLATE "C",
+    former text COLLATE "C",
     CONSTRAINT hilo_definition_pkey PRIMARY KEY (id),
     CONSTRAINT hilo_definition_name_key UNIQUE (name)
 );
@@ -57,6 +58,8 @@ COMMENT ON COLUMN _hilo.hilo_definition.reserve_ahead IS
     'Number of seconds whose values are kept ahead of the source; null: as hilo.buffer says';
 COMMENT ON COLUMN _hilo.hilo_definition.extension IS
     'Extension whose script created the sequence, which is dropped with it; null: none';
+COMMENT ON COLUMN _hilo.hilo_definition.former IS
+    'The sequence of Postgres that this one replaced, as hilo_release needs to know it, in JSON; null: none';
 
 -- An update changes neither of the two index columns. With half of each page free it finds room next to the
 -- old version (HOT), and no index grows. Old versions are removed early, because every reservation reads past

@@ -143,7 +143,8 @@ COMMENT ON FUNCTION @extschema@.hilo_release(regclass, name, text, name) IS
     'Makes a column whose default is hilo_nextval(...) an identity column, or with null a serial column, which '
     'continues with the very next number, and returns its sequence. identity: BY DEFAULT, ALWAYS or null. '
     'sequence_name: its name, in the schema of the table; null: that of the hilo sequence or, if another relation has '
-    'that, one that core chooses. Drops the hilo sequence; hilo_gaps keeps what it has lost. Locks the table as '
+    'that, one that core chooses. After hilo_adopt, it is as it was before: also CACHE, the comment, and a type that '
+    'is wider than the column. Drops the hilo sequence; hilo_gaps keeps what it has lost. Locks the table as '
     'hilo_adopt does. Requires ownership of the table and of the sequence. Errors: as for hilo_adopt, 22023 for another '
     'identity, 42P07 if the name is taken, 55000 if several nodes share the sequence, or the column may be null and is '
     'to become an identity column.';

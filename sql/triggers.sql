@@ -124,10 +124,10 @@ BEGIN
         -- All but what is this server's own. This function judges it when it is called for the update.
         UPDATE _hilo.hilo_definition AS t
            SET (name, data_type, start_value, increment, min_value, max_value, cycle, ordered, block_size, slice_size,
-                key_format, owner, owned_by, gapless, source) =
+                key_format, owner, owned_by, gapless, source, former) =
                ROW (NEW.name, NEW.data_type, NEW.start_value, NEW.increment, NEW.min_value, NEW.max_value, NEW.cycle,
                     NEW.ordered, NEW.block_size, NEW.slice_size, NEW.key_format, NEW.owner, NEW.owned_by, NEW.gapless,
-                    NEW.source)
+                    NEW.source, NEW.former)
          WHERE t.id = NEW.id;
         -- It may have been dropped while this waited.
         IF _hilo.hilo_has_id(NEW.id) THEN

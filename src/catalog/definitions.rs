@@ -32,6 +32,8 @@ pub struct Sequence {
     pub owned_by: Option<ColumnRef>,
     /// The extension whose script created the sequence, if any.
     pub extension: Option<Name>,
+    /// The sequence of core's that this one replaced, if any, as `sql/column/sequences.sql` has it.
+    pub former: Option<Name>,
     pub definition: Definition,
 }
 
@@ -49,7 +51,8 @@ impl Sequence {
         definition: Definition,
     ) -> Sequence {
         let (created_at, extension) = (ffi::now(), script::extension());
-        Sequence { id, name, owner, created_at, owned_by: None, extension, definition }
+        let (owned_by, former) = (None, None);
+        Sequence { id, name, owner, created_at, owned_by, extension, former, definition }
     }
 
     /// Whether its values come from a sequence on another server, as `sql/branches.sql` writes it.
@@ -66,6 +69,7 @@ record! {
         created_at in CREATED_AT;
         owned_by in OWNED_BY;
         extension in EXTENSION;
+        former in FORMER;
         definition of Definition {
             data_type: DATA_TYPE, start_value: START_VALUE, increment: INCREMENT,
             min_value: MIN_VALUE, max_value: MAX_VALUE, cycle: CYCLE, ordered: ORDERED,

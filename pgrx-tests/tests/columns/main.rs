@@ -14,4 +14,5 @@ mod default_places;
 mod generated_always;
 mod owned_by;
 mod sync;
+mod there_and_back;
 mod widened;

@@ -235,7 +235,8 @@ fn create(
     let owner = old.heir;
     let owns = |column: &&FedColumn| column.table_owner == owner && column.owns;
     let owned_by = columns.iter().find(owns).map(|column| column.place);
-    let sequence = Sequence { owned_by, ..Sequence::new(name.clone(), owner, definition) };
+    let former = Some(Name::from(old.former.as_slice()));
+    let sequence = Sequence { owned_by, former, ..Sequence::new(name.clone(), owner, definition) };
     let sequence = ddl::begin(sequence, None, Duplicate::Refuse)?
         .ok_or_else(|| HiloError::Duplicate(name.to_string()))?;
     for column in columns {

@@ -39,6 +39,8 @@ pub struct CoreSequence {
     cycle: bool,
     /// Whether the sequence that takes its place is ordered.
     pub ordered: bool,
+    /// The sequence that takes its place remembers this of it.
+    pub former: Vec<u8>,
 }
 
 impl CoreSequence {
@@ -58,6 +60,7 @@ impl CoreSequence {
             max: int8(11),
             cycle: row.bool(12),
             ordered: row.bool(13),
+            former: row.bytes(14).unwrap_or_default(),
         }
     }
 

@@ -56,6 +56,7 @@ linked AS NOT MATERIALIZED (
            p.expression, k.sequence,
            i.sequence IS NOT NULL OR d.of_core IS NOT NULL OR d.of_text IS NOT NULL AS of_postgres,
            replace(d.of_hilo[2], $$''$$, $$'$$) AS hilo,
+           replace(d.of_text[1], $$''$$, $$'$$) AS late,
            s.relkind = 'S' AND pg_has_role(t.owner, s.relowner, 'USAGE') AS own,
            CASE s.relkind WHEN 'S' THEN pg_has_role(t.owner, s.relowner, 'USAGE')
                 OR has_sequence_privilege(t.owner, s.oid, 'USAGE, UPDATE') END AS draws
@@ -114,7 +115,8 @@ linked AS NOT MATERIALIZED (
 ), drawn AS (
     -- The sequences of Postgres that feed them. is_main: not only those that inherit. heir: the
     -- owner of the tables or, if they have several, of the sequence, as whom the user acts.
-    SELECT s.sequence, c.relname, n.nspname, c.relowner, c.relacl,
+    SELECT s.sequence, c.relname, n.nspname, c.relowner, c.relacl, c.relpersistence,
+           min(s.late) AS late,
            format('%I.%I', n.nspname, c.relname) AS object,
            bool_or(s.relation = s.root) AS is_main, bool_or(s.own) AS own,
            bool_or(s.identity <> '') AS of_identity,

@@ -4,6 +4,7 @@ pub mod adopt;
 pub mod core_sequence;
 pub mod create_missing;
 pub mod fed_column;
+pub mod former;
 pub mod generated_always;
 pub mod lock;
 pub mod owned_by_statements;

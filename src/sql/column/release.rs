@@ -7,6 +7,8 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
+use hilo_core::options::{DataType, Definition};
+
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::Sequence;
 use crate::catalog::privileges::{self, Privileges};
@@ -19,15 +21,16 @@ use crate::sql::call::spi::{self, Planned};
 use crate::sql::call::text::Text;
 use crate::sql::column::adopt::column_of;
 use crate::sql::column::fed_column::{FedColumn, Question, oid_list};
+use crate::sql::column::former::Former;
 use crate::sql::column::lock;
 use crate::sql::define::{ddl_checks, ended, renumber};
 
 /// The statements of [`create`].
 static STATEMENTS: Planned = Planned::new(concat!(
     "WITH RECURSIVE given (relation, number, name, owner, type, options, state, owned, generated,
-                           roles, privileges) AS (
+                           roles, privileges, schema, former) AS (
      VALUES ($1::oid, $2::smallint, $3, $4, $5, $6, $7, $8::boolean, $9, $10::oid[],
-             $11::text[])),\n",
+             $11::text[], $12, $13::json)),\n",
     include_str!("release.sql")
 ));
 
@@ -59,8 +62,7 @@ fn hilo_release(
     if !privileges::acts_as(column.table_owner, sequence.owner) {
         return Err(HiloError::NotTheTables(column.hilo.to_string()).into());
     }
-    let name = sequence_name.map_or_else(|| free_name(&column), CStr::to_owned);
-    let oid = create(&column, &sequence, &name, identity)?;
+    let oid = create(&column, &sequence, sequence_name, identity)?;
     lease_news::write(Some(sequence.id))?;
     leases::write_off(sequence.id)?;
     ddl_checks::release(locked, column.place)?;
@@ -108,28 +110,25 @@ fn identity(text: Text) -> Result<Option<&'static str>, HiloError> {
 
 /// Makes the sequence of core's that takes over, and the column draw from it. It has the bounds of
 /// the old one, as far as the column can hold them. It belongs to the column if the old one did,
-/// and whoever had privileges on that has them on this.
+/// and whoever had privileges on that has them on this. The rest is as in the one that hilo's has
+/// replaced.
 fn create(
     column: &FedColumn,
     sequence: &Sequence,
-    name: &CStr,
+    sequence_name: Option<&CStr>,
     identity: Option<&str>,
 ) -> Result<pg_sys::Oid, HiloError> {
-    let definition = &sequence.definition;
-    let data_type = definition.data_type.within(column.data_type);
-    let [min, max] = [definition.min_value, definition.max_value].map(|it| data_type.clamp(it));
-    let next = renumber::end(sequence)?.filter(|next| (min..=max).contains(next));
-    let state = match next {
-        Some(next) => format!("{next}, false"),
-        None if definition.increment > 0 => format!("{max}, true"),
-        None => format!("{min}, true"),
+    let owned = sequence.owned_by.is_some();
+    let former = Former::of(column, sequence, owned || identity.is_some());
+    let (data_type, options) = options(column, &sequence.definition, former.as_ref(), identity);
+    let (schema, name) = match (sequence_name, former.and_then(|former| former.place)) {
+        (None, Some(place)) => place,
+        (name, _) => {
+            let schema = relations::schema(column.place.relid).unwrap_or_default();
+            let name = name.map_or_else(|| free_name(column, &schema), CStr::to_owned);
+            (schema, name)
+        }
     };
-    let options = format!(
-        "START WITH {} INCREMENT BY {} MINVALUE {min} MAXVALUE {max} {}CYCLE",
-        definition.start_value.clamp(min, max),
-        definition.increment,
-        if definition.cycle { "" } else { "NO " }
-    );
     let granted = privileges::grants_on(sequence.id)?;
     let (grantees, granted): (Vec<_>, Vec<_>) = granted.into_iter().unzip();
     let names = |set: &Privileges| format!("\"{}\"", set.names().collect::<Vec<_>>().join(", "));
@@ -142,28 +141,72 @@ fn create(
         Some(text_datum(roles::name(sequence.owner).unwrap_or_default().to_bytes())),
         text(data_type.to_string()),
         text(options),
-        text(state),
-        text(sequence.owned_by.is_some().to_string()),
+        text(state(column, sequence)?),
+        text(owned.to_string()),
         identity.map(|generated| text_datum(generated.as_bytes())),
         text(oid_list(&grantees)),
         text(format!("{{{granted}}}")),
+        Some(text_datum(schema.to_bytes())),
+        sequence.former.as_ref().map(|former| text_datum(former)),
     ];
     let statements = STATEMENTS.look_up(&parameters, |row| row.bytes(1).unwrap_or_default());
     statements.iter().for_each(|statement| spi::execute(statement));
-    Ok(relations::by_name(&relations::schema(column.place.relid).unwrap_or_default(), name))
+    Ok(relations::by_name(&schema, &name))
+}
+
+/// The type of the new sequence, and its options. Adoption has cut them to what the column holds.
+/// They are as they were before, unless they were altered since. The sequence of an identity column
+/// has the column's type.
+fn options(
+    column: &FedColumn,
+    definition: &Definition,
+    former: Option<&Former>,
+    identity: Option<&str>,
+) -> (DataType, String) {
+    let cut = definition.data_type.within(column.data_type);
+    let wider = former
+        .map(|former| former.data_type)
+        .filter(|wider| identity.is_none() && wider.within(column.data_type) == cut);
+    let data_type = wider.unwrap_or(cut);
+    let back = |now: i64, was: Option<i64>| {
+        let now = cut.clamp(now);
+        was.filter(|was| cut.clamp(*was) == now).map_or(now, |was| data_type.clamp(was))
+    };
+    let options = format!(
+        "START WITH {} INCREMENT BY {} MINVALUE {} MAXVALUE {} CACHE {} {}CYCLE",
+        back(definition.start_value, former.map(|former| former.start)),
+        definition.increment,
+        back(definition.min_value, former.map(|former| former.min)),
+        back(definition.max_value, former.map(|former| former.max)),
+        former.map_or(1, |former| former.cache),
+        if definition.cycle { "" } else { "NO " }
+    );
+    (data_type, options)
+}
+
+/// Where the new sequence stands, as the last arguments of setval.
+fn state(column: &FedColumn, sequence: &Sequence) -> Result<String, HiloError> {
+    let definition = &sequence.definition;
+    let data_type = definition.data_type.within(column.data_type);
+    let [min, max] = [definition.min_value, definition.max_value].map(|it| data_type.clamp(it));
+    let next = renumber::end(sequence)?.filter(|next| (min..=max).contains(next));
+    Ok(match next {
+        Some(next) => format!("{next}, false"),
+        None if definition.increment > 0 => format!("{max}, true"),
+        None => format!("{min}, true"),
+    })
 }
 
 /// The name of the sequence of hilo's, without the table's schema. If that cannot be one of core's,
 /// or is taken: `table_column_seq`, with a number if that is taken too, as core chooses it.
-fn free_name(column: &FedColumn) -> CString {
+fn free_name(column: &FedColumn, schema: &CStr) -> CString {
     let table = relations::name(column.place.relid).unwrap_or_default();
-    let schema = relations::schema(column.place.relid).unwrap_or_default();
     let whole = column.hilo.as_ref();
     let rest = whole.strip_prefix(schema.to_bytes()).and_then(|rest| rest.strip_prefix(b"."));
     let is_free = |name: &CString| {
         let len = name.count_bytes();
         (1..pg_sys::NAMEDATALEN as usize).contains(&len)
-            && relations::by_name(&schema, name) == pg_sys::InvalidOid
+            && relations::by_name(schema, name) == pg_sys::InvalidOid
     };
     if let Some(name) = CString::new(rest.unwrap_or(whole)).ok().filter(is_free) {
         return name;

@@ -1,0 +1,52 @@
+//! The sequence of core's that one of hilo's has replaced, and `hilo_release` makes again.
+
+use std::ffi::CString;
+
+use hilo_core::options::DataType;
+
+use crate::catalog::definitions::{Sequence, data_type_from};
+use crate::catalog::table::text_datum;
+use crate::sql::call::spi::Planned;
+use crate::sql::column::fed_column::FedColumn;
+
+static FORMER: Planned = Planned::new(include_str!("former.sql"));
+
+/// As `sequences.sql` has remembered it.
+pub struct Former {
+    /// Its schema and its name, if it can be there again.
+    pub place: Option<(CString, CString)>,
+    pub data_type: DataType,
+    pub start: i64,
+    pub min: i64,
+    pub max: i64,
+    pub cache: i64,
+}
+
+impl Former {
+    /// The one that the sequence of a column has replaced.
+    /// `owned`: whether the column is to own the new one.
+    pub fn of(column: &FedColumn, sequence: &Sequence, owned: bool) -> Option<Former> {
+        let former = sequence.former.as_ref()?;
+        let text = |text: &[u8]| Some(text_datum(text));
+        let parameters = [
+            text(former),
+            text(&sequence.name),
+            text(column.place.relid.to_u32().to_string().as_bytes()),
+            text(sequence.owner.to_u32().to_string().as_bytes()),
+            text(owned.to_string().as_bytes()),
+        ];
+        let mut found = FORMER.look_up(&parameters, |row| {
+            let name = |number| CString::new(row.bytes(number)?).ok();
+            let number = |number| row.int8(number).unwrap_or_default();
+            Some(Former {
+                place: name(1).zip(name(2)),
+                data_type: data_type_from(row.oid(3))?,
+                start: number(4),
+                min: number(5),
+                max: number(6),
+                cache: number(7),
+            })
+        });
+        found.pop()?
+    }
+}
