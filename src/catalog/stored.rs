@@ -392,7 +392,7 @@ impl Open {
     #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17")))]
     fn computes(&self, column: i16) -> bool {
         // SAFETY: the relation is open, and has a column of this number.
-        let attribute = unsafe { &*pg_sys::TupleDescAttr((*self.0).rd_att, i32::from(column) - 1) };
+        let attribute = unsafe { crate::process::ffi::attribute((*self.0).rd_att, column) };
         attribute.attgenerated as u8 == pg_sys::ATTRIBUTE_GENERATED_VIRTUAL
     }
 }

@@ -6,6 +6,7 @@ use pgrx::pg_sys;
 
 use crate::catalog::name::{Name, escape_for_message};
 use crate::errors::{HiloError, OrRaise};
+use crate::process::ffi;
 use crate::process::memory;
 
 /// An open table, which is closed when dropped. Locks taken for writing are held to the end of the
@@ -413,12 +414,7 @@ impl Table {
         // SAFETY: an open relation has its descriptor, with as many attributes as it says, and `at`
         // is below that number.
         let dropped = |at: usize| unsafe {
-            let desc = (*self.relation).rd_att;
-            #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
-            let attribute = (*desc).attrs.as_ptr().add(at);
-            #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17")))]
-            let attribute = pg_sys::TupleDescAttr(desc, at as i32);
-            (*attribute).attisdropped
+            ffi::attribute((*self.relation).rd_att, at as i16 + 1).attisdropped
         };
         if columns < values.len() || (values.len()..columns).any(|at| !dropped(at)) {
             HiloError::CatalogMismatch("the exact columns that the library expects".into()).raise();

@@ -176,6 +176,24 @@ pub fn children(table: pg_sys::Oid) -> *mut pg_sys::List {
     }
 }
 
+/// The column of a descriptor with this number, from 1 on.
+///
+/// # Safety
+/// The descriptor must have it, and must live as long as the result is used.
+pub unsafe fn attribute<'a>(
+    columns: pg_sys::TupleDesc,
+    number: pg_sys::AttrNumber,
+) -> &'a pg_sys::FormData_pg_attribute {
+    let at = i32::from(number) - 1;
+    // SAFETY: the caller guarantees that there are as many.
+    unsafe {
+        #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
+        return &*(*columns).attrs.as_ptr().add(at as usize);
+        #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17")))]
+        return &*pg_sys::TupleDescAttr(columns, at);
+    }
+}
+
 /// A signal handler that does nothing.
 ///
 /// # Safety

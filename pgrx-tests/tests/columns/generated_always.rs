@@ -64,6 +64,24 @@ fn generated_always_is_protected() {
             }
         }
     }
+    // Into a partition itself, and into a table that inherits, as core does in this version.
+    client.run("CREATE TABLE core_heirs (id int GENERATED ALWAYS AS IDENTITY); CREATE TABLE core_heir () INHERITS (core_heirs)");
+    client.run("CREATE TABLE hilo_heirs (id int GENERATED ALWAYS AS IDENTITY); CREATE TABLE hilo_heir () INHERITS (hilo_heirs)");
+    client.run("SELECT hilo_adopt('hilo_heirs', 'id')");
+    for statement in [
+        "INSERT INTO @_part (id) VALUES (300)",
+        "UPDATE @_part SET id = 301 WHERE id = 300",
+        "INSERT INTO @_part (id, item) OVERRIDING SYSTEM VALUE VALUES (302, 'z')",
+        "INSERT INTO @_heir VALUES (300)",
+        "UPDATE @_heir SET id = 301",
+        "INSERT INTO @_heirs VALUES (300)",
+    ] {
+        let [core, hilo] = ["core", "hilo"].map(|kind| {
+            let done = client.batch_execute(&statement.replace('@', kind));
+            done.map_err(|error| error.code().expect("an error of the server").clone())
+        });
+        assert_eq!(core, hilo, "{statement}");
+    }
     let rows = |client: &mut Client, table: &str| {
         client.all::<i32>(&format!("SELECT id FROM {table} ORDER BY id"))
     };

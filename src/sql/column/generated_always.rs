@@ -3,9 +3,9 @@
 //! columns that are GENERATED ALWAYS (rewriteTargetListIU). As there, COPY is not checked. Core
 //! checks what a view or a rule makes of a statement. This sees the statement as it was written. So
 //! it does not check what comes through a view, a rule, or the body of a function in the new SQL
-//! syntax.
+//! syntax. A partition and a table that inherits are protected where core protects them.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 
 use pgrx::prelude::*;
 
@@ -77,7 +77,7 @@ unsafe fn check_target(query: *mut pg_sys::Query) {
                 (*constraints).defval,
                 usize::from((*constraints).num_defval),
             );
-            Check { query, relid: (*entry).relid, defaults }.statement();
+            Check { query, relation: &*relation, defaults }.statement();
         }
         pg_sys::relation_close(relation, pg_sys::NoLock as _);
     }
@@ -85,7 +85,7 @@ unsafe fn check_target(query: *mut pg_sys::Query) {
 
 struct Check<'a> {
     query: *mut pg_sys::Query,
-    relid: pg_sys::Oid,
+    relation: &'a pg_sys::RelationData,
     defaults: &'a [pg_sys::AttrDefault],
 }
 
@@ -144,8 +144,24 @@ impl Check<'_> {
         let default = self.defaults.iter().find(|default| default.adnum == attnum);
         default.is_some_and(|default| {
             // SAFETY: the descriptor of a relation has the text of each default.
-            !default.adbin.is_null() && unsafe { calls_function(CStr::from_ptr(default.adbin)) }
+            !default.adbin.is_null()
+                && unsafe { calls_function(default.adbin) }
+                && !self.is_passed_on(attnum)
         })
+    }
+
+    /// Whether the column has its default from a parent that would not pass an identity on. Tables
+    /// that inherit do not get it, nor do partitions before PostgreSQL 17.
+    fn is_passed_on(&self, attnum: pg_sys::AttrNumber) -> bool {
+        // SAFETY: a default is one of a column that the descriptor has.
+        let column = unsafe { ffi::attribute(self.relation.rd_att, attnum) };
+        // SAFETY: the descriptor of a relation has its row of pg_class.
+        let is_partition = unsafe { (*self.relation.rd_rel).relispartition };
+        let is_free = match is_partition {
+            true => cfg!(any(feature = "pg15", feature = "pg16")),
+            false => !column.attislocal,
+        };
+        column.attinhcount > 0 && is_free
     }
 
     /// Whether an expression is DEFAULT, in every row of a VALUES list.
@@ -182,7 +198,7 @@ impl Check<'_> {
     unsafe fn refuse(&self, attnum: pg_sys::AttrNumber, inserts: bool) {
         // SAFETY: the target is a column of the relation; the name is a C string.
         let column = unsafe {
-            let name = pg_sys::get_attname(self.relid, attnum, false);
+            let name = pg_sys::get_attname(self.relation.rd_id, attnum, false);
             escape_for_message(CStr::from_ptr(name).to_bytes())
         };
         let message = match inserts {
@@ -209,18 +225,40 @@ unsafe fn default_like(expression: *mut pg_sys::Expr) -> *mut pg_sys::Expr {
     }
 }
 
-/// Whether the text of a stored expression calls the function that marks it.
-fn calls_function(expression: &CStr) -> bool {
-    const CALL: &[u8] = b":funcid ";
-    let text = expression.to_bytes();
-    text.windows(CALL.len()).enumerate().filter(|(_, part)| *part == CALL).any(|(at, _)| {
-        let digits = text[at + CALL.len()..].iter().take_while(|byte| byte.is_ascii_digit());
-        let oid = digits
-            .fold(0u32, |oid, digit| oid.wrapping_mul(10).wrapping_add(u32::from(digit - b'0')));
+mod raw {
+    use std::ffi::{c_char, c_int, c_ulong};
+
+    // SAFETY: the declarations are those of the C library.
+    unsafe extern "C" {
+        pub fn strstr(text: *const c_char, part: *const c_char) -> *const c_char;
+        pub fn strtoul(text: *const c_char, end: *mut *mut c_char, base: c_int) -> c_ulong;
+    }
+}
+
+/// Whether the text of a stored expression calls the function that marks it. Every INSERT that
+/// gives a column with a default another value asks this, so the C library searches the text.
+///
+/// # Safety
+/// `text` must be a C string.
+unsafe fn calls_function(mut text: *const c_char) -> bool {
+    const CALL: &CStr = c":funcid ";
+    loop {
+        // SAFETY: both are C strings, and what is found is followed by the rest of the text.
+        let function = unsafe {
+            let found = raw::strstr(text, CALL.as_ptr());
+            if found.is_null() {
+                return false;
+            }
+            text = found.add(CALL.count_bytes());
+            pg_sys::Oid::from_u32(raw::strtoul(text, std::ptr::null_mut(), 10) as u32)
+        };
         // Core's own functions are told by their number.
-        oid >= pg_sys::FirstNormalObjectId
-            && is_of_extension(pg_sys::Oid::from_u32(oid), &[FUNCTION])
-    })
+        if function.to_u32() >= pg_sys::FirstNormalObjectId
+            && is_of_extension(function, &[FUNCTION])
+        {
+            return true;
+        }
+    }
 }
 
 /// Whether a function is the extension's, and has one of these names.

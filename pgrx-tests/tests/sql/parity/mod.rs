@@ -3,6 +3,7 @@
 
 mod alter;
 mod bounds;
+mod moved;
 mod objects;
 mod options;
 mod places;
@@ -88,7 +89,7 @@ const fn unlike(
     }
 }
 
-const TOPICS: [&[Case]; 8] = [
+const TOPICS: [&[Case]; 9] = [
     options::CASES,
     values::CASES,
     bounds::CASES,
@@ -97,6 +98,7 @@ const TOPICS: [&[Case]; 8] = [
     objects::CASES,
     places::CASES,
     privileges::CASES,
+    moved::CASES,
 ];
 
 /// Runs a topic's cases on a server of its own, and lists all that are not as said. `HILO_CASE` in the
@@ -157,6 +159,11 @@ fn statements_take_them_as_they_take_cores() {
 #[test]
 fn privileges_let_in_whom_cores_let_in() {
     check(privileges::CASES);
+}
+
+#[test]
+fn columns_that_have_moved_behave_as_before() {
+    check(moved::CASES);
 }
 
 /// Each row of the document has its case with the same verdict, and each case its row.
