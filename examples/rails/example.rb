@@ -49,10 +49,33 @@ class NumberInvoicesByHilo < ActiveRecord::Migration[6.1]
   end
 end
 
+# Begins with an integer key, as Rails made it before 5.1.
+class CreateReceipts < ActiveRecord::Migration[6.1]
+  def up
+    create_table(:receipts, id: :integer) { |table| table.integer :number }
+    execute "SELECT hilo_adopt('receipts', 'id')"
+  end
+end
+
+class WidenReceipts < ActiveRecord::Migration[6.1]
+  def up
+    change_column :receipts, :id, :bigint
+  end
+end
+
+class RenameReceipts < ActiveRecord::Migration[6.1]
+  def up
+    rename_table :receipts, :bills
+  end
+end
+
 class Order < ActiveRecord::Base
 end
 
 class Invoice < ActiveRecord::Base
+end
+
+class Receipt < ActiveRecord::Base
 end
 
 ActiveRecord::Base.establish_connection(
@@ -97,6 +120,41 @@ check used.uniq.size == used.size && Invoice.count == used.size - 1, "an id came
 ActiveRecord::FixtureSet.create_fixtures(File.join(__dir__, "fixtures"), "invoices")
 check Invoice.count == 2, "the fixtures are missing"
 check Invoice.create!(number: 3).id == Invoice.where(number: [1, 2]).maximum(:id) + 1, "the id behind the fixtures"
+
+# So it is within a transaction, as in a test.
+connection.transaction do
+  ActiveRecord::FixtureSet.reset_cache
+  ActiveRecord::FixtureSet.create_fixtures(File.join(__dir__, "fixtures"), "invoices")
+  check Invoice.create!(number: 3).id > Invoice.where(number: [1, 2]).maximum(:id), "the id behind them in a transaction"
+  raise ActiveRecord::Rollback
+end
+
+# The sequence widens with its key, and gets another name with the table. All of this is found whatever the search_path.
+CreateReceipts.migrate(:up)
+WidenReceipts.migrate(:up)
+sequence = "SELECT name || ' ' || data_type FROM hilo_sequences WHERE owned_by LIKE '%.id' AND name ~ '^(receipt|bill)s_id'"
+check connection.select_value(sequence) == "receipts_id_seq bigint", "the sequence of the receipts"
+path = connection.schema_search_path
+connection.schema_search_path = "public"
+connection.set_pk_sequence!("receipts", 2**31)
+check Receipt.create!(number: 1).id == 2**31 + 1, "the id that was set"
+begin
+  require "activerecord-import"
+  require "activerecord-import/base"
+  require "activerecord-import/active_record/adapters/postgresql_adapter"
+  imported = Receipt.import([Receipt.new(number: 2), Receipt.new(number: 3)]).ids.map(&:to_i)
+  check imported == [2**31 + 2, 2**31 + 3], "the ids that were imported: #{imported}"
+rescue LoadError
+  puts "ActiveRecord: activerecord-import is not installed"
+end
+RenameReceipts.migrate(:up)
+connection.schema_search_path = path
+check connection.select_value(sequence) == "bills_id_seq bigint", "the sequence of the bills"
+Receipt.table_name = "bills"
+Receipt.reset_column_information
+last = Receipt.maximum(:id)
+connection.reset_pk_sequence!("bills")
+check Receipt.create!(number: 4).id == last + 1, "the id behind the import"
 
 # schema.rb has the extension and the default, but no sequence.
 ["enable_extension \"hilo\"", "default: -> { \"hilo_nextval('orders'"].each do |line|

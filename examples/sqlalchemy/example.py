@@ -1,6 +1,6 @@
 """hilo with SQLAlchemy. The server comes from PGHOST, PGPORT, PGUSER and PGDATABASE."""
 
-from sqlalchemy import BigInteger, create_engine, event, func, insert, select, text
+from sqlalchemy import BigInteger, Column, String, Table, create_engine, event, func, insert, select, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.schema import CreateSequence, DropSequence
 
@@ -39,6 +39,15 @@ class Slow(Base):
     id: Mapped[int] = mapped_column(BigInteger, server_default=text("hilo_nextval('slow')"), primary_key=True)
     customer: Mapped[str]
 
+
+# Without RETURNING, SQLAlchemy draws before it inserts: by the default of the model, not by core's nextval.
+plain = Table(
+    "plain",
+    Base.metadata,
+    Column("id", BigInteger, default=func.hilo_nextval("orders"), primary_key=True),
+    Column("customer", String),
+    implicit_returning=False,
+)
 
 engine = create_engine("postgresql+psycopg://")
 statements = 0
@@ -87,11 +96,13 @@ with Session(engine) as session, session.begin():
     returned = session.scalars(insert(Order).returning(Order.id, sort_by_parameter_order=True), rows).all()
     drawn = session.scalar(select(orders.next_value()))
 
+    (alone,) = session.execute(insert(plain).values(customer="plain")).inserted_primary_key
+
     stored = dict(session.execute(text("SELECT id, customer FROM orders")).all())
     assert all(stored[order.id] == order.customer for order in [ada, *many])
     assert [stored[id] for id in returned] == [row["customer"] for row in rows]
-    ids = [ada.id, *(order.id for order in many), *returned, drawn]
-    assert len(ids) == len(set(ids)) == 6002
+    ids = [ada.id, *(order.id for order in many), *returned, drawn, alone]
+    assert len(ids) == len(set(ids)) == 6003
 
 # Any name will do. DropSequence drops it; drop_all leaves sequences of hilo alone.
 odd = HiloSequence("100% o'clock")
@@ -103,4 +114,4 @@ with engine.begin() as connection:
     connection.execute(DropSequence(odd))
     assert connection.scalar(named) == 0
 
-print("SQLAlchemy: 6001 rows, no id twice")
+print("SQLAlchemy: 6002 rows, no id twice")

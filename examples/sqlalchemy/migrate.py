@@ -8,7 +8,7 @@ from alembic.config import Config
 from sqlalchemy import create_engine, select, text
 from sqlalchemy.orm import Session
 
-from models import Invoice, Line, Order
+from models import Invoice, Line, Order, Receipt
 
 config = Config("alembic.ini")
 command.upgrade(config, "0002")
@@ -42,6 +42,13 @@ assert len(used) == len(set(used))
 
 with Session(engine) as session, session.begin():
     session.add(Line(item="first"))
+    # The sequence of a key that has become a bigint goes on beyond the integers.
+    assert session.scalar(text("SELECT data_type::text FROM hilo_sequences WHERE name = 'receipts_id_seq'")) == "bigint"
+    session.execute(text("SELECT hilo_setval('receipts_id_seq', 2147483647)"))
+    receipt = Receipt()
+    session.add(receipt)
+    session.flush()
+    assert receipt.id == 2**31
 
 # The comparison finds nothing to do, and draws no numbers: it raises an error otherwise.
 for _ in range(3):
