@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
 use hilo_core::numbers::Monotonic;
-use hilo_core::protocol::{Done, Granted};
+use hilo_core::protocol::{self, Done};
 
 use crate::driver::Driver;
 use crate::engine::{Ask, Failure, Id, Lease, Plan, Return};
@@ -146,7 +146,13 @@ impl Core {
     }
 
     /// A lease has come.
-    fn accept_lease(&mut self, ask: Ask, granted: Granted, sent: Monotonic, now: Monotonic) {
+    fn accept_lease(
+        &mut self,
+        ask: Ask,
+        granted: protocol::Lease,
+        sent: Monotonic,
+        now: Monotonic,
+    ) {
         let hot = self.states[ask.id.0 as usize].hot.clone();
         learn_keys(self, &hot, &granted, now);
         let lease = Lease {
@@ -194,7 +200,7 @@ impl Core {
 
 /// Notes how keys look from this lease on, before it is served. The rest of leases whose keys look
 /// different goes back: no key is made of them any more.
-fn learn_keys(core: &mut Core, hot: &Hot, granted: &Granted, now: Monotonic) {
+fn learn_keys(core: &mut Core, hot: &Hot, granted: &protocol::Lease, now: Monotonic) {
     let (format, prefix) = (&granted.key_format, &granted.server_prefix);
     let first = lane::value(granted.last, granted.increment, granted.count as u32);
     // The bounds are the server's; a negative value among these says enough.

@@ -174,7 +174,7 @@ fn read(row: &tokio_postgres::Row) -> Result<Option<Row>, tokio_postgres::Error>
         kind,
         name: None,
         lease: row.try_get::<_, Uuid>("lease")?.to_string(),
-        first: None,
+        first: row.try_get("first")?,
         last: row.try_get("last")?,
         increment: row.try_get("increment")?,
         count: row.try_get("count")?,
@@ -214,8 +214,8 @@ const FIND_SCHEMA: &str = "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_cata
 /// The function is named with its schema, and gets all its arguments in its own types. So no
 /// function that somebody else has defined, there or in the search path, is a better match.
 const REFILL: &str = "\
-SELECT r.kind, r.lease, r.last, r.increment, r.count, r.key_format, r.server_prefix, r.suggested, \
-       r.sqlstate, r.message, r.detail, r.hint \
+SELECT r.kind, r.lease, r.first, r.last, r.increment, r.count, r.key_format, r.server_prefix, \
+       r.suggested, r.sqlstate, r.message, r.detail, r.hint \
     FROM SCHEMA.hilo_refill($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::bigint[], \
          $6::uuid[], $7::text, pg_catalog.make_interval(secs => $8::float8)) AS r";
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hilo_core::numbers::{Micros, Monotonic};
-use hilo_core::protocol::Row;
+use hilo_core::protocol::{Done, Lease, Row};
 use serde::Deserialize;
 use tokio_postgres::CancelToken;
 use uuid::Uuid;
@@ -140,6 +140,14 @@ fn each_answer_is_understood() {
         let (by_value, by_key) = (answered(vector), answered(vector));
         let first = vector.rows.len() - vector.leases.len();
         let mut nexts = Vec::new();
+        for row in &vector.rows {
+            // Such a row of hilo_refill is one of hilo_lease too.
+            if let Some(Ok(Done::Leased(lease))) = row.clone().outcome() {
+                let of_lease = serde_json::to_string(row).expect("a row");
+                let of_lease: Lease = serde_json::from_str(&of_lease).expect(about);
+                assert_eq!(of_lease, lease, "{about}");
+            }
+        }
         for (at, then) in vector.client.iter().enumerate() {
             let sequence = |one: &Answered| one.sequences[at - first].clone();
             match then {

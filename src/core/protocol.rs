@@ -54,15 +54,20 @@ pub enum Done {
     /// It serves so many values again.
     Returned(i64),
     Renewed,
-    Leased(Granted),
+    Leased(Lease),
 }
 
-/// A lease as the server describes it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Granted {
+/// A lease as the server describes it, by its columns: a row of `hilo_lease`, and of
+/// `hilo_transfer`. Later versions of the server may have more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lease {
+    /// A uuid.
+    pub lease: String,
+    pub first: i64,
     pub last: i64,
     pub increment: i64,
     pub count: i64,
+    pub expires_at: Option<String>,
     pub key_format: String,
     pub server_prefix: String,
     pub suggested: i64,
@@ -87,10 +92,13 @@ impl Row {
         Some(Ok(match self.kind {
             Kind::Returned => Done::Returned(self.count?),
             Kind::Renewed => Done::Renewed,
-            Kind::Leased => Done::Leased(Granted {
+            Kind::Leased => Done::Leased(Lease {
+                lease: self.lease,
+                first: self.first?,
                 last: self.last?,
                 increment: self.increment?,
                 count: self.count?,
+                expires_at: self.expires_at,
                 key_format: self.key_format?,
                 server_prefix: self.server_prefix?,
                 suggested: self.suggested?,
