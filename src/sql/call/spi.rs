@@ -21,10 +21,17 @@ pub struct Row {
 }
 
 impl Row {
-    /// The number of the column with this name.
-    pub fn column(&self, name: &CStr) -> i32 {
-        // SAFETY: reads the descriptor, which belongs to the result that is being read.
-        unsafe { pg_sys::SPI_fnumber(self.columns, name.as_ptr()) }
+    /// Each column: its number (from 1), its name and its type.
+    pub fn columns(&self) -> impl Iterator<Item = (i32, String, pg_sys::Oid)> {
+        // SAFETY: the descriptor belongs to the result that is being read, and has these columns.
+        // The name is a copy.
+        unsafe {
+            (1..=(*self.columns).natts).map(|number| {
+                let name = CStr::from_ptr(pg_sys::SPI_fname(self.columns, number));
+                let oid = pg_sys::SPI_gettypeid(self.columns, number);
+                (number, name.to_string_lossy().into_owned(), oid)
+            })
+        }
     }
 
     pub fn datum(&self, number: i32) -> Option<pg_sys::Datum> {

@@ -15,8 +15,9 @@ mod text;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use pgrx::prelude::*;
+use serde::Deserialize;
 
-use source::{Read, Record};
+use source::Read;
 use table::check_memory;
 use text::ascii;
 
@@ -34,6 +35,13 @@ fn tile(class: &str, name: &str, figure: &str) -> Markup {
     html! { div class=(class) { dt { (name) } dd { (figure) } } }
 }
 
+/// A row of `facts.sql`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fact {
+    fact: String,
+}
+
 /// The id of a part, its title, and the part.
 type Section = (&'static str, &'static str, Read<Part>);
 
@@ -49,9 +57,9 @@ fn hilo_report(_call: Call) -> String {
         ("settings", "Settings", lists::settings()),
     ];
     // The name of the database, and then what else tells servers and readers apart.
-    let facts = |row: &Record| row.text(c"fact").unwrap_or_default();
-    let facts = source::rows(include_str!("facts.sql"), facts);
-    let facts = facts.unwrap_or_else(|why| vec![String::new(), why]);
+    let facts = source::rows::<Fact>(include_str!("facts.sql"))
+        .map(|facts| facts.into_iter().map(|Fact { fact }| fact).collect())
+        .unwrap_or_else(|why| vec![String::new(), why]);
     check_memory(sections.iter().flat_map(|(.., part)| part).map(|part| &part.body));
     ascii(&page(&facts, &sections).0)
 }

@@ -5,6 +5,9 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys::panic::CaughtError;
 use pgrx::prelude::*;
+use serde::de::value::{Error, MapDeserializer};
+use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
+use serde::forward_to_deserialize_any;
 
 use crate::catalog::name::{escape_for_message, utf8};
 use crate::catalog::version;
@@ -18,14 +21,14 @@ use crate::sql::report::text::visible;
 /// The result of a query, or why there is none.
 pub type Read<T> = Result<T, String>;
 
-/// The rows of a query, in which `@` stands before the names of the extension's functions and
-/// views. No user can plant anything in its search_path.
-pub fn rows<T>(sql: &str, mut each: impl FnMut(&Record) -> T) -> Read<Vec<T>> {
+/// The rows of a query, whose columns are the fields of `T`. In the query `@` stands before the
+/// names of the extension's functions and views. No user can plant anything in its search_path.
+pub fn rows<T: DeserializeOwned>(sql: &str) -> Read<Vec<T>> {
     // In the database's encoding.
     let schema = [&version::schema_identifier().or_raise()[..], b"."].concat();
     let sql = sql.as_bytes().split(|byte| *byte == b'@').collect::<Vec<_>>().join(&schema[..]);
-    let each = |row| each(&Record(row));
-    let read = || spi::with_rights_of(ffi::current_user(), || spi::rows(&sql, each));
+    let read =
+        || spi::with_rights_of(ffi::current_user(), || spi::rows(&sql, |row| record::<T>(&row)));
     subtransaction::run(read).map_err(|error| visible(&unreadable(*error)))
 }
 
@@ -43,29 +46,71 @@ fn unreadable(error: CaughtError) -> String {
     }
 }
 
-/// A row of a part's query, whose columns have names.
-pub struct Record(Row);
+/// A value of a column: a double precision, or a text as the page can show it.
+enum Value {
+    Null,
+    Float(f64),
+    Text(String),
+}
 
-impl Record {
-    /// A text or name, as the page can show it.
-    pub fn text(&self, column: &CStr) -> Option<String> {
-        self.bytes(column).map(|bytes| visible(&in_utf8(&bytes)))
+impl<'de> IntoDeserializer<'de> for Value {
+    type Deserializer = Value;
+
+    fn into_deserializer(self) -> Value {
+        self
+    }
+}
+
+/// NULL is 0 or the empty text where the field is no Option.
+impl<'de> Deserializer<'de> for Value {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self {
+            Value::Null => visitor.visit_unit(),
+            Value::Float(number) => visitor.visit_f64(number),
+            Value::Text(text) => visitor.visit_string(text),
+        }
     }
 
-    /// The same in the database's encoding.
-    pub fn bytes(&self, column: &CStr) -> Option<Vec<u8>> {
-        self.0.bytes(self.0.column(column))
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self {
+            Value::Null => visitor.visit_none(),
+            value => visitor.visit_some(value),
+        }
     }
 
-    /// A double precision.
-    pub fn float(&self, column: &CStr) -> Option<f64> {
-        self.0.float8(self.0.column(column))
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self {
+            Value::Null => visitor.visit_f64(0.0),
+            value => value.deserialize_any(visitor),
+        }
     }
 
-    /// The same; 0 if it is NULL.
-    pub fn size(&self, column: &CStr) -> f64 {
-        self.float(column).unwrap_or(0.0)
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        match self {
+            Value::Null => visitor.visit_str(""),
+            value => value.deserialize_any(visitor),
+        }
     }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 char str bytes byte_buf unit unit_struct
+        newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
+    }
+}
+
+/// A row whose columns are the fields of `T`, by name.
+fn record<T: DeserializeOwned>(row: &Row) -> T {
+    let columns = row.columns().map(|(number, name, oid)| {
+        let value = match oid {
+            pg_sys::FLOAT8OID => row.float8(number).map(Value::Float),
+            _ => row.bytes(number).map(|bytes| Value::Text(visible(&in_utf8(&bytes)))),
+        };
+        (name, value.unwrap_or(Value::Null))
+    });
+    T::deserialize(MapDeserializer::<_, Error>::new(columns))
+        .unwrap_or_else(|error| panic!("a query of the report: {error}"))
 }
 
 /// Text of the database in UTF-8. Where there is no such text, each byte that is not ASCII appears

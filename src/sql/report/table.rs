@@ -1,67 +1,57 @@
 //! Tables of the report. On a narrow screen each row becomes a block, in which every cell names its
 //! column.
 
-use std::ffi::CStr;
-
 use maud::{Markup, html};
 
 use crate::errors::OrRaise;
 use crate::process::memory;
 use crate::sql::report::figures::group_digits;
-use crate::sql::report::source::{self, Read, Record};
 
 /// The maximum number of rows that a table shows. The queries end there.
 const MAX_ROWS: f64 = 200.0;
 
-/// Makes a cell of a column of a row.
-type Cell = fn(&Record, &CStr) -> Markup;
+/// A heading, and how a row's cell below it is shown.
+type Column<R> = (&'static str, fn(&R) -> Markup);
 
-pub struct Table {
+pub struct Table<R: 'static> {
     pub class: &'static str,
     pub caption: &'static str,
-    /// The headings, each with the query's column and how it is shown. The first cell is the
-    /// heading of its row.
-    pub columns: &'static [(&'static str, &'static CStr, Cell)],
+    /// The first cell is the heading of its row.
+    pub columns: &'static [Column<R>],
     /// A sentence instead of a table without rows.
     pub empty: &'static str,
     /// The name of the rows, and where all of them are.
     pub others: &'static str,
 }
 
-impl Table {
-    /// The table with the rows of a query, whose column `all_rows` counts also those that it does
-    /// not return. `each` is called with every row.
-    pub fn read(&self, sql: &str, mut each: impl FnMut(&Record)) -> Read<Markup> {
-        let mut all = 0.0;
-        let rows = source::rows(sql, |row| {
-            each(row);
-            all = row.size(c"all_rows");
-            self.row(row)
-        })?;
+impl<R> Table<R> {
+    /// The table with the rows of a query; `all` counts also those that it does not return.
+    pub fn show(&self, rows: &[R], all: f64) -> Markup {
+        let rows: Vec<_> = rows.iter().map(|row| self.row(row)).collect();
         check_memory(&rows);
-        Ok(html! {
+        html! {
             @if rows.is_empty() {
                 p.none { (self.empty) }
             } @else {
                 table class=(self.class) {
                     caption { (self.caption) }
-                    thead { tr { @for (name, ..) in self.columns { th scope="col" { (name) } } } }
+                    thead { tr { @for (name, _) in self.columns { th scope="col" { (name) } } } }
                     tbody { @for row in rows { (row) } }
                 }
             }
             @if all > MAX_ROWS {
                 p.more { (group_digits(all - MAX_ROWS)) " more " (self.others) }
             }
-        })
+        }
     }
 
-    fn row(&self, row: &Record) -> Markup {
-        let (first, others) = self.columns.split_first().expect("a table has columns");
+    fn row(&self, row: &R) -> Markup {
+        let ((_, first), others) = self.columns.split_first().expect("a table has columns");
         html! {
             tr {
-                th scope="row" { (first.2(row, first.1)) }
-                @for (name, column, cell) in others {
-                    td data-label=(name) { (cell(row, column)) }
+                th scope="row" { (first(row)) }
+                @for (name, cell) in others {
+                    td data-label=(name) { (cell(row)) }
                 }
             }
         }
@@ -70,9 +60,9 @@ impl Table {
 
 /// A name or message of somebody else's, or a dash if there is none. Its direction does not reach
 /// the text around it.
-pub fn text(row: &Record, column: &CStr) -> Markup {
+pub fn text(text: &Option<String>) -> Markup {
     html! {
-        @match row.text(column) {
+        @match text {
             Some(text) => bdi { (text) },
             None => (dash()),
         }
@@ -80,13 +70,12 @@ pub fn text(row: &Record, column: &CStr) -> Markup {
 }
 
 /// A whole number, which the query returns as text.
-pub fn count(row: &Record, column: &CStr) -> Markup {
-    html! { (group_digits(row.text(column).unwrap_or_default())) }
+pub fn count(number: &str) -> Markup {
+    html! { (group_digits(number)) }
 }
 
 /// A list of words, each with a background: severities, kinds of sequences.
-pub fn badges(row: &Record, column: &CStr) -> Markup {
-    let words = row.text(column).unwrap_or_default();
+pub fn badges(words: &str) -> Markup {
     html! {
         @for word in words.split(',').filter(|word| !word.is_empty()) {
             span class={ "badge badge-" (word) } { (word) }
