@@ -121,6 +121,9 @@ pub fn differences(
     found
 }
 
+/// A way in which one of the two does not serve a sequence: its test, its verb, and its reason.
+type Kind<'a> = (&'a dyn Fn(&Pair) -> bool, &'static str, &'static str);
+
 /// Returns what is wrong with the nodes themselves, and what one of them does not serve.
 fn of_nodes(me: &Node, other: &Node, node: &str, pairs: &[Pair], restart: &str) -> Vec<Finding> {
     let mut found = Vec::new();
@@ -150,7 +153,7 @@ fn of_nodes(me: &Node, other: &Node, node: &str, pairs: &[Pair], restart: &str) 
     }
     let unnumbered =
         |pair: &Pair| pair.alike().is_some_and(|[_, theirs]| theirs.entry.numbering.is_none());
-    let kinds: [(&dyn Fn(&Pair) -> bool, _, _); 3] = [
+    let kinds: [Kind; 3] = [
         (&|pair| pair.theirs.is_none(), "lacks", " that several nodes serve"),
         (&|pair| pair.mine.is_none(), "has", " that this server lacks"),
         (&unnumbered, "refuses to serve", ": it does not know how the others number them"),
