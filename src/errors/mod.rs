@@ -140,7 +140,7 @@ pub fn check_argument(
 }
 
 /// A text of a report, as long as one may be.
-fn shorten(mut text: String) -> String {
+pub fn shorten(mut text: String) -> String {
     const MARK: &str = "...";
     if text.len() > LONGEST {
         let fits = (0..=LONGEST - MARK.len()).rev().find(|at| text.is_char_boundary(*at));

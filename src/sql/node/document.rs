@@ -9,7 +9,7 @@ use hilo_core::document::{Described, Document, Entry, Fault, place_of};
 
 use crate::catalog::encoding::encode;
 use crate::catalog::name::escape_for_message;
-use crate::errors::{DocumentError, HiloError, OrRaise};
+use crate::errors::{DocumentError, HiloError, OrRaise, shorten};
 use crate::sql::call::jsonb::JsonB;
 
 pub fn document(argument: JsonB) -> Result<Document, HiloError> {
@@ -38,7 +38,7 @@ pub fn placed<T>(place: &str, work: impl FnOnce() -> Result<T, HiloError>) -> T 
                 detail += &format!("The error is at {place} of the document.");
                 let message = report.message().to_owned();
                 let placed = ErrorReport::new(report.sql_error_code(), message, "hilo");
-                let placed = placed.set_detail(detail);
+                let placed = placed.set_detail(shorten(detail));
                 match report.hint() {
                     Some(hint) => placed.set_hint(hint).report(PgLogLevel::ERROR),
                     None => placed.report(PgLogLevel::ERROR),
