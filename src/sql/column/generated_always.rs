@@ -4,6 +4,12 @@
 //! checks what a view or a rule makes of a statement. This sees the statement as it was written. So
 //! it does not check what comes through a view, a rule, or the body of a function in the new SQL
 //! syntax. A partition and a table that inherits are protected where core protects them.
+//!
+//! A trigger or a CHECK could not do this: neither can tell a given value from one that the
+//! default has drawn, or sees OVERRIDING. The hook runs for everybody's statements. An INSERT as
+//! text, which is 114,000 instructions from parsing to its row, takes 1,300 more: 1.1 %
+//! (callgrind, quick build). Each column that has a default and is given another value takes 480
+//! more. Rows, and statements that are prepared, take none.
 
 use std::ffi::{CStr, c_char};
 
