@@ -3,6 +3,7 @@
 #![warn(clippy::cognitive_complexity, clippy::too_many_lines)]
 
 pub mod backoff;
+mod bounds;
 pub mod compare;
 pub mod cursor;
 pub mod data_type;
