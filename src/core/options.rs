@@ -1,6 +1,8 @@
 //! The definition of a sequence, checked as core's `init_params` checks it (same order, same
 //! defaults), and what hilo adds to it.
 
+use std::any::Any;
+
 use serde::{Deserialize, Serialize};
 
 pub use crate::data_type::DataType;
@@ -72,6 +74,15 @@ macro_rules! options {
         }
 
         impl Options {
+            /// The options that are texts, each with its name.
+            pub fn texts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+                fn text<T: Any>(option: &Option<T>) -> Option<&String> {
+                    (option.as_ref()? as &dyn Any).downcast_ref()
+                }
+                let all = [$((stringify!($option), text(&self.$option))),+];
+                all.into_iter().filter_map(|(option, text)| Some((option, text?.as_str())))
+            }
+
             /// Says those of `new` that differ.
             fn difference(new: &Definition, old: &Definition) -> Options {
                 Options {

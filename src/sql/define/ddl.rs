@@ -1,18 +1,17 @@
-//! Definitions: create, rename, drop. Ordinary transactional writes to the catalog.
+//! Definitions: make, rename, drop. Ordinary transactional writes to the catalog.
 
 use std::panic::AssertUnwindSafe;
 
-use pgrx::pg_sys;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use hilo_core::options::{DataType, Definition, Options};
+use hilo_core::options::Definition;
 
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::membership;
 use crate::catalog::missing;
-use crate::catalog::name::{self, Name, escape_for_message};
+use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::node;
 use crate::catalog::numbering::Numbering;
 use crate::catalog::positions::{self, Position};
@@ -25,70 +24,14 @@ use crate::process::subtransaction;
 use crate::session::invalidation::{self, Change};
 use crate::session::uncommitted::{self, Origin};
 use crate::sql::call::border::Call;
-use crate::sql::call::text::Text;
 use crate::sql::define::ddl_checks::{
     begin_with_name, check_owner, check_source_nodes, find_owned, lock_by_name, lock_owned, remove,
     require,
 };
 use crate::sql::define::ended::with_numbering;
-use crate::sql::define::owned_by::{self, Purpose};
+use crate::sql::define::owned_by;
 use crate::sql::draw::keys;
 use crate::sql::types::sequence_type::SequenceName;
-
-/// The data type that an argument names.
-fn data_type(oid: pg_sys::Oid) -> Result<DataType, HiloError> {
-    definitions::data_type_from(oid).ok_or_else(|| {
-        HiloError::Argument(
-            "data type of a hilo sequence must be smallint, integer, or bigint".into(),
-            "Use one of these three types.",
-        )
-    })
-}
-
-/// A key format. It is joined with names and prefixes byte by byte, so it must be in their
-/// encoding.
-pub fn key_format(text: &[u8]) -> Result<String, HiloError> {
-    utf8(text, |text| format!("key_format \"{}\"", escape_for_message(text)))
-}
-
-/// The query of a source.
-pub fn source(text: &[u8]) -> Result<String, HiloError> {
-    utf8(text, |_| "source".into())
-}
-
-fn utf8(text: &[u8], what: fn(&[u8]) -> String) -> Result<String, HiloError> {
-    let found = name::utf8(text).ok_or_else(|| {
-        HiloError::Argument(
-            format!("{} contains non-ASCII characters", what(text)),
-            "Use ASCII only, or a database whose encoding is UTF8.",
-        )
-    });
-    Ok(found?.to_owned())
-}
-
-/// The options, with those that SQL says in other types than they have.
-pub fn options(
-    options: Options,
-    data_type: Option<pg_sys::Oid>,
-    key_format: Option<Text>,
-    source: Option<Text>,
-    reserve_ahead: Option<Interval>,
-) -> Result<Options, HiloError> {
-    Ok(Options {
-        data_type: data_type.map(self::data_type).transpose()?,
-        key_format: key_format.map(|text| self::key_format(&text)).transpose()?,
-        source: source.map(|text| self::source(&text)).transpose()?,
-        reserve_ahead: reserve_ahead.map(seconds),
-        ..options
-    })
-}
-
-/// An interval in whole seconds, at least 1 unless it is 0.
-fn seconds(interval: Interval) -> i64 {
-    let days = i64::from(interval.months()) * 30 + i64::from(interval.days());
-    days.saturating_mul(86_400).saturating_add(interval.micros().div_euclid(1_000_000))
-        + i64::from(interval.micros().rem_euclid(1_000_000) > 0)
-}
 
 /// The way to proceed if the name of a new sequence is taken.
 #[derive(Clone, Copy)]
@@ -97,65 +40,6 @@ pub enum Duplicate {
     Refuse,
     /// Leave the existing sequence as it is, with a notice.
     Skip,
-}
-
-/// `hilo_create(name, …)`: a new sequence, owned by the current user. Returns its name.
-#[pg_extern(sql = false)]
-#[expect(clippy::too_many_arguments, reason = "SQL has an argument for each option")]
-fn hilo_create(
-    _call: Call,
-    name: Option<SequenceName>,
-    start_value: Option<i64>,
-    increment: Option<i64>,
-    min_value: Option<i64>,
-    max_value: Option<i64>,
-    data_type: Option<pg_sys::Oid>,
-    cycle: Option<bool>,
-    ordered: Option<bool>,
-    block_size: Option<i64>,
-    slice_size: Option<i64>,
-    key_format: Option<Text>,
-    if_not_exists: Option<bool>,
-    gapless: Option<bool>,
-    owned_by: Option<Text>,
-    source: Option<Text>,
-    reserve_ahead: Option<Interval>,
-) -> Result<Name, ErrorReport> {
-    let name = begin_with_name(name, c"hilo_create()")?.new_name()?;
-    let options = Options {
-        start_value,
-        increment,
-        min_value,
-        max_value,
-        cycle,
-        ordered,
-        block_size,
-        slice_size,
-        gapless,
-        ..Options::default()
-    };
-    let options = self::options(options, data_type, key_format, source, reserve_ahead)?;
-    let definition = Definition::create(&options).map_err(HiloError::from)?;
-    let duplicate = match if_not_exists {
-        Some(true) => Duplicate::Skip,
-        _ => Duplicate::Refuse,
-    };
-    let owned_by = match owned_by {
-        Some(column) => owned_by::parse(&column, Purpose::Own)?,
-        None => None,
-    };
-    match create(name.clone(), definition, owned_by, None, duplicate)? {
-        Some(_) => {}
-        None if matches!(duplicate, Duplicate::Refuse) => {
-            return Err(HiloError::Duplicate(name.to_string()).into());
-        }
-        None => ereport!(
-            PgLogLevel::NOTICE,
-            PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT,
-            format!("hilo sequence \"{name}\" already exists, skipping")
-        ),
-    }
-    Ok(name)
 }
 
 /// Creates a sequence that the current user owns. `given`: the numbering of the other nodes, if

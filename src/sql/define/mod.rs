@@ -8,6 +8,7 @@ pub mod function_grants;
 pub mod grants;
 pub mod loads_hilo;
 pub mod open_leases;
+pub mod options;
 pub mod owned_by;
 pub mod owners;
 pub mod prefix;

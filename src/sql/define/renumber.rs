@@ -1,11 +1,11 @@
-//! Changes of how a sequence is numbered: `hilo_alter` and `hilo_setval`.
+//! Changes of how a sequence is numbered, for `hilo_alter`, `hilo_setval` and others.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use hilo_core::direction::Direction;
 use hilo_core::numbers::Index;
-use hilo_core::options::{Definition, Options};
+use hilo_core::options::Definition;
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::missing;
@@ -18,11 +18,8 @@ use crate::gucs;
 use crate::session::{memo, slice_table, uncommitted};
 use crate::shared;
 use crate::sql::call::border::Call;
-use crate::sql::call::text::Text;
-use crate::sql::define::ddl;
-use crate::sql::define::ddl_checks::{begin_with_name, begin_write, lock_by_name, lock_owned};
+use crate::sql::define::ddl_checks::{begin_write, lock_by_name};
 use crate::sql::define::ended::{Continuation, Restart, with_numbering};
-use crate::sql::define::owned_by::Purpose;
 use crate::sql::define::redefine::Alteration;
 use crate::sql::define::unserved::index_space;
 use crate::sql::define::{owned_by, source};
@@ -36,49 +33,6 @@ fn first_untaken(sequence: &Sequence, position: &Position) -> Index {
     let index_space = index_space(position);
     let held = shared::get().ok().and_then(|shared| shared.in_memory_soon(&index_space));
     held.and_then(|held| held.first_untaken).unwrap_or(position.next_index)
-}
-
-/// `hilo_alter(name, …)`: changes the options that are not null. Only the owner may do so.
-#[pg_extern(sql = false)]
-#[expect(clippy::too_many_arguments, reason = "SQL has an argument for each option")]
-fn hilo_alter(
-    _call: Call,
-    name: Option<SequenceName>,
-    start_value: Option<i64>,
-    increment: Option<i64>,
-    min_value: Option<i64>,
-    max_value: Option<i64>,
-    data_type: Option<pg_sys::Oid>,
-    cycle: Option<bool>,
-    ordered: Option<bool>,
-    block_size: Option<i64>,
-    slice_size: Option<i64>,
-    key_format: Option<Text>,
-    restart_with: Option<i64>,
-    gapless: Option<bool>,
-    owned_by: Option<Text>,
-    source: Option<Text>,
-    reserve_ahead: Option<Interval>,
-) -> Result<(), ErrorReport> {
-    let name = begin_with_name(name, c"hilo_alter()")?;
-    let options = Options {
-        start_value,
-        increment,
-        min_value,
-        max_value,
-        cycle,
-        ordered,
-        block_size,
-        slice_size,
-        gapless,
-        ..Options::default()
-    };
-    let options = ddl::options(options, data_type, key_format, source, reserve_ahead)?;
-    let owned_by = owned_by.map(|column| owned_by::parse(&column, Purpose::Own)).transpose()?;
-    let locked = &lock_owned(&name)?;
-    let owned_by = owned_by.unwrap_or(locked.sequence.owned_by);
-    let restart = restart_with;
-    Ok(alter(&Alteration { locked, options: &options, owned_by, restart }, false)?)
 }
 
 /// Changes a locked sequence. A `dry_run`, which is rolled back, leaves the numbers alone, so

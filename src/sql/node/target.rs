@@ -11,7 +11,7 @@ use crate::catalog::privileges;
 use crate::errors::{DocumentError, HiloError};
 use crate::sql::define::ddl_checks::find_owned;
 use crate::sql::define::owned_by::{self, Purpose};
-use crate::sql::define::{ddl, grants};
+use crate::sql::define::{grants, options};
 use crate::sql::node::document::{described, placed, refuse};
 use crate::sql::node::known::{Known, decoded_column};
 
@@ -84,15 +84,11 @@ impl Target {
 }
 
 fn check_source_and_texts(name: &[u8], wanted: &Described) -> Result<(), HiloError> {
-    let definition = &wanted.definition;
-    if wanted.entry.is_fed() && definition.source.is_none() {
+    if wanted.entry.is_fed() && wanted.definition.source.is_none() {
         return Err(DocumentError::SourceHidden(escape_for_message(name)).into());
     }
-    if let Some(format) = &definition.key_format {
-        ddl::key_format(&encode(format))?;
-    }
-    if let Some(source) = &definition.source {
-        ddl::source(&encode(source))?;
+    for (option, text) in wanted.entry.options().texts() {
+        options::stored(option, &encode(text))?;
     }
     Ok(())
 }
