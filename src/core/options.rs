@@ -353,6 +353,24 @@ impl Definition {
         }
     }
 
+    /// Whether sessions and the worker serve both alike.
+    pub fn serves_like(&self, other: &Definition) -> bool {
+        self == other
+    }
+
+    /// Whether the value of an index is another one than in `old`. Another increment changes it,
+    /// and so does the start or end of cycling. For a sequence that cycles, so do other bounds,
+    /// because they change its laps. Every change of how a gapless sequence is served waits for the
+    /// transaction that draws from it. It gets an epoch of its own, by which the others learn of
+    /// it.
+    pub fn renumbers(&self, old: &Definition) -> bool {
+        let terms = |of: &Definition| {
+            let laps = of.cycle.then_some((of.min_value, of.max_value));
+            (of.gapless, of.increment, laps)
+        };
+        terms(self) != terms(old) || (old.gapless && !self.serves_like(old))
+    }
+
     fn check_bounds(&self) -> Result<(), OptionError> {
         let (min, max, start, data_type) =
             (self.min_value, self.max_value, self.start_value, self.data_type);

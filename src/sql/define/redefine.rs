@@ -20,6 +20,14 @@ pub struct Alteration<'a> {
 }
 
 impl Alteration<'_> {
+    /// Whether sessions and the worker need not know of the new definition. A source that is set to
+    /// what it is begins again.
+    pub fn is_quiet(&self, new: &Definition) -> bool {
+        let old = &self.locked.sequence;
+        let is_same = self.owned_by == old.owned_by && new.serves_like(&old.definition);
+        is_same && self.restart.is_none() && self.options.source.is_none()
+    }
+
     /// Writes the definition that the sequence has after its numbering ended at `position`, and
     /// returns it.
     pub fn write_ended(&self, position: &Position) -> Result<Definition, HiloError> {
@@ -34,7 +42,10 @@ impl Alteration<'_> {
         keys::check(&definition, &old.name)?;
         let owned_by = self.owned_by;
         self.locked.update(&Sequence { owned_by, definition: definition.clone(), ..old.clone() });
-        invalidation::note(old.id, Change::Terms)?;
+        match self.is_quiet(&definition) {
+            true => invalidation::begin(),
+            false => invalidation::note(old.id, Change::Terms)?,
+        }
         Ok(definition)
     }
 }

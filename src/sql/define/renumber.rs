@@ -5,7 +5,6 @@ use pgrx::prelude::*;
 
 use hilo_core::direction::Direction;
 use hilo_core::numbers::Index;
-use hilo_core::options::Definition;
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::missing;
@@ -52,7 +51,11 @@ pub fn alter(change: &Alteration, dry_run: bool) -> Result<(), HiloError> {
     if options.gapless == Some(true) && !old.definition.gapless && nodes > 1 {
         return Err(HiloError::GaplessNodes { name: old.name.to_string(), nodes });
     }
-    let renumbers = renumbers(&old.definition, &new);
+    if change.is_quiet(&new) {
+        change.write(None)?;
+        return Ok(());
+    }
+    let renumbers = new.renumbers(&old.definition);
     if restart.is_none() && (dry_run || !renumbers) {
         let position = redefine(change)?;
         if let Some(position) = position.filter(|_| renumbers) {
@@ -173,18 +176,6 @@ fn continuation(position: &Position, old: &Sequence) -> Result<(Numbering, Index
         Some(last) => (Numbering { base: last, ..numbering }, Index(1)),
         None => (numbering, Index::ZERO),
     })
-}
-
-/// Whether a new definition changes the value of an index. Another increment does, and so does the
-/// start or end of cycling. For a sequence that cycles, so do other bounds, because they change its
-/// laps. Every change of a gapless sequence waits for the transaction that draws from it. It gets
-/// an epoch of its own, by which the others learn of it.
-fn renumbers(old: &Definition, new: &Definition) -> bool {
-    let terms = |of: &Definition| {
-        let laps = of.cycle.then_some((of.min_value, of.max_value));
-        (of.gapless, of.increment, laps)
-    };
-    terms(new) != terms(old) || (old.gapless && new != old)
 }
 
 /// `hilo_setval(name, value, is_called)`: continues after `value` or, unless `is_called`, with it.
