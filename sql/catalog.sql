@@ -1,9 +1,15 @@
 -- The tables of hilo. Only the library writes to them, as core writes to its own catalogs, and it relies on
 -- their column order. They are dumped with the database, so the sequences survive a dump and restore.
 
+-- The options come last, in the order of each_option! (src/core/options.rs).
 CREATE TABLE _hilo.hilo_definition (
     id bigint NOT NULL,
     name text COLLATE "C" NOT NULL,
+    owner _hilo.hilo_role NOT NULL,
+    created_at timestamptz NOT NULL,
+    owned_by _hilo.hilo_column,
+    extension text COLLATE "C",
+    former text COLLATE "C",
     data_type regtype NOT NULL,
     start_value bigint NOT NULL,
     increment bigint NOT NULL,
@@ -14,14 +20,9 @@ CREATE TABLE _hilo.hilo_definition (
     block_size bigint,
     slice_size integer,
     key_format text,
-    owner _hilo.hilo_role NOT NULL,
-    created_at timestamptz NOT NULL,
-    owned_by _hilo.hilo_column,
     gapless boolean NOT NULL DEFAULT false,
     source text,
     reserve_ahead bigint,
-    extension text COLLATE "C",
-    former text COLLATE "C",
     CONSTRAINT hilo_definition_pkey PRIMARY KEY (id),
     CONSTRAINT hilo_definition_name_key UNIQUE (name)
 );
@@ -32,6 +33,15 @@ CREATE INDEX hilo_definition_owned_by_idx ON _hilo.hilo_definition (owned_by pg_
 COMMENT ON TABLE _hilo.hilo_definition IS 'Definitions of the sequences';
 COMMENT ON COLUMN _hilo.hilo_definition.id IS 'Identifier of the sequence in this database, never reused';
 COMMENT ON COLUMN _hilo.hilo_definition.name IS 'Name, in the form of type hilo_sequence';
+COMMENT ON COLUMN _hilo.hilo_definition.owner IS
+    'Role that may alter, rename and drop the sequence and grant privileges on it';
+COMMENT ON COLUMN _hilo.hilo_definition.created_at IS 'When the sequence was created';
+COMMENT ON COLUMN _hilo.hilo_definition.owned_by IS
+    'Column that owns the sequence, which is dropped with it; null: none';
+COMMENT ON COLUMN _hilo.hilo_definition.extension IS
+    'Extension whose script created the sequence, which is dropped with it; null: none';
+COMMENT ON COLUMN _hilo.hilo_definition.former IS
+    'The sequence of Postgres that this one replaced, as hilo_release needs to know it, in JSON; null: none';
 COMMENT ON COLUMN _hilo.hilo_definition.data_type IS 'smallint, integer or bigint: limits the values';
 COMMENT ON COLUMN _hilo.hilo_definition.start_value IS 'First value, and the value at which a restart begins';
 COMMENT ON COLUMN _hilo.hilo_definition.increment IS
@@ -45,21 +55,12 @@ COMMENT ON COLUMN _hilo.hilo_definition.slice_size IS
     'Maximum number of values that a session takes from the pool at once; null: hilo.max_slice_size';
 COMMENT ON COLUMN _hilo.hilo_definition.key_format IS
     'Template of the keys of the sequence; null: {name}/{server}{value}';
-COMMENT ON COLUMN _hilo.hilo_definition.owner IS
-    'Role that may alter, rename and drop the sequence and grant privileges on it';
-COMMENT ON COLUMN _hilo.hilo_definition.created_at IS 'When the sequence was created';
-COMMENT ON COLUMN _hilo.hilo_definition.owned_by IS
-    'Column that owns the sequence, which is dropped with it; null: none';
 COMMENT ON COLUMN _hilo.hilo_definition.gapless IS
     'Whether the committed values have no holes, so that its transactions follow each other';
 COMMENT ON COLUMN _hilo.hilo_definition.source IS
     'Query that brings the values, run as the owner; null: the sequence numbers itself';
 COMMENT ON COLUMN _hilo.hilo_definition.reserve_ahead IS
     'Number of seconds whose values are kept ahead of the source; null: as hilo.buffer says';
-COMMENT ON COLUMN _hilo.hilo_definition.extension IS
-    'Extension whose script created the sequence, which is dropped with it; null: none';
-COMMENT ON COLUMN _hilo.hilo_definition.former IS
-    'The sequence of Postgres that this one replaced, as hilo_release needs to know it, in JSON; null: none';
 
 -- An update changes neither of the two index columns. With half of each page free it finds room next to the
 -- old version (HOT), and no index grows. Old versions are removed early, because every reservation reads past

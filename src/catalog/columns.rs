@@ -1,11 +1,13 @@
 //! The columns of hilo's tables, as sql/catalog.sql has them. A release adds columns at a table's
 //! end, so a number never changes.
 
+use hilo_core::options::each_option;
+
 /// Numbers the columns of tables, from 1 on, in the order in which they stand here.
 macro_rules! columns {
     ($($(#[$doc:meta])* $table:ident { $first:ident $($next:ident)* })+) => { $(
         $(#[$doc])*
-        #[allow(dead_code)]
+        #[allow(dead_code, non_upper_case_globals)]
         pub mod $table {
             columns!(@ 1, $first $($next)*);
         }
@@ -20,12 +22,18 @@ macro_rules! columns {
     };
 }
 
+macro_rules! sequence {
+    ($($(#[$about:meta])* $option:ident: $type:ty,)+) => {
+        columns! {
+            /// The options are the last columns, and have their names.
+            sequence { ID NAME OWNER CREATED_AT OWNED_BY EXTENSION FORMER $($option)+ }
+        }
+    };
+}
+
+each_option!(sequence);
+
 columns! {
-    sequence {
-        ID NAME DATA_TYPE START_VALUE INCREMENT MIN_VALUE MAX_VALUE CYCLE ORDERED BLOCK_SIZE
-        SLICE_SIZE KEY_FORMAT OWNER CREATED_AT OWNED_BY GAPLESS SOURCE
-        RESERVE_AHEAD EXTENSION FORMER
-    }
     source {
         SEQUENCE NODE REQUEST WANTED REQUESTED_AT SYSTEM_ID TIMELINE REQUESTED RECEIVED
         BROUGHT OWN OWN_EPOCH LATENCY FAILURES LAST_ERROR LAST_ERROR_AT DATABASE RECEIVER

@@ -6,7 +6,7 @@ use pgrx::pg_sys;
 
 use hilo_core::name;
 use hilo_core::numbers::{SequenceId, Timestamp};
-use hilo_core::options::{DataType, Definition};
+use hilo_core::options::{DataType, Definition, each_option};
 
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::columns::sequence as column;
@@ -61,23 +61,24 @@ impl Sequence {
     }
 }
 
-record! {
-    Sequence of sequence {
-        id in ID;
-        name in NAME;
-        owner in OWNER;
-        created_at in CREATED_AT;
-        owned_by in OWNED_BY;
-        extension in EXTENSION;
-        former in FORMER;
-        definition of Definition {
-            data_type: DATA_TYPE, start_value: START_VALUE, increment: INCREMENT,
-            min_value: MIN_VALUE, max_value: MAX_VALUE, cycle: CYCLE, ordered: ORDERED,
-            block_size: BLOCK_SIZE, slice_size: SLICE_SIZE, key_format: KEY_FORMAT,
-            gapless: GAPLESS, source: SOURCE, reserve_ahead: RESERVE_AHEAD
-        };
-    }
+macro_rules! sequence {
+    ($($(#[$about:meta])* $option:ident: $type:ty,)+) => {
+        record! {
+            Sequence of sequence {
+                id in ID;
+                name in NAME;
+                owner in OWNER;
+                created_at in CREATED_AT;
+                owned_by in OWNED_BY;
+                extension in EXTENSION;
+                former in FORMER;
+                definition of Definition { $($option: $option),+ };
+            }
+        }
+    };
 }
+
+each_option!(sequence);
 
 impl Field for DataType {
     fn of(datum: pg_sys::Datum) -> Option<DataType> {
@@ -173,7 +174,7 @@ pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloErr
     let (mut found, mut left) = (Vec::new(), most);
     let Some(before) = by_id(id)? else { return Ok(found) };
     let mut add = |row: Row| {
-        if !row.bool(column::GAPLESS) {
+        if !row.bool(column::gapless) {
             found.push(SequenceId(row.int8(column::ID)));
         }
         row.free();

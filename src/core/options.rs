@@ -15,7 +15,9 @@ pub const MAX_SLICE_SIZE: i64 = 65_536;
 pub const MAX_SOURCE: usize = 8_192;
 
 /// Calls a macro with every option: what a caller may say, as users read it in the form of
-/// documents, and its type. `bounds` are those of the form, as schemars writes them.
+/// documents, and its type. `bounds` are those of the form, as schemars writes them. The columns of
+/// `_hilo.hilo_definition` have the same order.
+#[macro_export]
 macro_rules! each_option {
     ($callback:ident) => {
         $callback! {
@@ -59,7 +61,7 @@ macro_rules! each_option {
         }
     };
 }
-pub(crate) use each_option;
+pub use each_option;
 
 macro_rules! options {
     ($($(#[doc = $about:literal])* $(#[bounds $bounds:tt])? $option:ident: $type:ty,)+) => {

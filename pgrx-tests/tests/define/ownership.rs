@@ -394,7 +394,7 @@ fn restored_rows() {
     admin.run("DROP TABLE one, two, three; CREATE EXTENSION hilo");
     assert!(known_roles(&mut admin).is_empty());
     admin.meddle(
-        "INSERT INTO _hilo.hilo_definition VALUES (7, 'annas', 'bigint', 1, 1, 1, 9, false, false, NULL, NULL, NULL, 'anna', now());
+        "INSERT INTO _hilo.hilo_definition VALUES (7, 'annas', 'anna', now(), NULL, NULL, NULL, 'bigint', 1, 1, 1, 9, false, false);
          INSERT INTO _hilo.hilo_privilege VALUES (7, 'bert', 'USAGE', 'anna')",
     );
     assert_eq!(known_roles(&mut admin), ["anna", "bert"]);

@@ -53,10 +53,10 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
         // ALTER … OWNER failed in a restore.
         // Nothing that it says runs with that role's rights: its source is one that fails.
         b"hilo_definition" => {
-            let query = row.text(sequence::SOURCE).map(|_| text_datum(NO_OWNER));
+            let query = row.text(sequence::source).map(|_| text_datum(NO_OWNER));
             let owner = Some(ffi::current_user().into());
             match query {
-                Some(query) => vec![(sequence::OWNER, owner), (sequence::SOURCE, Some(query))],
+                Some(query) => vec![(sequence::OWNER, owner), (sequence::source, Some(query))],
                 None => vec![(sequence::OWNER, owner)],
             }
         }
