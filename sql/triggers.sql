@@ -121,14 +121,12 @@ BEGIN
         RETURN OLD;
     END IF;
     IF TG_OP = 'INSERT' AND _hilo.hilo_has_id(NEW.id) THEN
-        -- All but what is this server's own. This function judges it when it is called for the update.
-        UPDATE _hilo.hilo_definition AS t
-           SET (name, data_type, start_value, increment, min_value, max_value, cycle, ordered, block_size, slice_size,
-                key_format, owner, owned_by, gapless, source, former) =
-               ROW (NEW.name, NEW.data_type, NEW.start_value, NEW.increment, NEW.min_value, NEW.max_value, NEW.cycle,
-                    NEW.ordered, NEW.block_size, NEW.slice_size, NEW.key_format, NEW.owner, NEW.owned_by, NEW.gapless,
-                    NEW.source, NEW.former)
-         WHERE t.id = NEW.id;
+        -- All columns: this function judges them when it is called for the update.
+        EXECUTE (
+            SELECT format('UPDATE _hilo.hilo_definition AS t SET (%s) = ROW (%s) WHERE t.id = ($1).id',
+                          string_agg(c.name, ', '), string_agg('($1).' || c.name, ', '))
+              FROM pg_attribute a CROSS JOIN LATERAL (SELECT quote_ident(a.attname::text) AS name) c
+             WHERE a.attrelid = TG_RELID AND a.attnum > 0 AND NOT a.attisdropped) USING NEW;
         -- It may have been dropped while this waited.
         IF _hilo.hilo_has_id(NEW.id) THEN
             RETURN NULL;
@@ -181,8 +179,9 @@ BEGIN
         NEW.ordered := OLD.ordered;
         NEW.gapless := OLD.gapless;
     END IF;
-    -- A source is this server's own: what the other one brings there is not brought here. So is an extension.
+    -- A source is this server's own: what the other one brings there is not brought here. So are these.
     NEW.reserve_ahead := OLD.reserve_ahead;
+    NEW.created_at := OLD.created_at;
     NEW.extension := OLD.extension;
     NEW.source := CASE WHEN NEW.source IS NULL OR OLD.source IS NOT NULL OR _hilo.hilo_is_served_here(OLD.id) THEN OLD.source
                        ELSE elsewhere END;

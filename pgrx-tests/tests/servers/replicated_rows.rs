@@ -253,13 +253,21 @@ fn known_rows_are_replaced() {
     let rows = "SELECT concat_ws(' ', s.block_size, p.next_index, p.timeline)
                   FROM _hilo.hilo_definition s JOIN _hilo.hilo_position p ON p.sequence = s.id";
     assert_eq!(client.one::<String>(rows), "100 700 -1");
-    let forgotten = "SELECT attname::text FROM pg_attribute, pg_proc
-                      WHERE attnum > 0 AND attname NOT IN ('id', 'sequence', 'node') AND prosrc !~ ('ROW [(][^)]*NEW[.]' || attname || '[,)]')
-                        AND (attrelid, proname) IN (('_hilo.hilo_definition'::regclass, 'hilo_replicated_sequence'),
-                                                    ('_hilo.hilo_position'::regclass, 'hilo_replicated_position'))
-                      ORDER BY 1";
+    client.run(
+        "CREATE ROLE clerk; CREATE TABLE t (id bigint); CREATE TABLE before AS SELECT to_jsonb(d) AS row FROM _hilo.hilo_definition d;
+         INSERT INTO _hilo.hilo_definition (id, name, owner, created_at, owned_by, extension, former, data_type, start_value, increment, min_value,
+                max_value, cycle, ordered, block_size, slice_size, key_format, gapless, source, reserve_ahead)
+         VALUES (1, 'other', 'clerk', '2000-01-01', 'public.t.id', 'x', '{}', 'integer', 2, 3, 2,
+                 9, true, true, 50, 5, '{value}', true, 'SELECT 1, 2', 60)",
+    );
+    let kept = "SELECT b.key FROM before, jsonb_each(row) b JOIN (SELECT e.* FROM _hilo.hilo_definition d, jsonb_each(to_jsonb(d)) e) n
+                 USING (key) WHERE b.value = n.value ORDER BY 1";
     // The time of creation, the extension and what a source is asked are this server's own.
-    assert_eq!(client.all::<String>(forgotten), ["created_at", "extension", "reserve_ahead"]);
+    assert_eq!(client.all::<String>(kept), ["created_at", "extension", "id", "reserve_ahead"]);
+    let forgotten = "SELECT attname::text FROM pg_attribute, pg_proc
+                      WHERE attnum > 0 AND attname NOT IN ('sequence', 'node') AND prosrc !~ ('ROW [(][^)]*NEW[.]' || attname || '[,)]')
+                        AND (attrelid, proname) = ('_hilo.hilo_position'::regclass, 'hilo_replicated_position')";
+    assert_eq!(client.all::<String>(forgotten), [""; 0]);
     cluster.finish();
 }
 
