@@ -1,48 +1,7 @@
 -- Twins in _hilo of functions and views that users call, for the bodies of the extension's own functions and of façades.
 -- A body names nothing in the extension's schema: others could put functions there that match a call better, and ALTER SCHEMA may
--- rename it. The twins are the same C functions, and return the rows of the same views.
-
-CREATE FUNCTION _hilo.hilo_create(
-    name @extschema@.hilo_sequence,
-    start_value bigint DEFAULT NULL,
-    increment bigint DEFAULT 1,
-    min_value bigint DEFAULT NULL,
-    max_value bigint DEFAULT NULL,
-    data_type regtype DEFAULT 'bigint',
-    cycle boolean DEFAULT false,
-    ordered boolean DEFAULT false,
-    block_size bigint DEFAULT NULL,
-    slice_size bigint DEFAULT NULL,
-    key_format text DEFAULT NULL,
-    if_not_exists boolean DEFAULT false,
-    gapless boolean DEFAULT false,
-    owned_by text DEFAULT NULL,
-    source text DEFAULT NULL,
-    reserve_ahead interval DEFAULT NULL
-) RETURNS @extschema@.hilo_sequence
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_create(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval) IS 'Does what hilo_create does';
-
-CREATE FUNCTION _hilo.hilo_alter(
-    name @extschema@.hilo_sequence,
-    start_value bigint DEFAULT NULL,
-    increment bigint DEFAULT NULL,
-    min_value bigint DEFAULT NULL,
-    max_value bigint DEFAULT NULL,
-    data_type regtype DEFAULT NULL,
-    cycle boolean DEFAULT NULL,
-    ordered boolean DEFAULT NULL,
-    block_size bigint DEFAULT NULL,
-    slice_size bigint DEFAULT NULL,
-    key_format text DEFAULT NULL,
-    restart_with bigint DEFAULT NULL,
-    gapless boolean DEFAULT NULL,
-    owned_by text DEFAULT NULL,
-    source text DEFAULT NULL,
-    reserve_ahead interval DEFAULT NULL
-) RETURNS void
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval) IS 'Does what hilo_alter does';
+-- rename it. The twins are the same C functions, and return the rows of the same views. The twins of hilo_create and hilo_alter
+-- are in sql/functions.sql.
 
 CREATE FUNCTION _hilo.hilo_set_owner(name @extschema@.hilo_sequence, new_owner text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';

@@ -2,7 +2,7 @@
 -- own, so every user may call them. None is SECURITY DEFINER, and none resolves a name through the caller's
 -- search_path.
 
--- Definitions. These functions are transactional: they take effect at commit.
+-- Definitions. These functions are transactional: they take effect at commit. sql/calls.sql says what the twins in _hilo are for.
 
 CREATE FUNCTION @extschema@.hilo_create(
     name @extschema@.hilo_sequence,
@@ -40,6 +40,27 @@ COMMENT ON FUNCTION @extschema@.hilo_create(@extschema@.hilo_sequence, bigint, b
     'if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table has another owner, or '
     'several nodes share sequences and hilo.on_every_node is off.';
 
+CREATE FUNCTION _hilo.hilo_create(
+    name @extschema@.hilo_sequence,
+    start_value bigint DEFAULT NULL,
+    increment bigint DEFAULT 1,
+    min_value bigint DEFAULT NULL,
+    max_value bigint DEFAULT NULL,
+    data_type regtype DEFAULT 'bigint',
+    cycle boolean DEFAULT false,
+    ordered boolean DEFAULT false,
+    block_size bigint DEFAULT NULL,
+    slice_size bigint DEFAULT NULL,
+    key_format text DEFAULT NULL,
+    if_not_exists boolean DEFAULT false,
+    gapless boolean DEFAULT false,
+    owned_by text DEFAULT NULL,
+    source text DEFAULT NULL,
+    reserve_ahead interval DEFAULT NULL
+) RETURNS @extschema@.hilo_sequence
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_create(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval) IS 'Does what hilo_create does';
+
 CREATE FUNCTION @extschema@.hilo_alter(
     name @extschema@.hilo_sequence,
     start_value bigint DEFAULT NULL,
@@ -73,6 +94,27 @@ COMMENT ON FUNCTION @extschema@.hilo_alter(@extschema@.hilo_sequence, bigint, bi
     '55000 if several nodes could serve a value twice, or share the sequence and it is '
     'restarted while hilo.on_every_node is off, or the sequence has a source that has brought values, or that says which '
     'values come; for owned_by as hilo_create.';
+
+CREATE FUNCTION _hilo.hilo_alter(
+    name @extschema@.hilo_sequence,
+    start_value bigint DEFAULT NULL,
+    increment bigint DEFAULT NULL,
+    min_value bigint DEFAULT NULL,
+    max_value bigint DEFAULT NULL,
+    data_type regtype DEFAULT NULL,
+    cycle boolean DEFAULT NULL,
+    ordered boolean DEFAULT NULL,
+    block_size bigint DEFAULT NULL,
+    slice_size bigint DEFAULT NULL,
+    key_format text DEFAULT NULL,
+    restart_with bigint DEFAULT NULL,
+    gapless boolean DEFAULT NULL,
+    owned_by text DEFAULT NULL,
+    source text DEFAULT NULL,
+    reserve_ahead interval DEFAULT NULL
+) RETURNS void
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval) IS 'Does what hilo_alter does';
 
 CREATE FUNCTION _hilo.hilo_detach(name @extschema@.hilo_sequence, start bigint) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_detach_wrapper';
