@@ -22,11 +22,11 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
         TABLE _hilo.hilo_state
     ), readable AS MATERIALIZED (
         SELECT q.id, q.name, q.increment, q.min_value, q.max_value, q.cycle, q.gapless, q.owner, q.owned_by, q.nodes,
-               q.next_value, q.used_fraction, q.block_size, q.source
+               q.next_value, q.used_fraction, q.block_size, q.source, q.label
           FROM _hilo.hilo_reserved q
     ), source AS MATERIALIZED (
         -- hilo_attach has written these. Only who may act as the owner sees a query.
-        SELECT q.id, q.name, m.client, m.first, w.part[2]::bigint AS size, w.part[3] AS counter,
+        SELECT q.id, q.name, q.label, m.client, m.first, w.part[2]::bigint AS size, w.part[3] AS counter,
                CASE WHEN m.origin IS NULL THEN w.part[2]::bigint ELSE 1 END AS increment
           FROM readable q
          CROSS JOIN LATERAL regexp_match(q.source, '^/[*] ([a-z-]+) of (-?[1-9][0-9]{0,17}) from (-?[0-9]+) [*]/') AS w (part)
@@ -48,7 +48,7 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
     ), in_use AS MATERIALIZED (
         -- The columns that concern the caller: each that it has a privilege on, and all for those who may read
         -- everything. known: it may know of the column; readable: it may read all rows.
-        SELECT d.*, s.id, s.min_value, s.max_value, s.increment, s.cycle, s.owner, s.owned_by, s.next_value,
+        SELECT d.*, s.id, s.label, s.min_value, s.max_value, s.increment, s.cycle, s.owner, s.owned_by, s.next_value,
                s.source IS NOT NULL AS has_source, c.relowner, c.relacl, a.attinhcount,
                coalesce(s.nodes, current_setting('hilo.node_count')::integer) AS nodes,
                -- A fix does nothing for a table's owner that he may not do himself.
@@ -147,14 +147,14 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
       FROM of_column c
      UNION ALL
     -- An inherited column has rows of the table above.
-    SELECT format('sequence "%s"', c.name), 'note',
+    SELECT c.label, 'note',
            format('it feeds %s columns: %s', count(*),
                   array_to_string((array_agg(c.object ORDER BY c.object COLLATE "C"))[1:10], ', ')),
            'Nothing, if the columns are meant to share it; CREATE TABLE ... (LIKE ... INCLUDING ALL) lets them. Otherwise '
            'give each its own with hilo_create and ALTER TABLE ... SET DEFAULT.', NULL
       FROM in_use c
      WHERE c.known AND c.in_table AND c.id IS NOT NULL AND c.attinhcount = 0
-     GROUP BY c.name
+     GROUP BY c.label
     HAVING count(*) > 1
      UNION ALL
     -- A sequence whose owner column is gone need not have been used. A block that was read ahead is no use.
@@ -173,7 +173,7 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
      UNION ALL
 
     -- Sequences. First those of which the largest part is reserved, or half of it if the rest lasts for less than a week.
-    SELECT format('sequence "%s"', q.name), coalesce(v.severity, 'warning'),
+    SELECT q.label, coalesce(v.severity, 'warning'),
            format('%s %% of its values are reserved, up to its %s%s', to_char(q.used_fraction * 100, 'FM990.00'),
                   CASE WHEN q.increment > 0 THEN concat('maximum ', q.max_value) ELSE concat('minimum ', q.min_value) END,
                   CASE WHEN e.hours < 16800 THEN format('; at the current rate the rest lasts %s hours', e.hours::bigint) END),
@@ -188,14 +188,14 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
      WHERE NOT q.cycle AND (v.severity IS NOT NULL OR q.used_fraction >= 0.4 AND e.hours < 168)
      UNION ALL
     -- A restore without roles, for example, leaves these.
-    SELECT format('sequence "%s"', min(q.name)), 'warning',
+    SELECT min(q.label), 'warning',
            format('%s sequences, such as this one, belong to no role that exists', count(*)),
            'Give each of them an owner with hilo_set_owner; until then they belong to the superusers.', NULL
       FROM readable q
      WHERE NOT EXISTS (SELECT FROM pg_authid r WHERE r.oid = q.owner::oid)
     HAVING count(*) > 0
      UNION ALL
-    SELECT format('sequence "%s"', q.name), 'error',
+    SELECT q.label, 'error',
            format('reservations have failed %s times, last %s ago: %s', t.errors, date_trunc('second', now() - t.last_error_at),
                   t.last_error),
            'Remove the cause; hilo retries by itself. hilo_stat_reset clears the count.', NULL
@@ -205,7 +205,7 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
        AND t.sequence IN (SELECT unnest(s.failing) FROM state s)
      UNION ALL
     -- Sources.
-    SELECT format('sequence "%s"', q.name), CASE WHEN t.sequence IS NULL THEN 'warning' ELSE 'error' END,
+    SELECT q.label, CASE WHEN t.sequence IS NULL THEN 'warning' ELSE 'error' END,
            format('its source has failed %s times since %s: %s', c.failures,
                   date_trunc('second', c.failing_since),
                   CASE WHEN pg_has_role(q.owner::oid, 'USAGE') THEN c.last_error
@@ -229,7 +229,7 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
      WHERE q.source LIKE '%/* the sequence has its source on another server */'
     HAVING count(*) > 0
      UNION ALL
-    SELECT format('sequence "%s"', q.name), 'error',
+    SELECT q.label, 'error',
            format('a copy of this server asked by its name until %s: both may have served the same values', date_trunc('second', c.parted_at)),
            format('Stop the copy, or attach the sequence there again. What this server held then is a gap. When the copy is gone, '
                   'call hilo_attach_server for %s here, which ends this message.', quote_ident(q.name)), NULL
@@ -238,7 +238,7 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
       JOIN readable q ON q.id = c.sequence AND q.source IS NOT NULL
      WHERE c.parted_at IS NOT NULL
      UNION ALL
-    SELECT format('sequence "%s"', a.name), 'error',
+    SELECT a.label, 'error',
            format('it takes blocks of %s from its counter as "%s", and sequence "%s" blocks of %s as "%s": values come twice',
                   a.size, a.client, o.name, o.size, o.client),
            'Find out which is the mapper''s way, and detach the other sequence with hilo_detach.', NULL
@@ -262,7 +262,7 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
      UNION ALL
     -- hilo_adopt keeps a sequence that something else uses, or that another role owns. Values drawn
     -- from it are not looked at, which would wait for locks.
-    SELECT format('sequence "%s"', r.name), CASE WHEN f.differs THEN 'warning' ELSE 'note' END,
+    SELECT r.label, CASE WHEN f.differs THEN 'warning' ELSE 'note' END,
            format('sequence %s of Postgres lives on beside it: whoever draws from that one gets the same numbers%s', c.oid::regclass,
                   CASE WHEN f.differs THEN format('; mappers take blocks of %s here, and INCREMENT BY there is %s',
                                                   r.block_size, o.seqincrement) END),
@@ -332,7 +332,7 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
      WHERE v.what IS NOT NULL
      GROUP BY s.node, v.what
      UNION ALL
-    SELECT format('sequence "%s"', q.name), CASE WHEN v.overlap THEN 'error' ELSE 'warning' END,
+    SELECT q.label, CASE WHEN v.overlap THEN 'error' ELSE 'warning' END,
            format('numbered differently: here from %s with node count %s, by node %s from %s with node count %s%s',
                   o.base, o.nodes, p.node, p.base, p.nodes,
                   CASE WHEN v.overlap THEN '; the values that the two have reserved may overlap' END),

@@ -2,8 +2,8 @@
 -- describes the form.
 
 CREATE VIEW _hilo.hilo_visible WITH (security_barrier) AS
-    SELECT s.id, s.name FROM _hilo.hilo_readable s;
--- The library reads it with its caller's rights.
+    SELECT s.id, s.name, s.label, s.title FROM _hilo.hilo_readable s;
+-- The library reads it with its caller's rights: documents, and the report.
 REVOKE ALL ON _hilo.hilo_visible FROM PUBLIC;
 GRANT SELECT ON _hilo.hilo_visible TO PUBLIC;
 COMMENT ON VIEW _hilo.hilo_visible IS 'Sequences that the current user may read';

@@ -9,7 +9,9 @@
 CREATE VIEW _hilo.hilo_readable AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
-           s.gapless, s.source, s.reserve_ahead
+           s.gapless, s.source, s.reserve_ahead,
+           -- How findings and the report name it.
+           'sequence "' || s.name || '"' AS label, s.name AS title
       FROM _hilo.hilo_definition s
      WHERE (SELECT _hilo.hilo_reads_all())
         OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
@@ -38,7 +40,7 @@ CREATE VIEW _hilo.hilo_reserved AS
            p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled, p.lost, p.errors,
            -- The restarts (Epoch::restart); a change of the increment is no restart.
            pg_catalog.concat_ws('.', s.id, COALESCE(p.epoch, 0::bigint) >> 24, s.increment) AS numbering,
-           s.source
+           s.source, s.label
       FROM _hilo.hilo_readable s
      CROSS JOIN (SELECT _hilo.hilo_node_id() AS node_id) n
       LEFT JOIN _hilo.hilo_position p ON p.sequence = s.id AND p.node = n.node_id

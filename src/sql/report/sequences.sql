@@ -16,7 +16,7 @@ WITH active AS MATERIALIZED (
      WHERE severity IN ('error', 'warning')
      GROUP BY object
 )
-SELECT s.name, s.leased::float8, s.used, a.served::float8, a.rate, r.steps,
+SELECT v.title AS name, s.leased::float8, s.used, a.served::float8, a.rate, r.steps,
        concat_ws(',', u.severity, CASE WHEN s.gapless THEN 'gapless' END,
                  CASE WHEN s.ordered THEN 'ordered' END, CASE WHEN s.cycle THEN 'cycles' END,
                  CASE WHEN a.name IS NULL AND NOT s.gapless THEN 'not active' END) AS badges,
@@ -39,7 +39,8 @@ SELECT s.name, s.leased::float8, s.used, a.served::float8, a.rate, r.steps,
   FROM (SELECT *, COALESCE(used_fraction, 0) AS used FROM @hilo_sequences) AS s
   LEFT JOIN active a ON a.name = s.name
   LEFT JOIN rates r ON r.name = s.name
-  LEFT JOIN urgent u ON u.object = 'sequence "' || s.name || '"'
+  LEFT JOIN _hilo.hilo_visible v ON v.name = s.name
+  LEFT JOIN urgent u ON u.object = v.label
  ORDER BY u.severity, a.errors > 0 DESC NULLS LAST,
        CASE WHEN s.cycle THEN 0 ELSE floor(s.used * 10) END DESC,
        floor(a.wait_time_total / 1000) DESC NULLS LAST, a.rate DESC NULLS LAST, s.name COLLATE "C"
