@@ -23,6 +23,7 @@ CREATE TABLE _hilo.hilo_definition (
     gapless boolean NOT NULL DEFAULT false,
     source text,
     reserve_ahead bigint,
+    description text,
     CONSTRAINT hilo_definition_pkey PRIMARY KEY (id),
     CONSTRAINT hilo_definition_name_key UNIQUE (name)
 );
@@ -61,6 +62,7 @@ COMMENT ON COLUMN _hilo.hilo_definition.source IS
     'Query that brings the values, run as the owner; null: the sequence numbers itself';
 COMMENT ON COLUMN _hilo.hilo_definition.reserve_ahead IS
     'Number of seconds whose values are kept ahead of the source; null: as hilo.buffer says';
+COMMENT ON COLUMN _hilo.hilo_definition.description IS 'Purpose of the sequence; null: none is stated';
 
 -- An update changes neither of the two index columns. With half of each page free it finds room next to the
 -- old version (HOT), and no index grows. Old versions are removed early, because every reservation reads past

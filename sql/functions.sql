@@ -20,10 +20,11 @@ CREATE FUNCTION @extschema@.hilo_create(
     gapless boolean DEFAULT false,
     owned_by text DEFAULT NULL,
     source text DEFAULT NULL,
-    reserve_ahead interval DEFAULT NULL
+    reserve_ahead interval DEFAULT NULL,
+    description text DEFAULT NULL
 ) RETURNS @extschema@.hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION @extschema@.hilo_create(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval) IS
+COMMENT ON FUNCTION @extschema@.hilo_create(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval, text) IS
     'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. block_size: '
     'number of values reserved at once; null: chosen by rate. slice_size: maximum number of values that a session '
     'takes from the pool at once; null: hilo.max_slice_size. ordered: a later call gets a later value across all '
@@ -33,7 +34,8 @@ COMMENT ON FUNCTION @extschema@.hilo_create(@extschema@.hilo_sequence, bigint, b
     'sequence is dropped, and with whose table it restarts in TRUNCATE ... RESTART IDENTITY. source: a query that '
     'brings the values, run as the owner. $1 is the name, $2 how many values are wanted, $3 the uuid of the request, '
     '$4 the furthest value that it has brought. Its rows are the first and the last value of ranges that are this '
-    'sequence''s alone. reserve_ahead: how long an outage of the source may last; null: as hilo.buffer says. Errors: '
+    'sequence''s alone. reserve_ahead: how long an outage of the source may last; null: as hilo.buffer says. description: '
+    'its purpose, in at most 1,000 bytes; hilo_sequences, hilo_check and hilo_report show it. Errors: '
     '42710 if the sequence exists (with if_not_exists a NOTICE), 42501 without INSERT on hilo_sequences, 22023 if '
     'options are invalid or contradict each other, 0A000 for a gapless sequence that cycles or that several nodes '
     'share, or for a source with cycle, ordered or gapless or while several nodes share the sequence, 42P01 or 42703 '
@@ -56,10 +58,11 @@ CREATE FUNCTION _hilo.hilo_create(
     gapless boolean DEFAULT false,
     owned_by text DEFAULT NULL,
     source text DEFAULT NULL,
-    reserve_ahead interval DEFAULT NULL
+    reserve_ahead interval DEFAULT NULL,
+    description text DEFAULT NULL
 ) RETURNS @extschema@.hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_create(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval) IS 'Does what hilo_create does';
+COMMENT ON FUNCTION _hilo.hilo_create(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval, text) IS 'Does what hilo_create does';
 
 CREATE FUNCTION @extschema@.hilo_alter(
     name @extschema@.hilo_sequence,
@@ -77,19 +80,20 @@ CREATE FUNCTION @extschema@.hilo_alter(
     gapless boolean DEFAULT NULL,
     owned_by text DEFAULT NULL,
     source text DEFAULT NULL,
-    reserve_ahead interval DEFAULT NULL
+    reserve_ahead interval DEFAULT NULL,
+    description text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION @extschema@.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval) IS
+COMMENT ON FUNCTION @extschema@.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval, text) IS
     'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make '
     'these adaptive again. restart_with: the next value; required, and the same on every node, '
     'if several nodes share the sequence and its increment or cycle changes. gapless: as in '
     'hilo_create; values that were reserved and not served before are in hilo_gaps. owned_by: '
     'as in hilo_create, or none. source: as in hilo_create; an empty text takes it away as long '
-    'as nothing was asked of it. reserve_ahead: 0 takes it away. Narrower bounds apply to the calling transaction at once, '
-    'everything else takes effect at commit. After a change of increment, cycle or gapless '
-    'without restart_with, the calling transaction draws from the sequence only after its '
-    'commit. Requires ownership of the sequence. Errors: 42704 if the sequence does not exist, '
+    'as nothing was asked of it. reserve_ahead: 0 takes it away. description: an empty text takes it away. '
+    'Narrower bounds apply to the calling transaction at once, everything else takes effect at '
+    'commit. After a change of increment, cycle or gapless without restart_with, the calling '
+    'transaction draws from the sequence only after its commit. Requires ownership of the sequence. Errors: 42704 if the sequence does not exist, '
     '42501, 22023 if options are invalid or contradict each other, 0A000 as in hilo_create, '
     '55000 if several nodes could serve a value twice, or share the sequence and it is '
     'restarted while hilo.on_every_node is off, or the sequence has a source that has brought values, or that says which '
@@ -111,10 +115,11 @@ CREATE FUNCTION _hilo.hilo_alter(
     gapless boolean DEFAULT NULL,
     owned_by text DEFAULT NULL,
     source text DEFAULT NULL,
-    reserve_ahead interval DEFAULT NULL
+    reserve_ahead interval DEFAULT NULL,
+    description text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval) IS 'Does what hilo_alter does';
+COMMENT ON FUNCTION _hilo.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval, text) IS 'Does what hilo_alter does';
 
 CREATE FUNCTION _hilo.hilo_detach(name @extschema@.hilo_sequence, start bigint) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_detach_wrapper';

@@ -11,7 +11,9 @@ CREATE VIEW _hilo.hilo_readable AS
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
            s.gapless, s.source, s.reserve_ahead,
            -- How findings and the report name it.
-           'sequence "' || s.name || '"' AS label, s.name AS title
+           'sequence "' || s.name || COALESCE('" (' || s.description || ')', '"') AS label,
+           s.name || COALESCE(' (' || s.description || ')', '') AS title,
+           s.description
       FROM _hilo.hilo_definition s
      WHERE (SELECT _hilo.hilo_reads_all())
         OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
@@ -40,7 +42,7 @@ CREATE VIEW _hilo.hilo_reserved AS
            p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled, p.lost, p.errors,
            -- The restarts (Epoch::restart); a change of the increment is no restart.
            pg_catalog.concat_ws('.', s.id, COALESCE(p.epoch, 0::bigint) >> 24, s.increment) AS numbering,
-           s.source, s.label
+           s.source, s.label, s.description
       FROM _hilo.hilo_readable s
      CROSS JOIN (SELECT _hilo.hilo_node_id() AS node_id) n
       LEFT JOIN _hilo.hilo_position p ON p.sequence = s.id AND p.node = n.node_id
@@ -93,7 +95,8 @@ CREATE VIEW @extschema@.hilo_sequences WITH (security_barrier) AS
            COALESCE(s.errors, 0::bigint) AS total_errors,
            s.numbering,
            _hilo.hilo_value_at(s.next_index, s.base, s.increment, s.min_value, s.max_value, s.cycle,
-                         s.node, s.nodes, s.stripe) AS next_value
+                         s.node, s.nodes, s.stripe) AS next_value,
+           s.description
       FROM _hilo.hilo_reserved s;
 COMMENT ON VIEW @extschema@.hilo_sequences IS
     'Sequences of this database that the current user may read. INSERT on it is the right to create sequences';
@@ -138,6 +141,7 @@ COMMENT ON COLUMN @extschema@.hilo_sequences.next_value IS
     'Value that this server would reserve next; null: none is left, or it has no position yet';
 COMMENT ON COLUMN @extschema@.hilo_sequences.numbering IS
     'Which numbering this is: another one after hilo_setval, a restart, or a change of the increment, but not after hilo_advance';
+COMMENT ON COLUMN @extschema@.hilo_sequences.description IS 'Purpose of the sequence; null: none is stated';
 
 CREATE FUNCTION _hilo.hilo_stat_slots() RETURNS TABLE (
     sequence bigint, epoch bigint,

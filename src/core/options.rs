@@ -11,6 +11,8 @@ use crate::key_format::{self, KeyFormat, KeyFormatError};
 
 /// The maximum of `slice_size`.
 pub const MAX_SLICE_SIZE: i64 = 65_536;
+/// The maximum length of a description, in bytes.
+pub const MAX_DESCRIPTION: usize = 1_000;
 /// The maximum length of a source, in bytes: twice what hilo itself writes with the longest names.
 pub const MAX_SOURCE: usize = 8_192;
 
@@ -58,6 +60,9 @@ macro_rules! each_option {
             /// hilo.buffer.
             #[bounds(range(min = 0, max = 31_622_400))]
             reserve_ahead: i64,
+            /// The purpose of the sequence, in at most 1,000 bytes. Default: none.
+            #[bounds(length(max = 1_000))]
+            description: String,
         }
     };
 }
@@ -137,6 +142,8 @@ pub struct Definition {
     pub source: Option<String>,
     /// How many seconds' worth of values are kept ahead. None: `hilo.buffer`
     pub reserve_ahead: Option<i64>,
+    /// The purpose of the sequence
+    pub description: Option<String>,
 }
 
 error_table! {
@@ -237,6 +244,10 @@ error_table! {
         #[error("reserve_ahead ({0} seconds) must be between 0 and {MAX_AHEAD} seconds")]
         #[hint("Leave reserve_ahead null to keep as much ahead as hilo.buffer says.")]
         AheadOutOfRange(seconds: i64) = "22023",
+        #[error("description is too long")]
+        #[detail("The description has {length} bytes; at most {MAX_DESCRIPTION} are allowed.")]
+        #[hint("Shorten it, and let it say where to read more.")]
+        DescriptionTooLong { length: usize } = "22023",
         #[error(transparent)]
         #[detail("{}", error.detail()?)]
         #[hint("{}", error.hint()?)]
@@ -337,7 +348,9 @@ impl Definition {
         let unless_0 = |given: Option<i64>, known| given.or(known).filter(|size| *size != 0);
         // It goes with the source.
         let ahead = self.reserve_ahead.filter(|_| options.source.as_deref() != Some(""));
-        let source = options.source.as_ref().or(self.source.as_ref());
+        let unless_empty = |given: &Option<String>, known: &Option<String>| {
+            given.as_ref().or(known.as_ref()).filter(|text| !text.is_empty()).cloned()
+        };
         Definition {
             data_type,
             start_value: options.start_value.unwrap_or(self.start_value),
@@ -350,14 +363,16 @@ impl Definition {
             slice_size: unless_0(options.slice_size, self.slice_size),
             key_format: options.key_format.as_ref().or(self.key_format.as_ref()).cloned(),
             gapless: options.gapless.unwrap_or(self.gapless),
-            source: source.filter(|source| !source.is_empty()).cloned(),
+            source: unless_empty(&options.source, &self.source),
             reserve_ahead: unless_0(options.reserve_ahead, ahead),
+            description: unless_empty(&options.description, &self.description),
         }
     }
 
     /// Whether sessions and the worker serve both alike.
     pub fn serves_like(&self, other: &Definition) -> bool {
-        self == other
+        let served = |of: &Definition| Definition { description: None, ..of.clone() };
+        served(self) == served(other)
     }
 
     /// Whether the value of an index is another one than in `old`. Another increment changes it,
@@ -423,7 +438,10 @@ impl Definition {
         if let Some(format) = &self.key_format {
             KeyFormat::parse(format)?;
         }
-        Ok(())
+        match self.description.as_ref().map_or(0, String::len) {
+            length if length > MAX_DESCRIPTION => Err(OptionError::DescriptionTooLong { length }),
+            _ => Ok(()),
+        }
     }
 
     fn check_gapless(&self) -> Result<(), OptionError> {

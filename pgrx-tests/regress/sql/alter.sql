@@ -21,6 +21,18 @@ SELECT block_size, slice_size FROM hilo_sequences WHERE name = 'altered';
 SELECT hilo_alter('altered', block_size => 0, slice_size => 0);
 SELECT block_size, slice_size FROM hilo_sequences WHERE name = 'altered';
 
+-- a description changes nothing that is served
+SELECT hilo_create('described');
+SELECT count(hilo_nextval('described')) FROM generate_series(1, 5);
+SELECT left_in_slice AS left FROM hilo_stat_backends WHERE name = 'described' AND pid = pg_backend_pid() \gset
+SELECT hilo_alter('described', description => 'of orders');
+SELECT left_in_slice = :left AS kept FROM hilo_stat_backends WHERE name = 'described' AND pid = pg_backend_pid();
+SELECT description FROM hilo_sequences WHERE name = 'described';
+SELECT hilo_alter('described', description => repeat('x', 1001));
+SELECT hilo_alter('described', description => '');
+SELECT description FROM hilo_sequences WHERE name = 'described';
+SELECT hilo_nextval('described'), hilo_drop('described');
+
 -- data type and bounds follow each other as core's do
 SELECT hilo_alter('altered', data_type => 'smallint');
 SELECT data_type, min_value, max_value FROM hilo_sequences WHERE name = 'altered';
@@ -47,6 +59,9 @@ BEGIN;
 SELECT hilo_nextval('gapless'), hilo_nextval('gapless');
 ROLLBACK;
 SELECT hilo_nextval('gapless'), hilo_currval('gapless');
+SELECT epoch FROM _hilo.hilo_position p JOIN _hilo.hilo_definition s ON s.id = p.sequence WHERE name = 'gapless' \gset
+SELECT hilo_alter('gapless', description => 'of bills');
+SELECT epoch = :epoch AS kept FROM _hilo.hilo_position p JOIN _hilo.hilo_definition s ON s.id = p.sequence WHERE name = 'gapless';
 SELECT hilo_alter('gapless', cycle => true);
 SELECT hilo_alter('gapless', block_size => 10);
 SELECT hilo_next_hi('gapless');

@@ -34,6 +34,12 @@ SELECT hilo_create('wrong', gapless => true, block_size => 10);
 SELECT hilo_create('wrong', gapless => true, cycle => true, max_value => 10);
 SELECT count(*) FROM hilo_sequences WHERE name = 'wrong';
 
+-- a description
+SELECT hilo_create('described', description => 'of orders'), hilo_create('empty', description => '');
+SELECT name, description FROM hilo_sequences WHERE name IN ('described', 'empty') ORDER BY name;
+SELECT hilo_create('wrong', description => repeat('x', 1001));
+SELECT hilo_drop('described'), hilo_drop('empty');
+
 -- in bulk
 SELECT count(hilo_create('bulk-' || n)) FROM generate_series(1, 1000) n;
 SELECT sum(hilo_nextval('bulk-' || n)) FROM generate_series(1, 1000) n;

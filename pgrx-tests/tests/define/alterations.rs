@@ -8,7 +8,7 @@ use hilo_tests::{
 };
 
 /// The options that can be altered without renumbering.
-const KEEPING: [&str; 8] = [
+const KEEPING: [&str; 9] = [
     "max_value => 1000000",
     "min_value => -5",
     "data_type => 'integer'",
@@ -17,6 +17,7 @@ const KEEPING: [&str; 8] = [
     "slice_size => 3",
     "key_format => 'K{value}'",
     "start_value => 2",
+    "description => 'of orders'",
 ];
 
 /// A sequence for each of these, of which a session has drawn 1.

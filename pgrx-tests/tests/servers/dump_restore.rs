@@ -32,7 +32,7 @@ fn shop(cluster: &Cluster) -> Values {
         "CREATE EXTENSION hilo;
          SELECT hilo_create('orders'), hilo_create('ordered', ordered => true),
                 hilo_create('falling', increment => -3, block_size => 20), hilo_create('set', data_type => 'integer'),
-                hilo_create('tenants/42/Größe', key_format => 'T-{value:06}'), hilo_create('unused');
+                hilo_create('tenants/42/Größe', key_format => 'T-{value:06}', description => E'die ''Größe''\\n'), hilo_create('unused');
          SELECT hilo_grant('orders', 'Shop Clerk', 'USAGE'), hilo_grant('ordered', 'public', 'LEASE, SELECT');
          CREATE TABLE orders (id bigint PRIMARY KEY DEFAULT hilo_nextval('orders'), customer text);
          INSERT INTO orders (customer) SELECT 'Ada' FROM generate_series(1, 100);
@@ -61,7 +61,7 @@ fn shop(cluster: &Cluster) -> Values {
 fn definitions(client: &mut Client) -> Vec<String> {
     client.all(
         "SELECT concat_ws(' ', s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value, s.cycle,
-                          s.ordered, s.block_size, s.slice_size, s.key_format, s.owner,
+                          s.ordered, s.block_size, s.slice_size, s.key_format, s.description, s.owner,
                           (SELECT string_agg(p.grantee || '=' || p.privilege || '/' || p.grantor, ',' ORDER BY 1)
                              FROM (SELECT grantee::text, privilege, grantor::text FROM _hilo.hilo_privilege WHERE sequence = s.id) p))
            FROM _hilo.hilo_definition s ORDER BY s.name",

@@ -256,9 +256,9 @@ fn known_rows_are_replaced() {
     client.run(
         "CREATE ROLE clerk; CREATE TABLE t (id bigint); CREATE TABLE before AS SELECT to_jsonb(d) AS row FROM _hilo.hilo_definition d;
          INSERT INTO _hilo.hilo_definition (id, name, owner, created_at, owned_by, extension, former, data_type, start_value, increment, min_value,
-                max_value, cycle, ordered, block_size, slice_size, key_format, gapless, source, reserve_ahead)
+                max_value, cycle, ordered, block_size, slice_size, key_format, gapless, source, reserve_ahead, description)
          VALUES (1, 'other', 'clerk', '2000-01-01', 'public.t.id', 'x', '{}', 'integer', 2, 3, 2,
-                 9, true, true, 50, 5, '{value}', true, 'SELECT 1, 2', 60)",
+                 9, true, true, 50, 5, '{value}', true, 'SELECT 1, 2', 60, 'for orders')",
     );
     let kept = "SELECT b.key FROM before, jsonb_each(row) b JOIN (SELECT e.* FROM _hilo.hilo_definition d, jsonb_each(to_jsonb(d)) e) n
                  USING (key) WHERE b.value = n.value ORDER BY 1";

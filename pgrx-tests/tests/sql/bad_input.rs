@@ -58,6 +58,7 @@ fn options() {
         ("block_size => 10, slice_size => 11", "slice_size"),
         ("ordered => true, slice_size => 10", "slice_size"),
         ("key_format => 'no value'", ""),
+        ("description => repeat('x', 1001)", "description is too long"),
     ] {
         client
             .refusal(&format!("SELECT hilo_create('refused', {options})"))

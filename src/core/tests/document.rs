@@ -19,11 +19,12 @@ fn options() -> impl Strategy<Value = Options> {
     let numbers = (of(any::<i64>()), of(any::<i64>()), of(any::<i64>()), of(any::<i64>()));
     let sizes = (of(any::<i64>()), of(any::<i64>()), of(any::<i64>()));
     let switches = (of(any::<bool>()), of(any::<bool>()), of(any::<bool>()));
-    let texts = (of(any::<String>()), of(any::<String>()));
+    let texts = (of(any::<String>()), of(any::<String>()), of(any::<String>()));
     (of(data_type), numbers, sizes, switches, texts).prop_map(
-        |(data_type, numbers, sizes, (cycle, ordered, gapless), (key_format, source))| {
+        |(data_type, numbers, sizes, (cycle, ordered, gapless), texts)| {
             let (start_value, increment, min_value, max_value) = numbers;
             let (block_size, slice_size, reserve_ahead) = sizes;
+            let (key_format, source, description) = texts;
             Options {
                 data_type,
                 start_value,
@@ -38,6 +39,7 @@ fn options() -> impl Strategy<Value = Options> {
                 gapless,
                 source,
                 reserve_ahead,
+                description,
             }
         },
     )

@@ -2,7 +2,7 @@
 
 use hilo_core::key_format::KeyFormatError;
 use hilo_core::name::{self, NameError};
-use hilo_core::options::{DataType, Definition, MAX_SOURCE, OptionError, Options};
+use hilo_core::options::{DataType, Definition, MAX_DESCRIPTION, MAX_SOURCE, OptionError, Options};
 use proptest::prelude::*;
 
 fn create(options: Options) -> Result<Definition, OptionError> {
@@ -178,6 +178,7 @@ fn any_options() -> impl Strategy<Value = Options> {
             gapless: flags.2,
             source: None,
             reserve_ahead: None,
+            description: None,
         },
     )
 }
@@ -286,4 +287,47 @@ fn the_text_of_a_source_has_a_limit() {
     let length = MAX_SOURCE + 2;
     assert_eq!(create(source(length)), Err(OptionError::SourceTooLong { length }));
     assert_eq!(made.alter(&source(length), None, None), Err(OptionError::SourceTooLong { length }));
+}
+
+#[test]
+fn a_description_has_a_limit_and_can_be_taken_away() {
+    let of = |text: &str| Options { description: Some(text.into()), ..plain() };
+    let longest = "ü".repeat(MAX_DESCRIPTION / 2);
+    let made = create(of(&longest)).unwrap();
+    assert_eq!(made.description.as_ref(), Some(&longest));
+    let length = MAX_DESCRIPTION + 1;
+    let refused = Err(OptionError::DescriptionTooLong { length });
+    assert_eq!(create(of(&(longest.clone() + "."))), refused);
+    assert_eq!(made.alter(&of(&(longest + ".")), None, None), refused);
+    assert_eq!(made.alter(&plain(), None, None).unwrap(), made);
+    let altered = made.alter(&of(""), None, None).unwrap();
+    assert_eq!(altered, create(plain()).unwrap());
+    assert_eq!(create(of("")).unwrap(), altered);
+}
+
+#[test]
+fn a_description_changes_nothing_that_is_served() {
+    let described = Options { description: Some("for orders".into()), ..plain() };
+    let sized = Options { block_size: Some(7), ..plain() };
+    let [gapless, ordered] = [Some(true), Some(false)]
+        .map(|gapless| create(Options { gapless, ordered: Some(true), ..plain() }).unwrap());
+    for old in [gapless, ordered] {
+        let new = old.alter(&described, None, None).unwrap();
+        assert!(new != old && new.serves_like(&old) && !new.renumbers(&old));
+    }
+    let plain = create(plain()).unwrap();
+    assert!(!plain.alter(&sized, None, None).unwrap().serves_like(&plain));
+}
+
+#[test]
+fn options_know_which_of_them_are_texts() {
+    let options = Options {
+        data_type: Some(DataType::Integer),
+        block_size: Some(5),
+        key_format: Some("{value}".into()),
+        description: Some("for orders".into()),
+        ..plain()
+    };
+    let texts: Vec<_> = options.texts().collect();
+    assert_eq!(texts, [("key_format", "{value}"), ("description", "for orders")]);
 }

@@ -101,11 +101,12 @@ fn hilo_create(
     owned_by: Option<Text>,
     source: Option<Text>,
     reserve_ahead: Option<Interval>,
+    description: Option<Text>,
 ) -> Result<Name, ErrorReport> {
     let name = begin_with_name(name, c"hilo_create()")?.new_name()?;
     let options = options! {
         data_type, start_value, increment, min_value, max_value, cycle, ordered, block_size,
-        slice_size, key_format, gapless, source, reserve_ahead,
+        slice_size, key_format, gapless, source, reserve_ahead, description,
     };
     let definition = Definition::create(&options).map_err(HiloError::from)?;
     let duplicate = match if_not_exists {
@@ -151,11 +152,12 @@ fn hilo_alter(
     owned_by: Option<Text>,
     source: Option<Text>,
     reserve_ahead: Option<Interval>,
+    description: Option<Text>,
 ) -> Result<(), ErrorReport> {
     let name = begin_with_name(name, c"hilo_alter()")?;
     let options = options! {
         data_type, start_value, increment, min_value, max_value, cycle, ordered, block_size,
-        slice_size, key_format, gapless, source, reserve_ahead,
+        slice_size, key_format, gapless, source, reserve_ahead, description,
     };
     let owned_by = owned_by.map(|column| owned_by::parse(&column, Purpose::Own)).transpose()?;
     let locked = &lock_owned(&name)?;

@@ -18,7 +18,7 @@ fn a_bad_document_is_refused_with_the_place_of_the_error() {
     let before = catalog(&mut admin);
     let validator = jsonschema::validator_for(&schema()).expect("the schema is one");
     let grant = |grant: Value| json!([{"name": "a", "privileges": [grant]}]);
-    let long = "x".repeat(256);
+    let [long, longer] = [256, 1001].map(|length| "x".repeat(length));
     // The sequences, the SQLSTATE, the place, and whether a schema can tell.
     for (sequences, sqlstate, place, by_schema) in [
         (json!({}), "22023", "sequences", true),
@@ -50,6 +50,7 @@ fn a_bad_document_is_refused_with_the_place_of_the_error() {
         ),
         (json!([{"name": "a", "ordered": true, "slice_size": 5}]), "22023", "sequences[0]", false),
         (json!([{"name": "a", "key_format": "none"}]), "22023", "sequences[0]", true),
+        (json!([{"name": "a", "description": longer}]), "22023", "sequences[0]", true),
         (json!([{"name": "a", "owned_by": 1}]), "22023", "sequences[0].owned_by", true),
         (json!([{"name": "a", "owned_by": "x"}]), "22023", "sequences[0].owned_by", false),
         (json!([{"name": "a", "owned_by": "x.id"}]), "42P01", "sequences[0].owned_by", false),
@@ -162,7 +163,7 @@ fn a_summary_with_every_option_has_all_fields_of_the_schema() {
     let mut admin = cluster.connect("postgres");
     admin.run(
         "CREATE TABLE t (id int);
-         SELECT hilo_create('a', 5, 2, 3, 99, 'integer', true, false, 10, 5, '{value}', owned_by => 't.id');
+         SELECT hilo_create('a', 5, 2, 3, 99, 'integer', true, false, 10, 5, '{value}', owned_by => 't.id', description => 'x');
          SELECT hilo_create('b', ordered => true, gapless => true),
                 hilo_create('c', source => 'SELECT 1', reserve_ahead => '1 min')",
     );

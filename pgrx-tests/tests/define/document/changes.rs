@@ -21,6 +21,7 @@ fn every_option_is_altered_and_goes_back_to_its_default() {
         ("block_size", json!(100), json!(null)),
         ("slice_size", json!(16), json!(null)),
         ("key_format", json!("{value}"), json!(null)),
+        ("description", json!("of the shop's orders"), json!(null)),
     ] {
         let name = format!("by {field}");
         let mut changed = json!({"name": name, "start_value": 1, field: value});

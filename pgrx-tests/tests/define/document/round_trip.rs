@@ -17,7 +17,7 @@ const ALL: &str = r#"
            hilo_create('gapless', gapless => true),
            hilo_create('from minus', start_value => -5, min_value => -5),
            hilo_create('default format', key_format => '{name}/{server}{value}'),
-           hilo_create('tenants/42/"ö''\'), hilo_create('held', 1000);
+           hilo_create('tenants/42/"ö''\', description => 'Größe; "of" tenant 42'), hilo_create('held', 1000);
     SELECT hilo_grant('held', 'Bert''s', 'ALL'), hilo_grant('held', 'PUBLIC', 'USAGE'),
            hilo_grant('held', 'Public', 'SELECT'), hilo_grant('plain', 'anna', 'UPDATE, lease');
     SELECT hilo_set_owner('small', 'anna'), hilo_set_owner('held', 'Bert''s') "#;
@@ -129,6 +129,12 @@ fn names_keep_their_letters_in_any_encoding() {
     latin
         .refusal(&format!("SELECT {}", crate::document::call(&document(format), "")))
         .is("22023")
+        .details("sequences[0] of");
+    let described = json!([{"name": "a", "description": "Größe"}]);
+    latin
+        .refusal(&format!("SELECT {}", crate::document::call(&document(described), "")))
+        .is("22023")
+        .says("description contains non-ASCII characters")
         .details("sequences[0] of");
 
     let mut ascii = cluster.connect("sql_ascii");

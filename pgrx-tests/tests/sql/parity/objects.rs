@@ -284,7 +284,11 @@ pub const CASES: &[Case] = &[
     different(
         "comment",
         ["CREATE SEQUENCE s\n? COMMENT ON SEQUENCE s IS 'a comment'", "ok"],
-        ["SELECT hilo_create('s')\n? COMMENT ON SEQUENCE s IS 'a comment'", "42P01"],
+        [
+            "SELECT hilo_create('s')\n? COMMENT ON SEQUENCE s IS 'a comment'
+             ? SELECT hilo_alter('s', description => 'a comment')",
+            "42P01 ok",
+        ],
     ),
     different(
         "serial-sequence",

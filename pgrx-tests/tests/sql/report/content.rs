@@ -52,6 +52,14 @@ fn it_shows_what_there_is() {
     assert!(section(&page, "leases").contains("in 60 min"), "{page}");
     assert_eq!(headings(&page, "settings"), ["hilo.buffer"]);
     assert!(section(&page, "settings").contains("<bdi>5 s</bdi>"), "{page}");
+
+    client.run("SELECT hilo_alter('tickets', description => 'for the <lottery>')");
+    let page = super::page(&mut client);
+    assert_eq!(headings(&page, "sequences")[0], "tickets (for the <lottery>)");
+    let object = "sequence \"tickets\" (for the <lottery>)";
+    let found = format!("SELECT severity FROM hilo_check() WHERE object = '{object}'");
+    assert_eq!(client.one::<String>(&found), "error");
+    assert!(visible_text(&page).contains(object), "{page}");
     cluster.finish();
 }
 
