@@ -9,8 +9,8 @@ COMMENT ON FUNCTION _hilo.hilo_node_answers(text, boolean) IS
 CREATE FUNCTION _hilo.hilo_server_state()
     RETURNS TABLE (
         system_id bigint, timeline integer, no_memory text, slots bigint, slots_taken bigint, slots_scarce boolean,
-        turned_over_for bigint, failing bigint[], no_worker_for bigint, twin_seen_for bigint, sessions text, sessions_unknown boolean,
-        sessions_hint text, create_for_column text, set_node_id text, alone boolean, restart text, pass text)
+        turned_over_for bigint, failing bigint[], no_worker_for bigint, worker integer, worker_silent_for bigint,
+        twin_seen_for bigint, sessions text, sessions_unknown boolean, sessions_hint text, create_for_column text, set_node_id text, alone boolean, restart text, pass text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_server_state_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_server_state() IS
     'Returns what sessions and shared memory say of this server, and advice that depends on settings';
@@ -92,6 +92,16 @@ CREATE VIEW _hilo.hilo_server_finding WITH (security_barrier) AS
           format('%s, and let all sessions connect again.', s.sessions_hint))
      ) AS v (name, severity, is_so, what, what_to_do)
      WHERE v.is_so AND v.what IS NOT NULL
+     UNION ALL
+
+    -- It may be stopped, wait for a lock or a standby, or hang in a write.
+    SELECT 'worker', 'error',
+           format('process %s, which fetches numbers for this database, was woken %s s ago and has not answered since',
+                  s.worker, s.worker_silent_for),
+           format('See in pg_stat_activity what it waits for: a lock, a standby, the disk. If it waits for nothing there, it is '
+                  'stopped: kill -CONT %s, as root, lets it go on. Nothing is lost meanwhile.', s.worker), NULL
+      FROM state s
+     WHERE s.worker_silent_for >= 3
      UNION ALL
 
     SELECT format('setting %s', a.name), 'warning',

@@ -34,6 +34,8 @@ pub struct Worker {
     registered_for: AtomicU32,
     /// When a worker last left the place.
     left_at: AtomicI64,
+    /// When it was first woken since it last looked what is wanted; 0: not since then.
+    woken_at: AtomicI64,
     /// How many sessions have ended that the worker of this place was told of.
     departures: AtomicU64,
     /// The `due_at` (microseconds since 2000) from which on there are leases that the worker does
@@ -156,15 +158,33 @@ impl Shared {
     /// Wakes the worker that holds the place. `false`: it has been registered and has not started
     /// in time, or it has died.
     fn signal(&self, place: usize) -> bool {
-        let seat = &self.workers[place].seat;
+        let Worker { seat, woken_at, .. } = &self.workers[place];
         if !seat.has_started() {
             return !seat.is_missing();
         }
         let runs = !seat.is_dead();
         if runs {
+            if woken_at.load(Relaxed) == 0 {
+                woken_at.store(ffi::monotonic().0, Relaxed);
+            }
             seat.wake();
         }
         runs
+    }
+
+    /// Notes that a worker looks what is wanted.
+    pub fn answer(&self, place: Place) {
+        self.workers[place.at].woken_at.store(0, Relaxed);
+    }
+
+    /// The process that is the worker of a database, and how long ago it was woken without having
+    /// looked since; `None` if it has.
+    pub fn unanswered(&self, database: pg_sys::Oid) -> Option<(u32, Micros)> {
+        let _lock = self.lock_workers(LW_SHARED);
+        let worker = &self.workers[self.place_of(database.to_u32())?];
+        let pid = worker.seat.pid().filter(|_| !worker.seat.is_dead())?;
+        let woken_at = Monotonic(worker.woken_at.load(Relaxed));
+        (woken_at.0 != 0).then(|| (pid, ffi::monotonic().since(woken_at)))
     }
 
     /// Wakes the worker of a database, if there is one.
@@ -263,6 +283,7 @@ impl Shared {
         let generation = self.control.generations.fetch_add(1, Relaxed) + 1;
         worker.generation.store(generation, Relaxed);
         worker.database.store(database.to_u32(), Relaxed);
+        worker.woken_at.store(0, Relaxed);
         worker.seat.enter(process);
         Some(Place { at, generation })
     }

@@ -214,6 +214,7 @@ impl Worker {
 
     /// Does what sessions have asked for. Returns whether they had asked for anything.
     fn work(&mut self) -> bool {
+        self.shared.answer(self.place);
         self.adopt_leftovers(transaction::BRIEFLY);
         // Returned ranges are served before a new block. The first look at the leases holds up no
         // caller.

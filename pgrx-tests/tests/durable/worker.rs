@@ -4,6 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// The worker is in pg_stat_activity by name while its database needs it, and leaves when the last
 /// session that drew has left.
@@ -44,7 +46,32 @@ fn obeys_terminate_and_comes_back() {
         assert!(client.one::<bool>(&format!("SELECT pg_terminate_backend({worker}, 10000)")));
         assert_ne!(cluster.worker_pid("postgres"), Some(worker));
     }
+    hilo_check_says_if_it_is_stopped(&cluster, &mut client);
     cluster.finish();
+}
+
+/// One that was asked for something and does not react is an error, also when the caller has given up.
+fn hilo_check_says_if_it_is_stopped(cluster: &Cluster, client: &mut Client) {
+    let found = "SELECT what FROM hilo_check() WHERE object = 'worker' AND severity = 'error'";
+    client.run("SELECT hilo_create('more')");
+    client.draw("ended", 1);
+    let worker = cluster.wait_for_worker("postgres");
+    assert_eq!(client.all::<String>(found), [""; 0]);
+    let process = Pid::from_raw(worker);
+    kill(process, Signal::SIGSTOP).expect("the worker runs");
+    let mut other = cluster.connect("postgres");
+    other.run("SET hilo.reserve_timeout = '100ms'");
+    other.refusal("SELECT hilo_nextval('more')").is("55P03");
+    let mut said = Vec::new();
+    wait_until("hilo_check says so", LONG, || {
+        said = client.all::<String>(found);
+        !said.is_empty()
+    });
+    kill(process, Signal::SIGCONT).expect("the worker runs");
+    assert!(said[0].starts_with(&format!("process {worker}, which")), "{said:?}");
+    other.run("SET hilo.reserve_timeout = '60s'");
+    assert_eq!(other.draw("more", 1).len(), 1);
+    wait_until("the finding ends", LONG, || client.all::<String>(found).is_empty());
 }
 
 /// If no background worker is free, a caller waits for one up to hilo.reserve_timeout and

@@ -41,6 +41,8 @@ row! {
         turned_over_for: Option<i64>,
         failing: Vec<i64>,
         no_worker_for: Option<i64>,
+        worker: Option<i32>,
+        worker_silent_for: Option<i64>,
         twin_seen_for: Option<i64>,
         sessions: Option<String>,
         sessions_unknown: bool,
@@ -64,6 +66,7 @@ fn hilo_server_state(call: Call) -> Result<Rows<ServerState>, ErrorReport> {
     };
     let wanted = shared.map(|shared| shared.control.workers_wanted_at.load(Relaxed));
     let wanted = wanted.filter(|at| *at != 0).map(|at| ffi::monotonic().since(Monotonic(at)));
+    let silent = shared.and_then(|shared| shared.unanswered(ffi::database()));
     let twin = shared.map(|shared| Timestamp(shared.control.twin_seen_at.load(Relaxed)));
     let (sessions, whose) = match loader() {
         LoadedBy::All => (None, None),
@@ -83,6 +86,8 @@ fn hilo_server_state(call: Call) -> Result<Rows<ServerState>, ErrorReport> {
         turned_over_for: shared.and_then(Shared::turned_over_for).map(|ago| ago.0 / SECOND),
         failing: stat::failing(),
         no_worker_for: wanted.map(|ago| ago.0 / SECOND),
+        worker: silent.map(|(pid, _)| pid as i32),
+        worker_silent_for: silent.map(|(_, ago)| ago.0 / SECOND),
         twin_seen_for: twin.map(|at| ffi::now().since(at).0 / SECOND),
         sessions_unknown: sessions.as_deref() == Some(UNKNOWN),
         sessions,
