@@ -7,13 +7,28 @@ CREATE FUNCTION _hilo.hilo_has_word(source text, word text) RETURNS boolean
                 OR pg_catalog.lower(word) = ANY (pg_catalog.regexp_split_to_array(pg_catalog.lower(source), '[^[:alnum:]_]+')));
 COMMENT ON FUNCTION _hilo.hilo_has_word(text, text) IS 'Whether a text contains a word, in whatever case';
 
-CREATE FUNCTION _hilo.hilo_mentions(sequence oid) RETURNS SETOF text
+CREATE FUNCTION _hilo.hilo_asking_triggers(relation oid) RETURNS TABLE (code text, what text)
+    LANGUAGE sql STABLE PARALLEL SAFE ROWS 10
+BEGIN ATOMIC
+    SELECT p.prosrc, pg_catalog.format('%s (%s calls %s)', pg_catalog.pg_describe_object(2620::oid, t.oid, 0),
+                                       pg_catalog.pg_describe_object(1255::oid, p.oid, 0), pg_catalog.lower(a.asks[1]))
+      FROM pg_catalog.pg_trigger t
+      JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid
+     CROSS JOIN LATERAL pg_catalog.regexp_match(
+         p.prosrc, '[[:<:]](currval|lastval|nextval|setval|pg_get_serial_sequence)[[:>:]]', 'i') AS a (asks)
+     -- A partition has copies of its table's.
+     WHERE t.tgrelid = hilo_asking_triggers.relation AND NOT t.tgisinternal AND t.tgparentid = 0::oid AND a.asks IS NOT NULL;
+END;
+COMMENT ON FUNCTION _hilo.hilo_asking_triggers(oid) IS
+    'Returns the triggers of a table whose function calls one of the functions of core''s sequences, with its text';
+
+CREATE FUNCTION _hilo.hilo_mentions(sequence oid) RETURNS TABLE (what text, sure boolean)
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 10
 BEGIN ATOMIC
     WITH named AS (
         SELECT c.relname::text AS name FROM pg_catalog.pg_class c WHERE c.oid = sequence
     ), fed AS (
-        SELECT DISTINCT c.relname::text AS name
+        SELECT DISTINCT c.oid, c.relname::text AS name
           FROM _hilo.hilo_core_feeds() f JOIN pg_catalog.pg_class c ON c.oid = f.relation
          WHERE f.sequence = hilo_mentions.sequence
     ), code AS (
@@ -24,29 +39,44 @@ BEGIN ATOMIC
            AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
                             WHERE d.classid = 1255::oid AND d.objid = p.oid AND d.deptype = 'e')
     )
-    -- Postgres itself knows views, rules, triggers, policies, domains, and functions with a body of
-    -- SQL.
-    SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid)
-      FROM pg_catalog.pg_depend d
-     WHERE d.refclassid = 1259::oid AND d.refobjid = hilo_mentions.sequence AND d.deptype = 'n' AND d.classid <> 2604::oid
-     UNION
-    -- Only the text tells of the rest.
-    SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0) FROM code p JOIN named n ON _hilo.hilo_has_word(p.prosrc, n.name)
-     UNION
-    SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0)
-      FROM code p JOIN fed n ON p.prosrc ~* 'lastval|pg_get_serial_sequence' AND _hilo.hilo_has_word(p.prosrc, n.name)
-     UNION
-    SELECT pg_catalog.pg_describe_object(1247::oid, t.oid, 0)
-      FROM pg_catalog.pg_type t JOIN named n ON _hilo.hilo_has_word(t.typdefault, n.name)
-     UNION
-    SELECT pg_catalog.pg_describe_object(2620::oid, t.oid, 0)
-      FROM pg_catalog.pg_trigger t JOIN named n ON _hilo.hilo_has_word(pg_catalog.encode(t.tgargs, 'escape'), n.name)
-     ORDER BY 1;
+    SELECT m.what, pg_catalog.bool_or(m.sure) AS sure
+      FROM (
+          -- Postgres itself knows views, rules, triggers, policies, domains, and functions with a
+          -- body of SQL.
+          SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid), true
+            FROM pg_catalog.pg_depend d
+           WHERE d.refclassid = 1259::oid AND d.refobjid = hilo_mentions.sequence AND d.deptype = 'n'
+             AND d.classid <> 2604::oid
+           UNION ALL
+          -- Only the text tells of the rest.
+          SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0), true
+            FROM code p JOIN named n ON _hilo.hilo_has_word(p.prosrc, n.name)
+           UNION ALL
+          -- It does not show a name that is computed, so a table's own is taken for a sign.
+          SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0),
+                 p.prosrc ~* '[[:<:]](lastval|pg_get_serial_sequence)[[:>:]]'
+            FROM code p
+            JOIN fed n ON _hilo.hilo_has_word(p.prosrc, n.name)
+                      AND p.prosrc ~* '[[:<:]](currval|lastval|nextval|setval|pg_get_serial_sequence)[[:>:]]'
+           UNION ALL
+          SELECT pg_catalog.pg_describe_object(1247::oid, t.oid, 0), true
+            FROM pg_catalog.pg_type t JOIN named n ON _hilo.hilo_has_word(t.typdefault, n.name)
+           UNION ALL
+          SELECT pg_catalog.pg_describe_object(2620::oid, t.oid, 0), true
+            FROM pg_catalog.pg_trigger t
+            JOIN named n ON _hilo.hilo_has_word(pg_catalog.encode(t.tgargs, 'escape'), n.name)
+           UNION ALL
+          SELECT a.what, false
+            FROM fed f CROSS JOIN LATERAL _hilo.hilo_asking_triggers(f.oid) a
+           WHERE NOT EXISTS (SELECT FROM named n WHERE _hilo.hilo_has_word(a.code, n.name))) AS m (what, sure)
+     GROUP BY m.what
+     ORDER BY m.what;
 END;
 COMMENT ON FUNCTION _hilo.hilo_mentions(oid) IS
     'Returns the objects that draw from a sequence of Postgres, besides column defaults. They depend on it, or have '
     'its name in their text. Others are functions that call lastval or pg_get_serial_sequence and name a table that '
-    'it feeds';
+    'it feeds. sure: false for guesses. These are functions that call currval, nextval or setval and name such a table. '
+    'Triggers of such a table are others, if their function calls any of these';
 
 CREATE FUNCTION _hilo.hilo_adopt_sequence(sequence regclass, name @extschema@.hilo_sequence, ordered boolean, mentions text)
     RETURNS @extschema@.hilo_sequence
@@ -59,13 +89,15 @@ CREATE FUNCTION @extschema@.hilo_adopt_sequence(
 )
     RETURNS @extschema@.hilo_sequence
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
-    RETURN _hilo.hilo_adopt_sequence(sequence, name, ordered, (SELECT pg_catalog.string_agg(m.what, pg_catalog.chr(10))
-                                                  FROM _hilo.hilo_mentions(sequence::oid) AS m (what)));
+    RETURN _hilo.hilo_adopt_sequence(sequence, name, ordered, (
+        SELECT pg_catalog.string_agg(m.what || CASE WHEN m.sure THEN '' ELSE ', perhaps' END, pg_catalog.chr(10))
+          FROM _hilo.hilo_mentions(sequence::oid) m));
 COMMENT ON FUNCTION @extschema@.hilo_adopt_sequence(regclass, @extschema@.hilo_sequence, boolean) IS
     'Makes all columns that a sequence of Postgres feeds draw from one new hilo sequence, as hilo_adopt does for one '
     'column, and returns its name. ordered: as for hilo_adopt. It continues beyond the old one and beyond the values of all the columns. The owner of '
     'the tables owns it; if they have several, the owner of the old one. A NOTICE lists functions, views, rules, triggers, '
-    'policies and domains that still name the old one, as far as their text or Postgres tells. Requires ownership of all '
+    'policies and domains that still name the old one, as far as their text or Postgres tells. It also lists what '
+    'perhaps asks for it. Requires ownership of all '
     'the tables. Changes nothing if one of the columns cannot be moved. Errors: as for hilo_adopt, 55000 if it feeds no column.';
 
 CREATE FUNCTION _hilo.hilo_adoptable(schema oid)
@@ -84,6 +116,14 @@ BEGIN ATOMIC
           JOIN pg_catalog.pg_attribute p ON p.attrelid = i.inhparent AND p.attname = a.attname
           JOIN fed q ON q.relation = p.attrelid AND q.number = p.attnum
          GROUP BY f.relation, f.number
+    ), owned AS (
+        -- Sequences from which no default draws, though a column owns them.
+        SELECT d.refobjid AS relation, d.refobjsubid::smallint AS number, pg_catalog.min(d.objid) AS sequence
+          FROM pg_catalog.pg_depend d
+          JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.relkind = 'S'
+         WHERE d.classid = 1259::oid AND d.refclassid = 1259::oid AND d.deptype = 'a' AND d.refobjsubid > 0
+           AND NOT EXISTS (SELECT FROM fed f WHERE f.sequence = d.objid)
+         GROUP BY d.refobjid, d.refobjsubid
     ), root AS (
         SELECT f.relation, f.number, f.sequence, c.relnamespace <> hilo_adoptable.schema AS elsewhere,
                pg_catalog.format('%s.%I', f.relation::regclass::text, a.attname) AS object
@@ -100,7 +140,7 @@ BEGIN ATOMIC
           FROM _hilo.hilo_column_defaults() d GROUP BY d.relation, d.number
     ), every AS (
         SELECT c.oid AS relation, a.attname AS column_name, f.sequence, d.name, d.missing, h.parent, s.several, s.elsewhere, s.objects,
-               s.leader, pg_catalog.format('%s.%I', c.oid::regclass::text, a.attname) AS object,
+               s.leader, CASE WHEN q.draws IS NOT TRUE THEN o.sequence END AS owned, pg_catalog.format('%s.%I', c.oid::regclass::text, a.attname) AS object,
                CASE WHEN e.oid IS NULL THEN t.typdefault END AS of_domain, t.oid::regtype::text AS domain,
                (SELECT pg_catalog.min(x.extname::text) FROM pg_catalog.pg_depend e JOIN pg_catalog.pg_extension x ON x.oid = e.refobjid
                  WHERE e.classid = 1259::oid AND e.objid = c.oid AND e.refclassid = 3079::oid AND e.deptype = 'e') AS extension
@@ -109,11 +149,14 @@ BEGIN ATOMIC
           LEFT JOIN pg_catalog.pg_attrdef e ON e.adrelid = c.oid AND e.adnum = a.attnum
           LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid AND t.typtype = 'd' AND c.relkind <> 'v'
           LEFT JOIN fed f ON f.relation = c.oid AND f.number = a.attnum
+          LEFT JOIN owned o ON o.relation = c.oid AND o.number = a.attnum
           LEFT JOIN heir h ON h.relation = c.oid AND h.number = a.attnum
           LEFT JOIN shared s ON s.sequence = f.sequence
           LEFT JOIN drawn d ON d.relation = c.oid AND d.number = a.attnum
+         CROSS JOIN LATERAL (
+             SELECT COALESCE(pg_catalog.pg_get_expr(e.adbin, e.adrelid), t.typdefault) ~ 'nextval[(]' AS draws) q
          WHERE c.relnamespace = hilo_adoptable.schema AND c.relkind IN ('r', 'p', 'f', 'v')
-           AND (f.sequence IS NOT NULL OR d.name IS NOT NULL OR COALESCE(pg_catalog.pg_get_expr(e.adbin, e.adrelid), t.typdefault) ~ 'nextval[(]')
+           AND (f.sequence IS NOT NULL OR o.sequence IS NOT NULL OR d.name IS NOT NULL OR q.draws)
     )
     SELECT pg_catalog.row_number() OVER (
                -- The columns of a shared sequence follow the first of them.
@@ -122,7 +165,8 @@ BEGIN ATOMIC
            e.relation::regclass, e.column_name, e.sequence::regclass,
            e.leader IS NOT NULL AND e.parent IS NULL AND e.object <> e.leader, e.name,
            CASE WHEN e.name IS NOT NULL OR e.parent IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]' THEN 'skip'
-                WHEN e.sequence IS NULL AND e.of_domain IS NOT NULL OR e.extension IS NOT NULL OR e.several AND e.elsewhere IS NOT NULL THEN 'refuse' END,
+                WHEN e.sequence IS NULL AND (e.of_domain IS NOT NULL OR e.owned IS NOT NULL) OR e.extension IS NOT NULL
+                     OR e.several AND e.elsewhere IS NOT NULL THEN 'refuse' END,
            CASE WHEN e.missing IS NOT NULL
                 THEN pg_catalog.format('its default names hilo sequence "%s", which does not exist: use hilo_create_missing', e.missing)
                 WHEN e.name IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]' THEN 'hilo feeds it already'
@@ -130,6 +174,10 @@ BEGIN ATOMIC
                 WHEN e.sequence IS NULL AND e.of_domain IS NOT NULL
                 THEN pg_catalog.format('its domain %s has the default %s: use hilo_create, with the next value of the sequence, '
                                        'and ALTER DOMAIN', e.domain, e.of_domain)
+                WHEN e.sequence IS NULL AND e.owned IS NOT NULL
+                THEN pg_catalog.format('it owns sequence %1$s, but its default does not draw from it: a trigger or a program may. '
+                                       'Give it the default nextval(%2$L) in place of that, and adopt it then',
+                                       e.owned::regclass::text, e.owned::regclass::text)
                 WHEN e.extension IS NOT NULL THEN pg_catalog.format('its table belongs to extension %I', e.extension)
                 WHEN e.several AND e.elsewhere IS NOT NULL
                 THEN pg_catalog.format('sequence %s feeds columns of other schemas too, such as %s: use hilo_adopt_sequence',
@@ -159,11 +207,15 @@ CREATE FUNCTION @extschema@.hilo_adopt_all(schema name, dry_run boolean DEFAULT 
 BEGIN ATOMIC
     -- One row after the other: what names a sequence is looked up before that is gone.
     WITH found AS MATERIALIZED (
-        SELECT a.*, a.sequence::text AS old,
-               CASE WHEN a.action IS NULL AND NOT a.follows THEN ARRAY(SELECT m FROM _hilo.hilo_mentions(a.sequence::oid) m) END AS mentions
+        SELECT a.*,
+               CASE WHEN a.action IS NULL AND NOT a.follows THEN ARRAY(
+                   SELECT pg_catalog.format(
+                              CASE WHEN m.sure THEN '%s still names sequence %s: let it use'
+                                   ELSE '%s may ask for sequence %s: let it use, if so,' END, m.what, a.sequence::text)
+                     FROM _hilo.hilo_mentions(a.sequence::oid) m) END AS mentions
           FROM _hilo.hilo_adoptable(pg_catalog.quote_ident(schema::text)::regnamespace::oid) a
     ), tried AS MATERIALIZED (
-        SELECT f.place, f.sequence, f.old, f.mentions, t.name, t.failure, t.said, 'the new one is ' || t.kind AS kind
+        SELECT f.place, f.sequence, f.mentions, t.name, t.failure, t.said, 'the new one is ' || t.kind AS kind
           FROM found f CROSS JOIN LATERAL _hilo.hilo_try_adopt(f.relation, f.column_name, f.sequence, ordered, dry_run) t
          WHERE f.action IS NULL AND NOT f.follows
     )
@@ -175,17 +227,27 @@ BEGIN ATOMIC
               LEFT JOIN tried t ON f.action IS NULL AND (t.place = f.place OR f.follows AND t.sequence::oid = f.sequence::oid)
              UNION ALL
             SELECT t.place, 1, NULL::regclass, NULL::name, t.name, 'change',
-                   pg_catalog.format('%s still names sequence %s: let it use hilo sequence "%s"', m.what, t.old, t.name)
+                   pg_catalog.format('%s hilo sequence "%s"', m.what, t.name)
               FROM tried t
              CROSS JOIN LATERAL pg_catalog.unnest(t.mentions) AS m (what)
-             WHERE t.failure IS NULL) r
+             WHERE t.failure IS NULL
+             UNION ALL
+            -- Nobody but a trigger knows what it draws.
+            SELECT 9223372036854775807::bigint, 2, NULL::regclass, NULL::name, NULL::text, 'change',
+                   pg_catalog.format('%s: look what it draws or asks for, since only defaults move', a.what)
+              FROM pg_catalog.pg_class c
+             CROSS JOIN LATERAL _hilo.hilo_asking_triggers(c.oid) a
+             WHERE c.relnamespace = pg_catalog.quote_ident(schema::text)::regnamespace::oid
+               AND NOT EXISTS (SELECT FROM found f WHERE f.relation::oid = c.oid AND f.action IS NULL)) r
      ORDER BY r.place, r.part, r.detail COLLATE "C";
 END;
 COMMENT ON FUNCTION @extschema@.hilo_adopt_all(name, boolean, boolean) IS
     'Calls hilo_adopt or hilo_adopt_sequence for each column of a schema that a sequence of Postgres feeds. Returns a '
     'row for each column that draws from any sequence. action: adopt; skip, if hilo feeds it or should, or it follows '
     'the table that it inherits from; refuse, for a reason that detail has, such as a domain that draws; change, '
-    'without a column, for an object that still names an old sequence, as hilo_adopt_sequence lists it. detail also '
+    'without a column, for an object that still names an old sequence, as hilo_adopt_sequence lists it. So it is for a '
+    'trigger of another table that calls nextval, currval or the like. A column that owns a sequence, from which only a '
+    'trigger may draw, is refused. detail also '
     'has the notices and warnings of hilo_adopt. dry_run: changes and locks nothing, and returns the same rows, as '
     'far as that can be told without locks. ordered: as for hilo_adopt. Requires ownership of each table: the others are refused. Errors: 3F000 '
     'if the schema does not exist.';

@@ -397,5 +397,38 @@ fn what_still_names_the_old_sequence_is_listed() {
     assert_eq!(client.one::<i64>(finding), 1);
     client.run("DROP SEQUENCE orders_id_seq CASCADE");
     assert_eq!(client.one::<i64>(finding), 0);
+    what_may_ask_for_it_is_listed_too(&mut client);
     cluster.finish();
+}
+
+/// So are functions and triggers that compute the name, and columns that a trigger numbers.
+fn what_may_ask_for_it_is_listed_too(client: &mut Client) {
+    client.run(
+        "CREATE SCHEMA s; SET search_path = s, public;
+         CREATE TABLE notes (id bigserial, day int) PARTITION BY LIST (day); CREATE TABLE note PARTITION OF notes DEFAULT;
+         CREATE FUNCTION audit() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN PERFORM CurrVal(pg_get_serial_sequence(TG_TABLE_NAME, 'id')); RETURN NULL; END $$;
+         CREATE TRIGGER audit AFTER INSERT ON notes FOR EACH ROW EXECUTE FUNCTION audit();
+         CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;
+         CREATE TRIGGER stamp BEFORE INSERT ON notes FOR EACH ROW EXECUTE FUNCTION stamp();
+         CREATE FUNCTION computes() RETURNS bigint LANGUAGE plpgsql AS $$ BEGIN RETURN currval('notes' || '_id_seq'); END $$;
+         CREATE TABLE builds (id bigserial, old bigint); ALTER TABLE builds ALTER id DROP DEFAULT;
+         CREATE FUNCTION assign() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN NEW.id := nextval('builds_id_seq'); RETURN NEW; END $$;
+         CREATE TRIGGER assign BEFORE INSERT ON builds FOR EACH ROW EXECUTE FUNCTION assign();
+         CREATE TABLE late (id bigint DEFAULT nextval('late_seq'::text)); CREATE SEQUENCE late_seq OWNED BY late.id",
+    );
+    let rows = "SELECT concat_ws(' ', relation, action, detail) FROM hilo_adopt_all('s', true)";
+    let expected = [
+        "builds refuse it owns sequence builds_id_seq, but its default does not draw from it: a trigger or a program may. Give it \
+         the default nextval('builds_id_seq') in place of that, and adopt it then",
+        "late adopt the new one is ordered",
+        "note skip it goes along with notes",
+        "notes adopt sequence notes_id_seq; the new one is ordered",
+        "change function computes() may ask for sequence notes_id_seq: let it use, if so, hilo sequence \"notes_id_seq\"",
+        "change trigger audit on table notes (function audit() calls currval) may ask for sequence notes_id_seq: \
+         let it use, if so, hilo sequence \"notes_id_seq\"",
+        "change trigger assign on table builds (function assign() calls nextval): look what it draws or asks for, since only \
+         defaults move",
+    ];
+    assert_eq!(client.all::<String>(rows), expected);
 }

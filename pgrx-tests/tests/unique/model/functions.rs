@@ -98,6 +98,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
             "hilo_core_feeds",
             "hilo_has_word",
             "hilo_adopt_all",
+            "hilo_asking_triggers",
             "hilo_mentions",
             "hilo_try_adopt",
         ],
