@@ -5,10 +5,11 @@ CREATE FUNCTION _hilo.hilo_column_defaults() RETURNS TABLE (relation oid, number
 COMMENT ON FUNCTION _hilo.hilo_column_defaults() IS 'Returns the columns whose default names a sequence, the name, and whether there is no such sequence';
 
 CREATE FUNCTION _hilo.hilo_unserved_values(relation oid, number smallint, sequence bigint)
-    RETURNS TABLE (value bigint, failure text)
+    RETURNS TABLE (value bigint, partly boolean, failure text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_unserved_values_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_unserved_values(oid, smallint, bigint) IS
-    'Returns the furthest value of a column that its sequence will still serve on this node, or why it cannot be read';
+    'Returns the furthest value of a column that its sequence will still serve on this node, or why it cannot be read. '
+    'partly: without an index on the column, only the last pages of the table were read';
 
 CREATE FUNCTION _hilo.hilo_is_of_callers(relation oid) RETURNS boolean
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_of_callers_wrapper';
@@ -55,6 +56,10 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
                pg_has_role(c.relowner, s.owner::oid, 'USAGE') AS one_owner,
                format('%I.%I', n.nspname, c.relname) AS table_name, a.attname::text AS column_name,
                format('%I.%I.%I', n.nspname, c.relname, a.attname) AS object, h.high, -h.high - 1 AS low,
+               concat_ws('.', n.nspname, concat_ws('_', c.relname, a.attname, 'seq')) AS own_name,
+               -- Another table's column owns the sequence, and this one does not inherit.
+               s.owned_by::text <> '-' AND a.attinhcount = 0 AND c.relkind IN ('r', 'p', 'f')
+               AND NOT starts_with(s.owned_by::text, format('%I.%I.', n.nspname, c.relname)) AS of_other,
                c.relkind IN ('r', 'p', 'f') AS in_table, c.relkind IN ('r', 'p') AS is_stored,
                c.relkind IN ('r', 'p') AND NOT c.relrowsecurity AND h.high IS NOT NULL
                AND (v.readable OR w.all_readable) AS checked,
@@ -103,10 +108,27 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
           FROM in_use c
          WHERE c.max_value > c.high OR c.min_value < c.low
          UNION ALL
+        -- A copy of a table, or of a schema, draws from the sequence of the original, and loses its default with that.
+        SELECT c.known, c.object, 'warning',
+               format('its default draws from hilo sequence "%s", which column %s owns: DROP ... CASCADE of that takes the '
+                      'default of this one along', c.name, c.owned_by),
+               concat_ws(' ',
+                   'If this table takes the place of the other, let it own the sequence:',
+                   format('SELECT %s.hilo_alter(%L, owned_by => %L);', s.schema, c.name, c.object),
+                   'If each is to count by itself, give this one a sequence of its own, beyond its rows:',
+                   format('BEGIN; ALTER TABLE %s ALTER COLUMN %I SET DEFAULT %s.hilo_nextval(%L); '
+                          'SELECT * FROM %3$s.hilo_create_missing(); SELECT %3$s.hilo_alter(%4$L, owned_by => %5$L); COMMIT;',
+                          c.table_name, c.column_name, s.schema, c.own_name, c.object),
+                   'If they are to share it, let neither own it:',
+                   format('SELECT %s.hilo_alter(%L, owned_by => ''none'');', s.schema, c.name)), NULL
+          FROM in_use c CROSS JOIN state s
+         WHERE c.of_other
+         UNION ALL
         SELECT c.readable, c.object, CASE WHEN u.failure IS NULL THEN 'error' ELSE 'warning' END,
                coalesce('its values cannot be read: ' || u.failure, format(
-                   'its value %s is yet to %s hilo sequence "%s": inserts will fail or repeat it', u.value,
-                   coalesce('come from ' || o.name || ', the counter of', 'be served by'), c.name)),
+                   'its value %s is yet to %s hilo sequence "%s": inserts will fail or repeat it%s', u.value,
+                   coalesce('come from ' || o.name || ', the counter of', 'be served by'), c.name,
+                   CASE WHEN u.partly THEN '; without an index on the column, only the end of the table was looked at' END)),
                CASE WHEN u.failure IS NOT NULL
                     THEN 'Find out what is wrong with the table''s files; if an index is damaged, REINDEX it.'
                     WHEN c.has_source THEN 'Set the counter beyond it with setval, as long as no mapper holds a block.'
@@ -124,7 +146,7 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
          CROSS JOIN LATERAL (
              SELECT w.* FROM _hilo.hilo_unserved_values(c.relation, c.number, c.id) w WHERE c.of_callers IS NULL
               UNION ALL
-             SELECT e.value, NULL
+             SELECT e.value, false, NULL
                FROM furthest f
               CROSS JOIN LATERAL (SELECT (f.answer ->> c.object)::bigint AS value) e
               WHERE e.value BETWEEN c.min_value AND c.max_value
@@ -155,7 +177,7 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
       FROM in_use c
      WHERE c.known AND c.in_table AND c.id IS NOT NULL AND c.attinhcount = 0
      GROUP BY c.label
-    HAVING count(*) > 1
+    HAVING count(*) > 1 AND NOT coalesce(bool_or(c.of_other), false)
      UNION ALL
     -- A sequence whose owner column is gone need not have been used. A block that was read ahead is no use.
     SELECT 'sequences', 'note',

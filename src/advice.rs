@@ -23,8 +23,9 @@ pub fn create() -> &'static str {
              the numbers that rows have already, and let the others join in the same way."
         }
         _ => {
-            "Create it with hilo_create. If no other server serves the same values, \
-             hilo.auto_create = on creates it at the first use."
+            "Create it with hilo_create. If rows have numbers of it already, give it a start_value \
+             beyond these. If no other server serves the same values, hilo.auto_create = on \
+             creates it at the first use."
         }
     }
 }
@@ -38,7 +39,7 @@ pub fn is_alone() -> bool {
 pub fn create_for_column() -> String {
     let how = match is_alone() {
         true => {
-            "Create it with hilo_create_missing(), which lets it begin beyond what the column \
+            "The owner of the table creates it with hilo_create_missing(), beyond what the column \
              holds."
         }
         false => create(),

@@ -44,9 +44,18 @@ pub fn name_type() -> Result<pg_sys::Oid, HiloError> {
 
 /// The column defaults that use the sequence `name`.
 pub fn using(name: &[u8]) -> Vec<ColumnDefault> {
+    using_among(name, usize::MAX)
+}
+
+/// Whether one of the first `most` column defaults uses the sequence `name`.
+pub fn is_used(name: &[u8], most: usize) -> bool {
+    !using_among(name, most).is_empty()
+}
+
+fn using_among(name: &[u8], most: usize) -> Vec<ColumnDefault> {
     let (needle, type_oid) = (constant_end(name), name_type().or_raise());
     let mut found = Vec::new();
-    each(type_oid, |stored| {
+    each(type_oid, most, |stored| {
         // This excludes most of the others without parsing.
         let mentions = stored.text().windows(needle.len()).any(|part| part == needle);
         if mentions && !stored.parse().constants(type_oid, Some(name)).is_empty() {
@@ -59,7 +68,7 @@ pub fn using(name: &[u8]) -> Vec<ColumnDefault> {
 /// Every name of a sequence that a column default contains, with the default.
 pub fn all() -> Vec<(ColumnDefault, Name)> {
     let (mut found, type_oid) = (Vec::new(), name_type().or_raise());
-    each(type_oid, |stored| {
+    each(type_oid, usize::MAX, |stored| {
         for constant in stored.parse().constants(type_oid, None) {
             // SAFETY: a constant of this type that is not null is a varlena in memory.
             let name =
@@ -71,11 +80,13 @@ pub fn all() -> Vec<(ColumnDefault, Name)> {
     found
 }
 
-/// Visits each default that depends on the type. Memory that `visit` pallocs is freed afterwards.
-fn each(type_oid: pg_sys::Oid, mut visit: impl FnMut(Stored)) {
+/// Visits the first `most` defaults that depend on the type. Memory that `visit` pallocs is freed
+/// afterwards.
+fn each(type_oid: pg_sys::Oid, most: usize, mut visit: impl FnMut(Stored)) {
     let table = Table::read(ATTRDEF).or_raise();
     let mut scratch = PgMemoryContexts::new("hilo column defaults");
-    for attrdef in dependents::of((pg_sys::TypeRelationId, type_oid), ATTRDEF).or_raise() {
+    let all = dependents::of((pg_sys::TypeRelationId, type_oid), ATTRDEF).or_raise();
+    for attrdef in all.into_iter().take(most) {
         // SAFETY: the scratch context is reset after each round, and nothing that was allocated in
         // it is used later: what is found is copied.
         unsafe {

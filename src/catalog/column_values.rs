@@ -55,12 +55,15 @@ impl Open {
         unsafe { (*self.0).rd_id }
     }
 
+    /// The type of a column, if it is one of core's integers.
+    pub(super) fn integer_type(&self, column: i16) -> Option<DataType> {
+        // SAFETY: a catalog look-up, which returns 0 if there is no such column.
+        data_type_from(unsafe { pg_sys::get_atttype(self.id(), column) })
+    }
+
     /// An index that has the column's values in order, if there is one that nobody else has locked.
     pub(super) fn index_on(&self, column: i16) -> Result<Option<(Open, DataType)>, HiloError> {
-        // SAFETY: a catalog look-up, which returns 0 if there is no such column.
-        let Some(kind) = data_type_from(unsafe { pg_sys::get_atttype(self.id(), column) }) else {
-            return Ok(None);
-        };
+        let Some(kind) = self.integer_type(column) else { return Ok(None) };
         // SAFETY: the relation is open; the list is a copy in the current memory context.
         let indexes = unsafe { relations::oids(pg_sys::RelationGetIndexList(self.0)) }?;
         let fit = indexes.into_iter().filter(|index| fits(kind, *index, column));

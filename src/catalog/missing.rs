@@ -4,12 +4,12 @@
 use pgrx::pg_sys;
 
 use crate::catalog::columns::sequence as column;
-use crate::catalog::core_sequences;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::own::{self, Own};
 use crate::catalog::privileges;
 use crate::catalog::table::Row;
+use crate::catalog::{column_defaults, core_sequences};
 use crate::errors::{HiloError, Meant, OrRaise};
 use crate::process::ffi;
 
@@ -17,8 +17,8 @@ use crate::process::ffi;
 /// hints.
 const FURTHEST: i32 = 3;
 
-/// The most names that are compared: an error must not take long where there are a million
-/// sequences.
+/// The most names, and column defaults, that are compared: an error must not take long where there
+/// are a million sequences.
 const MAX_COMPARED: usize = 10_000;
 
 /// The sequence that has this name now.
@@ -43,7 +43,10 @@ fn error(name: &[u8], otherwise: Meant) -> HiloError {
     let folded = fold(name);
     let unquoted: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'"').collect();
     let (whole, parts) = ([&unquoted[..], &folded], [last_part(&unquoted), last_part(&folded)]);
-    let found = by_spelling(name, whole)
+    // The column needs the sequence, whatever else is called like it.
+    let of_column = column_defaults::is_used(name, MAX_COMPARED).then_some(Meant::OfColumn);
+    let found = of_column
+        .or_else(|| by_spelling(name, whole))
         .or_else(|| core_sequences::by_name(name).map(Meant::Core))
         .or_else(|| match similar(name) {
             Some((distance, found)) if !distance.of_parts => Some(found),

@@ -128,7 +128,7 @@ impl Stored {
     /// Visits all values that are not null, in no order. Memory that `visit` pallocs is freed
     /// afterwards.
     pub fn each(&self, mut visit: impl FnMut(pg_sys::Datum)) -> Result<(), HiloError> {
-        self.0.iter().try_for_each(|heap| heap.each(&mut visit))
+        self.0.iter().try_for_each(|heap| heap.each(None, &mut visit))
     }
 
     /// The furthest number up to `bound`.
@@ -150,7 +150,9 @@ impl Stored {
                     scan.seek(bound);
                     scan.next().into_iter().for_each(&mut add);
                 }
-                None => heap.each(|value| numbers.read(value).into_iter().for_each(&mut add))?,
+                None => {
+                    heap.each(None, |value| numbers.read(value).into_iter().for_each(&mut add))?
+                }
             }
         }
         Ok(furthest)
@@ -170,7 +172,7 @@ impl Stored {
         for heap in &self.0 {
             let Some(mut scan) = heap.index_scan(Direction::Falling, usize::MAX) else {
                 let mut full = Ok(());
-                heap.each(|value| {
+                heap.each(None, |value| {
                     let Some(value) = numbers.read(value) else { return };
                     let after = spans.partition_point(|(low, _)| *low <= value);
                     if after > 0 && value <= spans[after - 1].1 && full.is_ok() {
@@ -228,8 +230,8 @@ impl Stored {
     }
 }
 
-/// Visits the heaps that hold a column. `at_once`: only those that nobody has locked, in which row
-/// security hides nothing, and which have an index on it.
+/// Visits the heaps that hold a column. `at_once`: only those that nobody has locked, and in which
+/// row security hides nothing.
 ///
 /// # Errors
 /// `NotStored` if some of it has to be computed, or lies elsewhere, unless `at_once`.
@@ -261,35 +263,55 @@ fn each_heap(
             return Err(table.not_stored_error("Its column is computed when it is read."));
         }
         let index = table.index_on(number)?;
-        if index.is_some() || !at_once {
-            visit(Heap { table, column: number, index })?;
-        }
+        visit(Heap { table, column: number, index })?;
     }
     Ok(())
+}
+
+/// The value that a search has found.
+#[derive(Clone, Copy)]
+pub struct Found {
+    pub value: i64,
+    /// Whether only the end of a table was read, which has no index on the column.
+    pub partly: bool,
 }
 
 /// Searches the values of a column from `bound` on, against the `direction` of the numbers, for the
 /// first one that `judge` wants. In a table with partitions, the result is the furthest of the
 /// values found in each. It waits for nobody: see [`each_heap`]. A table yields nothing, either, if
-/// too many entries at the end of its index are dead.
+/// too many entries at the end of its index are dead. Without an index, its last pages are read.
 pub fn search(
     column: ColumnRef,
     direction: Direction,
     bound: i64,
     mut judge: impl FnMut(i64) -> Verdict,
-) -> Result<Option<i64>, HiloError> {
+) -> Result<Option<Found>, HiloError> {
     /// How many entries of an index are read at most, dead ones included.
     const MOST_ENTRIES: usize = 4096;
-    let mut furthest: Option<i64> = None;
-    each_heap(column, true, |heap| {
-        let scan = heap.index_scan(direction, MOST_ENTRIES);
-        if let Some(value) = scan.and_then(|mut scan| scan.search(bound, &mut judge)) {
-            furthest = Some(furthest.map_or(value, |known| direction.further(value, known)));
+    let mut furthest: Option<Found> = None;
+    let mut add = |value, partly| {
+        if furthest.is_none_or(|known| direction.is_beyond(value, known.value)) {
+            furthest = Some(Found { value, partly });
         }
-        Ok(())
+    };
+    each_heap(column, true, |heap| {
+        if let Some(mut scan) = heap.index_scan(direction, MOST_ENTRIES) {
+            scan.search(bound, &mut judge).into_iter().for_each(|value| add(value, false));
+            return Ok(());
+        }
+        let Some(kind) = heap.table.integer_type(heap.column) else { return Ok(()) };
+        heap.each(Some(LAST_PAGES), |value| {
+            let value = number(kind, value);
+            if !direction.is_beyond(value, bound) && matches!(judge(value), Verdict::Found) {
+                add(value, true);
+            }
+        })
     })?;
     Ok(furthest)
 }
+
+/// How much of a table without an index a search reads: the end, where the newest rows are.
+const LAST_PAGES: u32 = 32;
 
 impl Heap {
     /// A scan of the index, against the direction of the numbers, of at most so many entries.
@@ -298,15 +320,23 @@ impl Heap {
         Some(Scan::new(&self.table, index, *kind, direction, most))
     }
 
-    fn each(&self, mut visit: impl FnMut(pg_sys::Datum)) -> Result<(), HiloError> {
+    /// Visits the values that are not null, in the last pages only if there are `most`.
+    fn each(
+        &self,
+        most: Option<u32>,
+        mut visit: impl FnMut(pg_sys::Datum),
+    ) -> Result<(), HiloError> {
         const ROWS_AT_ONCE: usize = 256;
         let at = self.column as usize - 1;
         let mut scratch = PgMemoryContexts::new("hilo column values");
         // SAFETY: the table is open for longer than the scan. Without an index the scan is one of
-        // the heap, whose slot has the row that was returned last. A value is used while its row is
-        // the scan's current one. After an error the end of the transaction releases the scan and
-        // the snapshot.
+        // the heap. Its limits, which lie within the table, are set before it reads the first page.
+        // Its slot has the row that was returned last. A value is used while its row is the scan's
+        // current one. After an error the end of the transaction releases the scan and the
+        // snapshot.
         unsafe {
+            let main = pg_sys::ForkNumber::MAIN_FORKNUM;
+            let pages = pg_sys::RelationGetNumberOfBlocksInFork(self.table.0, main);
             let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
             let none = std::ptr::null_mut();
             let scan = pg_sys::systable_beginscan(
@@ -317,6 +347,9 @@ impl Heap {
                 0,
                 none,
             );
+            if let Some(most) = most {
+                pg_sys::heap_setscanlimits((*scan).scan, pages.saturating_sub(most), most);
+            }
             let mut rows = 0;
             while !pg_sys::systable_getnext(scan).is_null() {
                 rows += 1;

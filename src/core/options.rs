@@ -239,7 +239,7 @@ error_table! {
         SourceIncrement = "22023",
         #[error("reserve_ahead requires a source")]
         #[detail("A sequence that numbers itself needs nobody else for its next block.")]
-        #[hint("Leave reserve_ahead null, set it to 0 with hilo_alter, or specify a source.")]
+        #[hint("Leave reserve_ahead null, or specify a source.")]
         AheadWithoutSource = "22023",
         #[error("reserve_ahead ({0} seconds) must be between 0 and {MAX_AHEAD} seconds")]
         #[hint("Leave reserve_ahead null to keep as much ahead as hilo.buffer says.")]

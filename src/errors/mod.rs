@@ -61,6 +61,8 @@ pub enum Meant {
     Core(String),
     /// A sequence that is yet to be created.
     New,
+    /// The same, which a column's default uses.
+    OfColumn,
     Unknown,
 }
 

@@ -249,7 +249,8 @@ pub enum HiloError: Code {
         = ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
     #[error("cannot drop desired object(s) because other objects depend on them")]
     #[detail("{}", first_lines(dependents))]
-    #[hint("Use DROP OWNED ... CASCADE to drop these defaults too.")]
+    #[hint("Give the sequences to another role first, with hilo_set_owner. With CASCADE, these \
+            columns would lose their defaults.")]
     OwnedHasDependents(dependents: Vec<String>) = ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
     #[error("no contiguous range of {count} values is left in hilo sequence \"{name}\"")]
     #[detail("A range cannot cross the bounds of the sequence or run from one stripe into \
@@ -364,7 +365,8 @@ pub enum HiloError: Code {
     UsedTwice { name: String, others: Vec<String> } = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
     #[error("sequence {0} feeds no column")]
     #[detail("No column default calls nextval for it, and no identity column has it.")]
-    #[hint("Use hilo_create for a sequence that programs draw from.")]
+    #[hint("For a sequence that programs draw from, use hilo_create, with its next value as \
+            start_value.")]
     FeedsNothing(sequence: String) = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
     #[error("hilo sequence \"{0}\" is shared by several nodes")]
     #[detail("A sequence of Postgres knows nothing of the values that other nodes serve.")]
@@ -386,9 +388,8 @@ pub enum HiloError: Code {
     #[error("cannot drop the column that owns hilo sequence \"{name}\" because other objects \
              depend on the sequence")]
     #[detail("{}", depend_on(name, dependents))]
-    #[hint("Use DROP ... CASCADE to drop these defaults too, or keep the sequence with \
-            hilo_alter(name, owned_by => 'none').")]
-    OwnedColumnHasDependents { name: String, dependents: Vec<String> }
+    #[hint("{}", keep_for(name, heir.as_deref()))]
+    OwnedColumnHasDependents { name: String, dependents: Vec<String>, heir: Option<String> }
         = ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
     #[error("invalid role name: \"{0}\"")]
     #[detail("The value must be a role name written as an SQL identifier, \"public\", or \"-\" for \
@@ -423,7 +424,7 @@ pub enum HiloError: Code {
     #[error("cannot drop extension {extension} because other objects depend on its hilo sequence \
              \"{name}\"")]
     #[detail("{}", depend_on(name, dependents))]
-    #[hint("Use DROP EXTENSION ... CASCADE to drop these defaults too.")]
+    #[hint("Give these columns other defaults first. With CASCADE, they would lose theirs.")]
     ExtensionHasDependents { name: String, extension: String, dependents: Vec<String> }
         = ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
     #[error("unrecognized privilege type for a hilo sequence: \"{0}\"")]

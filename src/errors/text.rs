@@ -48,6 +48,7 @@ impl Meant {
                     .into()
             }
             Meant::New => advice::create().into(),
+            Meant::OfColumn => advice::create_for_column(),
             Meant::Unknown => {
                 "The view hilo_sequences lists the sequences that you may see.".into()
             }
@@ -145,6 +146,16 @@ pub fn lease_counts(most: usize, dead: usize) -> String {
 pub fn depend_on(name: &str, dependents: &[String]) -> String {
     let lines = dependents.iter().map(|one| format!("{one} depends on hilo sequence \"{name}\""));
     lines.collect::<Vec<_>>().join("\n")
+}
+
+/// How to keep a sequence whose owner column is to be dropped: `heir` is another column that uses
+/// it and may own it.
+pub fn keep_for(name: &str, heir: Option<&str>) -> String {
+    let (name, heir) = (advice::literal(name), advice::literal(heir.unwrap_or("none")));
+    format!(
+        "Keep the sequence: SELECT hilo_alter({name}, owned_by => {heir}); then drop again. With \
+         CASCADE, the columns that are left would lose their defaults."
+    )
 }
 
 /// A DETAIL with one line for each object, and no longer than core makes it.

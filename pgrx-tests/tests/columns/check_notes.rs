@@ -1,7 +1,7 @@
 //! hilo_check notes what may be meant to be so, after all else: sequences that feed several columns, and sequences
 //! that no column uses.
 
-use hilo_tests::{Client, ClientExt, Cluster};
+use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 
 fn notes(client: &mut Client) -> Vec<String> {
     client.all(
@@ -37,7 +37,36 @@ fn a_copied_table_shares_the_sequence() {
     client.run("SELECT hilo_create('copy'); ALTER TABLE copy ALTER id SET DEFAULT hilo_nextval('copy'); SELECT hilo_sync('copy', 'copy', 'id')");
     assert_eq!(notes(&mut client), none());
     assert_eq!(client.one::<String>(insert), "3 3 2");
+    a_copy_of_an_owner_is_warned_of(&mut client);
     cluster.finish();
+}
+
+/// If another table's column owns the sequence, the drop of that takes the default along. Each way
+/// out of what hilo_check says prevents that, whether the copy takes the place of the other table
+/// or is a tenant's.
+fn a_copy_of_an_owner_is_warned_of(client: &mut Client) {
+    let found =
+        "SELECT what_to_do FROM hilo_check() WHERE severity = 'warning' AND object LIKE '%two%'";
+    for way in ["let it own the sequence: ", "beyond its rows: ", "let neither own it: "] {
+        client.run(
+            "CREATE SCHEMA one; CREATE SCHEMA \"two's\"; CREATE TABLE one.t (id bigserial, n int) PARTITION BY LIST (n);
+             CREATE TABLE one.part PARTITION OF one.t DEFAULT; SELECT hilo_adopt('one.t', 'id');
+             CREATE TABLE \"two's\".t (LIKE one.t INCLUDING ALL); INSERT INTO one.t DEFAULT VALUES;
+             INSERT INTO \"two's\".t SELECT FROM generate_series(1, 5)",
+        );
+        let warned: Vec<String> = client.all(found);
+        assert_eq!(warned.len(), 1, "{warned:?}");
+        assert_eq!(notes(client), none());
+        let statements = warned[0].split_once(way).expect("it is a way").1;
+        client.run(statements.split(" If ").next().unwrap_or_default());
+        assert_eq!(client.all::<String>(found), none(), "{way}");
+        client.run("INSERT INTO one.t SELECT FROM generate_series(1, 3); DROP SCHEMA one CASCADE");
+        client.run("INSERT INTO \"two's\".t SELECT FROM generate_series(1, 5)");
+        let ids: Vec<i64> = client.all("SELECT id FROM \"two's\".t");
+        assert_unique(way, &ids);
+        assert_eq!(ids.len(), 10);
+        client.run("DROP SCHEMA \"two's\" CASCADE; SELECT hilo_drop(name) FROM hilo_sequences WHERE name LIKE '%t_id_seq'");
+    }
 }
 
 /// Partitions and children share the sequence of their table because the rows are the table's. The

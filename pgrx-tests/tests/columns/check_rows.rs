@@ -41,15 +41,32 @@ fn through_any_plain_index() {
             }
         }
     }
-    // Where there is no such index, nothing is known of the rows.
+    // Where there is no such index, the last pages of the table are read, and hilo_check says so.
     client.run(
-        "CREATE TABLE rows (id bigint DEFAULT hilo_nextval('up'), n integer); INSERT INTO rows VALUES (30000)",
+        "CREATE TABLE rows (id bigint DEFAULT hilo_nextval('up'), n integer, text text) WITH (autovacuum_enabled = off);
+         INSERT INTO rows VALUES (31000), (30000), (31000); DELETE FROM rows WHERE id = 31000",
     );
+    let partly = "SELECT count(*) FROM hilo_check() WHERE what LIKE '%only the end of the table was looked at'";
     for index in ["(n, id)", "(id) WHERE n IS NULL", "((id + 0))", "USING hash (id)"] {
         client.run(&format!("CREATE INDEX one ON rows {index}"));
-        assert_eq!(findings(&mut client), none(), "{index}");
+        assert_eq!(findings(&mut client), ["column public.rows.id 30000"], "{index}");
+        assert_eq!(client.one::<i64>(partly), 1);
         client.run("DROP INDEX one");
     }
+    // A row fills a page.
+    client.run(
+        "INSERT INTO rows SELECT -n, n, repeat('x', 1900) || 'x' FROM generate_series(1, 31 * 4) n",
+    );
+    let pages = "SELECT pg_relation_size('rows') / current_setting('block_size')::int";
+    assert!(client.one::<i64>(pages) <= 32);
+    assert_eq!(findings(&mut client), ["column public.rows.id 30000"]);
+    client
+        .run("INSERT INTO rows SELECT -n, n, repeat('x', 1900) FROM generate_series(1, 40 * 4) n");
+    assert!(client.one::<i64>(pages) > 64);
+    assert_eq!(findings(&mut client), none(), "only the end is read");
+    client.run("INSERT INTO rows VALUES (29000), (32001), (28000)");
+    assert_eq!(findings(&mut client), ["column public.rows.id 32001"]);
+    client.run("TRUNCATE rows; INSERT INTO rows VALUES (30000)");
     client.run("CREATE INDEX ON rows (id, n); ALTER TABLE rows ENABLE ROW LEVEL SECURITY");
     assert_eq!(findings(&mut client), none(), "row level security");
     client.run("ALTER TABLE rows DISABLE ROW LEVEL SECURITY");

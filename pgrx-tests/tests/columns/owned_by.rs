@@ -66,10 +66,15 @@ fn another_default_prevents_the_drop() {
     };
     prepare(&mut client);
     for drop in ["DROP TABLE orders", "ALTER TABLE orders DROP COLUMN id"] {
-        client.refusal(drop).is("2BP01").details(
+        let refusal = client.refusal(drop).is("2BP01").details(
             "default value for column id of table copy depends on hilo sequence \"orders\"",
         );
         assert_eq!(names(&mut client), ["orders"]);
+        // The HINT names the call that lets the copy keep its default.
+        let hint = refusal.report().hint().unwrap_or_default();
+        let call = hint.split_once(": ").and_then(|(_, call)| call.split_once(';'));
+        client.run(&format!("BEGIN; {}; {drop}", call.expect("it names a call").0));
+        client.run("INSERT INTO copy DEFAULT VALUES; ROLLBACK");
     }
     client.run("INSERT INTO orders DEFAULT VALUES; INSERT INTO copy DEFAULT VALUES");
     client.run("DROP TABLE orders CASCADE");

@@ -5,6 +5,7 @@ mod bad_input;
 mod callers_transaction;
 mod dead_rows;
 mod edges;
+mod hints;
 mod mappers;
 mod messages;
 mod monitoring;

@@ -11,7 +11,7 @@ use hilo_core::range::Range;
 use crate::catalog::column_ref::ColumnRef;
 use crate::catalog::column_values::Verdict;
 use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::stored;
+use crate::catalog::stored::{self, Found};
 use crate::catalog::{node, privileges};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
@@ -25,13 +25,15 @@ use crate::sql::define::unserved::look;
 row! {
     struct Unserved {
         value: Option<i64>,
+        partly: bool,
         failure: Option<String>,
     }
 }
 
 /// `_hilo.hilo_unserved_values(relation, number, sequence)`: the furthest value that a column holds
-/// and this node is yet to serve. Checks that only if an index shows it at once. It never waits for
-/// a lock, and never runs anything that a user has put into an index.
+/// and this node is yet to serve. An index shows it at once; without one, only the last pages of
+/// the table are read (`partly`). It never waits for a lock, and never runs anything that a user
+/// has put into an index.
 #[pg_extern(sql = false)]
 fn hilo_unserved_values(
     call: Call,
@@ -58,7 +60,7 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
     let (direction, bound) = (definition.direction(), definition.last_bound());
     let judge = |value| before.judge(value);
     let search = || stored::search(column, direction, bound, judge).or_raise();
-    let (value, failure) = match subtransaction::run(search) {
+    let (found, failure) = match subtransaction::run(search) {
         Ok(None) => return Ok(None),
         Ok(found) => (found, None),
         // A damaged index or file keeps hilo_check only from this column.
@@ -68,7 +70,8 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
         Err(error) => error.rethrow(),
     };
     // Meanwhile sessions may have got the value and inserted it. It is seen to be served now.
-    if value.is_some_and(|value| !matches!(Reach::of(&sequence).judge(value), Verdict::Found)) {
+    let is_due = |found: Found| matches!(Reach::of(&sequence).judge(found.value), Verdict::Found);
+    if found.is_some_and(|found| !is_due(found)) {
         return Ok(None);
     }
     // PUBLIC has USAGE of _hilo: anybody can call the function, without the conditions of
@@ -77,7 +80,9 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
     if hidden && !privileges::reads_all(ffi::current_user()) {
         return Ok(None);
     }
-    Ok(Some(Unserved { value: value.filter(|_| !hidden), failure }))
+    let partly = found.is_some_and(|found| found.partly);
+    let value = found.filter(|_| !hidden).map(|found| found.value);
+    Ok(Some(Unserved { value, partly, failure }))
 }
 
 /// How far this node has come with a sequence.

@@ -165,7 +165,15 @@ fn drop_defaults(sequence: &Sequence, keep: bool) {
             let extension = extension.to_string();
             HiloError::ExtensionHasDependents { name, extension, dependents }
         }
-        _ => HiloError::OwnedColumnHasDependents { name, dependents },
+        _ => {
+            let heir =
+                defaults.iter().map(|one| ColumnRef { relid: one.relid, attnum: one.attnum });
+            let mut heir = heir.filter(|column| {
+                may_own(column.relid) && relations::owner(column.relid) == sequence.owner
+            });
+            let heir = heir.next().map(ColumnRef::describe);
+            HiloError::OwnedColumnHasDependents { name, dependents, heir }
+        }
     };
     column_defaults::drop_all(&defaults, keep, refusal);
 }
