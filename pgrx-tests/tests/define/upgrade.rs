@@ -125,7 +125,11 @@ fn next(cluster: &Cluster) -> Parts {
         )
         .replace("views", "l.epoch >> 24, l.increment)\n", "l.epoch >> 24, l.increment), NULL\n")
         .append("views", "COMMENT ON COLUMN @extschema@.hilo_gaps.note IS 'A note';\n")
-        .replace("views", "s.stripe) AS next_value\n", "s.stripe) AS next_value, 1 AS one\n")
+        .replace(
+            "views",
+            "s.description\n      FROM _hilo.hilo_reserved",
+            "s.description, 1 AS one\n      FROM _hilo.hilo_reserved",
+        )
         .append("views", "COMMENT ON COLUMN @extschema@.hilo_sequences.one IS 'A one';\n")
         .replace("views", " @extschema@.hilo_blocks, ", " ")
         .append("views", "GRANT SELECT ON @extschema@.hilo_blocks TO pg_monitor;\n")
