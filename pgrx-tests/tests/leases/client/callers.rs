@@ -42,18 +42,35 @@ fn a_range_that_is_given_up_is_for_those_who_wait() {
 #[test]
 fn only_who_waits_is_counted() {
     let cluster = Cluster::with_hilo();
-    cluster.connect("postgres").run("SELECT hilo_create('s')");
+    let mut connection = cluster.connect("postgres");
+    connection.run("SELECT hilo_create('s')");
     let runtime = runtime();
     let client = runtime.block_on(builder(&cluster).connect()).expect("a client");
     let s = client.sequence("s");
+    // No lease comes before the caller is seen to wait.
+    let hold = "BEGIN; SELECT hilo_setval('s', 1000000)";
+    connection.run(hold);
+    let warming = runtime.spawn({
+        let client = client.clone();
+        async move { client.warm_up(&["s"]).await }
+    });
+    wait_until("the first warm-up waits", LONG, || client.stats().waits == 1);
+    connection.run("ROLLBACK");
+    runtime.block_on(warming).expect("it ends").expect("values");
     for _ in 0..3 {
         runtime.block_on(client.warm_up(&["s"])).expect("values");
         runtime.block_on(s.next_key()).expect("a key");
         runtime.block_on(s.next_range(3)).expect("a range");
     }
-    assert_eq!(client.stats().waits, 1, "the first warm-up");
-    runtime.block_on(s.next_range(100_000)).expect("a range");
-    assert_eq!(client.stats().waits, 2);
+    assert_eq!(client.stats().waits, 1);
+    connection.run(hold);
+    let taking = runtime.spawn({
+        let s = s.clone();
+        async move { s.next_range(100_000).await }
+    });
+    wait_until("the range waits", LONG, || client.stats().waits == 2);
+    connection.run("ROLLBACK");
+    runtime.block_on(taking).expect("it ends").expect("a range");
     runtime.block_on(client.shutdown()).expect("all comes back");
     cluster.finish();
 }
