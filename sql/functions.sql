@@ -421,7 +421,7 @@ COMMENT ON FUNCTION _hilo.hilo_stat_slices() IS 'Returns the slices of the sessi
 CREATE FUNCTION _hilo.hilo_stat_ranges() RETURNS TABLE (
     sequence bigint, first_value bigint, last_value bigint, count bigint, tier text, pid integer
 )
-    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 300 AS 'MODULE_PATHNAME', 'stat_ranges_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_ranges_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_stat_ranges() IS 'Returns the ranges of values in memory, each value exactly once';
 
 CREATE FUNCTION _hilo.hilo_rate_samples() RETURNS TABLE (sequence bigint, at timestamptz, taken bigint)
