@@ -143,9 +143,10 @@ fn from_an_image_of_the_extension() {
             fs::copy(&file, to.join(file.file_name().expect("a name"))).expect("cannot copy it");
         }
     }
-    // Without $system and $libdir, the server's own.
-    cluster.configure("extension_control_path", &image.join("share").display().to_string());
-    cluster.configure("dynamic_library_path", &image.join("lib").display().to_string());
+    // The server's own libraries are behind it, and its extensions nowhere.
+    let [share, lib] = ["share", "lib"].map(|name| image.join(name).display().to_string());
+    cluster.configure("extension_control_path", &share);
+    cluster.configure("dynamic_library_path", &format!("{lib}:$libdir"));
     restart_with(&cluster, "hilo");
     let mut client = cluster.connect("postgres");
     client.run("CREATE EXTENSION hilo");
