@@ -231,16 +231,6 @@ unsafe fn default_like(expression: *mut pg_sys::Expr) -> *mut pg_sys::Expr {
     }
 }
 
-mod raw {
-    use std::ffi::{c_char, c_int, c_ulong};
-
-    // SAFETY: the declarations are those of the C library.
-    unsafe extern "C" {
-        pub fn strstr(text: *const c_char, part: *const c_char) -> *const c_char;
-        pub fn strtoul(text: *const c_char, end: *mut *mut c_char, base: c_int) -> c_ulong;
-    }
-}
-
 /// Whether the text of a stored expression calls the function that marks it. Every INSERT that
 /// gives a column with a default another value asks this, so the C library searches the text.
 ///
@@ -251,12 +241,12 @@ unsafe fn calls_function(mut text: *const c_char) -> bool {
     loop {
         // SAFETY: both are C strings, and what is found is followed by the rest of the text.
         let function = unsafe {
-            let found = raw::strstr(text, CALL.as_ptr());
+            let found = libc::strstr(text, CALL.as_ptr());
             if found.is_null() {
                 return false;
             }
             text = found.add(CALL.count_bytes());
-            pg_sys::Oid::from_u32(raw::strtoul(text, std::ptr::null_mut(), 10) as u32)
+            pg_sys::Oid::from_u32(libc::strtoul(text, std::ptr::null_mut(), 10) as u32)
         };
         // Core's own functions are told by their number.
         if function.to_u32() >= pg_sys::FirstNormalObjectId
