@@ -1,6 +1,7 @@
 """The client in several processes and threads. The server comes from PGHOST, PGPORT, PGUSER and PGDATABASE."""
 
 import asyncio
+import contextlib
 import os
 import threading
 import time
@@ -71,9 +72,12 @@ with ThreadPoolExecutor(200) as threads:
     assert set(threads.map(client.next, [f"many-{n}" for n in range(1, 201)])) == {1}
 
 # A child has nothing of its parent, and leaves it alone.
-mine = client.next("orders")
+mine, found = client.next("orders"), client._ready["orders"]
 reading, writing = os.pipe()
 if (child := os.fork()) == 0:
+    # Nor has a caller who was about to take a value.
+    with contextlib.suppress(IndexError):
+        os._exit(found())
     with client:
         os.write(writing, b" ".join(b"%d" % client.next("orders") for _ in range(100)))
     os._exit(0)

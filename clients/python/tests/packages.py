@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import version
 
 import django
@@ -49,6 +51,19 @@ with HiloClient(first=10) as client:
         except ValueError as error:
             assert "no name of a sequence" in str(error) or "surrogates" in str(error), error
     assert client.next("parcels") == -41
+
+# A pool lends its connection, and gets it back as it was.
+given_back = []
+with psycopg.connect() as pooled:
+
+    @contextmanager
+    def lend() -> Iterator[psycopg.Connection]:
+        yield pooled
+        given_back.append((pooled.autocommit, pooled.prepare_threshold, pooled.closed))
+
+    with HiloClient(connect=lend, idle=0) as client:
+        ids += [client.next("orders") for _ in range(30)]
+    assert set(given_back) == {(False, 5, False)}, given_back
 
 
 async def use() -> None:

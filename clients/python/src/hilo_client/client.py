@@ -15,7 +15,9 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import timedelta
+from multiprocessing.util import Finalize, register_after_fork
 from typing import Any
 
 import psycopg
@@ -51,7 +53,7 @@ class HiloClient:
     """Any thread can use it. In a forked child it begins with nothing; the child closes it for itself.
 
     conninfo, and arguments that are not named here: as for psycopg.connect. connect: makes a connection of psycopg instead,
-    for those who have a pool, or passwords that change. ttl: what a process that dies has held is a gap after this time.
+    for those whose passwords change, or lends one, as `pool.connection` of psycopg_pool. ttl: what a process that dies has held is a gap after this time.
     hold: how many seconds a lease lasts; callers notice no outage that is half as long. first, most: the least and the most
     values of a lease. timeout: how many seconds a caller waits, and close(). pace: seconds between two statements while
     nobody waits. statement_timeout: the connection is given up if a statement takes so many seconds. idle: how many
@@ -70,7 +72,7 @@ class HiloClient:
         pace: float = 1,
         statement_timeout: float = 10,
         idle: float = math.inf,
-        connect: Callable[[], psycopg.Connection[Any]] | None = None,
+        connect: Callable[[], AbstractContextManager[psycopg.Connection[Any]]] | None = None,
         **connection: Any,
     ) -> None:
         defaults: dict[str, Any] = {"connect_timeout": 10, "target_session_attrs": "read-write"}
@@ -80,19 +82,24 @@ class HiloClient:
         self._ends_at_sigterm = False
         self._renew_every = ttl.total_seconds() / 3 if ttl else math.inf
         self._connection: psycopg.Connection[Any] | None = None
+        self._lender: AbstractContextManager[psycopg.Connection[Any]] | None = None
         self._closed = False
+        self._sequences: dict[str, Sequence] = {}
         self._begin()
         _clients.add(self)
 
     def _begin(self) -> None:
-        """Begins as a new process, which holds nothing."""
+        """Begins as a new process, which holds nothing. Of what a caller has found already, nothing is left either."""
+        for sequence in self._sequences.values():
+            sequence.ready.clear()
         # A parent's connection is not closed here, because that would end it for the parent.
-        self._inherited, self._connection = self._connection, None
+        self._inherited, self._connection = (self._connection, self._lender), None
         self._limit = TimeLimit(self._statement_timeout)
         self._holder = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4()}"
         self._changed = threading.Condition()
         self._listeners: list[Callable[[], None]] = []  # of callers who do not block
-        self._sequences: dict[str, Sequence] = {}
+        self._sequences = {}
+        self._ready: dict[str, Callable[[], int]] = {}  # take a value without the lock
         self._wanted: dict[str, Sequence] = {}  # those that need a lease
         self._returns: list[Lease] = []
         self._thread: threading.Thread | None = None
@@ -104,6 +111,10 @@ class HiloClient:
     def next(self, name: str) -> int:
         """The next value. Raises psycopg.Error if a lease is refused, TimeoutError, RuntimeError after close, and what has
         failed in the background, if that is a fault of this program."""
+        try:
+            return self._ready[name]()
+        except (KeyError, IndexError):
+            pass
         return self._draw(name, 1)[1].first
 
     def next_range(self, name: str, n: int) -> IdRange:
@@ -134,7 +145,9 @@ class HiloClient:
         if not isinstance(name, str) or "\0" in name:
             raise ValueError(f"no name of a sequence: {name!r}")
         name.encode()  # a lone surrogate raises UnicodeEncodeError, which is a ValueError
-        return self._sequences.setdefault(name, Sequence(name, self._first))
+        sequence = self._sequences[name] = Sequence(name, self._first)
+        self._ready[name] = sequence.ready.popleft
+        return sequence
 
     def _failures(self, name: str) -> int:
         return self._sequence(name).failures
@@ -149,7 +162,7 @@ class HiloClient:
         if not 1 <= n <= 1_000_000_000:
             raise ValueError(f"number of values must be from 1 to 1000000000: {n}")
         sequence = self._sequence(name)
-        if not (lease := sequence.find(n)):
+        if not (drawn := sequence.take(n)):
             if self._closed:
                 raise RuntimeError("the client is closed")
             if sequence.failure and sequence.failures > failures:
@@ -160,15 +173,12 @@ class HiloClient:
                 self._want(sequence)
                 self._tell()
             return None
-        taken = lease.take(n)
-        if not lease.left:
-            sequence.leases.remove(lease)
-            self._returns.append(lease)
-        sequence.left -= n
-        sequence.served += n
+        self._returns += sequence.used_up()
         if sequence.is_low():
             self._want(sequence)
-        return lease, taken
+        if n == 1:
+            sequence.make_ready()
+        return drawn
 
     def _tell(self) -> None:
         """Wakes all who wait for a change."""
@@ -196,6 +206,7 @@ class HiloClient:
             self._closed = True
             unsure = any(sequence.asked for sequence in self._sequences.values())
             for sequence in self._sequences.values():
+                sequence.take_back()
                 self._returns += sequence.leases
                 sequence.leases.clear()
             self._wanted.clear()
@@ -267,8 +278,7 @@ class HiloClient:
                             self._refuse(sequence, error)
                         self._tell()
             if closing and (time.monotonic() > deadline or not (self._error or self._returns)):
-                if self._connection:
-                    self._connection.close()
+                self._disconnect()
                 return
             if closing:
                 time.sleep(max(0, self._not_before - time.monotonic()))
@@ -279,8 +289,7 @@ class HiloClient:
             return math.inf
         if (left := self._sent_at + self._idle - time.monotonic()) > 0:
             return left
-        self._connection.close()
-        self._connection = None
+        self._disconnect()
         return math.inf
 
     def _due(self) -> float:
@@ -298,8 +307,7 @@ class HiloClient:
 
     def _back_off(self, error: Exception) -> None:
         """Exponential backoff with full jitter. What has been sent may have been committed, or not."""
-        if self._connection:
-            self._connection.close()
+        self._disconnect()
         self._error = error
         self._wait_before_the_next()
 
@@ -313,6 +321,8 @@ class HiloClient:
         due = time.monotonic() >= self._renew_at
         if due:
             with self._changed:
+                for sequence in self._sequences.values():
+                    self._returns += sequence.used_up()
                 renewed = [lease.id for sequence in self._sequences.values() for lease in sequence.leases]
         asks = [sequence.asked for sequence in asked if sequence.asked]
         rows: list[tuple[Any, ...]] = []
@@ -387,12 +397,24 @@ class HiloClient:
         """Runs a statement that is a transaction by itself, and returns its rows once it has committed: psycopg waits for
         the server's word that it is ready for the next one, and raises what has failed at the commit."""
         if self._connection is None or self._connection.closed:
-            self._connection = self._connect()
-            self._connection.autocommit = True
+            self._disconnect()
+            self._lender = self._connect()
+            self._connection = self._lender.__enter__()
             # A pooler may bring the next statement to another session, which does not know a name.
-            self._connection.prepare_threshold = None
+            self._before = self._connection.autocommit, self._connection.prepare_threshold
+            self._connection.autocommit, self._connection.prepare_threshold = True, None
         with self._limit.on(self._connection):
             return self._connection.execute(statement, arguments).fetchall()
+
+    def _disconnect(self) -> None:
+        """Closes the connection, or gives it back as it was."""
+        connection, self._connection, lender = self._connection, None, self._lender
+        if connection and lender is connection:
+            connection.close()
+        elif connection and lender:
+            if not connection.closed:
+                connection.autocommit, connection.prepare_threshold = self._before
+            lender.__exit__(None, None, None)
 
 
 _clients: weakref.WeakSet[HiloClient] = weakref.WeakSet()
@@ -404,11 +426,13 @@ def _begin_in_child() -> None:
 
 
 def close_all() -> None:
-    """Closes the clients of this process, each in 5 seconds at most, as the exit of the interpreter does.
+    """Closes the clients of this process, each in 5 seconds at most, as the exit of the interpreter does, and the end of a
+    process of multiprocessing.
 
-    For processes that end without that exit, such as the workers of Celery and of multiprocessing.
+    For processes that end in another way, such as the workers of Celery.
     """
     for client in list(_clients):
+        _clients.discard(client)
         client._timeout = min(client._timeout, 5)
         try:
             client.close()
@@ -416,5 +440,11 @@ def close_all() -> None:
             logging.getLogger("hilo_client").warning("%s: %s", error, error.__cause__)
 
 
+def _close_at_end_of_multiprocessing(_: object = None) -> None:
+    Finalize(None, close_all, exitpriority=100)
+
+
 os.register_at_fork(after_in_child=_begin_in_child)
 atexit.register(close_all)
+_close_at_end_of_multiprocessing()
+register_after_fork(close_all, _close_at_end_of_multiprocessing)

@@ -197,15 +197,23 @@ except TimeoutError:
     cluster.finish();
 }
 
-/// Programs that draw one value each and end without closing their client, by their end or by SIGTERM: nothing is lost.
+/// Programs draw one value each and do not close their client. They end by themselves, by SIGTERM, or as a process of
+/// multiprocessing: nothing is lost.
 #[test]
 fn the_end_of_a_program_returns_its_leases() {
     let cluster = cluster();
     let program = "
 from hilo_client import HiloClient
-import os, signal, sys
+import multiprocessing, os, signal, sys
 ids = HiloClient()
-print(ids.next('orders'), flush=True)
+def draw():
+    print(ids.next('orders'), flush=True)
+if sys.argv[1] == 'forks':
+    child = multiprocessing.get_context('fork').Process(target=draw)
+    child.start()
+    child.join()
+else:
+    draw()
 if sys.argv[1] == 'killed':
     with ids:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -213,11 +221,10 @@ if sys.argv[1] == 'killed':
 ";
     let Some(python) = Example::find("python") else { return };
     for n in 1..=12 {
-        let how = if n % 2 == 0 { "killed" } else { "ends" };
+        let (how, code) = [("ends", 0), ("killed", 143), ("forks", 0)][n % 3];
         let mut command = python.command(&cluster, &["python3", "-c", program, how]);
         let output = command.output().expect("it runs");
-        let expected = if n % 2 == 0 { Some(143) } else { Some(0) };
-        assert_eq!(output.status.code(), expected, "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(code), "{}", String::from_utf8_lossy(&output.stderr));
         assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), n.to_string());
     }
     cluster.finish();
