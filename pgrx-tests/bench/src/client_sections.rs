@@ -4,7 +4,7 @@ use super::chart::short;
 use super::fleet::PAIRS;
 use super::hits::{PERCENTILES, TASKS, WAYS};
 use super::results::Results;
-use super::table::{Section, Table, cell, spread};
+use super::table::{Section, Table, cell, median};
 
 pub fn hits(results: &Results) -> Section {
     let heads: Vec<String> = TASKS.iter().map(usize::to_string).collect();
@@ -14,7 +14,7 @@ pub fn hits(results: &Results) -> Section {
     for (way, label, ..) in WAYS.iter().filter(|(way, ..)| *way != "clock") {
         let stat = |tasks: &usize| results.stat(&format!("hits/{way}/{tasks}"));
         rates
-            .row(label, TASKS.iter().map(|tasks| spread(stat(tasks).map(|stat| stat.times(1e-3)))));
+            .row(label, TASKS.iter().map(|tasks| median(stat(tasks).map(|stat| stat.times(1e-3)))));
     }
     let table = |tasks: usize| {
         let first = format!("{tasks} task{}, ns for a call", if tasks == 1 { "" } else { "s" });
@@ -28,31 +28,18 @@ pub fn hits(results: &Results) -> Section {
         table
     };
     let text = format!(
-        "A process that draws from one sequence with the Rust client (see [clients-rust.md](clients-rust.md)), which \
-         leases ranges of values and serves them from its own memory; and the same by round trips of prepared \
-         statements. A call of the client takes {} ns of a processor in a loop, and found a number in memory in {} % of all cases. \
-         The percentiles include reading a clock once for each call, and what other tasks and the server took of the cores.",
+        "A process that draws from one sequence with the Rust client, which leases ranges of values and serves them from its \
+         own memory; and the same by round trips of prepared statements. A call of the client takes {} ns of a processor in a \
+         loop, and found a number in memory in {} % of all cases. The percentiles include reading a clock for each call.",
         cell(results.median("hits/ns")),
         results.median("hits/share").map_or_else(|| "–".to_owned(), |share| format!("{share:.5}")),
     );
-    let tables = vec![rates, table(1), table(8)];
+    let tables = vec![rates, table(8)];
     Section { title: "Numbers from a client's memory", text, tables, picture: None }
 }
 
 pub fn fleet(results: &Results) -> Section {
     let sum = |what: &str| cell(results.sum(what));
-    let mut steady = Table::new(&["steady state", "measured"]);
-    for (what, label) in [
-        ("rate", "numbers a second"),
-        ("memory", "% of them from the memory of the client"),
-        ("waits", "calls that waited for the server"),
-        ("leases", "leases a second, from the server's pool"),
-        ("blocks", "blocks a second that the server reserved in the catalog"),
-        ("commits", "commits a second on the server, its own reservations included"),
-        ("catalog", "commits for a hundred numbers"),
-    ] {
-        steady.row(label, [sum(&format!("fleet/{what}"))]);
-    }
     let mut outage = Table::new(&["outage", "measured"]);
     for (what, label) in [
         ("numbers", "numbers drawn meanwhile"),
@@ -75,8 +62,8 @@ pub fn fleet(results: &Results) -> Section {
     }
     let text = format!(
         "Eight processes with a client each draw from the same {} counters at random, at a fixed rate; each holds a \
-         buffer of {} s. Then the server is stopped for {} s, and nobody tells the clients. The last table has the same \
-         steady state for both clients, against hilo and against [hilo_lite](lite.md).{}",
+         buffer of {} s. Then the server is stopped for {} s, and nobody tells the clients. The first table \
+         has the steady state of both clients, against hilo and against [hilo_lite](lite.md).{}",
         short(results.words("fleet counters").parse().unwrap_or(0.0)),
         results.words("buffer"),
         results.words("outage"),
@@ -85,7 +72,7 @@ pub fn fleet(results: &Results) -> Section {
             later => format!(" Its rows but the first were measured {later}."),
         },
     );
-    let tables = vec![steady, outage, pairs];
+    let tables = vec![pairs, outage];
     Section { title: "Many clients, and an outage", text, tables, picture: None }
 }
 
@@ -96,8 +83,6 @@ pub fn branches(results: &Results) -> Section {
         ("rate", "numbers a second that all branches drew"),
         ("received", "numbers a second that they received"),
         ("commits", "commits a second at the centre, its own reservations included"),
-        ("writes", "of these, such that have written anything"),
-        ("writes for 50k", "such commits for 50,000 numbers that branches received"),
         ("waits", "calls that waited"),
     ] {
         steady.row(label, [sum("steady", what)]);
@@ -113,29 +98,16 @@ pub fn branches(results: &Results) -> Section {
         let cells = ["numbers", "waits", "failed", "longest"].map(|what| sum(fault, what));
         faults.row(fault, cells);
     }
-    let mut calls = Table::new(&["a call, ns", "median (quartiles)", "times its own"]);
-    for (way, label) in [
-        ("own", "a sequence without a source"),
-        ("far", "a branch's"),
-        ("beside", "without a source, while that of another does not answer"),
-    ] {
-        let name = format!("branches/call/{way}");
-        let ratio = cell(results.ratio(&name, "branches/call/own"));
-        calls.row(label, [spread(results.stat(&name)), ratio]);
-    }
     let text = format!(
         "{} branches draw from {} sequences of one centre ([fleet.md](fleet.md)) at a fixed rate, through links of \
          100 ms a round trip, with a reserve_ahead of {} s. Then the centre is stopped for {} s, killed, frozen \
          (SIGSTOP) as long, and its standby is promoted. The longest is that of a statement with a number of each \
-         sequence. All servers share this machine, and none waits for its disk (`fsync = off`): the processors make \
-         most of it. A branch asks for a sequence every 400 s or so, and the steady state is shorter: meanwhile branches \
-         use what they hold from the start. Calls are measured on one server, interleaved. `make bench ONLY=branch` \
-         measures this alone.",
+         sequence. All servers share this machine, with `fsync = off`.",
         results.words("branches"),
         results.words("sequences of each"),
         results.words("reserve_ahead"),
         results.words("outage of the centre"),
     );
-    let tables = vec![steady, faults, calls];
+    let tables = vec![steady, faults];
     Section { title: "Branches", text, tables, picture: None }
 }

@@ -3,7 +3,7 @@
 use super::contenders::*;
 use super::pictures::{bulk_sizes, crowds};
 use super::results::Results;
-use super::table::{Section, Table, cell, spread};
+use super::table::{Section, Table, cell, median};
 use super::{
     bystanders, client_sections, copies, first, footprint, gapless, inserts, latency, parallel,
     throughput,
@@ -73,22 +73,19 @@ fn call(results: &Results) -> Section {
         let cost = over(contender);
         let ratio = cost.and_then(|stat| Some(stat.median / core?));
         let total = results.stat(&format!("call/{}", contender.id));
-        table.row(contender.label, [spread(cost), spread(total), cell(ratio)]);
+        table.row(contender.label, [median(cost), median(total), cell(ratio)]);
     }
-    for floor in FLOORS {
-        let total = results.stat(&format!("call/{}", floor.id));
-        table.row(floor.label, ["–".to_owned(), spread(total), "–".to_owned()]);
-    }
+    let floor = results.stat(&format!("call/{}", FLOOR_HILO.id));
+    table.row(FLOOR_HILO.label, ["–".to_owned(), median(floor), "–".to_owned()]);
     let counter = results.stat("call/counter");
     table.row(
         "counter table, a transaction each",
-        [spread(counter), spread(counter), "–".to_owned()],
+        [median(counter), median(counter), "–".to_owned()],
     );
     let text = format!(
         "`SELECT count(CALL) FROM generate_series(1, {})` by one session. A floor is a C function of core \
          that takes the same argument and only looks at it: its time is what the executor needs for a row \
-         and a call of any function. hilo's floor takes a `hilo_sequence`, core's a `regclass`. *Over the floor* \
-         is the median of the differences within each round.",
+         and a call of any function. *Over the floor* is the median of the differences within each round.",
         results.words("calls")
     );
     let picture = Some(("call", "What a number costs over a function that does nothing"));
@@ -104,13 +101,12 @@ fn bulk(results: &Results) -> Section {
     let ways = [
         ("nextval", "`hilo_nextval` for each row of `generate_series`"),
         ("nextvals", "`SELECT count(*) FROM hilo_nextvals('s', n)`"),
-        ("nextrange_rows", "`hilo_nextrange`, expanded to rows by `generate_series`"),
         ("nextrange", "`SELECT * FROM hilo_nextrange('s', n)`"),
         ("generate_series", "`generate_series(1, n)` alone: the rows themselves"),
     ];
     for (way, label) in ways {
         let stat = |n: &u64| results.stat(&format!("bulk/{way}/{n}"));
-        table.row(label, sizes.iter().map(|n| spread(stat(n).map(|stat| stat.times(1e-3)))));
+        table.row(label, sizes.iter().map(|n| median(stat(n).map(|stat| stat.times(1e-3)))));
     }
     Section {
         title: "Many numbers at once",
@@ -127,15 +123,15 @@ fn rates(results: &Results, key: &str, who: &[&Contender], sessions: &[usize], u
     let mut table = Table::new(&head);
     for contender in who {
         let stat = |n: &usize| results.stat(&format!("{key}/{}/{n}", contender.id));
-        let cells = sessions.iter().map(|n| spread(stat(n).map(|stat| stat.times(unit))));
+        let cells = sessions.iter().map(|n| median(stat(n).map(|stat| stat.times(unit))));
         table.row(contender.label, cells);
     }
     table
 }
 
 fn sessions(results: &Results) -> Section {
-    let who: Vec<&Contender> = CALLED.into_iter().chain([&FLOOR_HILO]).collect();
-    let table = rates(results, "throughput", &who, &throughput::SESSIONS, 1e-6);
+    let who = [&CORE_1, &CORE_100, &CORE_1000, &HILO, &ORDERED, &UUID, &FLOOR_HILO];
+    let table = rates(results, "throughput", &who, &[1, 4, 8, 32], 1e-6);
     let mut steady =
         Table::new(&["in steady state, 8 sessions", "numbers", "blocks reserved", "waits"]);
     for contender in [&HILO, &ORDERED] {
@@ -143,9 +139,8 @@ fn sessions(results: &Results) -> Section {
         steady.row(contender.label, ["served", "blocks_reserved", "waits"].map(count));
     }
     let text = format!(
-        "Millions of numbers per second of all sessions together, from one sequence, by long SELECTs. In these \
-         phases hilo served {} numbers, of which {} had to wait for a block (each phase starts again after \
-         others, so the load jumps); the second table shows a steady load.",
+        "Millions of numbers per second of all sessions together, from one sequence, by long SELECTs. Of hilo's {} \
+         numbers {} had to wait for a block. The second table shows a steady load.",
         cell(results.sum("throughput/served")),
         cell(results.sum("throughput/waits")),
     );
@@ -154,8 +149,7 @@ fn sessions(results: &Results) -> Section {
 }
 
 fn statements(results: &Results) -> Section {
-    let who =
-        [&CORE_1, &CORE_100, &CORE_1000, &HILO, &ORDERED, &KEYS, &UUID, &COUNTER, &FLOOR_HILO];
+    let who = [&CORE_1, &CORE_1000, &HILO, &ORDERED, &COUNTER, &FLOOR_HILO];
     let table = rates(results, "statements", &who, &throughput::PGBENCH_SESSIONS, 1e-3);
     Section {
         title: "One statement for each number",
@@ -182,18 +176,16 @@ fn insert(results: &Results) -> Section {
     for (id, label) in labels.chain(others) {
         let cost = results.stat(&format!("insert/{id}"));
         let ratio = cost.and_then(|cost| Some(cost.median / floor?));
-        let rows = |commit| spread(results.stat(&format!("rows/{id}/{commit}")));
-        let cost = spread(cost.map(|cost| cost.times(1e-3)));
+        let rows = |commit| median(results.stat(&format!("rows/{id}/{commit}")));
+        let cost = median(cost.map(|cost| cost.times(1e-3)));
         table.row(label, [cost, cell(ratio), rows("on"), rows("off")]);
     }
     let text = format!(
         "`INSERT INTO t (v) SELECT n FROM generate_series(1, {}) n` into an empty table with a primary key, by one \
          session; and single rows through `pgbench -M prepared`, one transaction each. The number is a small part \
          of the cost of a row, and a commit that waits for the disk is nearly all of the cost of a transaction. \
-         Unlike a number, a key is a `text` column: its rows and its index are wider. A row with a key takes {} \
-         times as long as one with hilo's number.",
+         A key is a `text` column, so its rows and its index are wider.",
         results.words("calls"),
-        cell(results.ratio("insert/keys", "insert/hilo")),
     );
     let picture = Some(("insert", "Microseconds for a row, by the default of its key"));
     Section { title: "INSERT", text, tables: vec![table], picture }
@@ -216,7 +208,7 @@ fn copy(results: &Results) -> Section {
             let cost = results.stat(&key).map(|cost| cost.times(1e-3));
             let ratio = results.ratio(&key, &format!("copy/{table}/core1000"));
             let wal = results.median(&format!("copy/wal/{table}/{id}"));
-            [spread(cost), cell(ratio), cell(wal.map(|bytes| bytes * 1e-6))]
+            [median(cost), cell(ratio), cell(wal.map(|bytes| bytes * 1e-6))]
         });
         table.row(label, cells.collect::<Vec<_>>());
     }
@@ -224,8 +216,7 @@ fn copy(results: &Results) -> Section {
         "`COPY t (v) FROM` a file of {} lines, into an empty table `t (id bigint DEFAULT …, v integer)` without an \
          index, by one session; and into the same table with eight partitions by the hash of `v`. Core inserts \
          row by row, each with a WAL record of its own, where a default is volatile, as `gen_random_uuid()` is. It \
-         exempts its own `nextval`, and hilo has its functions exempted (see [architecture.md](architecture.md)): \
-         with both, rows are inserted many at a time. A key is a `text` column, and its rows are wider.",
+         exempts its own `nextval`, and hilo has its functions exempted: with both, rows are inserted many at a time.",
         results.words("calls")
     );
     let picture = Some(("copy", "Microseconds for a row of COPY, by its default"));
@@ -239,7 +230,7 @@ fn parallel_query(results: &Results) -> Section {
         let time = results.stat(&format!("parallel/{id}"));
         let faster = time.and_then(|time| Some(core? / time.median));
         let workers = cell(results.median(&format!("parallel/workers/{id}")));
-        table.row(label, [spread(time), workers, cell(faster)]);
+        table.row(label, [median(time), workers, cell(faster)]);
     }
     let text = format!(
         "`CREATE TABLE … AS SELECT CALL, totals.* FROM (SELECT g, count(*), sum(n), avg(n) FROM many GROUP BY g) AS \
@@ -260,14 +251,14 @@ fn without_holes(results: &Results) -> Section {
     ]);
     for (id, label, _) in gapless::WAYS {
         let rate =
-            |crowd: u32, commit| spread(results.stat(&format!("gapless/{id}/{crowd}/{commit}")));
+            |crowd: u32, commit| median(results.stat(&format!("gapless/{id}/{crowd}/{commit}")));
         let [one, many] = gapless::CROWDS;
         rates.row(label, [rate(one, "on"), rate(many, "on"), rate(one, "off"), rate(many, "off")]);
     }
     let mut rows = Table::new(&["µs for a row of one large transaction", "median"]);
     for (id, label, _) in gapless::DRAWS {
         let cost = results.stat(&format!("gapless/row/{id}"));
-        rows.row(label, [spread(cost.map(|cost| cost.times(1e-3)))]);
+        rows.row(label, [median(cost.map(|cost| cost.times(1e-3)))]);
     }
     let text = "A row with the next number, by a gapless sequence and by a row of a counter table. All of them let one \
                 transaction at a time count, so with one sequence the rate is that of commits that wait for each \
@@ -281,53 +272,44 @@ fn long_calls(results: &Results) -> Section {
     let table = |sessions: usize| {
         let first = format!("{sessions} session{}, µs", if sessions == 1 { "" } else { "s" });
         let mut head = vec![first.as_str()];
-        head.extend(latency::PERCENTILES.map(|(name, _)| name));
-        head.extend(["calls", "blocks", "waits"]);
+        head.extend(latency::PERCENTILES[1..].iter().map(|(name, _)| *name));
+        head.push("waits");
         let mut table = Table::new(&head);
-        for (id, label, _) in latency::TIMED {
+        for (id, label, _) in latency::TIMED.iter().filter(|(id, ..)| *id != "ordered_off") {
             let key = format!("latency/{sessions}/{id}");
-            let times = latency::PERCENTILES.map(|(name, _)| {
+            let times = latency::PERCENTILES[1..].iter().map(|(name, _)| {
                 let name = format!("{key}/{name}");
                 if name.ends_with("max") { results.max(&name) } else { results.median(&name) }
             });
-            let counts = ["calls", "blocks_reserved", "waits"];
-            let counts = counts.map(|what| results.sum(&format!("{key}/{what}")));
-            table.row(label, times.into_iter().chain(counts).map(cell));
+            let waits = results.sum(&format!("{key}/waits"));
+            table.row(label, times.chain([waits]).map(cell));
         }
         table
     };
     Section {
         title: "How long calls take, to the longest",
-        text: "The server's clock is read before and after each call, in one SELECT; it counts whole microseconds, \
-               so 0 is less than one. The numbers are medians of the rounds; the longest is that of all rounds. \
-               With more sessions than cores a call can be interrupted while other sessions have the core: that \
-               affects the floor too, where only a clock is read, and is most of every maximum. Blocks are those \
-               that hilo reserved in this time, waits are the calls that waited for one."
+        text: "The server's clock is read before and after each call; it counts whole microseconds, so 0 is less than \
+               one. With more sessions than cores a call can be interrupted while other sessions have the core. That \
+               affects the floor too, where only a clock is read, and is most of every maximum."
             .to_owned(),
-        tables: latency::SESSIONS.map(table).into(),
+        tables: vec![table(8)],
         picture: Some(("latency", "How long calls take, by percentile")),
     }
 }
 
 fn wal(results: &Results) -> Section {
-    let what = ["bytes", "records", "commits", "updates", "blocks"];
-    let head =
-        ["for a million numbers", "bytes", "records", "commits", "rows updated", "blocks reserved"];
-    let mut table = Table::new(&head);
+    let what = ["bytes", "records"];
+    let mut table = Table::new(&["for a million numbers", "bytes", "records"]);
     let cold = Contender { id: "cold", label: "hilo, the first million of a sequence", ..HILO };
-    for contender in CALLED.into_iter().chain([&cold, &COUNTER]) {
-        let stat = |what| spread(results.stat(&format!("wal/{what}/{}", contender.id)));
-        let mut cells = what.map(stat);
-        if contender.floor != "floor_hilo" {
-            cells[4] = "–".to_owned();
-        }
-        table.row(contender.label, cells);
+    for contender in [&CORE_1, &CORE_100, &CORE_1000, &HILO, &ORDERED, &cold, &COUNTER] {
+        let stat = |what| median(results.stat(&format!("wal/{what}/{}", contender.id)));
+        table.row(contender.label, what.map(stat));
     }
     Section {
         title: "WAL and catalog writes",
         text: "The WAL of one session, measured by `pg_current_wal_insert_lsn()` and `pg_waldump --stats`. hilo \
-               updates rows of `_hilo.hilo_position`, one for each block that it reserves; core writes a WAL record of a \
-               special type. The counter table is measured over fewer numbers, one transaction each, and scaled up."
+               updates a row for each block that it reserves. The counter table is measured over fewer numbers, one transaction \
+               each, and scaled up."
             .to_owned(),
         tables: vec![table],
         picture: Some(("wal", "WAL for a million numbers")),
@@ -354,9 +336,9 @@ fn many(results: &Results) -> Section {
         Table::new(&["sequences", "hilo, ns", "hilo in all, ns", "core, ns", "core in all, ns"]);
     for n in crowds(results) {
         let over = |way: &str| {
-            spread(results.over(&format!("many/{way}/{n}"), &format!("many/floor_{way}/{n}")))
+            median(results.over(&format!("many/{way}/{n}"), &format!("many/floor_{way}/{n}")))
         };
-        let total = |way: &str| spread(results.stat(&format!("many/{way}/{n}")));
+        let total = |way: &str| median(results.stat(&format!("many/{way}/{n}")));
         table.row(&n.to_string(), [over("hilo"), total("hilo"), over("core"), total("core")]);
     }
     Section {
@@ -376,38 +358,27 @@ fn first_calls(results: &Results) -> Section {
         "",
         "after connecting, ms",
         "over CACHE 1, ms",
-        "page faults",
         "the call after that, ms",
         "connections/s, a call each",
         "after the server's start, ms",
     ]);
     for contender in first::FIRST {
         let stat = |when| results.stat(&format!("first/{when}/{}", contender.id));
-        let time = |when| spread(stat(when).map(|s| s.times(1e-3)));
+        let time = |when| median(stat(when).map(|s| s.times(1e-3)));
         let first = format!("first/connect/{}", contender.id);
         let over =
             results.over(&first, "first/connect/core1").filter(|_| contender.id != CORE_1.id);
-        let over = spread(over.map(|s| s.times(1e-3)));
+        let over = median(over.map(|s| s.times(1e-3)));
         table.row(
             contender.label,
-            [
-                time("connect"),
-                over,
-                cell(results.median(&format!("first/faults/{}", contender.id))),
-                time("second"),
-                spread(stat("rate")),
-                time("start"),
-            ],
+            [time("connect"), over, time("second"), median(stat("rate")), time("start")],
         );
     }
     Section {
         title: "First calls",
-        text: "The time from sending a session's first call to receiving its answer, after a `SELECT 1`: catalog \
-               caches are empty, and the server has already loaded hilo's library. Another session has used the \
-               sequence before. *Over CACHE 1* is the median of the differences within each round. *Page faults* are the pages that \
-               the call has mapped into the session. The connections are \
-               those of one client of `pgbench -C`, which connects anew for each call. After the server's start the first call \
-               also waits for a worker to start, connect, and reserve a block."
+        text: "The time from sending a session's first call to receiving its answer, after a `SELECT 1`, on a server that preloads \
+               hilo. Another session has used the sequence before. The connections are those of one client of `pgbench -C`. After the \
+               server's start the first call also waits for a worker to start, connect, and reserve a block."
             .to_owned(),
         tables: vec![table],
         picture: Some(("first", "First calls")),
@@ -420,17 +391,15 @@ fn first_uses(results: &Results) -> Section {
     let mut table = Table::new(&head);
     for (id, label) in [("core", "core"), ("hilo", "hilo")] {
         let columns = ["use", "waits", "new"];
-        table.row(label, columns.map(|what| spread(results.stat(&format!("first/{what}/{id}")))));
+        table.row(label, columns.map(|what| median(results.stat(&format!("first/{what}/{id}")))));
     }
-    let created = spread(results.stat("first/created").map(|stat| stat.times(1e-3)));
+    let created = median(results.stat("first/created").map(|stat| stat.times(1e-3)));
     Section {
         title: "First uses of sequences",
         text: format!(
             "One session draws once from each of {count} sequences, in one statement; none of them has been used since the \
-             server's start. Or the session has just created them: hilo's in one statement. By strace's count the worker calls \
-             `fdatasync` 45 times for 9,000 first uses, and the kernel 0.2 times for each. For statements with a first use \
-             each, of names in no order, it calls `fdatasync` 0.13 times for each; core does so once, at each commit. The \
-             first number of a sequence that `hilo.auto_create` creates takes {created} ms."
+             server's start. Or the session has just created them. The first number of a sequence that `hilo.auto_create` \
+             creates takes {created} ms."
         ),
         tables: vec![table],
         picture: None,
@@ -448,14 +417,13 @@ fn memory(results: &Results) -> Section {
         let stat = |n: &u64| results.stat(&format!("memory/{kind}/{n}"));
         table.row(
             label,
-            crowds.iter().map(|n| spread(stat(n).map(|stat| stat.times(1.0 / 1024.0)))),
+            crowds.iter().map(|n| median(stat(n).map(|stat| stat.times(1.0 / 1024.0)))),
         );
     }
     let text = format!(
         "Shared memory is {} MB with `hilo.max_sequences = 12000`, which is {} bytes for each slot. For 100,000 active \
-         sequences it is {} MB. Most of a slot are the ranges that it can hold: 41 of the pool, and 56 on their way to the \
-         catalog. A session's \
-         own memory is what `/proc/PID/smaps_rollup` calls anonymous, minus what it was after a first query.",
+         sequences it is {} MB. A session's own memory is what `/proc/PID/smaps_rollup` calls anonymous, minus what it was \
+         after a first query.",
         cell(results.median("memory/shared").map(|bytes| bytes / 1048576.0)),
         cell(results.median("memory/slot")),
         cell(results.median("memory/large").map(|bytes| bytes / 1048576.0)),

@@ -26,8 +26,6 @@ pub struct Verdict {
     pub measured: String,
     /// None if it was not measured.
     pub reached: Option<bool>,
-    /// When it was measured, if later than others.
-    pub later: Option<String>,
     pub why: &'static str,
 }
 
@@ -81,17 +79,13 @@ const ROW: &str =
     "The number is a tenth of a row or less: the difference is smaller than that between rounds.";
 
 /// Why many sequences fall short.
-const MISSES: &str = "A call on one of many sequences needs seven cache lines that a call on another has not: two of the \
-    table of names, one of the memo, and two each of the session's entry and of the slot in shared memory. The table \
-    stays in the second cache; the other five, 3.2 MB for 10,000 sequences, are asked for at once, and come from the third \
-    cache or from memory. A single sequence costs a few nanoseconds over the floor because all are in the first cache, so \
-    one such wait is more than twice as much. The table of many sequences shows the steps: within the caches, and \
-    beyond.";
+const MISSES: &str = "A call on one of many sequences needs seven cache lines that a call on another has not. For 10,000 \
+    sequences they come from the third cache or from memory, where those of a single one are in the first.";
 
 /// Why a first call falls short.
 const FIRST_PAGES: &str = "The first call touches pages of hilo's library and of shared memory that the session has not \
-    mapped yet: a dozen pieces of code of 64 kB, and six parts of shared memory. The table of first calls counts these \
-    page faults. Core's code and buffers are mapped by the session's start.";
+    mapped yet: a dozen pieces of code of 64 kB, and six parts of shared memory. \
+    Core's code and buffers are mapped by the session's start.";
 
 pub const TARGETS: [Target; 31] = [
     Target {
@@ -292,9 +286,7 @@ pub const TARGETS: [Target; 31] = [
 
 impl Target {
     pub fn judge(&self, results: &Results) -> Verdict {
-        results.take_later();
         let ratio = (self.ratio)(results);
-        let later = results.take_later();
         let (limit, reached) = match self.limit {
             Limit::AtMost(most) => {
                 (format!("at most {}", decimals(most)), ratio.map(|r| r <= most))
@@ -304,7 +296,7 @@ impl Target {
             }
         };
         let measured = ratio.map_or_else(|| "not measured".to_owned(), decimals);
-        Verdict { goal: self.goal, limit, measured, reached, later, why: self.why }
+        Verdict { goal: self.goal, limit, measured, reached, why: self.why }
     }
 }
 
