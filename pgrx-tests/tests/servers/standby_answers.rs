@@ -1,4 +1,4 @@
-//! The answers of each function and view of hilo on a hot standby, as docs/around.md says.
+//! The answers of each function and view of hilo on a hot standby, as docs/operations.md says.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -164,22 +164,23 @@ fn each_function_and_view_answers_as_documented() {
     primary.finish();
 }
 
-/// A row of the page's table names each function and view, beside what a standby answers.
+/// A row of the page's table names each function and view that is not just refused, beside what a standby answers.
 #[test]
 fn the_page_says_so() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/around.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operations.md");
     let page = fs::read_to_string(page).expect("cannot read the page");
     let row = |answer: Answer| {
         let begin = match answer {
-            Refused("25006") => "| refused with 25006",
+            READ_ONLY => return None,
             Refused(_) => "| refused with 55000",
             Same => "| as on the primary",
             Nothing => "| nothing",
         };
-        page.lines().find(|line| line.starts_with(begin)).expect("there is a row")
+        Some(page.lines().find(|line| line.starts_with(begin)).expect("there is a row"))
     };
     let views = VIEWS.iter().map(|(name, answer)| (*name, *answer));
     for (name, answer) in FUNCTIONS.iter().map(|(name, _, answer)| (*name, *answer)).chain(views) {
-        assert!(row(answer).contains(&format!("`{name}`")), "the page lacks {name}: {answer:?}");
+        let named = row(answer).is_none_or(|row| row.contains(&format!("`{name}`")));
+        assert!(named, "the page lacks {name}: {answer:?}");
     }
 }
