@@ -1,5 +1,5 @@
 //! Core's sequences and hilo's, statement by statement on one server: each case runs both and asserts what each
-//! returns. `docs/parity.md` has a row for each case, and no others.
+//! returns. `docs/parity.md` has a row for each case that is not the same, and no others.
 
 mod alter;
 mod bounds;
@@ -166,7 +166,7 @@ fn columns_that_have_moved_behave_as_before() {
     check(moved::CASES);
 }
 
-/// Each row of the document has its case with the same verdict, and each case its row.
+/// Each row of the document has its case with the same verdict, and each case that is better or different its row.
 #[test]
 fn the_document_says_what_the_cases_show() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/parity.md");
@@ -182,7 +182,8 @@ fn the_document_says_what_the_cases_show() {
         assert!(before.is_none(), "{id} has two rows");
     }
     let mut shown = BTreeMap::new();
-    for case in TOPICS.iter().copied().flatten() {
+    let cases = TOPICS.iter().copied().flatten();
+    for case in cases.filter(|case| case.relation.word() != "same") {
         let before = shown.insert(case.id.to_owned(), case.relation.word().to_owned());
         assert!(before.is_none(), "{} is the id of two cases", case.id);
     }
