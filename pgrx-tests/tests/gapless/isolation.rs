@@ -80,7 +80,7 @@ fn serializable_sessions_that_share_only_the_number_never_fail() {
 }
 
 /// A number is drawn when its expression is evaluated. Core may evaluate it for a row that it then
-/// does not store, and the number is missing, as docs/gapless.md says. Its way to draw for a row
+/// does not store, and the number is missing, as docs/reference.md says. Its way to draw for a row
 /// that is stored leaves none out.
 #[test]
 fn a_number_is_drawn_for_a_row_that_is_locked() {
