@@ -7,7 +7,7 @@ use crate::catalog::columns::sequence as column;
 use crate::catalog::definitions::{self, Sequence};
 use crate::catalog::name::{Name, escape_for_message};
 use crate::catalog::own::{self, Own};
-use crate::catalog::privileges;
+use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::table::Row;
 use crate::catalog::{column_defaults, core_sequences};
 use crate::errors::{HiloError, Meant, OrRaise};
@@ -27,6 +27,13 @@ const MAX_COMPARED: usize = 10_000;
 /// `NoSuchSequence`.
 pub fn require(name: &[u8]) -> Result<Sequence, HiloError> {
     definitions::by_name(name)?.ok_or_else(|| to_use(name))
+}
+
+/// The sequence of this name, on which the current user has one of `needs`.
+pub fn require_allowed(name: &[u8], needs: Privileges) -> Result<Sequence, HiloError> {
+    let sequence = require(name)?;
+    privileges::allow(&sequence, needs)?;
+    Ok(sequence)
 }
 
 /// For a call that needs a sequence that exists.

@@ -224,6 +224,23 @@ pub fn of_nameplate(nameplate: &Nameplate, user: pg_sys::Oid) -> Option<Privileg
     Some(by_grants(user, granted))
 }
 
+/// Checks that the current user has one of `needs`.
+pub fn allow(sequence: &Sequence, needs: Privileges) -> Result<(), HiloError> {
+    let held = of(sequence, ffi::current_user())?;
+    if held.any_of(needs) {
+        return Ok(());
+    }
+    Err(denial(&sequence.name, needs, held))
+}
+
+/// Checks that the views show the sequence to the current user.
+pub fn allow_to_see(sequence: &Sequence) -> Result<(), HiloError> {
+    match may_see(sequence, ffi::current_user())? {
+        true => Ok(()),
+        false => allow(sequence, Privileges::ALL),
+    }
+}
+
 /// Whether the views show `sequence` to `user`.
 pub fn may_see(sequence: &Sequence, user: pg_sys::Oid) -> Result<bool, HiloError> {
     Ok(of(sequence, user)? != Privileges::NONE || reads_all(user))

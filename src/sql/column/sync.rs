@@ -19,7 +19,7 @@ use crate::catalog::definitions::Sequence;
 use crate::catalog::lease_id::LeaseId;
 use crate::catalog::leases::Lease;
 use crate::catalog::missing;
-use crate::catalog::privileges::Privileges;
+use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::stored::Numbers;
 use crate::catalog::{node, numbering};
 use crate::errors::HiloError;
@@ -32,7 +32,6 @@ use crate::sql::column::adopt::column_of;
 use crate::sql::define::ddl_checks;
 use crate::sql::define::unserved::{self, Unserved};
 use crate::sql::define::{open_leases, renumber};
-use crate::sql::draw::nextval;
 use crate::sql::types::sequence_type::SequenceName;
 
 /// `hilo_sync(name, relation, column_name)`. Returns the next value, or NULL if there is none left.
@@ -45,7 +44,7 @@ fn hilo_sync(
 ) -> Result<Option<i64>, ErrorReport> {
     let name = ddl_checks::begin_with_name(name, c"hilo_sync()")?;
     let (relation, column) = column_of(relation, column_name)?;
-    let allow = |found: &Sequence| nextval::allow(found, Privileges::UPDATE);
+    let allow = |found: &Sequence| privileges::allow(found, Privileges::UPDATE);
     allow(&missing::require(&name)?)?;
     values::find_column(relation, column, Use::Read)?;
     // Tables are locked before sequences, and what is read is what was checked.

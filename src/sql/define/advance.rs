@@ -7,7 +7,7 @@ use hilo_core::direction::Direction;
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::leases::Lease;
-use crate::catalog::privileges::Privileges;
+use crate::catalog::privileges::{self, Privileges};
 use crate::catalog::{missing, node, numbering};
 use crate::errors::HiloError;
 use crate::session::slice_table;
@@ -15,7 +15,6 @@ use crate::sql::call::border::Call;
 use crate::sql::define::ddl_checks::{begin_with_name, lock_by_name, require};
 use crate::sql::define::unserved::look;
 use crate::sql::define::{ended, open_leases, renumber};
-use crate::sql::draw::nextval;
 use crate::sql::types::sequence_type::SequenceName;
 
 /// `hilo_advance(name, at_least)`. Returns the next value, or NULL if there is none left.
@@ -37,7 +36,7 @@ fn hilo_advance(
 }
 
 fn check(sequence: &Sequence) -> Result<(), HiloError> {
-    nextval::allow(sequence, Privileges::UPDATE)?;
+    privileges::allow(sequence, Privileges::UPDATE)?;
     ended::refuse_source(sequence)?;
     match sequence.definition.cycle {
         true => Err(HiloError::AdvanceCycling(sequence.name.to_string())),

@@ -11,7 +11,7 @@ use crate::catalog::missing;
 use crate::catalog::node;
 use crate::catalog::numbering::{self, Numbering};
 use crate::catalog::positions::{self, Position};
-use crate::catalog::privileges::Privileges;
+use crate::catalog::privileges::{self, Privileges};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::session::{memo, slice_table, uncommitted};
@@ -22,7 +22,6 @@ use crate::sql::define::ended::{Continuation, Restart, with_numbering};
 use crate::sql::define::redefine::Alteration;
 use crate::sql::define::unserved::index_space;
 use crate::sql::define::{owned_by, source};
-use crate::sql::draw::nextval;
 use crate::sql::types::sequence_type::SequenceName;
 
 /// The first index of this node that no session has taken in order, as far as is known. This
@@ -189,7 +188,7 @@ fn hilo_setval(
 ) -> Result<i64, ErrorReport> {
     begin_write(c"hilo_setval()");
     let check = |found: &Sequence| {
-        nextval::allow(found, Privileges::UPDATE)?;
+        privileges::allow(found, Privileges::UPDATE)?;
         check_value(found, value)
     };
     let locked = lock_by_name(&name, check)?;

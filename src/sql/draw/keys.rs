@@ -7,6 +7,7 @@ use pgrx::prelude::*;
 use hilo_core::key_format::{Frame, KeyFormat};
 use hilo_core::options::{Definition, OptionError};
 
+use crate::catalog::missing;
 use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::table::text_datum;
@@ -18,7 +19,7 @@ use crate::session::{draw, look_up};
 use crate::sql::call::border::Call;
 use crate::sql::call::raw_function::raw_functions;
 use crate::sql::call::text::{Text, Written};
-use crate::sql::draw::nextval::{begin_with_name, find_allowed, known_memo};
+use crate::sql::draw::nextval::{begin_with_name, known_memo};
 use crate::sql::types::sequence_type::SequenceName;
 
 raw_functions!(hilo_nextkey_wrapper);
@@ -144,7 +145,8 @@ fn text_unguarded(frame: &Frame, value: i64) -> pg_sys::Datum {
 /// `hilo_key(name, value)`: the key that this server would make of a value.
 #[pg_extern(sql = false)]
 fn hilo_key(_call: Call, name: SequenceName, value: i64) -> Result<Written, ErrorReport> {
-    let definition = find_allowed(&name, Privileges::USAGE.or(Privileges::SELECT))?.definition;
+    let definition =
+        missing::require_allowed(&name, Privileges::USAGE.or(Privileges::SELECT))?.definition;
     let (format, prefix) = (definition.parsed_key_format(), gucs::server_prefix_bytes());
     check_prefix(&format, &name, prefix, definition.min_value)?;
     Ok(Written(text(&format.frame(&name, prefix), value)))
@@ -153,7 +155,7 @@ fn hilo_key(_call: Call, name: SequenceName, value: i64) -> Result<Written, Erro
 /// `hilo_key_value(name, key)`: the value in a key that this server has made.
 #[pg_extern(sql = false)]
 fn hilo_key_value(_call: Call, name: SequenceName, key: Text) -> Result<i64, ErrorReport> {
-    let sequence = find_allowed(&name, Privileges::USAGE.or(Privileges::SELECT))?;
+    let sequence = missing::require_allowed(&name, Privileges::USAGE.or(Privileges::SELECT))?;
     let format = sequence.definition.parsed_key_format();
     let value = format.frame(&name, gucs::server_prefix_bytes()).read(&key);
     Ok(value.map_err(|error| HiloError::Key {

@@ -8,7 +8,6 @@ use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::{definitions, missing, privileges};
 use crate::errors::{HiloError, OrRaise, check_argument};
-use crate::process::ffi;
 use crate::process::memory;
 use crate::session::memo::{self, Memo};
 use crate::session::{draw, range, refuse_parallel_worker};
@@ -210,7 +209,7 @@ fn hilo_currval(_call: Call, name: SequenceName) -> Result<i64, ErrorReport> {
         }
         _ => {
             refuse_parallel_worker("hilo_currval")?;
-            memo::last_of(find_allowed(&name, needs)?.id)
+            memo::last_of(missing::require_allowed(&name, needs)?.id)
         }
     };
     Ok(current.ok_or_else(|| HiloError::NoCurrval(escape_for_message(&name)))?)
@@ -222,38 +221,14 @@ fn hilo_lastval(_call: Call) -> Result<i64, ErrorReport> {
     refuse_parallel_worker("hilo_lastval")?;
     let (_, entry) = memo::last_use().ok_or(HiloError::NoLastval)?;
     let sequence = definitions::by_id(entry.id)?.ok_or(HiloError::NoLastval)?;
-    allow(&sequence, Privileges::USAGE.or(Privileges::SELECT))?;
+    privileges::allow(&sequence, Privileges::USAGE.or(Privileges::SELECT))?;
     Ok(entry.last.get().ok_or(HiloError::NoLastval)?)
-}
-
-/// The sequence of this name, on which the current user has one of `needs`.
-pub fn find_allowed(name: &[u8], needs: Privileges) -> Result<definitions::Sequence, HiloError> {
-    let sequence = missing::require(name)?;
-    allow(&sequence, needs)?;
-    Ok(sequence)
-}
-
-/// Checks that the current user has one of `needs`.
-pub fn allow(sequence: &definitions::Sequence, needs: Privileges) -> Result<(), HiloError> {
-    let held = privileges::of(sequence, ffi::current_user())?;
-    if held.any_of(needs) {
-        return Ok(());
-    }
-    Err(privileges::denial(&sequence.name, needs, held))
-}
-
-/// Checks that the views show the sequence to the current user.
-pub fn allow_to_see(sequence: &definitions::Sequence) -> Result<(), HiloError> {
-    match privileges::may_see(sequence, ffi::current_user())? {
-        true => Ok(()),
-        false => allow(sequence, Privileges::ALL),
-    }
 }
 
 /// `_hilo.hilo_may_see(name)`
 #[pg_extern(sql = false)]
 fn hilo_may_see(_call: Call, name: SequenceName) -> Result<bool, ErrorReport> {
-    allow_to_see(&missing::require(&name)?)?;
+    privileges::allow_to_see(&missing::require(&name)?)?;
     Ok(true)
 }
 

@@ -20,7 +20,6 @@ use crate::gucs;
 use crate::process::{ffi, memory};
 use crate::shared;
 use crate::sql::call::spi;
-use crate::sql::draw::nextval;
 
 /// A sequence, with what is granted on it.
 pub struct Known {
@@ -39,7 +38,7 @@ pub fn one_or_all(name: Option<&[u8]>, must_exist: bool) -> Result<Vec<Known>, H
             true => Some(missing::require(name)?),
             false => definitions::by_name(name)?,
         };
-        found.iter().try_for_each(nextval::allow_to_see)?;
+        found.iter().try_for_each(privileges::allow_to_see)?;
         return found.into_iter().map(Known::of).collect();
     }
     let seen = visible(None)?.into_iter().filter_map(|(_, known)| known);

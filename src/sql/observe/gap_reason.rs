@@ -9,6 +9,7 @@ use hilo_core::range::Range;
 
 use crate::catalog::definitions::Sequence;
 use crate::catalog::gaps;
+use crate::catalog::missing;
 use crate::catalog::positions::{self, Position};
 use crate::catalog::privileges::Privileges;
 use crate::catalog::range_rows::RangeRows;
@@ -21,7 +22,6 @@ use crate::shared::content::Tier;
 use crate::sql::call::border::Call;
 use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::define::unserved::index_space;
-use crate::sql::draw::nextval;
 use crate::sql::types::sequence_type::SequenceName;
 
 row! {
@@ -46,7 +46,7 @@ row! {
 /// with the numbering, and has the first value, the last, how many there are, and their step.
 #[pg_extern(sql = false)]
 fn hilo_known(call: Call, name: SequenceName) -> Result<Rows<Known>, ErrorReport> {
-    let sequence = nextval::find_allowed(&name, Privileges::ALL)?;
+    let sequence = missing::require_allowed(&name, Privileges::ALL)?;
     let definition = &sequence.definition;
     if definition.cycle {
         return Err(HiloError::Cycles(sequence.name.to_string()).into());
