@@ -30,7 +30,7 @@ use crate::sql::define::ddl_checks::{
 };
 use crate::sql::define::ended::with_numbering;
 use crate::sql::define::owned_by;
-use crate::sql::draw::keys;
+use crate::sql::define::prefix;
 use crate::sql::types::sequence_type::SequenceName;
 
 /// The way to proceed if the name of a new sequence is taken.
@@ -52,7 +52,7 @@ pub fn create(
     given: Option<Numbering>,
     duplicate: Duplicate,
 ) -> Result<Option<Sequence>, HiloError> {
-    keys::check(&definition, &name)?;
+    prefix::allows_definition(&definition, &name)?;
     privileges::may_create()?;
     let owner = ffi::current_user();
     if let Some(column) = owned_by {
@@ -156,7 +156,7 @@ fn hilo_rename(
     rename_defaults();
     let locked = lock_owned(name)?;
     let renamed = Sequence { name: new_name.clone(), ..locked.sequence.clone() };
-    keys::check(&renamed.definition, &new_name)?;
+    prefix::allows_definition(&renamed.definition, &new_name)?;
     if_free(&new_name, || locked.update(&renamed));
     // Rename also in the defaults that were added during the waits.
     rename_defaults();

@@ -1,5 +1,5 @@
 //! Whether a value of `hilo.server_prefix` is compatible with the sequences that exist, checked
-//! when it is set.
+//! when it is set, when a sequence is defined, and when it makes a key.
 //!
 //! When the setting is read from the configuration file, it is not refused. Sessions without a
 //! transaction could not look up the sequences, and all sessions are to have the same value. Then
@@ -10,8 +10,11 @@ use std::ffi::{CStr, c_char, c_void};
 use pgrx::prelude::*;
 
 use hilo_core::key_format::{KeyFormat, PrefixError};
+use hilo_core::options::{Definition, OptionError};
 
 use crate::catalog::definitions::{self, Sequence};
+use crate::catalog::name::escape_for_message;
+use crate::errors::HiloError;
 use crate::gucs;
 
 /// The check hook of the setting.
@@ -83,4 +86,55 @@ fn conflict(prefix: &[u8]) -> Option<String> {
         None::<()>
     });
     found
+}
+
+/// Checks that a definition's key format, with the current prefix, makes different keys of
+/// different values.
+pub fn allows_definition(definition: &Definition, name: &[u8]) -> Result<(), HiloError> {
+    let format = match &definition.key_format {
+        Some(text) => KeyFormat::parse(text).map_err(OptionError::from)?,
+        None => KeyFormat::default(),
+    };
+    let prefix = gucs::server_prefix_bytes();
+    allows(&format, name, prefix, definition.min_value)
+}
+
+/// Whether bytes are text in this database's encoding: a configuration file may contain any
+/// encoding.
+fn is_text(bytes: &[u8]) -> bool {
+    // SAFETY: reads the bytes of a slice, as many as it has, and raises no error.
+    unsafe {
+        pg_sys::pg_verify_mbstr(
+            pg_sys::GetDatabaseEncoding(),
+            bytes.as_ptr().cast(),
+            bytes.len() as i32,
+            true,
+        )
+    }
+}
+
+/// Checks that keys of this format, with the prefix, are different for different values, from
+/// `min_value` on.
+pub fn allows(
+    format: &KeyFormat,
+    name: &[u8],
+    prefix: &[u8],
+    min_value: i64,
+) -> Result<(), HiloError> {
+    if prefix.is_empty() || !format.has_server() {
+        return Ok(());
+    }
+    let refusal = |why: &str, detail, hint| {
+        let prefix = escape_for_message(prefix);
+        let message = format!("server prefix \"{prefix}\" cannot be used: {why}");
+        HiloError::Told { state: "22023".into(), message, detail, hint }
+    };
+    if !is_text(prefix) {
+        let hint =
+            "Use ASCII, or set hilo.server_prefix for each database: ALTER DATABASE ... SET.";
+        let why = "it is not valid text in the encoding of this database";
+        return Err(refusal(why, None, Some(hint.into())));
+    }
+    let checked = format.check_prefix(name, prefix, min_value);
+    checked.map_err(|error| refusal(&error.to_string(), error.detail(), error.hint()))
 }

@@ -7,7 +7,7 @@ use crate::catalog::definitions::{LockedSequence, Sequence};
 use crate::catalog::positions::Position;
 use crate::errors::HiloError;
 use crate::session::invalidation::{self, Change};
-use crate::sql::draw::keys;
+use crate::sql::define::prefix;
 
 /// A change of a locked sequence: of its options, of the column that owns it, and of the value with
 /// which it continues.
@@ -39,7 +39,7 @@ impl Alteration<'_> {
     pub fn write(&self, last: Option<i64>) -> Result<Definition, HiloError> {
         let old = &self.locked.sequence;
         let definition = old.definition.alter(self.options, last, self.restart)?;
-        keys::check(&definition, &old.name)?;
+        prefix::allows_definition(&definition, &old.name)?;
         let owned_by = self.owned_by;
         self.locked.update(&Sequence { owned_by, definition: definition.clone(), ..old.clone() });
         match self.is_quiet(&definition) {

@@ -4,11 +4,9 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use hilo_core::key_format::{Frame, KeyFormat};
-use hilo_core::options::{Definition, OptionError};
+use hilo_core::key_format::Frame;
 
 use crate::catalog::missing;
-use crate::catalog::name::escape_for_message;
 use crate::catalog::privileges::Privileges;
 use crate::catalog::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
@@ -19,59 +17,11 @@ use crate::session::{draw, look_up};
 use crate::sql::call::border::Call;
 use crate::sql::call::raw_function::raw_functions;
 use crate::sql::call::text::{Text, Written};
+use crate::sql::define::prefix;
 use crate::sql::draw::nextval::{begin_with_name, known_memo};
 use crate::sql::types::sequence_type::SequenceName;
 
 raw_functions!(hilo_nextkey_wrapper);
-
-/// Checks that a definition's key format, with the current prefix, makes different keys of
-/// different values.
-pub fn check(definition: &Definition, name: &[u8]) -> Result<(), HiloError> {
-    let format = match &definition.key_format {
-        Some(text) => KeyFormat::parse(text).map_err(OptionError::from)?,
-        None => KeyFormat::default(),
-    };
-    let prefix = gucs::server_prefix_bytes();
-    check_prefix(&format, name, prefix, definition.min_value)
-}
-
-/// Whether bytes are text in this database's encoding: a configuration file may contain any
-/// encoding.
-fn is_text(bytes: &[u8]) -> bool {
-    // SAFETY: reads the bytes of a slice, as many as it has, and raises no error.
-    unsafe {
-        pg_sys::pg_verify_mbstr(
-            pg_sys::GetDatabaseEncoding(),
-            bytes.as_ptr().cast(),
-            bytes.len() as i32,
-            true,
-        )
-    }
-}
-
-fn check_prefix(
-    format: &KeyFormat,
-    name: &[u8],
-    prefix: &[u8],
-    min_value: i64,
-) -> Result<(), HiloError> {
-    if prefix.is_empty() || !format.has_server() {
-        return Ok(());
-    }
-    let refusal = |why: &str, detail, hint| {
-        let prefix = escape_for_message(prefix);
-        let message = format!("server prefix \"{prefix}\" cannot be used: {why}");
-        HiloError::Told { state: "22023".into(), message, detail, hint }
-    };
-    if !is_text(prefix) {
-        let hint =
-            "Use ASCII, or set hilo.server_prefix for each database: ALTER DATABASE ... SET.";
-        let why = "it is not valid text in the encoding of this database";
-        return Err(refusal(why, None, Some(hint.into())));
-    }
-    let checked = format.check_prefix(name, prefix, min_value);
-    checked.map_err(|error| refusal(&error.to_string(), error.detail(), error.hint()))
-}
 
 /// `hilo_nextkey(name)`: the next value as a key. A hit is one of `hilo_nextval`, inserted into the
 /// remembered parts of the key. The only error that it can raise is out of memory, and nothing here
@@ -112,7 +62,7 @@ fn frame_of(memo: &'static Memo) -> Result<&'static Frame, HiloError> {
     if memo.key_frame(prefix).is_none() {
         let min_value = memo.entry().map_or(0, |entry| entry.mapping().min_value);
         let format = memo.key_format()?;
-        check_prefix(&format, memo.name_bytes(), prefix, min_value)?;
+        prefix::allows(&format, memo.name_bytes(), prefix, min_value)?;
         memo.frame_keys(&format, prefix)?;
     }
     Ok(memo.key_frame(prefix).expect("just made"))
@@ -148,7 +98,7 @@ fn hilo_key(_call: Call, name: SequenceName, value: i64) -> Result<Written, Erro
     let definition =
         missing::require_allowed(&name, Privileges::USAGE.or(Privileges::SELECT))?.definition;
     let (format, prefix) = (definition.parsed_key_format(), gucs::server_prefix_bytes());
-    check_prefix(&format, &name, prefix, definition.min_value)?;
+    prefix::allows(&format, &name, prefix, definition.min_value)?;
     Ok(Written(text(&format.frame(&name, prefix), value)))
 }
 
