@@ -155,7 +155,7 @@ COMMENT ON COLUMN _hilo.hilo_free_range.end_index IS 'Index after the last one';
 COMMENT ON COLUMN _hilo.hilo_free_range.incarnation IS
     'Server life whose memory holds the range; 0: no life holds it, the range is free';
 
--- The reasons of a gap, which the code names in src/catalog/gaps.rs.
+-- The reasons of a gap, which the code names in src/catalog/sequence/gaps.rs.
 CREATE FUNCTION _hilo.hilo_losses() RETURNS TABLE (reason text, meaning text)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 6
 BEGIN ATOMIC

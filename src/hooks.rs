@@ -19,7 +19,8 @@ use pgrx::pg_sys::{self, RenameStmt};
 use pgrx::prelude::*;
 
 use crate::backend::Global;
-use crate::catalog::{self, INTERNALS, version};
+use crate::catalog::rows::own::{self, INTERNALS};
+use crate::catalog::rows::version;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::subtransaction;
 use crate::session::{dropped, exit, invalidation, memo};
@@ -143,7 +144,7 @@ unsafe extern "C-unwind" fn renames_internals(statement: *const RenameStmt) -> b
             && !name.is_null()
             && CStr::from_ptr(name) == INTERNALS
     };
-    of_ours && !matches!(catalog::is_installed(), Ok(false))
+    of_ours && !matches!(own::is_installed(), Ok(false))
 }
 
 #[pg_guard]

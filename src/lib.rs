@@ -32,7 +32,7 @@ pub extern "C-unwind" fn _PG_init() {
     error_path::init();
     process::memory::init();
     // Both may raise an error, so they come before all that must not be done twice.
-    if catalog::version::on_load().or_raise() {
+    if catalog::rows::version::on_load().or_raise() {
         session::invalidation::extension_appears();
     }
     gucs::init(preloaded, sql::define::prefix::check); // the sizes below come from here

@@ -7,7 +7,7 @@
 
 use hilo_core::numbers::SequenceId;
 
-use crate::catalog::name::escape_for_message;
+use crate::catalog::rows::name::escape_for_message;
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::session::{memo, wait};

@@ -7,7 +7,7 @@ use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 use hilo_core::slice::next_slice;
 
-use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::privileges::Privileges;
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::session::memo::{Entry, Memo, Source};

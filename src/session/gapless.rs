@@ -19,10 +19,10 @@ use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::range::Range;
 
 use crate::backend::{Global, forget_names};
-use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::gapless::{self, Counter, Locked};
-use crate::catalog::positions::Position;
-use crate::catalog::table;
+use crate::catalog::rows::table;
+use crate::catalog::sequence::definitions::{self, Sequence};
+use crate::catalog::sequence::gapless::{self, Counter, Locked};
+use crate::catalog::sequence::positions::Position;
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::memory::TryGrow;

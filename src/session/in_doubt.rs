@@ -6,8 +6,8 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
 
-use crate::catalog::object_lock::ObjectLock;
-use crate::catalog::own::Own;
+use crate::catalog::rows::object_lock::ObjectLock;
+use crate::catalog::rows::own::Own;
 use crate::errors::HiloError;
 
 /// Called before the slot is told, so whoever looks the sequence up after that waits.

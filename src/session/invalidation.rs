@@ -11,10 +11,13 @@ use hilo_core::nested::Nested;
 use hilo_core::numbers::{Epoch, SequenceId};
 
 use crate::backend::{Global, forget_names};
-use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::name::Name;
-use crate::catalog::positions::Position;
-use crate::catalog::{catalog_oids, gaps, leases, ranges};
+use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::lease::leases;
+use crate::catalog::numbers::ranges;
+use crate::catalog::rows::name::Name;
+use crate::catalog::rows::own::catalog_oids;
+use crate::catalog::sequence::gaps;
+use crate::catalog::sequence::positions::Position;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::{ffi, subtransaction};
 use crate::session::{in_doubt, lease_pending, memo, uncommitted};

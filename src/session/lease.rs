@@ -8,8 +8,8 @@ use hilo_core::policy::{self, Remaining};
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
 
-use crate::catalog::leases::Lease;
-use crate::catalog::privileges::Privileges;
+use crate::catalog::lease::leases::Lease;
+use crate::catalog::rights::privileges::Privileges;
 use crate::errors::{HiloError, Unleasable};
 use crate::gucs;
 use crate::process::ffi;

@@ -10,10 +10,10 @@ use hilo_core::nested::Nested;
 use hilo_core::numbers::{Index, SequenceId, Timestamp};
 
 use crate::backend::Global;
-use crate::catalog::catalog_oids;
-use crate::catalog::lease_changes::{self, LeaseChange};
-use crate::catalog::lease_id::LeaseId;
-use crate::catalog::leases::{self, Ended, Lease};
+use crate::catalog::lease::lease_changes::{self, LeaseChange};
+use crate::catalog::lease::lease_id::LeaseId;
+use crate::catalog::lease::leases::{self, Ended, Lease};
+use crate::catalog::rows::own::catalog_oids;
 use crate::errors::HiloError;
 use crate::process::memory::TryGrow;
 use crate::process::{ffi, subtransaction};

@@ -14,9 +14,9 @@ use hilo_core::nested::Nested;
 use hilo_core::range::Range;
 
 use crate::backend::Global;
-use crate::catalog::definitions;
-use crate::catalog::gaps::{self, Reason};
-use crate::catalog::positions::{Position, Version};
+use crate::catalog::sequence::definitions;
+use crate::catalog::sequence::gaps::{self, Reason};
+use crate::catalog::sequence::positions::{Position, Version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::{ffi, memory, subtransaction};
 use crate::session::{lease_news, memo, uncommitted, wait};

@@ -11,11 +11,10 @@ use hilo_core::numbers::Index;
 use hilo_core::options::Definition;
 
 use crate::backend::names_version;
-use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::missing;
-use crate::catalog::node;
-use crate::catalog::numbering;
-use crate::catalog::privileges::{self, HeldPrivileges, Privileges};
+use crate::catalog::rights::missing;
+use crate::catalog::rights::privileges::{self, HeldPrivileges, Privileges};
+use crate::catalog::sequence::definitions::{self, Sequence};
+use crate::catalog::sequence::{node, numbering};
 use crate::citus;
 use crate::errors::HiloError;
 use crate::gucs;
@@ -115,7 +114,7 @@ fn resolve(
             return Err(privileges::denial(&sequence.name, needs.without(insert), none));
         }
         let node = node::serves(&sequence)?.id;
-        let entry = entry_for((crate::catalog::catalog_oids()?.extension, sequence.id))?;
+        let entry = entry_for((crate::catalog::rows::own::catalog_oids()?.extension, sequence.id))?;
         let Some(origin) = attach(entry, &sequence, node, definitions_at)? else { continue };
         let nameplate = entry.slot().and_then(|_| nameplate_of(&sequence, &origin, &held));
         if definitions.load(SeqCst) != definitions_at || names_version() != names_at {

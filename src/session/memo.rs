@@ -13,8 +13,8 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{Epoch, Index, SequenceId, Serial};
 
 use crate::backend::{Global, names_version};
-use crate::catalog::name::escape_for_message;
-use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::privileges::Privileges;
+use crate::catalog::rows::name::escape_for_message;
 use crate::errors::HiloError;
 use crate::process::arena::{alloc_static, alloc_static_bytes, prefetch_two_lines};
 use crate::process::ffi;
@@ -319,14 +319,14 @@ pub fn last_use() -> Option<(&'static Memo, &'static Entry)> {
 
 /// The last value of a sequence that this session was given.
 pub fn last_of(id: SequenceId) -> Option<i64> {
-    let key = (crate::catalog::catalog_oids().ok()?.extension, id);
+    let key = (crate::catalog::rows::own::catalog_oids().ok()?.extension, id);
     ENTRIES.borrow().as_ref()?.get(&key)?.last.get()
 }
 
 /// Remembers a value as the last one of a sequence, as core's setval does. The sequence that
 /// `hilo_lastval` refers to stays the same.
 pub fn set_last(id: SequenceId, value: i64) {
-    let Ok(ids) = crate::catalog::catalog_oids() else { return };
+    let Ok(ids) = crate::catalog::rows::own::catalog_oids() else { return };
     if let Ok(entry) = entry_for((ids.extension, id)) {
         entry.last.set(Some(value));
     }
@@ -412,7 +412,7 @@ pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloE
 
 /// The key of a sequence of this database.
 pub fn key_of(id: SequenceId) -> Result<Key, HiloError> {
-    Ok(Key::here(crate::catalog::catalog_oids()?.extension, id))
+    Ok(Key::here(crate::catalog::rows::own::catalog_oids()?.extension, id))
 }
 
 impl Entry {

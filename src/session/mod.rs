@@ -73,7 +73,7 @@ fn register() {
     if REGISTERED.replace(true) {
         return;
     }
-    crate::catalog::init_process();
+    crate::catalog::rows::own::init_process();
     transaction::init_process();
     for cache in [pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM, pg_sys::SysCacheIdentifier::AUTHOID] {
         // SAFETY: the callback only sets a static of this process.

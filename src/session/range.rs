@@ -8,8 +8,8 @@ use hilo_core::mapping::{Mapping, Run};
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
-use crate::catalog::name::escape_for_message;
-use crate::catalog::privileges::Privileges;
+use crate::catalog::rights::privileges::Privileges;
+use crate::catalog::rows::name::escape_for_message;
 use crate::errors::HiloError;
 use crate::session::memo::{Entry, Memo, Source};
 use crate::session::{draw, gapless, look_up, slice_table, uncommitted, wait};

@@ -21,10 +21,10 @@ use hilo_core::numbers::{Index, SequenceId, Serial};
 use hilo_core::range::Range;
 
 use crate::backend::Global;
-use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::gaps::{self, Reason};
-use crate::catalog::node;
-use crate::catalog::positions::{self, Version};
+use crate::catalog::sequence::definitions::{self, Sequence};
+use crate::catalog::sequence::gaps::{self, Reason};
+use crate::catalog::sequence::node;
+use crate::catalog::sequence::positions::{self, Version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::TryGrow;
 use crate::session::memo::{Entry, Memo, Source};

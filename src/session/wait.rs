@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use hilo_core::numbers::{Epoch, Index, Micros, Serial, Timestamp};
 
 use crate::backend::Global;
-use crate::catalog::privileges;
+use crate::catalog::rights::privileges;
 use crate::errors::{Cause, HiloError, Meant};
 use crate::gucs;
 use crate::process::ffi;

@@ -6,10 +6,10 @@ use pgrx::pg_sys;
 use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 
-use crate::catalog::creation;
-use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::node::{self, Here};
-use crate::catalog::positions::Position;
+use crate::catalog::rights::creation;
+use crate::catalog::sequence::definitions::{self, Sequence};
+use crate::catalog::sequence::node::{self, Here};
+use crate::catalog::sequence::positions::Position;
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::shared::nameplate::Nameplate;

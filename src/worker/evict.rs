@@ -15,10 +15,10 @@ use pgrx::prelude::*;
 use hilo_core::numbers::Timestamp;
 use hilo_core::range::Range;
 
-use crate::catalog::owned::{self, LentRows};
-use crate::catalog::positions;
-use crate::catalog::table::{LockWait, RowLock};
-use crate::catalog::{self, definitions};
+use crate::catalog::numbers::owned::{self, LentRows};
+use crate::catalog::rows::own;
+use crate::catalog::rows::table::{LockWait, RowLock};
+use crate::catalog::sequence::{definitions, positions};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory;
@@ -139,7 +139,7 @@ impl Worker {
         }
         let shared = self.shared;
         let done = transaction::run_within(self.patience(), c"hilo: flushing ranges", || {
-            let installed = catalog::is_installed()?;
+            let installed = own::is_installed()?;
             for frozen in &frozen {
                 let Frozen { index_space, ranges, counted, .. } = &**frozen;
                 frozen.outcome.set(match installed {
@@ -222,7 +222,7 @@ pub(super) fn write(
     from: From,
 ) -> Result<Fate, HiloError> {
     let IndexSpace { key, node, epoch } = *index_space;
-    if key.extension != catalog::catalog_oids()?.extension.to_u32() {
+    if key.extension != own::catalog_oids()?.extension.to_u32() {
         return Ok(Fate::Outdated);
     }
     let locked = match positions::lock(key.sequence, node, LockWait::Skip)? {

@@ -10,15 +10,14 @@ use std::time::{Duration, Instant};
 use hilo_core::numbers::{SequenceId, Timestamp};
 use hilo_core::range::Range;
 
-use crate::catalog::definitions::Sequence;
-use crate::catalog::gaps;
-use crate::catalog::lease_id::LeaseId;
-use crate::catalog::leases::{self, Lease};
-use crate::catalog::node;
-use crate::catalog::owned::{self, LentRows};
-use crate::catalog::positions::{self, Position};
-use crate::catalog::table::{LockWait, RowLock, next_command};
-use crate::catalog::{self};
+use crate::catalog::lease::lease_id::LeaseId;
+use crate::catalog::lease::leases::{self, Lease};
+use crate::catalog::numbers::owned::{self, LentRows};
+use crate::catalog::rows::own;
+use crate::catalog::rows::table::{LockWait, RowLock, next_command};
+use crate::catalog::sequence::definitions::Sequence;
+use crate::catalog::sequence::positions::{self, Position};
+use crate::catalog::sequence::{gaps, node};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
@@ -166,7 +165,7 @@ fn file(shared: &'static Shared, due: &[Lease], deferred: &mut Deferred) -> Resu
         return end_leases(&sequence, position, due, &[], deferred).map(|_| next_command());
     }
     owned::own(shared.life(), &sequence, &locked, |owned| {
-        let key = Key::here(catalog::catalog_oids()?.extension, id);
+        let key = Key::here(own::catalog_oids()?.extension, id);
         let Some(held) = shared.in_memory(&IndexSpace { key, node, epoch: owned.epoch }) else {
             deferred.of.insert((id, node));
             return Ok(());
@@ -231,10 +230,10 @@ impl Worker {
         let (shared, from) = (self.shared, self.leases.next);
         let mut batch = Vec::new();
         let done = transaction::run_within(BRIEFLY, c"hilo: filing leases", || {
-            if !catalog::is_installed()? {
+            if !own::is_installed()? {
                 return Ok(LeaseNews::default());
             }
-            if !catalog::lock_for_reservation()? {
+            if !own::lock_for_reservation()? {
                 return Err(HiloError::InUse("_hilo.hilo_lease".into()));
             }
             let (found, next) = find(from, deferred)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hilo_core::range::Range;
 
-use crate::catalog;
+use crate::catalog::rows::own;
 use crate::process::memory::{self, TryGrow};
 use crate::shared::pending::Place;
 use crate::shared::slices::IndexSpace;
@@ -100,7 +100,7 @@ impl Worker {
         let shared = self.shared;
         transaction::run_within(patience, c"hilo: writing what is left", || {
             // Ranges of a dropped extension belong to no sequence any more.
-            if !catalog::is_installed()? {
+            if !own::is_installed()? {
                 return leaving::begin(shared, batch).map(|_| true);
             }
             let mut all = true;

@@ -102,7 +102,7 @@ fn connect(database: pg_sys::Oid) {
         )
     };
     settings();
-    crate::catalog::init_process();
+    crate::catalog::rows::own::init_process();
     // SAFETY: no transaction is open. An error ends the process.
     unsafe {
         pg_sys::StartTransactionCommand();

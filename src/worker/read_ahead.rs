@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use hilo_core::numbers::SequenceId;
 
-use crate::catalog::{self, definitions};
+use crate::catalog::rows::own;
+use crate::catalog::sequence::definitions;
 use crate::gucs;
 use crate::shared::key::Key;
 use crate::worker::Worker;
@@ -196,7 +197,7 @@ impl Worker {
         // By name only if no sibling is left to be read ahead.
         for next in [definitions::of_siblings, definitions::following] {
             let next = transaction::run_within(BRIEFLY, c"hilo: reading ahead", || {
-                Ok((catalog::catalog_oids()?.extension, next(last, count)?))
+                Ok((own::catalog_oids()?.extension, next(last, count)?))
             });
             // If this fails, each is fetched when it is used.
             let Ok((extension, next)) = next else { continue };

@@ -12,9 +12,9 @@ use hilo_core::numbers::{Index, Micros, Serial, Timestamp};
 use hilo_core::policy;
 use hilo_core::pool::RETURNED;
 
-use crate::catalog;
-use crate::catalog::node::{self, Here};
-use crate::catalog::own::Own;
+use crate::catalog::rows::own;
+use crate::catalog::rows::own::Own;
+use crate::catalog::sequence::node::{self, Here};
 use crate::errors::{FaultKind, HiloError};
 use crate::gucs;
 use crate::process::ffi;
@@ -317,7 +317,7 @@ impl Worker {
         let shared = self.shared;
         let patience = plans.iter().any(|plan| plan.wish.is_some()).then_some(BRIEFLY);
         transaction::run(patience, c"hilo: reserving blocks", || {
-            if !catalog::lock_for_reservation()? {
+            if !own::lock_for_reservation()? {
                 return memory::try_collect(plans.iter().map(|_| Outcome::Locked));
             }
             let here = Here::read()?;

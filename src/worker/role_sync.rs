@@ -1,7 +1,8 @@
 //! Once per worker, makes the roles that the catalog mentions the same as those that the cluster
 //! knows of.
 
-use crate::catalog::{self, role_references};
+use crate::catalog::rights::role_references;
+use crate::catalog::rows::own;
 use crate::worker::Worker;
 use crate::worker::transaction::{self, BRIEFLY};
 
@@ -13,7 +14,7 @@ impl Worker {
             return;
         }
         let done = transaction::run_within(BRIEFLY, c"hilo: recording roles", || {
-            if catalog::is_installed()? { role_references::reconcile() } else { Ok(()) }
+            if own::is_installed()? { role_references::reconcile() } else { Ok(()) }
         });
         if let Err(failure) = done {
             pgrx::log!("could not record the roles in the catalog of hilo: {}", failure.message);

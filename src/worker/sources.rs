@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::catalog::node;
-use crate::catalog::sources::{self, Open};
+use crate::catalog::numbers::sources::{self, Open};
+use crate::catalog::sequence::node;
 use crate::errors::FaultKind;
 use crate::process::ffi;
 use crate::shared::askers::{Found, Owner, Ticket};

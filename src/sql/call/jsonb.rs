@@ -5,7 +5,7 @@ use pgrx::datum::Datum;
 use pgrx::{direct_function_call_as_datum, pg_sys};
 use serde::Serialize;
 
-use crate::catalog::encoding::{decode, encode, is_utf8};
+use crate::catalog::rows::encoding::{decode, encode, is_utf8};
 use crate::errors::HiloError;
 use crate::process::memory;
 use crate::sql::call::border::argument;

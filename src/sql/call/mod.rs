@@ -7,4 +7,3 @@ pub mod raw_function;
 pub mod spi;
 pub mod stored_rows;
 pub mod text;
-pub mod values;

@@ -7,8 +7,8 @@ use std::ffi::{CStr, c_char};
 use pgrx::prelude::*;
 
 use crate::backend::Global;
-use crate::catalog::scan::text_array;
-use crate::catalog::table::{bytes_of, next_command, text_of};
+use crate::catalog::rows::scan::text_array;
+use crate::catalog::rows::table::{bytes_of, next_command, text_of};
 use crate::errors::OrRaise;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};

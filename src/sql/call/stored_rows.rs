@@ -9,9 +9,9 @@ use pgrx::prelude::*;
 
 use hilo_core::numbers::{SequenceId, Timestamp};
 
-use crate::catalog::lease_id::{LeaseId, uuid_datum};
-use crate::catalog::name::Name;
-use crate::catalog::table::text_datum;
+use crate::catalog::lease::lease_id::{LeaseId, uuid_datum};
+use crate::catalog::rows::name::Name;
+use crate::catalog::rows::table::text_datum;
 use crate::sql::call::border::Call;
 use crate::sql::call::text::Written;
 

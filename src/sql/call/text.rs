@@ -5,8 +5,8 @@ use std::ops::Deref;
 use pgrx::callconv::{BoxRet, FcInfo};
 use pgrx::datum::Datum;
 
-use crate::catalog::name::{Name, escape_for_message};
-use crate::catalog::table::{bytes_of, text_datum};
+use crate::catalog::rows::name::{Name, escape_for_message};
+use crate::catalog::rows::table::{bytes_of, text_datum};
 use crate::sql::call::border::argument;
 
 /// A text that is an argument. It lives as long as the call.

@@ -8,18 +8,19 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::SequenceId;
 use hilo_core::range::Range;
 
-use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::column_values::Verdict;
-use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::stored::{self, Found};
-use crate::catalog::{node, privileges};
+use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::rights::privileges;
+use crate::catalog::sequence::definitions::{self, Sequence};
+use crate::catalog::sequence::node;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::subtransaction;
 use crate::session::invalidation;
 use crate::sql::call::border::Call;
 use crate::sql::call::stored_rows::{Rows, row};
-use crate::sql::call::values;
+use crate::sql::column::column_values::Verdict;
+use crate::sql::column::stored::{self, Found};
+use crate::sql::column::values;
 use crate::sql::define::unserved::look;
 
 row! {

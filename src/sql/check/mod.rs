@@ -5,7 +5,7 @@
 //! It shows what it finds about a sequence only if the caller may read the sequence. About a column
 //! it does so only if the caller also has a privilege on the column. It reads the furthest values
 //! of a table only if the caller may read all of its rows, and without a statement
-//! (`catalog::stored`). A role that may read every sequence watches the server. It is told
+//! (`sql::column::stored`). A role that may read every sequence watches the server. It is told
 //! that there are findings about columns that it may not see, and how bad they are.
 
 mod columns;
@@ -18,7 +18,7 @@ use pgrx::prelude::*;
 use hilo_core::numbers::{Monotonic, Timestamp};
 
 use crate::advice;
-use crate::catalog::positions;
+use crate::catalog::sequence::positions;
 use crate::errors::{HiloError, load_in_sessions, preload_excluded_by};
 use crate::process::ffi;
 use crate::shared::{self, Shared};

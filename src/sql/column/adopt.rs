@@ -9,20 +9,21 @@ use pgrx::prelude::*;
 
 use hilo_core::options::{DataType, Definition};
 
-use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::gaps;
-use crate::catalog::name::{Name, escape_for_message};
-use crate::catalog::{privileges, relations};
+use crate::catalog::rights::privileges;
+use crate::catalog::rows::name::{Name, escape_for_message};
+use crate::catalog::rows::relations;
+use crate::catalog::sequence::definitions::{self, Sequence};
+use crate::catalog::sequence::gaps;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::subtransaction;
 use crate::sql::call::border::Call;
 use crate::sql::call::spi;
 use crate::sql::call::stored_rows::{Record, row};
 use crate::sql::call::text::Text;
-use crate::sql::call::values::Values;
 use crate::sql::column::core_sequence::CoreSequence;
 use crate::sql::column::fed_column::{FedColumn, Question, Step};
 use crate::sql::column::lock;
+use crate::sql::column::values::Values;
 use crate::sql::define::ddl::{self, Duplicate};
 use crate::sql::define::ddl_checks;
 use crate::sql::define::loads_hilo as sessions;

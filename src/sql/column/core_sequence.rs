@@ -7,9 +7,9 @@ use hilo_core::mapping::{Mapping, Stripes};
 use hilo_core::numbers::Index;
 use hilo_core::options::{DataType, Options};
 
-use crate::catalog::definitions;
-use crate::catalog::scan;
-use crate::catalog::table::Table;
+use crate::catalog::rows::scan;
+use crate::catalog::rows::table::Table;
+use crate::catalog::sequence::definitions;
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::call::spi::Row;
 

@@ -5,16 +5,19 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::name::{Name, escape_for_message};
-use crate::catalog::stored::base_type;
-use crate::catalog::{column_defaults, definitions, privileges, relations};
+use crate::catalog::columns::column_defaults;
+use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::rights::privileges;
+use crate::catalog::rows::name::{Name, escape_for_message};
+use crate::catalog::rows::relations;
+use crate::catalog::sequence::definitions;
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::sql::call::border::Call;
 use crate::sql::call::stored_rows::{Rows, row};
-use crate::sql::call::values;
 use crate::sql::column::lock;
+use crate::sql::column::stored::base_type;
+use crate::sql::column::values;
 use crate::sql::define::ddl_checks;
 
 row! {

@@ -7,18 +7,19 @@ use pgrx::pg_sys;
 
 use hilo_core::options::DataType;
 
-use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::definitions::data_type_from;
-use crate::catalog::name::{Name, escape_for_message};
-use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::stored::base_type;
-use crate::catalog::table::text_datum;
-use crate::catalog::{catalog_oids, relations};
+use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::rights::privileges::{self, Privileges};
+use crate::catalog::rows::name::{Name, escape_for_message};
+use crate::catalog::rows::own::catalog_oids;
+use crate::catalog::rows::relations;
+use crate::catalog::rows::table::text_datum;
+use crate::catalog::sequence::definitions::data_type_from;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::sql::call::spi::{Planned, Row};
-use crate::sql::call::values::{self, Use};
 use crate::sql::column::core_sequence::CoreSequence;
+use crate::sql::column::stored::base_type;
+use crate::sql::column::values::{self, Use};
 
 /// A column of a table that the current user owns.
 pub struct FedColumn {

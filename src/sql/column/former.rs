@@ -4,8 +4,8 @@ use std::ffi::CString;
 
 use hilo_core::options::DataType;
 
-use crate::catalog::definitions::{Sequence, data_type_from};
-use crate::catalog::table::text_datum;
+use crate::catalog::rows::table::text_datum;
+use crate::catalog::sequence::definitions::{Sequence, data_type_from};
 use crate::sql::call::spi::Planned;
 use crate::sql::column::fed_column::FedColumn;
 

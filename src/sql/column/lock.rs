@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
 
-use crate::catalog::name::escape_for_message;
-use crate::catalog::relations::{self, with_children};
+use crate::catalog::rows::name::escape_for_message;
+use crate::catalog::rows::relations::{self, with_children};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::time_limit::{self, Unfinished};

@@ -9,11 +9,13 @@ use pgrx::prelude::*;
 
 use hilo_core::options::{DataType, Definition};
 
-use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::definitions::Sequence;
-use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::table::text_datum;
-use crate::catalog::{column_defaults, leases, relations, roles};
+use crate::catalog::columns::column_defaults;
+use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::lease::leases;
+use crate::catalog::rights::privileges::{self, Privileges};
+use crate::catalog::rows::table::text_datum;
+use crate::catalog::rows::{relations, roles};
+use crate::catalog::sequence::definitions::Sequence;
 use crate::errors::{HiloError, OrRaise};
 use crate::session::lease_news;
 use crate::sql::call::border::Call;

@@ -7,9 +7,9 @@ use pgrx::pg_sys;
 
 use hilo_core::options::DataType;
 
-use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::definitions::{self, LockedSequence, Sequence};
-use crate::catalog::relations;
+use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::rows::relations;
+use crate::catalog::sequence::definitions::{self, LockedSequence, Sequence};
 use crate::errors::OrRaise;
 use crate::process::ffi;
 use crate::sql::define::owned_by::{lock_each, owned_sequences};

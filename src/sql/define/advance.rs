@@ -5,10 +5,11 @@ use pgrx::prelude::*;
 
 use hilo_core::direction::Direction;
 
-use crate::catalog::definitions::Sequence;
-use crate::catalog::leases::Lease;
-use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::{missing, node, numbering};
+use crate::catalog::lease::leases::Lease;
+use crate::catalog::rights::missing;
+use crate::catalog::rights::privileges::{self, Privileges};
+use crate::catalog::sequence::definitions::Sequence;
+use crate::catalog::sequence::{node, numbering};
 use crate::errors::HiloError;
 use crate::session::slice_table;
 use crate::sql::call::border::Call;

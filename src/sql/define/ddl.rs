@@ -7,16 +7,15 @@ use pgrx::prelude::*;
 
 use hilo_core::options::Definition;
 
-use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::membership;
-use crate::catalog::missing;
-use crate::catalog::name::{Name, escape_for_message};
-use crate::catalog::node;
-use crate::catalog::numbering::Numbering;
-use crate::catalog::positions::{self, Position};
-use crate::catalog::table::next_command;
-use crate::catalog::{column_defaults, creation, numbering, privileges};
+use crate::catalog::columns::column_defaults;
+use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::rights::{creation, missing, privileges};
+use crate::catalog::rows::name::{Name, escape_for_message};
+use crate::catalog::rows::table::next_command;
+use crate::catalog::sequence::definitions::{self, Sequence};
+use crate::catalog::sequence::numbering::{self, Numbering};
+use crate::catalog::sequence::positions::{self, Position};
+use crate::catalog::sequence::{membership, node};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;

@@ -7,9 +7,11 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
 
-use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::definitions::{self, LockedSequence, Sequence};
-use crate::catalog::{gaps, membership, missing, positions, privileges, ranges};
+use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::numbers::ranges;
+use crate::catalog::rights::{missing, privileges};
+use crate::catalog::sequence::definitions::{self, LockedSequence, Sequence};
+use crate::catalog::sequence::{gaps, membership, positions};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;

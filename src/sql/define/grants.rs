@@ -7,11 +7,11 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::catalog::default_privileges::{self, Which};
-use crate::catalog::definitions::{self, LockedSequence, Sequence};
-use crate::catalog::name::escape_for_message;
-use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::roles::{self, PUBLIC};
+use crate::catalog::rights::default_privileges::{self, Which};
+use crate::catalog::rights::privileges::{self, Privileges};
+use crate::catalog::rows::name::escape_for_message;
+use crate::catalog::rows::roles::{self, PUBLIC};
+use crate::catalog::sequence::definitions::{self, LockedSequence, Sequence};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::session::invalidation::{self, Change};

@@ -2,10 +2,10 @@
 
 use pgrx::check_for_interrupts;
 
-use crate::catalog::definitions::Sequence;
-use crate::catalog::lease_changes::{self, LeaseChange};
-use crate::catalog::leases::{self, Lease};
-use crate::catalog::{node, positions};
+use crate::catalog::lease::lease_changes::{self, LeaseChange};
+use crate::catalog::lease::leases::{self, Lease};
+use crate::catalog::sequence::definitions::Sequence;
+use crate::catalog::sequence::{node, positions};
 use crate::errors::HiloError;
 use crate::session::{lease_news, memo};
 

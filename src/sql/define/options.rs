@@ -6,8 +6,8 @@ use pgrx::prelude::*;
 
 use hilo_core::options::{DataType, Definition, Options};
 
-use crate::catalog::definitions;
-use crate::catalog::name::{self, Name};
+use crate::catalog::rows::name::{self, Name};
+use crate::catalog::sequence::definitions;
 use crate::errors::HiloError;
 use crate::sql::call::border::Call;
 use crate::sql::call::text::Text;

@@ -5,10 +5,10 @@ use std::ffi::{CStr, CString};
 
 use pgrx::pg_sys;
 
-use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::definitions::{self, LockedSequence, Sequence};
-use crate::catalog::name::{escape_for_message, identifiers};
-use crate::catalog::relations;
+use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::rows::name::{escape_for_message, identifiers};
+use crate::catalog::rows::relations;
+use crate::catalog::sequence::definitions::{self, LockedSequence, Sequence};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::session;

@@ -5,10 +5,12 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::catalog::column_defaults;
-use crate::catalog::definitions::{self, LockedSequence, Sequence};
-use crate::catalog::privileges::{self, Privileges};
-use crate::catalog::{catalog_oids, default_privileges, relations, role_references, roles};
+use crate::catalog::columns::column_defaults;
+use crate::catalog::rights::privileges::{self, Privileges};
+use crate::catalog::rights::{default_privileges, role_references};
+use crate::catalog::rows::own::catalog_oids;
+use crate::catalog::rows::{relations, roles};
+use crate::catalog::sequence::definitions::{self, LockedSequence, Sequence};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};

@@ -1,5 +1,5 @@
-//! Whether a value of `hilo.server_prefix` is compatible with the sequences that exist, checked
-//! when it is set, when a sequence is defined, and when it makes a key.
+//! Whether a value of `hilo.server_prefix` is compatible with the sequences that exist. It is
+//! checked when the setting changes, when a sequence is defined, and before keys are made.
 //!
 //! When the setting is read from the configuration file, it is not refused. Sessions without a
 //! transaction could not look up the sequences, and all sessions are to have the same value. Then
@@ -12,8 +12,8 @@ use pgrx::prelude::*;
 use hilo_core::key_format::{KeyFormat, PrefixError};
 use hilo_core::options::{Definition, OptionError};
 
-use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::name::escape_for_message;
+use crate::catalog::rows::name::escape_for_message;
+use crate::catalog::sequence::definitions::{self, Sequence};
 use crate::errors::HiloError;
 use crate::gucs;
 

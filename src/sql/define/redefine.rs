@@ -2,9 +2,9 @@
 
 use hilo_core::options::{Definition, Options};
 
-use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::definitions::{LockedSequence, Sequence};
-use crate::catalog::positions::Position;
+use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::sequence::definitions::{LockedSequence, Sequence};
+use crate::catalog::sequence::positions::Position;
 use crate::errors::HiloError;
 use crate::session::invalidation::{self, Change};
 use crate::sql::define::prefix;

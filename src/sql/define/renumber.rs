@@ -6,12 +6,12 @@ use pgrx::prelude::*;
 use hilo_core::direction::Direction;
 use hilo_core::numbers::Index;
 
-use crate::catalog::definitions::Sequence;
-use crate::catalog::missing;
-use crate::catalog::node;
-use crate::catalog::numbering::{self, Numbering};
-use crate::catalog::positions::{self, Position};
-use crate::catalog::privileges::{self, Privileges};
+use crate::catalog::rights::missing;
+use crate::catalog::rights::privileges::{self, Privileges};
+use crate::catalog::sequence::definitions::Sequence;
+use crate::catalog::sequence::node;
+use crate::catalog::sequence::numbering::{self, Numbering};
+use crate::catalog::sequence::positions::{self, Position};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::session::{memo, slice_table, uncommitted};

@@ -8,11 +8,11 @@ use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 use hilo_core::past::Span;
 
-use crate::catalog::definitions::{self, Sequence};
-use crate::catalog::positions::Position;
-use crate::catalog::sources::{self, Supply};
-use crate::catalog::table::{LockWait, RowLock};
-use crate::catalog::{node, numbering, positions, takeover};
+use crate::catalog::numbers::sources::{self, Supply};
+use crate::catalog::rows::table::{LockWait, RowLock};
+use crate::catalog::sequence::definitions::{self, Sequence};
+use crate::catalog::sequence::positions::Position;
+use crate::catalog::sequence::{node, numbering, positions, takeover};
 use crate::errors::HiloError;
 use crate::sql::call::border::Call;
 use crate::sql::define::ddl_checks::{

@@ -24,7 +24,8 @@ use std::ffi::CStr;
 use pgrx::pg_sys;
 
 use crate::backend::Global;
-use crate::catalog::{catalog_oids, roles};
+use crate::catalog::rows::own::catalog_oids;
+use crate::catalog::rows::roles;
 use crate::process::ffi;
 use crate::sql::call::raw_function::{argument, raw_functions};
 use crate::sql::column::generated_always::{self, is_of_extension};

@@ -6,9 +6,9 @@ use pgrx::prelude::*;
 
 use hilo_core::key_format::Frame;
 
-use crate::catalog::missing;
-use crate::catalog::privileges::Privileges;
-use crate::catalog::table::text_datum;
+use crate::catalog::rights::missing;
+use crate::catalog::rights::privileges::Privileges;
+use crate::catalog::rows::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;

@@ -11,11 +11,12 @@ use hilo_core::key_format;
 use hilo_core::numbers::Timestamp;
 use hilo_core::policy::MAX_LEASE_SIZE;
 
-use crate::catalog::lease_changes::{self, LeaseChange};
-use crate::catalog::lease_id::{self, LeaseId};
-use crate::catalog::lease_name;
-use crate::catalog::leases::{self, Ended, Lease};
-use crate::catalog::{definitions, missing, positions, privileges};
+use crate::catalog::lease::lease_changes::{self, LeaseChange};
+use crate::catalog::lease::lease_id::{self, LeaseId};
+use crate::catalog::lease::lease_name;
+use crate::catalog::lease::leases::{self, Ended, Lease};
+use crate::catalog::rights::{missing, privileges};
+use crate::catalog::sequence::{definitions, positions};
 use crate::errors::{Closed, HiloError, check_argument};
 use crate::gucs;
 use crate::process::ffi;

@@ -4,9 +4,10 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use crate::catalog::name::escape_for_message;
-use crate::catalog::privileges::Privileges;
-use crate::catalog::{definitions, missing, privileges};
+use crate::catalog::rights::privileges::Privileges;
+use crate::catalog::rights::{missing, privileges};
+use crate::catalog::rows::name::escape_for_message;
+use crate::catalog::sequence::definitions;
 use crate::errors::{HiloError, OrRaise, check_argument};
 use crate::process::memory;
 use crate::session::memo::{self, Memo};

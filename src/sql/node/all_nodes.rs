@@ -16,7 +16,7 @@ use crate::sql::call::border::Call;
 use crate::sql::call::spi;
 use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::call::text::{Text, Written};
-use crate::sql::call::values;
+use crate::sql::column::values;
 use crate::sql::define::ddl_checks::begin_write;
 
 /// How long this session waits for all answers.

@@ -6,7 +6,7 @@ use pgrx::prelude::*;
 use hilo_core::compare::differences;
 
 use crate::advice::RESTART;
-use crate::catalog::encoding::encode;
+use crate::catalog::rows::encoding::encode;
 use crate::errors::{DocumentError, HiloError};
 use crate::process::memory;
 use crate::sql::call::border::Call;

@@ -7,8 +7,8 @@ use pgrx::prelude::*;
 
 use hilo_core::document::{Described, Document, Entry, Fault, place_of};
 
-use crate::catalog::encoding::encode;
-use crate::catalog::name::escape_for_message;
+use crate::catalog::rows::encoding::encode;
+use crate::catalog::rows::name::escape_for_message;
 use crate::errors::{DocumentError, HiloError, OrRaise, shorten};
 use crate::sql::call::jsonb::JsonB;
 

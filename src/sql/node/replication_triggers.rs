@@ -11,8 +11,9 @@ use pgrx::prelude::*;
 use hilo_core::numbers::SequenceId;
 
 use crate::backend::Global;
-use crate::catalog::definitions;
-use crate::catalog::{node, positions, privileges, roles};
+use crate::catalog::rights::privileges;
+use crate::catalog::rows::roles;
+use crate::catalog::sequence::{definitions, node, positions};
 use crate::process::ffi;
 use crate::session::invalidation::{self, Change};
 use crate::shared;

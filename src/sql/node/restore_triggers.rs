@@ -13,13 +13,13 @@ use pgrx::prelude::*;
 
 use hilo_core::numbers::SequenceId;
 
-use crate::catalog::columns::{free_range, lease, position, sequence, source};
-use crate::catalog::definitions;
-use crate::catalog::own::Own;
-use crate::catalog::positions::{self, Position, REPLICATED, RESTORED};
-use crate::catalog::scan::{Index, Match};
-use crate::catalog::table::{LockWait, Row, RowLock, Table, next_command, split, text_datum};
-use crate::catalog::{INTERNALS, restore, roles, script};
+use crate::catalog::rows::columns::{free_range, lease, position, sequence, source};
+use crate::catalog::rows::own::{INTERNALS, Own};
+use crate::catalog::rows::scan::{Index, Match};
+use crate::catalog::rows::table::{LockWait, Row, RowLock, Table, next_command, split, text_datum};
+use crate::catalog::rows::{restore, roles, script};
+use crate::catalog::sequence::definitions;
+use crate::catalog::sequence::positions::{self, Position, REPLICATED, RESTORED};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::session::{self, uncommitted};

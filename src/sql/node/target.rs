@@ -4,10 +4,10 @@ use hilo_core::document::{Described, Entry, place_of};
 use hilo_core::name;
 use hilo_core::plan::Change;
 
-use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::encoding::encode;
-use crate::catalog::name::{Name, escape_for_message};
-use crate::catalog::privileges;
+use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::rights::privileges;
+use crate::catalog::rows::encoding::encode;
+use crate::catalog::rows::name::{Name, escape_for_message};
 use crate::errors::{DocumentError, HiloError};
 use crate::sql::define::ddl_checks::find_owned;
 use crate::sql::define::owned_by::{self, Purpose};

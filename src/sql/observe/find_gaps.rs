@@ -12,7 +12,7 @@ use hilo_core::range::Range;
 
 use crate::sql::call::border::Call;
 use crate::sql::call::stored_rows::{Rows, row};
-use crate::sql::call::values::{self, Use, Values};
+use crate::sql::column::values::{self, Use, Values};
 use crate::sql::observe::value_at::stripes;
 
 row! {

@@ -12,7 +12,8 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{Index, SequenceId, Timestamp};
 use hilo_core::range::Range;
 
-use crate::catalog::{definitions, missing, node, positions, privileges};
+use crate::catalog::rights::{missing, privileges};
+use crate::catalog::sequence::{definitions, node, positions};
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;

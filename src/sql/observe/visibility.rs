@@ -5,7 +5,8 @@ use std::collections::HashMap;
 
 use hilo_core::numbers::SequenceId;
 
-use crate::catalog::{definitions, privileges};
+use crate::catalog::rights::privileges;
+use crate::catalog::sequence::definitions;
 use crate::errors::OrRaise;
 use crate::process::ffi;
 

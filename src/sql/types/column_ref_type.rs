@@ -9,9 +9,9 @@ use std::ffi::{CStr, CString};
 
 use pgrx::prelude::*;
 
-use crate::catalog::column_ref::ColumnRef;
-use crate::catalog::name::identifiers;
-use crate::catalog::{relations, restore};
+use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::rows::name::identifiers;
+use crate::catalog::rows::{relations, restore};
 use crate::sql::call::raw_function::{input_functions, output_functions};
 
 // A client knows no OIDs, so the binary format has names too.

@@ -10,9 +10,9 @@ use std::ffi::{CStr, CString};
 
 use pgrx::prelude::*;
 
-use crate::catalog::name::identifiers;
-use crate::catalog::restore;
-use crate::catalog::roles::{self, NOBODY, PUBLIC};
+use crate::catalog::rows::name::identifiers;
+use crate::catalog::rows::restore;
+use crate::catalog::rows::roles::{self, NOBODY, PUBLIC};
 use crate::errors::HiloError;
 use crate::sql::call::border::argument;
 use crate::sql::call::raw_function::{input_functions, output_functions};

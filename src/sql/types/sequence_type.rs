@@ -11,8 +11,8 @@ use pgrx::prelude::*;
 
 use hilo_core::name;
 
-use crate::catalog::name::Name;
-use crate::catalog::table::{bytes_of, text_datum};
+use crate::catalog::rows::name::Name;
+use crate::catalog::rows::table::{bytes_of, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::sql::call::border;
 use crate::sql::call::raw_function::{argument, call_functions, input_functions};

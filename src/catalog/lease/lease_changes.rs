@@ -1,0 +1,98 @@
+//! Changes that transactions make to leases. It is written just before they commit, so that no
+//! transaction that is open keeps another one from revoking a lease.
+
+use hilo_core::numbers::{Index, SequenceId, Timestamp};
+
+use crate::catalog::lease::lease_id::LeaseId;
+use crate::catalog::lease::leases::{Ended, LockedLease, due_at_end, lock, lock_as, not_open};
+use crate::catalog::rows::columns::lease as column;
+use crate::catalog::rows::table::{LockWait, RowLock, Strength, text_datum};
+use crate::catalog::sequence::definitions;
+use crate::errors::{Closed, HiloError, OrRaise};
+use crate::process::ffi;
+use crate::process::subtransaction;
+
+/// The change that a transaction makes to a lease when it commits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeaseChange {
+    /// Its holder has used the indexes before this one.
+    Return(Index),
+    Revoke,
+    /// It expires at another time, or not.
+    Renew(Option<Timestamp>),
+    /// The sequence was moved beyond values of its range.
+    Pass,
+}
+
+impl LeaseChange {
+    /// How the lease ends by it.
+    pub fn ends(self) -> Option<Ended> {
+        match self {
+            LeaseChange::Return(_) => Some(Ended::Returned),
+            LeaseChange::Revoke => Some(Ended::Revoked),
+            LeaseChange::Renew(_) | LeaseChange::Pass => None,
+        }
+    }
+}
+
+impl LockedLease {
+    /// Writes a change of an open lease. One that has ended is left for the worker to file.
+    fn change(&self, change: LeaseChange) {
+        let end = |how: Ended, next: Index| {
+            self.update(&[
+                (column::NEXT_INDEX, Some(next.0.into())),
+                (column::ENDED, Some(text_datum(how.name().as_bytes()))),
+                (column::ENDED_AT, Some(ffi::now().0.into())),
+                (column::DUE_AT, Some(due_at_end().0.into())),
+            ]);
+        };
+        match change {
+            LeaseChange::Return(next) => end(Ended::Returned, next),
+            LeaseChange::Revoke => end(Ended::Revoked, self.lease.range.start),
+            LeaseChange::Renew(expires_at) => {
+                let at = expires_at.map(|at| at.0.into());
+                self.update(&[(column::EXPIRES_AT, at), (column::DUE_AT, at)]);
+            }
+            LeaseChange::Pass => self.update(&[(column::PASSED, Some(true.into()))]),
+        }
+    }
+}
+
+/// Keeps the others from returning an open lease, and the worker from filing it, until this
+/// transaction ends; but nobody from revoking it. `false`: it is not open.
+pub fn keep(id: &LeaseId) -> Result<bool, HiloError> {
+    let locked = lock_as(id, LockWait::Block, Strength::Shared)?;
+    Ok(matches!(locked, RowLock::Locked(locked) if locked.lease.ended.is_none()))
+}
+
+/// Waits for those that [`keep`] a lease, so that its return need not wait when the transaction
+/// commits. Locks nothing.
+pub fn wait_for_keepers(id: &LeaseId) {
+    subtransaction::try_out(|| lock(id, LockWait::Block).map(drop).or_raise())
+}
+
+/// Writes what the transaction that is about to commit does to a lease of a sequence. Only a return
+/// waits for those that [`keep`] it.
+///
+/// # Errors
+/// `LeaseNotOpen` if it has ended meanwhile, so that it cannot be returned or renewed.
+pub fn write(sequence: SequenceId, id: &LeaseId, change: LeaseChange) -> Result<(), HiloError> {
+    let strength = match change {
+        LeaseChange::Return(_) => Strength::Alone,
+        _ => Strength::Changing,
+    };
+    let since = match lock_as(id, LockWait::Block, strength)? {
+        RowLock::Locked(locked) => match locked.lease.ended {
+            None => {
+                locked.change(change);
+                return Ok(());
+            }
+            Some(_) => locked.lease.closed_reason(ffi::now()).unwrap_or(Closed::Unknown),
+        },
+        _ => Closed::Unknown,
+    };
+    // It comes to the same if it has ended for good, or with its sequence.
+    let is_moot = matches!(change, LeaseChange::Revoke | LeaseChange::Pass)
+        || definitions::by_id(sequence)?.is_none();
+    if is_moot { Ok(()) } else { Err(not_open(id, since)) }
+}

@@ -1,0 +1,53 @@
+//! A lease that its caller has named: the same call again finds it. A caller that takes it has the
+//! lock of its name until the row is there. A later caller waits for the transaction that has
+//! written the row. So two calls at once get one lease, and no lock is kept for each of thousands.
+
+use pgrx::pg_sys;
+
+use crate::catalog::lease::lease_id::LeaseId;
+use crate::catalog::rows::columns::lease as column;
+use crate::catalog::rows::object_lock::ObjectLock;
+use crate::catalog::rows::own::{self, Own};
+use crate::catalog::rows::scan::Match;
+use crate::catalog::rows::table::{Snapshot, is_own_transaction};
+use crate::errors::HiloError;
+use crate::process::ffi;
+
+/// The lock of a name. Nobody else takes a lease of this name as long as it lives.
+pub struct LockedName(ObjectLock);
+
+impl Drop for LockedName {
+    fn drop(&mut self) {
+        // After an error the transaction's abort releases it.
+        if !std::thread::panicking() {
+            self.0.release(pg_sys::ExclusiveLock);
+        }
+    }
+}
+
+/// Locks a name, when no open transaction but this one has a lease of it.
+pub fn lock(id: &LeaseId) -> Result<LockedName, HiloError> {
+    let bits = u128::from_ne_bytes(*id);
+    loop {
+        let name = LockedName(ObjectLock::new(Own::Lease.oid()?, (bits ^ (bits >> 64)) as u64));
+        name.0.acquire(pg_sys::ExclusiveLock, false);
+        let Some(writer) = writer_at_work(id)? else { return Ok(name) };
+        drop(name);
+        ffi::await_transaction(writer);
+    }
+}
+
+/// The transaction that is writing the row of a lease, if it is not this one.
+fn writer_at_work(id: &LeaseId) -> Result<Option<pg_sys::TransactionId>, HiloError> {
+    let mut found = None;
+    let keys = [(column::LEASE, Match::Uuid(id))];
+    Own::Lease.read()?.seeing(Snapshot::Any).scan(own::LEASE_PKEY, &keys, |row| {
+        let writer = row.writer();
+        // SAFETY: only compares a number with the transactions that run; any number will do.
+        let at_work = unsafe { pg_sys::TransactionIdIsInProgress(writer) };
+        found = Some(writer).filter(|writer| at_work && !is_own_transaction(*writer));
+        row.free();
+        found.is_none()
+    });
+    Ok(found)
+}

@@ -1,0 +1,444 @@
+//! The positions that this server's life serves, and what is written about their ranges.
+//!
+//! Every index below `settled_index` is served, free, leased, recorded as a gap, or in a row of
+//! `_hilo.hilo_free_range` that says whose memory holds it. From there to `next_index`, any index
+//! may be in the memory of the life that `incarnation` names. So after a crash the catalog alone
+//! says what to write off, each index once. This needs those rows and the position to change in one
+//! transaction. Therefore [`own`] is the worker's only way to all of them, and it writes the
+//! position last. A session that renumbers the sequence writes off all ranges and then the
+//! position.
+
+use std::ops::Deref;
+
+use pgrx::pg_sys;
+
+use hilo_core::numbers::Index;
+use hilo_core::past::Span;
+use hilo_core::range::Range;
+use hilo_core::source::{self, AnswerError, Chosen, Known, Lost, Wish};
+
+use crate::catalog::lease::leases;
+use crate::catalog::numbers::range_rows::RangeRows;
+use crate::catalog::numbers::ranges;
+use crate::catalog::numbers::source_query::Answer;
+use crate::catalog::numbers::sources::{self, Supply};
+use crate::catalog::sequence::definitions::Sequence;
+use crate::catalog::sequence::gaps::{self, Reason};
+use crate::catalog::sequence::node;
+use crate::catalog::sequence::positions::{self, LockedPosition, Position};
+use crate::catalog::sequence::takeover::{discards_free, reason, skip};
+use crate::errors::HiloError;
+use crate::process::ffi;
+use crate::process::memory::TryGrow;
+use crate::shared::inventory::InMemory;
+use crate::shared::totals::Totals;
+
+/// When each range in memory below the pool gets a row of its own.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum LentRows {
+    Always,
+    /// If a range that a session keeps for long holds `settled_index` back.
+    IfHeldBack,
+}
+
+/// A locked position of this server, for the life whose memory has its ranges.
+pub struct Owned<'a> {
+    sequence: &'a Sequence,
+    position: Position,
+    /// The transaction that wrote the position.
+    writer: pg_sys::TransactionId,
+    /// Whether the row is written even if it has not changed.
+    touched: bool,
+    /// The rows of ranges below the position; `None`: nobody has asked for them.
+    rows: Option<RangeRows>,
+}
+
+/// Makes a locked position this server's, for the life `life`, and has `work` write what becomes of
+/// its ranges. Then the position is written, whatever `work` returns: what a takeover writes off
+/// without its position would be written off again.
+///
+/// # Errors
+/// `NodeUnset`, those of `work`, and those of writing to the catalog. The transaction has to be
+/// rolled back then.
+pub fn own<T>(
+    life: i64,
+    sequence: &Sequence,
+    locked: &LockedPosition,
+    work: impl FnOnce(&mut Owned) -> Result<T, HiloError>,
+) -> Result<T, HiloError> {
+    let mut owned = Owned::of(sequence, locked.position, locked.version().writer);
+    let done = owned.hold(life, work)?;
+    // Whoever remembers rows knows by the version of the position whether they have changed.
+    let rewritten = owned.rows.as_ref().is_some_and(RangeRows::are_written);
+    if owned.touched || rewritten || owned.position != locked.position {
+        locked.update(&owned.position);
+        owned.writer = positions::writer();
+    }
+    owned.keep_rows();
+    Ok(done)
+}
+
+/// The same for the position of a sequence that this transaction has added: its row is written for
+/// the first time.
+///
+/// # Errors
+/// As for [`own`].
+pub fn own_new<T>(
+    life: i64,
+    sequence: &Sequence,
+    position: Position,
+    work: impl FnOnce(&mut Owned) -> Result<T, HiloError>,
+) -> Result<T, HiloError> {
+    let mut owned = Owned::of(sequence, position, positions::writer());
+    let done = owned.hold(life, work)?;
+    positions::insert(&owned.position)?;
+    owned.keep_rows();
+    Ok(done)
+}
+
+impl Deref for Owned<'_> {
+    type Target = Position;
+    fn deref(&self) -> &Position {
+        &self.position
+    }
+}
+
+impl Owned<'_> {
+    fn of(sequence: &Sequence, position: Position, writer: pg_sys::TransactionId) -> Owned<'_> {
+        Owned { sequence, position, writer, touched: false, rows: None }
+    }
+
+    /// The rows of ranges below the position, in its epoch.
+    fn rows(&mut self) -> Result<(&mut RangeRows, &mut Position), HiloError> {
+        let rows = match self.rows {
+            Some(ref mut rows) => rows,
+            ref mut none => none.insert(RangeRows::recall(&self.position, self.writer)?),
+        };
+        Ok((rows, &mut self.position))
+    }
+
+    fn keep_rows(&mut self) {
+        if let Some(rows) = self.rows.take() {
+            rows.keep(self.writer);
+        }
+    }
+
+    /// Takes the position over, and does `work`.
+    fn hold<T>(
+        &mut self,
+        life: i64,
+        work: impl FnOnce(&mut Self) -> Result<T, HiloError>,
+    ) -> Result<T, HiloError> {
+        self.take_over(life)?;
+        let done = work(self)?;
+        if self.sequence.definition.source.is_some() {
+            // A row says of each range in memory that it is there.
+            self.position.settled_index = self.next_index;
+        }
+        Ok(done)
+    }
+
+    /// Ranges that an earlier life had in memory are written off; ranges that another server may
+    /// have reserved beyond the position are skipped.
+    fn take_over(&mut self, life: i64) -> Result<(), HiloError> {
+        let (sequence, position) = (self.sequence, self.position);
+        let (system_id, timeline) = positions::server();
+        if position.may_lack() && sequence.definition.source.is_none() {
+            node::check_no_clone()?;
+        }
+        if !position.is_ours() {
+            node::check_set(position.nodes)?;
+        }
+        if position.incarnation != life {
+            if position.incarnation != 0 {
+                self.write_off_memory(reason(&position))?;
+            }
+            if discards_free(&position, &sequence.definition) {
+                self.write_off_all(Reason::Restored)?;
+            }
+            if position.is_replicated() {
+                // The other server's values belong to the old epoch, so this server continues under
+                // a new one.
+                (self.position.epoch, self.rows) = (position.epoch.next(), None);
+            }
+            self.position.incarnation = life;
+            self.position.settled_index = position.next_index;
+        }
+        let position = &mut self.position;
+        // The other server has not got the values that the source gives from now on.
+        if position.may_lack() && sequence.definition.source.is_none() {
+            skip(sequence, position)?;
+        }
+        (position.system_id, position.timeline) = (system_id, timeline);
+        Ok(())
+    }
+
+    /// Writes off what an earlier memory held: see [`ranges::write_off_memory`].
+    fn write_off_memory(&mut self, reason: Reason) -> Result<(), HiloError> {
+        let mapping = self.mapping(&self.sequence.definition);
+        let (rows, position) = self.rows()?;
+        ranges::write_off_memory(rows, position, &mapping, &[], reason)
+    }
+
+    /// Writes off what is free: see [`ranges::write_off`].
+    fn write_off_all(&mut self, reason: Reason) -> Result<(), HiloError> {
+        let definition = &self.sequence.definition;
+        let (rows, position) = self.rows()?;
+        ranges::write_off(rows, position, definition, Vec::new(), reason)
+    }
+
+    /// Whether nothing has been reserved in this epoch. Then there is no row of a range, and memory
+    /// holds nothing. Only the position tells it. A new slot does not know whether sessions hold
+    /// ranges of its sequence: it would have to look at all of theirs.
+    pub fn is_unused(&self) -> bool {
+        self.sequence.definition.source.is_none() && !self.position.has_reserved()
+    }
+
+    /// Whether there are rows of ranges below the position. Most sequences have none.
+    fn has_rows(&mut self) -> Result<bool, HiloError> {
+        Ok(!self.is_unused() && !self.rows()?.0.is_empty())
+    }
+
+    /// Has the row written even if it does not change, so that the commit waits for the standby.
+    pub fn touch(&mut self) {
+        self.touched = true;
+    }
+
+    /// Brings the catalog up to date with what memory holds.
+    ///
+    /// `settled_index` follows the lowest range that is held. A range that a session keeps for long
+    /// would hold it back, and a crash would then write off all that was served since. In that case
+    /// `settled_index` rises to the first index that no session has taken from the pool. The ranges
+    /// below that get rows of their own. With [`LentRows::Always`] this is done in any case.
+    pub fn account(&mut self, held: &InMemory, rows: LentRows) -> Result<(), HiloError> {
+        if self.sequence.definition.source.is_some() {
+            // In a copy of the database, the rows are of what the other one's memory held.
+            self.supply()?;
+            let exact = rows == LentRows::Always;
+            return ranges::trim_lent(self.rows()?.0, &held.ranges, exact);
+        }
+        let has_rows = self.has_rows()?;
+        let position = &mut self.position;
+        let end = position.next_index;
+        let taken_to = held.first_untaken.unwrap_or(end).min(end).max(position.settled_index);
+        let lowest = held
+            .ranges
+            .iter()
+            .filter(|range| range.end > position.settled_index)
+            .map(|range| range.start.max(position.settled_index))
+            .min()
+            .unwrap_or(end);
+        let held_back = lowest == position.settled_index && lowest < taken_to;
+        if rows == LentRows::Always || held_back {
+            position.settled_index = taken_to;
+            let (rows, position) = self.rows()?;
+            return ranges::write_lent(rows, position, &held.ranges);
+        }
+        position.settled_index = lowest.min(end);
+        if has_rows {
+            ranges::forget_lent(self.rows()?.0, &held.ranges);
+        }
+        Ok(())
+    }
+
+    /// Writes ranges that leave memory: they become free, or, for an ordered sequence, which never
+    /// goes back, they are written off.
+    pub fn put(&mut self, leaving: &[Range]) -> Result<(), HiloError> {
+        if leaving.is_empty() {
+            return Ok(());
+        }
+        if self.sequence.definition.ordered {
+            return self.write_off(leaving);
+        }
+        let mapping = self.position.mapping(&self.sequence.definition);
+        let (rows, position) = self.rows()?;
+        ranges::put_free(rows, position, &mapping, leaving)
+    }
+
+    /// Writes the ranges that leave memory with the pool: the position is lowered by what is at the
+    /// top.
+    pub fn put_and_lower(&mut self, leaving: &[Range]) -> Result<(), HiloError> {
+        if self.sequence.definition.source.is_some() {
+            self.put(leaving)?;
+            // Ranges above are not reserved at the position, and free.
+            let (rows, position) = self.rows()?;
+            ranges::lower_into(rows, position);
+            return Ok(());
+        }
+        let mut rest = Range::union(leaving.to_vec());
+        if let Some(top) = rest.pop_if(|last| last.end == self.position.next_index) {
+            self.position.lower(top.start);
+        }
+        self.put(&rest)?;
+        // An ordered sequence never goes back to those that remain.
+        if !self.sequence.definition.ordered && self.has_rows()? {
+            let (rows, position) = self.rows()?;
+            ranges::lower(rows, position);
+        }
+        Ok(())
+    }
+
+    /// Records that ranges which had no other owner will not be served.
+    pub fn write_off(&self, lost: &[Range]) -> Result<(), HiloError> {
+        let lost = Range::union(lost.to_vec());
+        gaps::record(self, &self.mapping(&self.sequence.definition), &lost, Reason::Discarded)
+    }
+
+    /// Lends free ranges to memory: see [`ranges::lend`].
+    pub fn lend(&mut self, limit: usize, from: Index) -> Result<Vec<Range>, HiloError> {
+        if self.sequence.definition.ordered || !self.has_rows()? {
+            return Ok(Vec::new());
+        }
+        let (rows, position) = self.rows()?;
+        ranges::lend(rows, position.incarnation, limit, from)
+    }
+
+    /// The end of the highest free range; zero if there is none.
+    pub fn free_end(&mut self) -> Result<Index, HiloError> {
+        Ok(ranges::free_end(self.rows()?.0))
+    }
+
+    /// The known state of the source. In a copy of the database, what the source has brought is the
+    /// other's: it is written off.
+    pub fn supply(&mut self) -> Result<Supply, HiloError> {
+        let mut supply = sources::of(self)?;
+        let before = supply.database;
+        if supply.take_over() {
+            if ![0, supply.database].contains(&before) {
+                self.write_off_memory(Reason::Restored)?;
+                self.write_off_all(Reason::Restored)?;
+            }
+            sources::write(self, &supply)?;
+        }
+        Ok(supply)
+    }
+
+    /// Notes that the source has failed.
+    pub fn note_failure(&self, supply: &mut Supply, error: String) -> Result<(), HiloError> {
+        if supply.failures == 0 {
+            supply.failing_since = Some(ffi::now());
+        }
+        supply.failures = supply.failures.saturating_add(1);
+        (supply.last_error, supply.last_error_at) = (Some(error), Some(ffi::now()));
+        sources::write(self, supply)
+    }
+
+    /// Lends to memory what it gets next of what the source has brought. The position is where that
+    /// ends.
+    pub fn lend_received(&mut self, wish: &Wish) -> Result<Chosen, HiloError> {
+        let (rows, position) = self.rows()?;
+        let (next, life) = (position.next_index, position.incarnation);
+        let chosen = ranges::lend_chosen(rows, next, life, wish)?;
+        if let Some(last) = chosen.blocks.last() {
+            position.next_index = last.end;
+        }
+        Ok(chosen)
+    }
+
+    /// Asks the source for `wanted` values, unless that is 0 or it has been asked: another process
+    /// makes the request once this is committed. Returns whether it has been asked.
+    pub fn request(&self, supply: &mut Supply, wanted: i64) -> Result<bool, HiloError> {
+        if supply.open_request().is_some() {
+            return Ok(true);
+        }
+        if wanted > 0 {
+            supply.ask(wanted);
+            sources::write(self, supply)?;
+        }
+        Ok(wanted > 0)
+    }
+
+    /// Ends the open request with its answer, which took so many microseconds: its ranges become
+    /// free. Returns why they do not. The same request would be answered the same, and what it
+    /// would have brought is lost. So is a part that may have been served before.
+    pub fn receive(
+        &mut self,
+        supply: &mut Supply,
+        answer: &Answer,
+        took: i64,
+    ) -> Result<Option<HiloError>, HiloError> {
+        let mapping = self.mapping(&self.sequence.definition);
+        let (rows, position) = self.rows()?;
+        let mut held = ranges::free_of(rows)?;
+        held.try_extend(ranges::lent_ranges(rows)?)?;
+        held.try_extend(leases::leased_ranges(position)?)?;
+        let Position { sequence, node, .. } = *position;
+        let asked = supply.request.map_or(1, |request| request.wanted);
+        supply.end_answered();
+        let known =
+            Known { mapping: &mapping, held: &held, own: &supply.own, brought: &supply.brought };
+        let brought = match source::ranges(&answer.rows, &known) {
+            _ if answer.has_null => Err(HiloError::AnswerType),
+            brought => brought.map_err(HiloError::from),
+        };
+        // It may have been refused before: each value becomes a gap once.
+        let gaps = || -> Result<Vec<_>, HiloError> {
+            let gaps = gaps::of_node(sequence, node)?;
+            Ok(gaps.iter().map(|gap| (gap.first, gap.last)).collect())
+        };
+        let brought = match brought {
+            Ok(brought) if brought.barred.is_empty() => brought.ranges,
+            Ok(brought) => {
+                self.record_lost(&known.lost(&brought.barred, &gaps()?))?;
+                brought.ranges
+            }
+            Err(refused) => {
+                self.record_lost(&known.lost_of(&answer.rows, &gaps()?))?;
+                let barred = matches!(refused, HiloError::Answer(AnswerError::Own { .. }));
+                match known.to_pass(&answer.rows).filter(|_| barred) {
+                    Some(count) => supply.ask_beyond(count, asked),
+                    None => supply.ask_for_one(),
+                }
+                self.note_failure(supply, refused.in_full())?;
+                return Ok(Some(refused));
+            }
+        };
+        let (rows, position) = self.rows()?;
+        ranges::put_free(rows, position, &mapping.without_bounds(), &brought)?;
+        let value = |index| mapping.value(index).unwrap_or(position.base);
+        for range in &brought {
+            let (first, last) = (value(range.start), value(range.last()));
+            supply.brought.add(Span::new(first, last, mapping.increment));
+        }
+        let count: i64 = brought.iter().map(Range::len).sum();
+        supply.received = supply.received.saturating_add(count);
+        (supply.latency, supply.failures) = (took.max(0), 0);
+        supply.ask_for_more();
+        sources::write(position, supply)?;
+        Ok(None)
+    }
+
+    /// Records what is not served of an answer.
+    fn record_lost(&self, lost: &Lost) -> Result<(), HiloError> {
+        self.write_off(&lost.new)?;
+        let mapping = self.mapping(&self.sequence.definition);
+        gaps::record(self, &mapping, &lost.doubtful, Reason::Altered)
+    }
+
+    /// Reserves a block at the position. `skip` is what a server now skips that takes over from a
+    /// copy of the row.
+    pub fn reserve(&mut self, block: Range, skip: i64) {
+        self.position.next_index = block.end.max(self.next_index);
+        if !block.is_empty() {
+            // After a restart the rate is not known yet, so this falls by no more than is reserved
+            // meanwhile.
+            self.position.skip = skip.max(self.skip - block.len());
+        }
+    }
+
+    /// Notes what was counted.
+    pub fn count(&mut self, totals: Totals) {
+        self.position.totals = Totals { served: totals.served.max(0), ..totals };
+    }
+
+    /// Corrects how many values were served.
+    pub fn correct_served(&mut self, by: i64) {
+        let totals = self.position.totals;
+        self.count(Totals { served: totals.served + by, ..totals });
+    }
+
+    /// Notes that no memory holds anything.
+    pub fn release(&mut self) {
+        self.position.incarnation = 0;
+    }
+}

@@ -1,0 +1,155 @@
+//! A sequence that must exist, and the error for a name that no sequence has, with what its caller
+//! may have meant. The error names only sequences that the views show to the current user.
+
+use pgrx::pg_sys;
+
+use crate::catalog::columns::{column_defaults, core_sequences};
+use crate::catalog::rights::privileges::{self, Privileges};
+use crate::catalog::rows::columns::sequence as column;
+use crate::catalog::rows::name::{Name, escape_for_message};
+use crate::catalog::rows::own::{self, Own};
+use crate::catalog::rows::table::Row;
+use crate::catalog::sequence::definitions::{self, Sequence};
+use crate::errors::{HiloError, Meant, OrRaise};
+use crate::process::ffi;
+
+/// The most insertions, deletions and replacements of characters that count as a slip, as in core's
+/// hints.
+const FURTHEST: i32 = 3;
+
+/// The most names, and column defaults, that are compared: an error must not take long where there
+/// are a million sequences.
+const MAX_COMPARED: usize = 10_000;
+
+/// The sequence that has this name now.
+///
+/// # Errors
+/// `NoSuchSequence`.
+pub fn require(name: &[u8]) -> Result<Sequence, HiloError> {
+    definitions::by_name(name)?.ok_or_else(|| to_use(name))
+}
+
+/// The sequence of this name, on which the current user has one of `needs`.
+pub fn require_allowed(name: &[u8], needs: Privileges) -> Result<Sequence, HiloError> {
+    let sequence = require(name)?;
+    privileges::allow(&sequence, needs)?;
+    Ok(sequence)
+}
+
+/// For a call that needs a sequence that exists.
+pub fn to_use(name: &[u8]) -> HiloError {
+    error(name, Meant::Unknown)
+}
+
+/// For a call before which the caller may have forgotten to create the sequence.
+pub fn to_create(name: &[u8]) -> HiloError {
+    error(name, Meant::New)
+}
+
+fn error(name: &[u8], otherwise: Meant) -> HiloError {
+    let folded = fold(name);
+    let unquoted: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'"').collect();
+    let (whole, parts) = ([&unquoted[..], &folded], [last_part(&unquoted), last_part(&folded)]);
+    // The column needs the sequence, whatever else is called like it.
+    let of_column = column_defaults::is_used(name, MAX_COMPARED).then_some(Meant::OfColumn);
+    let found = of_column
+        .or_else(|| by_spelling(name, whole))
+        .or_else(|| core_sequences::by_name(name).map(Meant::Core))
+        .or_else(|| match similar(name) {
+            Some((distance, found)) if !distance.of_parts => Some(found),
+            found => by_spelling(name, parts).or(found.map(|(_, found)| found)),
+        });
+    HiloError::NoSuchSequence { name: escape_for_message(name), meant: found.unwrap_or(otherwise) }
+}
+
+fn may_see(sequence: &Sequence) -> bool {
+    privileges::may_see(sequence, ffi::current_user()).or_raise()
+}
+
+/// The sequence with one of these names: as an SQL identifier spells it, in double quotes, in
+/// another case, or after a schema.
+fn by_spelling(name: &[u8], spellings: [&[u8]; 2]) -> Option<Meant> {
+    spellings
+        .into_iter()
+        .filter(|spelling| !spelling.is_empty() && *spelling != name)
+        .find_map(|spelling| definitions::by_name(spelling).or_raise().filter(may_see))
+        .map(|sequence| Meant::Similar(sequence.name.to_string()))
+}
+
+/// The sequence whose name is nearest: by its whole name, else by what follows the last period,
+/// best in a schema of the search path.
+fn similar(name: &[u8]) -> Option<(Distance, Meant)> {
+    let wanted = fold(name);
+    let limit = FURTHEST.min(wanted.len() as i32 / 2);
+    let mut best: Option<(Distance, Name)> = None;
+    let mut left = MAX_COMPARED;
+    let visit = |row: Row| {
+        left -= 1;
+        let name = row.name(column::NAME);
+        if let Some(distance) = distance(&wanted, &fold(&name), limit)
+            && best.as_ref().is_none_or(|(least, _)| distance < *least)
+            && may_see(&Sequence::from_row(&row))
+        {
+            best = Some((distance, name));
+        }
+        left > 0 && best.as_ref().is_none_or(|(distance, _)| *distance != Distance::default())
+    };
+    Own::Definition.read().or_raise().scan(own::DEFINITION_NAME_KEY, &[], visit);
+    best.map(|(distance, name)| (distance, Meant::Similar(name.to_string())))
+}
+
+/// How far two names are apart: the nearer is the less.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Distance {
+    /// Only parts of the names were compared.
+    of_parts: bool,
+    changes: i32,
+    /// The found name begins with a schema that is not in the search path.
+    elsewhere: bool,
+}
+
+/// The text that is compared: without double quotes, and without the case of ASCII letters.
+fn fold(name: &[u8]) -> Vec<u8> {
+    name.iter().filter(|byte| **byte != b'"').map(u8::to_ascii_lowercase).collect()
+}
+
+/// The part behind the last period.
+fn last_part(name: &[u8]) -> &[u8] {
+    name.rsplit(|byte| *byte == b'.').next().unwrap_or(name)
+}
+
+/// How many insertions, deletions and replacements lead from one name, or its part behind the last
+/// period, to the other. `None`: more than `limit`.
+fn distance(wanted: &[u8], name: &[u8], limit: i32) -> Option<Distance> {
+    if let Some(changes) = levenshtein(wanted, name, limit) {
+        return Some(Distance { changes, ..Distance::default() });
+    }
+    let changes = [(last_part(wanted), name), (wanted, last_part(name))]
+        .into_iter()
+        .filter_map(|(from, to)| levenshtein(from, to, limit))
+        .min()?;
+    Some(Distance { of_parts: true, changes, elsewhere: !core_sequences::is_on_path(name) })
+}
+
+fn levenshtein(from: &[u8], to: &[u8], limit: i32) -> Option<i32> {
+    // A character has at most four bytes.
+    if limit < 0 || from.len().abs_diff(to.len()) > 4 * limit as usize {
+        return None;
+    }
+    // SAFETY: both are texts of the given lengths in the database's encoding. Core limits the
+    // characters to 255, which is the most bytes that a name has.
+    let distance = unsafe {
+        pg_sys::varstr_levenshtein_less_equal(
+            from.as_ptr().cast(),
+            from.len() as i32,
+            to.as_ptr().cast(),
+            to.len() as i32,
+            1,
+            1,
+            1,
+            limit,
+            false,
+        )
+    };
+    (distance <= limit).then_some(distance)
+}

@@ -1,0 +1,93 @@
+//! Which sequences mention a role, as their owner or in their privileges, and the default
+//! privileges that do.
+
+use pgrx::pg_sys;
+
+use hilo_core::numbers::SequenceId;
+
+use crate::catalog::rights::default_privileges;
+use crate::catalog::rights::privileges::{self, Privileges};
+use crate::catalog::rows::columns::{default_privilege, privilege, sequence};
+use crate::catalog::rows::own::{self, Own};
+use crate::catalog::rows::roles::{NOBODY, PUBLIC, depend_on, exists, is_lasting};
+use crate::catalog::rows::scan::{Index, Match};
+use crate::catalog::rows::table::Row;
+use crate::catalog::sequence::definitions::{self, LockedSequence, Sequence};
+use crate::errors::HiloError;
+use crate::process::memory::TryGrow;
+
+/// The sequences that a role owns.
+pub fn of_owner(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
+    let key = [(sequence::OWNER, Match::Oid(role))];
+    let sequence = |row: &Row| Some(Sequence::from_row(row));
+    Own::Definition.read()?.collect(own::DEFINITION_OWNER_IDX, &key, sequence)
+}
+
+/// Locks the sequences that a role owns.
+pub fn lock_of_owner(role: pg_sys::Oid) -> Result<Vec<LockedSequence>, HiloError> {
+    let mut locked = Vec::new();
+    for sequence in of_owner(role)? {
+        // It may have been dropped or given away during the wait for its lock.
+        let found = definitions::lock_existing(sequence.id)?;
+        locked.try_extend(found.filter(|found| found.sequence.owner == role))?;
+    }
+    Ok(locked)
+}
+
+/// The sequences on which a role has a privilege, each once.
+pub fn with_grants_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
+    let key = [(privilege::GRANTEE, Match::Oid(role))];
+    let sequence = |row: &Row| Some(row.int8(privilege::SEQUENCE));
+    let mut granted = Own::Privilege.read()?.collect(own::PRIVILEGE_GRANTEE_IDX, &key, sequence)?;
+    granted.sort_unstable();
+    granted.dedup();
+    let mut sequences = Vec::new();
+    for id in granted {
+        sequences.try_extend(definitions::by_id(SequenceId(id))?)?;
+    }
+    Ok(sequences)
+}
+
+/// Makes the cluster know of each role that an indexed column mentions, and has `forget` remove the
+/// mentions of one that does not exist.
+fn reconcile_column(
+    table: Own,
+    index: Index,
+    column: i16,
+    forget: impl Fn(pg_sys::Oid) -> Result<(), HiloError>,
+) -> Result<(), HiloError> {
+    let table = table.read()?;
+    let mut role = PUBLIC;
+    while let Some(row) = table.find(index, &[(column, Match::OidGreater(role))]) {
+        role = row.oid(column);
+        match is_lasting(role) || exists(role) {
+            true => depend_on(role)?,
+            false => forget(role)?,
+        }
+    }
+    Ok(())
+}
+
+/// Makes the cluster know of every mentioned role, and removes the mentions of roles that do not
+/// exist. Needed after a restore, pg_upgrade or an update of the extension, which bring only the
+/// rows.
+pub fn reconcile() -> Result<(), HiloError> {
+    reconcile_column(Own::Definition, own::DEFINITION_OWNER_IDX, sequence::OWNER, |role| {
+        for locked in lock_of_owner(role)? {
+            locked.update(&Sequence { owner: NOBODY, ..locked.sequence.clone() });
+        }
+        Ok(())
+    })?;
+    reconcile_column(Own::Privilege, own::PRIVILEGE_GRANTEE_IDX, privilege::GRANTEE, |role| {
+        for sequence in with_grants_to(role)? {
+            if let Some(locked) = definitions::lock_existing(sequence.id)? {
+                privileges::revoke(&locked.sequence, role, Privileges::ALL)?;
+            }
+        }
+        Ok(())
+    })?;
+    let (table, forget) = (Own::DefaultPrivilege, default_privileges::forget);
+    let by_grantee = own::DEFAULT_PRIVILEGE_GRANTEE_IDX;
+    reconcile_column(table, own::DEFAULT_PRIVILEGE_PKEY, default_privilege::OWNER, forget)?;
+    reconcile_column(table, by_grantee, default_privilege::GRANTEE, forget)
+}

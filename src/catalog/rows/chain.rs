@@ -1,0 +1,86 @@
+//! Finds the version of a row that is in force without the index. It goes by the version's own
+//! place, or by the place where the versions of the row begin. An update that finds room in the
+//! same page leaves the latter as it is (HOT). The index leads to all versions, and an old snapshot
+//! keeps them.
+
+use pgrx::pg_sys;
+
+use crate::catalog::rows::table::{Row, Table, block_of};
+
+/// The most line pointers that a heap page has, with room to spare.
+const LINE_POINTERS: usize = pg_sys::BLCKSZ as usize / 24;
+
+impl Table {
+    /// The version at this place, if it is in force: see [`Table::at`]. As a scan of the index
+    /// would, it first removes old versions from its page, if there is little room for others.
+    pub fn in_force(&self, place: pg_sys::ItemPointerData) -> Option<Row> {
+        let (relation, block) = (self.relation(), block_of(&place));
+        if !self.has_block_of(&place) {
+            return None;
+        }
+        // SAFETY: the relation is open, and has the block. No place of a version that somebody may
+        // see changes.
+        unsafe {
+            let buffer = pg_sys::ReadBuffer(relation, block);
+            pg_sys::heap_page_prune_opt(relation, buffer);
+            pg_sys::ReleaseBuffer(buffer);
+        }
+        self.at(place)
+    }
+
+    /// The version in force of the row whose versions begin at `root`, if it is still there. It may
+    /// be another row by now: the caller compares the key. It takes no predicate lock.
+    ///
+    /// A scan of the index removes old versions from each page that is half full. This does so only
+    /// if there is hardly room for another version, so that not every update pays for it.
+    pub fn in_chain(&self, root: pg_sys::ItemPointerData) -> Option<Row> {
+        const ROOM: usize = pg_sys::BLCKSZ as usize / 10;
+        let (relation, block) = (self.relation(), block_of(&root));
+        let mut place = root;
+        let mut tuple = pg_sys::HeapTupleData::default();
+        if !self.has_block_of(&root) {
+            return None;
+        }
+        // SAFETY: the relation is open, and has the block. The search accepts whatever lies at the
+        // place, and runs under the lock that it requires. The row is copied while its page is
+        // pinned.
+        unsafe {
+            let buffer = pg_sys::ReadBuffer(relation, block);
+            if pg_sys::PageGetHeapFreeSpace(pg_sys::BufferGetPage(buffer)) < ROOM {
+                pg_sys::heap_page_prune_opt(relation, buffer);
+            }
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
+            let found = pg_sys::heap_hot_search_buffer(
+                &mut place,
+                relation,
+                buffer,
+                &raw mut pg_sys::SnapshotSelfData,
+                &mut tuple,
+                std::ptr::null_mut(),
+                true,
+            );
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_UNLOCK as i32);
+            let row = found.then(|| self.row(&mut tuple));
+            pg_sys::ReleaseBuffer(buffer);
+            row
+        }
+    }
+
+    /// Where the versions of a row begin that has just been found.
+    pub fn root_of(&self, row: &Row) -> Option<pg_sys::ItemPointerData> {
+        let mut place = row.place();
+        let mut roots = [0; LINE_POINTERS];
+        // SAFETY: the row lies in this page, and a page has no more line pointers than the array
+        // has room for.
+        unsafe {
+            let buffer = pg_sys::ReadBuffer(self.relation(), block_of(&place));
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
+            pg_sys::heap_get_root_tuples(pg_sys::BufferGetPage(buffer), roots.as_mut_ptr());
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_UNLOCK as i32);
+            pg_sys::ReleaseBuffer(buffer);
+        }
+        let root = *roots.get((place.ip_posid as usize).checked_sub(1)?)?;
+        place.ip_posid = root;
+        (root != 0).then_some(place)
+    }
+}

@@ -1,0 +1,26 @@
+//! The relations by whose privileges this session has gone: a change of one of them may change who
+//! may draw.
+
+use std::cell::RefCell;
+
+use pgrx::pg_sys;
+use rustc_hash::FxHashSet;
+
+use crate::backend::Global;
+use crate::errors::HiloError;
+
+static WATCHED: Global<RefCell<Option<FxHashSet<u32>>>> = Global::new(RefCell::new(None));
+
+pub fn contains(relid: pg_sys::Oid) -> bool {
+    let watched = WATCHED.try_borrow();
+    watched.is_ok_and(|watched| watched.as_ref().is_some_and(|all| all.contains(&relid.to_u32())))
+}
+
+/// Adds a relation, before its privileges are looked at.
+pub fn add(relid: pg_sys::Oid) -> Result<(), HiloError> {
+    let mut watched = WATCHED.borrow_mut();
+    let watched = watched.get_or_insert_default();
+    watched.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
+    watched.insert(relid.to_u32());
+    Ok(())
+}

@@ -1,0 +1,161 @@
+//! The position of a gapless sequence is exactly what has been committed. The transaction that
+//! counts on from it locks the row from its first draw to its end, as one that updates a counter
+//! table would. It writes the row once, before it commits.
+//!
+//! The row is found without a predicate lock, and locked in its newest version whatever the
+//! transaction's snapshot. So transactions of any isolation level follow each other on it, and none
+//! fails because of the number alone.
+
+use std::cell::Cell;
+
+use pgrx::pg_sys;
+
+use hilo_core::numbers::{Epoch, Index, SequenceId};
+
+use crate::catalog::rows::own::{self, Own};
+use crate::catalog::rows::table::{LockWait, Row, RowLock, Table};
+use crate::catalog::sequence::definitions::{self, Sequence};
+use crate::catalog::sequence::node;
+use crate::catalog::sequence::places::keys;
+use crate::catalog::sequence::positions::{Position, own_write, server};
+use crate::errors::HiloError;
+
+/// A position that this transaction has locked.
+#[derive(Clone, Copy, Debug)]
+pub struct Counter {
+    table: pg_sys::Oid,
+    place: pg_sys::ItemPointerData,
+    pub position: Position,
+    /// Whether this transaction has written the row, so that a rollback also takes back what it
+    /// means.
+    pub own: bool,
+}
+
+/// A position that [`lock`] has locked.
+pub struct Locked {
+    pub counter: Counter,
+    /// The definition, unless the position has the epoch that the caller knows.
+    pub sequence: Option<Sequence>,
+    /// Where the versions of the row begin, for the next time.
+    pub root: Option<pg_sys::ItemPointerData>,
+}
+
+/// Locks the position of a gapless sequence, and waits for the transaction that has locked it.
+/// `known` is the epoch whose definition the caller knows, `root` what it was told the last time.
+/// `None`: there is no such position, or the sequence is not gapless.
+///
+/// Whoever changes what the numbers mean writes the row under another epoch. So the definition that
+/// was read before a version of the row is locked is the one that the version belongs to. The
+/// position of an ordinary sequence, which its worker needs, is never locked here.
+pub fn lock(
+    id: SequenceId,
+    known: Epoch,
+    root: Option<pg_sys::ItemPointerData>,
+) -> Result<Option<Locked>, HiloError> {
+    let node = node::Here::read()?.id;
+    let table = Own::Position.write()?;
+    let (sequence, root) = (Cell::new(None), Cell::new(root));
+    let in_chain = || {
+        let found = table.in_chain(root.get()?).map(|row| (Position::from_row(&row), row));
+        found.filter(|(at, _)| (at.sequence, at.node) == (id, node)).map(|(_, row)| row)
+    };
+    let in_index = || {
+        let row = table.find(own::POSITION_PKEY, &keys((id, node)))?;
+        root.set(table.root_of(&row));
+        Some(row)
+    };
+    let find = || {
+        let row = own_write(&table, id, node).or_else(in_chain).or_else(in_index)?;
+        if !row.is_own() && Position::from_row(&row).epoch == known {
+            sequence.set(None);
+            return Some(row);
+        }
+        let found = definitions::by_id(id).ok()??;
+        let gapless = found.definition.gapless;
+        sequence.set(Some(found));
+        gapless.then_some(row)
+    };
+    let Some(row) = find() else { return Ok(None) };
+    let locked = if row.is_own() {
+        // No other transaction sees it.
+        RowLock::Locked(row)
+    } else {
+        let first = match Position::from_row(&row).is_ours() {
+            true => Some(row),
+            false => {
+                // Replication may still replace the definition and the position, and locks the
+                // definition to do so.
+                definitions::lock_existing(id)?;
+                None
+            }
+        };
+        let first = Cell::new(first);
+        table.lock_found(|| first.take().or_else(find), LockWait::Block)
+    };
+    Ok(match locked {
+        RowLock::Locked(row) => {
+            let counter = Counter::of(&table, &row);
+            Some(Locked { counter, sequence: sequence.take(), root: root.get() })
+        }
+        RowLock::Missing | RowLock::Skipped => None,
+    })
+}
+
+impl Counter {
+    fn of(table: &Table, row: &Row) -> Counter {
+        Counter {
+            table: table.id(),
+            place: row.place(),
+            position: Position::from_row(row),
+            own: row.is_own(),
+        }
+    }
+
+    fn is_at(&self, row: &Row) -> bool {
+        let found = Position::from_row(row);
+        let Position { sequence, node, epoch, next_index, .. } = self.position;
+        (found.sequence, found.node, found.epoch, found.next_index)
+            == (sequence, node, epoch, next_index)
+    }
+
+    /// Writes that the values before `next` are taken, and follows the row to its new place.
+    /// Nothing is written if this transaction has dropped the sequence.
+    ///
+    /// # Errors
+    /// `CatalogMismatch` if the row is not as it was when it was locked.
+    pub fn write(&mut self, next: Index) -> Result<(), HiloError> {
+        let table = match Table::write(self.table) {
+            // This transaction has dropped the extension.
+            Err(HiloError::NotInstalled | HiloError::Replaced) => return Ok(()),
+            found => found?,
+        };
+        let Position { sequence, node, .. } = self.position;
+        let row = match table.at(self.place).filter(|row| self.is_at(row)) {
+            Some(row) => row,
+            None => {
+                let Some(row) = table.find(own::POSITION_PKEY, &keys((sequence, node))) else {
+                    return Ok(());
+                };
+                if !self.is_at(&row) {
+                    let what = format!("the position that was locked of sequence {sequence}");
+                    return Err(HiloError::CatalogMismatch(what));
+                }
+                row
+            }
+        };
+        let (system_id, timeline) = server();
+        let (next_index, settled_index) = (next, next);
+        let position = Position {
+            next_index,
+            settled_index,
+            incarnation: 0,
+            system_id,
+            timeline,
+            ..self.position
+        };
+        self.place = table.replace(&row, &mut position.values());
+        self.position = position;
+        self.own = true;
+        Ok(())
+    }
+}
