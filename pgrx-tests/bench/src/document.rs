@@ -23,7 +23,7 @@ Each round measures all contenders, and starts with a different one each time. N
 run. Clients and server share the cores.
 ";
 
-/// What `make bench-refill` has printed; written by hand.
+/// The output of `make bench-refill`, copied by hand.
 const REFILLS: &str = "## Refills at full speed
 
 `make bench-refill STEADY_SECONDS=30` measures how the worker keeps up, with PostgreSQL 15.20 and `fsync = off` on two cores that other

@@ -115,7 +115,7 @@ impl Figures {
     }
 }
 
-/// What a run prints; docs/reliability.md has the most of it for the longest run.
+/// The output of a run; docs/reliability.md has the most of it for the longest run.
 impl fmt::Display for Figures {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let scenes = self.scenes.lock().unwrap();
