@@ -5,7 +5,8 @@ CREATE FUNCTION _hilo.hilo_has_word(source text, word text) RETURNS boolean
     RETURN pg_catalog.strpos(pg_catalog.lower(source), pg_catalog.lower(word)) > 0
            AND (word ~ '[^[:alnum:]_]'
                 OR pg_catalog.lower(word) = ANY (pg_catalog.regexp_split_to_array(pg_catalog.lower(source), '[^[:alnum:]_]+')));
-COMMENT ON FUNCTION _hilo.hilo_has_word(text, text) IS 'Whether a text contains a word, in whatever case';
+COMMENT ON FUNCTION _hilo.hilo_has_word(text, text) IS
+    'Whether a text contains a word, in whatever case';
 
 CREATE FUNCTION _hilo.hilo_asking_triggers(relation oid) RETURNS TABLE (code text, what text)
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 10
@@ -20,7 +21,8 @@ BEGIN ATOMIC
      WHERE t.tgrelid = hilo_asking_triggers.relation AND NOT t.tgisinternal AND t.tgparentid = 0::oid AND a.asks IS NOT NULL;
 END;
 COMMENT ON FUNCTION _hilo.hilo_asking_triggers(oid) IS
-    'Returns the triggers of a table whose function calls one of the functions of core''s sequences, with its text';
+    'Returns the triggers of a table whose function calls one of the functions of core''s '
+    'sequences, with its text';
 
 CREATE FUNCTION _hilo.hilo_mentions(sequence oid) RETURNS TABLE (what text, sure boolean)
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 10
@@ -73,10 +75,11 @@ BEGIN ATOMIC
      ORDER BY m.what;
 END;
 COMMENT ON FUNCTION _hilo.hilo_mentions(oid) IS
-    'Returns the objects that draw from a sequence of Postgres, besides column defaults. They depend on it, or have '
-    'its name in their text. Others are functions that call lastval or pg_get_serial_sequence and name a table that '
-    'it feeds. sure: false for guesses. These are functions that call currval, nextval or setval and name such a table. '
-    'Triggers of such a table are others, if their function calls any of these';
+    'Returns the objects that draw from a sequence of Postgres, besides column defaults. They '
+    'depend on it, or have its name in their text. Others are functions that call lastval or '
+    'pg_get_serial_sequence and name a table that it feeds. sure: false for guesses. These are '
+    'functions that call currval, nextval or setval and name such a table. Triggers of such a '
+    'table are others, if their function calls any of these';
 
 CREATE FUNCTION _hilo.hilo_adopt_sequence(sequence regclass, name @extschema@.hilo_sequence, ordered boolean, mentions text)
     RETURNS @extschema@.hilo_sequence
@@ -93,12 +96,14 @@ CREATE FUNCTION @extschema@.hilo_adopt_sequence(
         SELECT pg_catalog.string_agg(m.what || CASE WHEN m.sure THEN '' ELSE ', perhaps' END, pg_catalog.chr(10))
           FROM _hilo.hilo_mentions(sequence::oid) m));
 COMMENT ON FUNCTION @extschema@.hilo_adopt_sequence(regclass, @extschema@.hilo_sequence, boolean) IS
-    'Makes all columns that a sequence of Postgres feeds draw from one new hilo sequence, as hilo_adopt does for one '
-    'column, and returns its name. ordered: as for hilo_adopt. It continues beyond the old one and beyond the values of all the columns. The owner of '
-    'the tables owns it; if they have several, the owner of the old one. A NOTICE lists functions, views, rules, triggers, '
-    'policies and domains that still name the old one, as far as their text or Postgres tells. It also lists what '
-    'perhaps asks for it. Requires ownership of all '
-    'the tables. Changes nothing if one of the columns cannot be moved. Errors: as for hilo_adopt, 55000 if it feeds no column.';
+    'Makes all columns that a sequence of Postgres feeds draw from one new hilo sequence, as '
+    'hilo_adopt does for one column, and returns its name. ordered: as for hilo_adopt. It '
+    'continues beyond the old one and beyond the values of all the columns. The owner of the '
+    'tables owns it; if they have several, the owner of the old one. A NOTICE lists functions, '
+    'views, rules, triggers, policies and domains that still name the old one, as far as their '
+    'text or Postgres tells. It also lists what perhaps asks for it. Requires ownership of all '
+    'the tables. Changes nothing if one of the columns cannot be moved. Errors: as for '
+    'hilo_adopt, 55000 if it feeds no column.';
 
 CREATE FUNCTION _hilo.hilo_adoptable(schema oid)
     RETURNS TABLE (
@@ -189,8 +194,8 @@ BEGIN ATOMIC
      ORDER BY place;
 END;
 COMMENT ON FUNCTION _hilo.hilo_adoptable(oid) IS
-    'Returns the columns of a schema that draw from a sequence of Postgres or of hilo''s. action: what hilo_adopt_all does '
-    'without trying. follows: it goes along with the row before it';
+    'Returns the columns of a schema that draw from a sequence of Postgres or of hilo''s. action: '
+    'what hilo_adopt_all does without trying. follows: it goes along with the row before it';
 
 CREATE FUNCTION _hilo.hilo_try_adopt(
     relation regclass, column_name name, sequence regclass, ordered boolean, dry_run boolean,
@@ -198,8 +203,9 @@ CREATE FUNCTION _hilo.hilo_try_adopt(
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_try_adopt_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_try_adopt(regclass, name, regclass, boolean, boolean) IS
-    'hilo_adopt for a column or, with a sequence, for all columns that it feeds. Returns the name of the new sequence and what '
-    'hilo_adopt tells, or the error. kind: ordered or unordered. dry_run: only checks what can be checked without a lock';
+    'hilo_adopt for a column or, with a sequence, for all columns that it feeds. Returns the name '
+    'of the new sequence and what hilo_adopt tells, or the error. kind: ordered or unordered. '
+    'dry_run: only checks what can be checked without a lock';
 
 CREATE FUNCTION @extschema@.hilo_adopt_all(schema name, dry_run boolean DEFAULT false, ordered boolean DEFAULT NULL)
     RETURNS TABLE (relation regclass, column_name name, name text, action text, detail text)
@@ -242,18 +248,19 @@ BEGIN ATOMIC
      ORDER BY r.place, r.part, r.detail COLLATE "C";
 END;
 COMMENT ON FUNCTION @extschema@.hilo_adopt_all(name, boolean, boolean) IS
-    'Calls hilo_adopt or hilo_adopt_sequence for each column of a schema that a sequence of Postgres feeds. Returns a '
-    'row for each column that draws from any sequence. action: adopt; skip, if hilo feeds it or should, or it follows '
-    'the table that it inherits from; refuse, for a reason that detail has, such as a domain that draws; change, '
-    'without a column, for an object that still names an old sequence, as hilo_adopt_sequence lists it. So it is for a '
-    'trigger of another table that calls nextval, currval or the like. A column that owns a sequence, from which only a '
-    'trigger may draw, is refused. detail also '
-    'has the notices and warnings of hilo_adopt. dry_run: changes and locks nothing, and returns the same rows, as '
-    'far as that can be told without locks. ordered: as for hilo_adopt. Requires ownership of each table: the others are refused. Errors: 3F000 '
-    'if the schema does not exist.';
+    'Calls hilo_adopt or hilo_adopt_sequence for each column of a schema that a sequence of '
+    'Postgres feeds. Returns a row for each column that draws from any sequence. action: adopt; '
+    'skip, if hilo feeds it or should, or it follows the table that it inherits from; refuse, for '
+    'a reason that detail has, such as a domain that draws; change, without a column, for an '
+    'object that still names an old sequence, as hilo_adopt_sequence lists it. So it is for a '
+    'trigger of another table that calls nextval, currval or the like. A column that owns a '
+    'sequence, from which only a trigger may draw, is refused. detail also has the notices and '
+    'warnings of hilo_adopt. dry_run: changes and locks nothing, and returns the same rows, as '
+    'far as that can be told without locks. ordered: as for hilo_adopt. Requires ownership of '
+    'each table: the others are refused. Errors: 3F000 if the schema does not exist.';
 
--- The sequences that column defaults name and that do not exist. No query reads the columns, and no code of their
--- owners runs: hilo_sync reads what their tables store.
+-- The sequences that column defaults name and that do not exist. No query reads the columns, and no
+-- code of their owners runs: hilo_sync reads what their tables store.
 
 CREATE FUNCTION _hilo.hilo_missing_defaults() RETURNS TABLE (relation oid, number smallint, name text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_missing_defaults_wrapper';
@@ -263,7 +270,8 @@ COMMENT ON FUNCTION _hilo.hilo_missing_defaults() IS
 CREATE FUNCTION _hilo.hilo_stored_type(relation oid, number smallint) RETURNS oid
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_stored_type_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_stored_type(oid, smallint) IS
-    'Returns the type of a column, below all domains; null unless its table is the caller''s, and stored in this database';
+    'Returns the type of a column, below all domains; null unless its table is the caller''s, and '
+    'stored in this database';
 
 CREATE FUNCTION _hilo.hilo_lock_against_writers(relation oid) RETURNS oid
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lock_against_writers_wrapper';
@@ -311,8 +319,9 @@ BEGIN ATOMIC
       FROM explained e;
 END;
 COMMENT ON FUNCTION _hilo.hilo_missing() IS
-    'Returns the columns whose default names a sequence that does not exist. inherits: a column of a table above stands for '
-    'both. obstacle: why the caller cannot create the sequence. lacked: a table of the caller lacks it';
+    'Returns the columns whose default names a sequence that does not exist. inherits: a column '
+    'of a table above stands for both. obstacle: why the caller cannot create the sequence. '
+    'lacked: a table of the caller lacks it';
 
 CREATE FUNCTION _hilo.hilo_say_missing(name text, lacked boolean, obstacle text) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -370,7 +379,8 @@ BEGIN ATOMIC
       FROM made m JOIN found f ON f.name = m.name
      ORDER BY f.name, f.relation, f.column_name;
 END;
-COMMENT ON FUNCTION _hilo.hilo_create_missing(oid[]) IS 'Does what hilo_create_missing does, for tables that are locked';
+COMMENT ON FUNCTION _hilo.hilo_create_missing(oid[]) IS
+    'Does what hilo_create_missing does, for tables that are locked';
 
 CREATE FUNCTION @extschema@.hilo_create_missing()
     RETURNS TABLE (name text, relation regclass, column_name name, next_value bigint)

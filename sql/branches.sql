@@ -1,18 +1,20 @@
--- Branches: sequences that get their values from the hilo of another server, through dblink, or through Citus from its
--- coordinator.
+-- Branches: sequences that get their values from the hilo of another server, through dblink, or
+-- through Citus from its coordinator.
 
 CREATE FUNCTION _hilo.hilo_raise(code text, message text, detail text, hint text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_raise_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_raise(text, text, text, text) IS
-    'Fails with this error, whose texts are cut at 8000 bytes. All that echoes an argument of any length goes through it';
+    'Fails with this error, whose texts are cut at 8000 bytes. All that echoes an argument of any '
+    'length goes through it';
 
 CREATE FUNCTION _hilo.hilo_may_see(name @extschema@.hilo_sequence) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_may_see_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_may_see(@extschema@.hilo_sequence) IS
-    'Returns true, or fails: with 42704 if the sequence does not exist, and with 42501 if the current user may not read it';
+    'Returns true, or fails: with 42704 if the sequence does not exist, and with 42501 if the '
+    'current user may not read it';
 
--- Citus gives back nothing but one value, or the first line of an error. It sets no limits to a query, and this one
--- comes from a worker that gives it up after a while.
+-- Citus gives back nothing but one value, or the first line of an error. It sets no limits to a
+-- query, and this one comes from a worker that gives it up after a while.
 CREATE FUNCTION _hilo.hilo_answer(query text) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET lock_timeout = '8s'
 AS $answer$
@@ -32,7 +34,8 @@ EXCEPTION WHEN OTHERS THEN
 END;
 $answer$;
 COMMENT ON FUNCTION _hilo.hilo_answer(text) IS
-    'Runs a query as the caller, and returns the first column of its first row, or its error. Waits for 8 s for each lock';
+    'Runs a query as the caller, and returns the first column of its first row, or its error. '
+    'Waits for 8 s for each lock';
 
 -- The connection of a source stays open for its next query. A query is sent and then looked after,
 -- because a call that waits inside libpq hears no cancel and no shutdown.
@@ -175,10 +178,11 @@ CREATE FUNCTION _hilo.hilo_identity(sequence bigint) RETURNS text
               FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d
              WHERE d.datname = pg_catalog.current_database());
 COMMENT ON FUNCTION _hilo.hilo_identity(bigint) IS
-    'Returns the name of a sequence of this database among those of all servers. Copies of a server share it';
+    'Returns the name of a sequence of this database among those of all servers. Copies of a '
+    'server share it';
 
--- Branches, and the sequences that they get their values from, as hilo_attach_server has noted. Both are named as by
--- hilo_identity.
+-- Branches, and the sequences that they get their values from, as hilo_attach_server has noted.
+-- Both are named as by hilo_identity.
 CREATE VIEW _hilo.hilo_upstream WITH (security_barrier) AS
     SELECT _hilo.hilo_identity(d.id) AS sequence, w.part[1] AS source
       FROM _hilo.hilo_definition d
@@ -187,7 +191,8 @@ CREATE VIEW _hilo.hilo_upstream WITH (security_barrier) AS
 REVOKE ALL ON _hilo.hilo_upstream FROM PUBLIC;
 GRANT SELECT ON _hilo.hilo_upstream TO PUBLIC;
 COMMENT ON VIEW _hilo.hilo_upstream IS
-    'The branches of this database, and the sequences on other servers that they get their values from';
+    'The branches of this database, and the sequences on other servers that they get their values '
+    'from';
 
 CREATE FUNCTION _hilo.hilo_remote_sequence(server name, remote_name text) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -226,10 +231,11 @@ BEGIN
 END;
 $sequence$;
 COMMENT ON FUNCTION _hilo.hilo_remote_sequence(name, text) IS
-    'Returns the row of hilo_sequences on a foreign server, with the value that it gives next, and what the branches there get '
-    'their values from';
+    'Returns the row of hilo_sequences on a foreign server, with the value that it gives next, '
+    'and what the branches there get their values from';
 
--- Between two servers, every way round is found. A third one would have to be asked by somebody else.
+-- Between two servers, every way round is found. A third one would have to be asked by somebody
+-- else.
 CREATE FUNCTION _hilo.hilo_refuse_circle(name text, server name, there jsonb) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $circle$
@@ -267,11 +273,11 @@ BEGIN
 END;
 $circle$;
 COMMENT ON FUNCTION _hilo.hilo_refuse_circle(text, name, jsonb) IS
-    'Fails with 55000 if the sequence gets its values from itself once it is attached to one there, which is as '
-    'hilo_remote_sequence returns it';
+    'Fails with 55000 if the sequence gets its values from itself once it is attached to one '
+    'there, which is as hilo_remote_sequence returns it';
 
--- This server and the sequence. Copies of it on the same timeline differ in what each request begins
--- with.
+-- This server and the sequence. Copies of it on the same timeline differ in what each request
+-- begins with.
 CREATE FUNCTION _hilo.hilo_receiver(sequence bigint) RETURNS text
     LANGUAGE sql VOLATILE PARALLEL SAFE
     RETURN (SELECT pg_catalog.concat_ws(
@@ -283,7 +289,8 @@ CREATE FUNCTION _hilo.hilo_receiver(sequence bigint) RETURNS text
 COMMENT ON FUNCTION _hilo.hilo_receiver(bigint) IS
     'Returns the name by which a centre knows a sequence of this server';
 
--- The centre has no such sequence in such a numbering that this role may read, or refuses the request.
+-- The centre has no such sequence in such a numbering that this role may read, or refuses the
+-- request.
 CREATE FUNCTION _hilo.hilo_refuse_request(server name, name text, remote_name text, numbering text) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $request$
@@ -329,7 +336,8 @@ BEGIN
 END;
 $request$;
 COMMENT ON FUNCTION _hilo.hilo_refuse_request(name, text, text, text) IS
-    'Fails with the reason why a centre has given nothing to the source of a branch. Arguments: as for hilo_ask_server';
+    'Fails with the reason why a centre has given nothing to the source of a branch. Arguments: '
+    'as for hilo_ask_server';
 
 CREATE FUNCTION _hilo.hilo_ask_server(
     server name, name text, n bigint, request uuid, remote_name text, numbering text, known_as uuid, answered uuid
@@ -359,16 +367,17 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION _hilo.hilo_ask_server(name, text, bigint, uuid, text, text, uuid, uuid) IS
     'The source of a sequence that hilo_attach_server has attached: takes values by hilo_transfer '
-    'from a foreign server, or null: from the coordinator of Citus. remote_name, '
-    'numbering: the sequence there, as in hilo_sequences when it was attached. known_as: the request there, which rises '
-    'with each new one. answered: the last that was answered. Errors: 55000 if '
-    'its numbering is another by now, it was renamed or dropped, or without dblink; those of dblink and hilo_transfer.';
+    'from a foreign server, or null: from the coordinator of Citus. remote_name, numbering: the '
+    'sequence there, as in hilo_sequences when it was attached. known_as: the request there, '
+    'which rises with each new one. answered: the last that was answered. Errors: 55000 if its '
+    'numbering is another by now, it was renamed or dropped, or without dblink; those of dblink '
+    'and hilo_transfer.';
 
 CREATE FUNCTION _hilo.hilo_take_new_name(sequence bigint, request uuid) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_take_new_name_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_take_new_name(bigint, uuid) IS
-    'Gives the requests of a sequence another name, and writes off what it holds. A copy of this server asks by the '
-    'name that it has: the centre has seen a later request than this one';
+    'Gives the requests of a sequence another name, and writes off what it holds. A copy of this '
+    'server asks by the name that it has: the centre has seen a later request than this one';
 
 -- The first line says which server it is of.
 CREATE FUNCTION _hilo.hilo_server_source(server name, remote_name text, numbering text, identity text DEFAULT NULL)
@@ -380,7 +389,8 @@ CREATE FUNCTION _hilo.hilo_server_source(server name, remote_name text, numberin
         '$3::pg_catalog.uuid, %L::pg_catalog.text, %L::pg_catalog.text, $5::pg_catalog.uuid, $6::pg_catalog.uuid) AS v',
         COALESCE(pg_catalog.md5($1::text), 'citus'), '-- from ' || $4 || pg_catalog.chr(10), $1, $2, $3);
 COMMENT ON FUNCTION _hilo.hilo_server_source(name, text, text, text) IS
-    'Returns the source of a branch. identity: which sequence it is there, as hilo_upstream reads it';
+    'Returns the source of a branch. identity: which sequence it is there, as hilo_upstream reads '
+    'it';
 
 CREATE FUNCTION _hilo.hilo_refuse_barred(name @extschema@.hilo_sequence, next bigint) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_refuse_barred_wrapper';
@@ -415,7 +425,8 @@ BEGIN
     PERFORM _hilo.hilo_refuse_barred(name, (there ->> 'next')::bigint);
 END;
 $attach$;
-COMMENT ON FUNCTION _hilo.hilo_attach_server(@extschema@.hilo_sequence, name, text) IS 'Does what hilo_attach_server does';
+COMMENT ON FUNCTION _hilo.hilo_attach_server(@extschema@.hilo_sequence, name, text) IS
+    'Does what hilo_attach_server does';
 
 CREATE FUNCTION @extschema@.hilo_attach_server(
     name @extschema@.hilo_sequence, server name, remote_name @extschema@.hilo_sequence DEFAULT NULL
@@ -425,12 +436,16 @@ BEGIN ATOMIC
     SELECT _hilo.hilo_attach_server($1, $2, COALESCE($3, $1)::text);
     SELECT $1;
 END;
-COMMENT ON FUNCTION @extschema@.hilo_attach_server(@extschema@.hilo_sequence, name, @extschema@.hilo_sequence) IS
-    'Makes a sequence a branch of one on another server, its centre, and returns its name. remote_name is the name '
-    'there; null: the same name. If it does not exist here, it is created with the type, increment, bounds, start '
-    'value, block size and key format of the one there. From then on its values come from there, by hilo_transfer, '
-    'through dblink, the foreign server and the user mapping of the owner of the sequence. After a renumbering there '
-    'it serves the values that it holds and gets no more, until it is attached again. Then these values become a gap. '
-    'Requires ownership of the sequence, and USAGE on the foreign server. Errors: as for hilo_create and hilo_alter, '
-    '55000 without dblink, or if the sequence there does not exist, cycles, is ordered or gapless, or gets its values '
-    'from this one, or continues with a value that this one may have served; 42704 if there is no such server; those of dblink.';
+COMMENT ON FUNCTION @extschema@.hilo_attach_server(@extschema@.hilo_sequence, name,
+    @extschema@.hilo_sequence) IS
+    'Makes a sequence a branch of one on another server, its centre, and returns its name. '
+    'remote_name is the name there; null: the same name. If it does not exist here, it is created '
+    'with the type, increment, bounds, start value, block size and key format of the one there. '
+    'From then on its values come from there, by hilo_transfer, through dblink, the foreign '
+    'server and the user mapping of the owner of the sequence. After a renumbering there it '
+    'serves the values that it holds and gets no more, until it is attached again. Then these '
+    'values become a gap. Requires ownership of the sequence, and USAGE on the foreign server. '
+    'Errors: as for hilo_create and hilo_alter, 55000 without dblink, or if the sequence there '
+    'does not exist, cycles, is ordered or gapless, or gets its values from this one, or '
+    'continues with a value that this one may have served; 42704 if there is no such server; '
+    'those of dblink.';

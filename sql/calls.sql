@@ -1,19 +1,23 @@
--- Twins in _hilo of functions and views that users call, for the bodies of the extension's own functions and of façades.
--- A body names nothing in the extension's schema: others could put functions there that match a call better, and ALTER SCHEMA may
--- rename it. The twins are the same C functions, and return the rows of the same views. The twins of hilo_create and hilo_alter
--- are in sql/functions.sql.
+-- Twins in _hilo of functions and views that users call, for the bodies of the extension's own
+-- functions and of façades. A body names nothing in the extension's schema: others could put
+-- functions there that match a call better, and ALTER SCHEMA may rename it. The twins are the same
+-- C functions, and return the rows of the same views. The twins of hilo_create and hilo_alter are
+-- in sql/functions.sql.
 
 CREATE FUNCTION _hilo.hilo_set_owner(name @extschema@.hilo_sequence, new_owner text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_set_owner(@extschema@.hilo_sequence, text) IS 'Does what hilo_set_owner does';
+COMMENT ON FUNCTION _hilo.hilo_set_owner(@extschema@.hilo_sequence, text) IS
+    'Does what hilo_set_owner does';
 
 CREATE FUNCTION _hilo.hilo_sync(name @extschema@.hilo_sequence, relation regclass, column_name name) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_sync_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_sync(@extschema@.hilo_sequence, regclass, name) IS 'Does what hilo_sync does';
+COMMENT ON FUNCTION _hilo.hilo_sync(@extschema@.hilo_sequence, regclass, name) IS
+    'Does what hilo_sync does';
 
 CREATE FUNCTION _hilo.hilo_advance(name @extschema@.hilo_sequence, at_least bigint) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_advance_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_advance(@extschema@.hilo_sequence, bigint) IS 'Does what hilo_advance does';
+COMMENT ON FUNCTION _hilo.hilo_advance(@extschema@.hilo_sequence, bigint) IS
+    'Does what hilo_advance does';
 
 CREATE FUNCTION _hilo.hilo_nextval(name @extschema@.hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
@@ -24,7 +28,8 @@ CREATE FUNCTION _hilo.hilo_nextrange(
     OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint
 )
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextrange_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_nextrange(@extschema@.hilo_sequence, bigint) IS 'Does what hilo_nextrange does';
+COMMENT ON FUNCTION _hilo.hilo_nextrange(@extschema@.hilo_sequence, bigint) IS
+    'Does what hilo_nextrange does';
 
 CREATE FUNCTION _hilo.hilo_next_hi(name @extschema@.hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_next_hi_wrapper';
@@ -36,7 +41,8 @@ CREATE FUNCTION _hilo.hilo_lease(
     OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid) IS 'Does what hilo_lease does';
+COMMENT ON FUNCTION _hilo.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid) IS
+    'Does what hilo_lease does';
 
 CREATE FUNCTION _hilo.hilo_lease_return(lease uuid, next bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_return_wrapper';
@@ -73,7 +79,8 @@ COMMENT ON FUNCTION _hilo.hilo_leases() IS 'Returns the rows of the view hilo_le
 
 CREATE FUNCTION _hilo.hilo_node_summary(name @extschema@.hilo_sequence) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_node_summary_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_node_summary(@extschema@.hilo_sequence) IS 'Does what hilo_node_summary does';
+COMMENT ON FUNCTION _hilo.hilo_node_summary(@extschema@.hilo_sequence) IS
+    'Does what hilo_node_summary does';
 
 CREATE FUNCTION _hilo.hilo_apply(document jsonb, prune boolean, dry_run boolean)
     RETURNS TABLE (action text, name text, detail jsonb)

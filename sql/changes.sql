@@ -1,2 +1,2 @@
--- How tables, types and everything else but functions, views and triggers of the last release become those of the
--- parts. `scripts/upgrade` adds the others.
+-- How tables, types and everything else but functions, views and triggers of the last release
+-- become those of the parts. `scripts/upgrade` adds the others.

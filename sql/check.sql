@@ -1,21 +1,25 @@
--- hilo_check: what is wrong is SQL over the views. Functions in C say what only this server's memory and an index know.
+-- hilo_check: what is wrong is SQL over the views. Functions in C say what only this server's
+-- memory and an index know.
 
 CREATE FUNCTION _hilo.hilo_column_defaults() RETURNS TABLE (relation oid, number smallint, name text, missing boolean)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'hilo_column_defaults_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_column_defaults() IS 'Returns the columns whose default names a sequence, the name, and whether there is no such sequence';
+COMMENT ON FUNCTION _hilo.hilo_column_defaults() IS
+    'Returns the columns whose default names a sequence, the name, and whether there is no such '
+    'sequence';
 
 CREATE FUNCTION _hilo.hilo_unserved_values(relation oid, number smallint, sequence bigint)
     RETURNS TABLE (value bigint, partly boolean, failure text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_unserved_values_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_unserved_values(oid, smallint, bigint) IS
-    'Returns the furthest value of a column that its sequence will still serve on this node, or why it cannot be read. '
-    'partly: without an index on the column, only the last pages of the table were read';
+    'Returns the furthest value of a column that its sequence will still serve on this node, or '
+    'why it cannot be read. partly: without an index on the column, only the last pages of the '
+    'table were read';
 
 CREATE FUNCTION _hilo.hilo_is_of_callers(relation oid) RETURNS boolean
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_of_callers_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_is_of_callers(oid) IS
-    'Whether a distributed table and all that inherits from it belong to the caller or to superusers; then a query of it '
-    'runs no code of others. Null: Citus does not distribute it';
+    'Whether a distributed table and all that inherits from it belong to the caller or to '
+    'superusers; then a query of it runs no code of others. Null: Citus does not distribute it';
 
 -- Each finding of hilo_check that the current user may see.
 CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
@@ -47,8 +51,9 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
     ), named AS MATERIALIZED (
         SELECT DISTINCT f.* FROM _hilo.hilo_column_defaults() f
     ), in_use AS MATERIALIZED (
-        -- The columns that concern the caller: each that it has a privilege on, and all for those who may read
-        -- everything. known: it may know of the column; readable: it may read all rows.
+        -- The columns that concern the caller: each that it has a privilege on, and all for those
+        -- who may read everything. known: it may know of the column; readable: it may read all
+        -- rows.
         SELECT d.*, s.id, s.label, s.min_value, s.max_value, s.increment, s.cycle, s.owner, s.owned_by, s.next_value,
                s.source IS NOT NULL AS has_source, c.relowner, c.relacl, a.attinhcount,
                coalesce(s.nodes, current_setting('hilo.node_count')::integer) AS nodes,
@@ -78,8 +83,9 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
                     has_schema_privilege(n.oid, 'USAGE') AND has_column_privilege(c.oid, a.attnum, 'SELECT') AS readable) v
          WHERE (v.known OR w.all_readable) AND (s.id IS NOT NULL OR d.missing)
     ), furthest AS MATERIALIZED (
-        -- Only a query sees the rows of a distributed table, and an index of the column makes it cheap. The numbers of
-        -- workers that Citus gives by itself are beyond 2^48. Each operand has its type, so that no other operator fits better.
+        -- Only a query sees the rows of a distributed table, and an index of the column makes it
+        -- cheap. The numbers of workers that Citus gives by itself are beyond 2^48. Each operand
+        -- has its type, so that no other operator fits better.
         SELECT a.answer::jsonb AS answer
           FROM (SELECT string_agg(format(
                            'SELECT %L::pg_catalog.text, pg_catalog.%s(%I)::pg_catalog.int8 FROM %s '
@@ -108,7 +114,8 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
           FROM in_use c
          WHERE c.max_value > c.high OR c.min_value < c.low
          UNION ALL
-        -- A copy of a table, or of a schema, draws from the sequence of the original, and loses its default with that.
+        -- A copy of a table, or of a schema, draws from the sequence of the original, and loses its
+        -- default with that.
         SELECT c.known, c.object, 'warning',
                format('its default draws from hilo sequence "%s", which column %s owns: DROP ... CASCADE of that takes the '
                       'default of this one along', c.name, c.owned_by),
@@ -179,7 +186,8 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
      GROUP BY c.label
     HAVING count(*) > 1 AND NOT coalesce(bool_or(c.of_other), false)
      UNION ALL
-    -- A sequence whose owner column is gone need not have been used. A block that was read ahead is no use.
+    -- A sequence whose owner column is gone need not have been used. A block that was read ahead is
+    -- no use.
     SELECT 'sequences', 'note',
            format('no column uses %s of them: %s', count(*),
                   array_to_string((array_agg(format('"%s"', q.name) ORDER BY q.name))[1:10], ', ')),
@@ -194,7 +202,8 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
     HAVING count(*) > 0
      UNION ALL
 
-    -- Sequences. First those of which the largest part is reserved, or half of it if the rest lasts for less than a week.
+    -- Sequences. First those of which the largest part is reserved, or half of it if the rest lasts
+    -- for less than a week.
     SELECT q.label, coalesce(v.severity, 'warning'),
            format('%s %% of its values are reserved, up to its %s%s', to_char(q.used_fraction * 100, 'FM990.00'),
                   CASE WHEN q.increment > 0 THEN concat('maximum ', q.max_value) ELSE concat('minimum ', q.min_value) END,
@@ -267,7 +276,8 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
       FROM source a
       JOIN source o ON o.counter = a.counter AND o.name > a.name
      WHERE (a.first, a.size) <> (o.first, o.size)
-       -- Who uses each number by itself collides with nobody who uses it as the first or last of a block.
+       -- Who uses each number by itself collides with nobody who uses it as the first or last of a
+       -- block.
        AND NOT ('core' IN (a.client, o.client) AND a.first IN ('value', 'value - size + 1')
                 AND o.first IN ('value', 'value - size + 1'))
      UNION ALL
@@ -303,7 +313,8 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
      CROSS JOIN LATERAL (SELECT b.in_blocks AND o.seqincrement NOT IN (1, r.block_size) AS differs) f
      WHERE b.in_blocks OR EXISTS (SELECT FROM named d WHERE d.name = r.name)
      UNION ALL
-    -- Whoever may insert draws from a sequence that the column owns. From others he needs a privilege.
+    -- Whoever may insert draws from a sequence that the column owns. From others he needs a
+    -- privilege.
     SELECT format('role %s', CASE i.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(i.role) END), 'warning',
            format('it may insert where the defaults of %s columns draw, such as %s from hilo sequence "%s", and may not draw',
                   count(*), min(c.object), (array_agg(c.name ORDER BY c.object))[1]),
@@ -328,8 +339,9 @@ CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
        AND NOT pg_has_role(i.grantee, c.owner::oid, 'USAGE') AND NOT pg_has_role(i.grantee, 'pg_write_all_data', 'USAGE')
      GROUP BY i.grantee, i.role, s.schema
      UNION ALL
-    -- Positions of this node that may lack reservations from which values were served. pg_upgrade requires a clean
-    -- shutdown, and leaves the server on its first timeline: what it brought lacks nothing.
+    -- Positions of this node that may lack reservations from which values were served. pg_upgrade
+    -- requires a clean shutdown, and leaves the server on its first timeline: what it brought lacks
+    -- nothing.
     SELECT format('node %s', s.node), 'warning',
            format('%s positions of this node, such as that of "%s", %s', count(*), min(q.name), v.what),
            'If the server that they come from is stopped permanently before this one serves, do nothing: the first use of '
@@ -397,8 +409,9 @@ BEGIN ATOMIC
               f.object COLLATE "C", f.what COLLATE "C";
 END;
 COMMENT ON FUNCTION @extschema@.hilo_check() IS
-    'Reports problems, present or near, of the settings, and of the sequences and columns that the caller may see. '
-    'Each finding is a row and says what to do. severity is error, warning, or note for what may be meant to be so. '
-    'fix is a statement that mends it, as for psql''s gexec; null: there is none that is right for everyone. Roles '
-    'that may read every sequence, such as members of pg_monitor, see findings about hidden columns too, without '
-    'names. Returns no row if nothing was found.';
+    'Reports problems, present or near, of the settings, and of the sequences and columns that '
+    'the caller may see. Each finding is a row and says what to do. severity is error, warning, '
+    'or note for what may be meant to be so. fix is a statement that mends it, as for psql''s '
+    'gexec; null: there is none that is right for everyone. Roles that may read every sequence, '
+    'such as members of pg_monitor, see findings about hidden columns too, without names. Returns '
+    'no row if nothing was found.';

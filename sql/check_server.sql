@@ -3,8 +3,8 @@ CREATE FUNCTION _hilo.hilo_node_answers(command text, everywhere boolean)
     RETURNS TABLE (object text, node integer, answer text, failure text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_node_answers_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_node_answers(text, boolean) IS
-    'Returns what a command that returns one value says on each node of Citus, or on the coordinator alone, or why it '
-    'says nothing';
+    'Returns what a command that returns one value says on each node of Citus, or on the '
+    'coordinator alone, or why it says nothing';
 
 CREATE FUNCTION _hilo.hilo_server_state()
     RETURNS TABLE (
@@ -13,7 +13,8 @@ CREATE FUNCTION _hilo.hilo_server_state()
         twin_seen_for bigint, sessions text, sessions_unknown boolean, sessions_hint text, create_for_column text, set_node_id text, alone boolean, restart text, pass text)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1 AS 'MODULE_PATHNAME', 'hilo_server_state_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_server_state() IS
-    'Returns what sessions and shared memory say of this server, and advice that depends on settings';
+    'Returns what sessions and shared memory say of this server, and advice that depends on '
+    'settings';
 
 -- Only the other views may read it.
 CREATE VIEW _hilo.hilo_state AS
@@ -40,7 +41,8 @@ CREATE VIEW _hilo.hilo_server_finding WITH (security_barrier) AS
          CROSS JOIN LATERAL jsonb_to_recordset(nullif(a.answer, '')::jsonb)
                             AS e (name text, numbering text, source text, state text, last_error text)
     )
-    -- Settings, and what shared memory knows. The command line, a database or a role can hide what ALTER SYSTEM sets.
+    -- Settings, and what shared memory knows. The command line, a database or a role can hide what
+    -- ALTER SYSTEM sets.
     SELECT coalesce('setting ' || v.name, format('node %s', coalesce(s.node, 0))) AS object, v.severity, v.what,
            coalesce(v.what_to_do, format('Set %s = on and reload.', v.name)) AS what_to_do, NULL AS fix
       FROM state s
@@ -161,8 +163,9 @@ CREATE VIEW _hilo.hilo_server_finding WITH (security_barrier) AS
      GROUP BY r.role
      UNION ALL
 
-    -- Each trigger has the rows for which it fires: ordinary ones (O), replicated ones (R) or all (A). That changes with
-    -- ALTER TABLE ... ENABLE TRIGGER ALL, as of a restore or of test fixtures.
+    -- Each trigger has the rows for which it fires: ordinary ones (O), replicated ones (R) or all
+    -- (A). That changes with ALTER TABLE ... ENABLE TRIGGER ALL, as of a restore or of test
+    -- fixtures.
     SELECT format('table _hilo.%s', c.relname), 'error',
            format('triggers do not fire as they should (%s), so that rows which are written by SQL, restored or replicated may '
                   'cause a value to be served twice', string_agg(w.name, ', ' ORDER BY w.name)),
@@ -215,4 +218,5 @@ CREATE VIEW _hilo.hilo_server_finding WITH (security_barrier) AS
       FROM answered a
      WHERE a.failure IS NOT NULL;
 REVOKE ALL ON _hilo.hilo_server_finding FROM PUBLIC;
-COMMENT ON VIEW _hilo.hilo_server_finding IS 'Findings of hilo_check about the server, which every role may see';
+COMMENT ON VIEW _hilo.hilo_server_finding IS
+    'Findings of hilo_check about the server, which every role may see';

@@ -1,7 +1,7 @@
 -- Citus: sequences of the coordinator, and branches of them on its workers.
 
--- Each step is committed elsewhere, so each node has what the next step reads. source: that of a branch, with
--- '{name}' and '{numbering}'.
+-- Each step is committed elsewhere, so each node has what the next step reads. source: that of a
+-- branch, with '{name}' and '{numbering}'.
 CREATE FUNCTION _hilo.hilo_branch_on_workers(names text[], options jsonb, source text)
     RETURNS TABLE (name text, node text, action text)
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 1000 SET search_path = pg_catalog, pg_temp
@@ -93,12 +93,14 @@ BEGIN
                     AS n (node, actions);
 END;
 $branches$;
-COMMENT ON FUNCTION _hilo.hilo_branch_on_workers(text[], jsonb, text) IS 'Does what hilo_create_on_all_nodes does';
+COMMENT ON FUNCTION _hilo.hilo_branch_on_workers(text[], jsonb, text) IS
+    'Does what hilo_create_on_all_nodes does';
 
 -- A rollback would not reach the other nodes.
 CREATE FUNCTION _hilo.hilo_is_outside_block() RETURNS boolean
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_outside_block_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_is_outside_block() IS 'Returns true, or fails with 25001 in a transaction block';
+COMMENT ON FUNCTION _hilo.hilo_is_outside_block() IS
+    'Returns true, or fails with 25001 in a transaction block';
 
 CREATE FUNCTION _hilo.hilo_create_on_all_nodes(names text[], options jsonb)
     RETURNS TABLE (name text, node text, action text)
@@ -108,7 +110,8 @@ BEGIN ATOMIC
       FROM _hilo.hilo_branch_on_workers($1, $2, CASE WHEN _hilo.hilo_is_outside_block() THEN _hilo.hilo_server_source(
                NULL, '{name}', '{numbering}') END) d;
 END;
-COMMENT ON FUNCTION _hilo.hilo_create_on_all_nodes(text[], jsonb) IS 'Does what hilo_create_on_all_nodes does';
+COMMENT ON FUNCTION _hilo.hilo_create_on_all_nodes(text[], jsonb) IS
+    'Does what hilo_create_on_all_nodes does';
 
 CREATE FUNCTION @extschema@.hilo_create_on_all_nodes(names text[], options jsonb DEFAULT '{}')
     RETURNS TABLE (name text, node text, action text)
@@ -127,14 +130,15 @@ BEGIN ATOMIC
     SELECT d.node, d.action FROM _hilo.hilo_create_on_all_nodes(ARRAY[$1::text], $2) d;
 END;
 COMMENT ON FUNCTION @extschema@.hilo_create_on_all_nodes(@extschema@.hilo_sequence, jsonb) IS
-    'Creates a sequence on the coordinator of Citus, and makes it a branch on each worker, whose values come from '
-    'there. Returns what was done on each node: create, exists, or an action of hilo_apply. A worker gets the '
-    'definition, the owner and the privileges of the coordinator, and the numbering that it has by now. Values that '
-    'the worker holds of an earlier numbering become a gap. Called again, it completes later nodes, whatever the '
-    'options. These are the fields of a sequence in a document of hilo_export. A rollback does not undo it. Errors: '
-    '55000 on a worker, if a node cannot be asked or refuses, or if a worker has a sequence of this name that is no '
-    'branch; 0A000 without Citus, or for one that cycles, is ordered or gapless; 25001 in a transaction block, 22023 '
-    'for other options.';
+    'Creates a sequence on the coordinator of Citus, and makes it a branch on each worker, whose '
+    'values come from there. Returns what was done on each node: create, exists, or an action of '
+    'hilo_apply. A worker gets the definition, the owner and the privileges of the coordinator, '
+    'and the numbering that it has by now. Values that the worker holds of an earlier numbering '
+    'become a gap. Called again, it completes later nodes, whatever the options. These are the '
+    'fields of a sequence in a document of hilo_export. A rollback does not undo it. Errors: '
+    '55000 on a worker, if a node cannot be asked or refuses, or if a worker has a sequence of '
+    'this name that is no branch; 0A000 without Citus, or for one that cycles, is ordered or '
+    'gapless; 25001 in a transaction block, 22023 for other options.';
 
 CREATE FUNCTION @extschema@.hilo_adopt_on_all_nodes(relation regclass, column_name name, name @extschema@.hilo_sequence DEFAULT NULL) RETURNS @extschema@.hilo_sequence
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
@@ -213,10 +217,13 @@ BEGIN
     RETURN _hilo.hilo_sequence(new);
 END;
 $adopt$;
-COMMENT ON FUNCTION @extschema@.hilo_adopt_on_all_nodes(regclass, name, @extschema@.hilo_sequence) IS
-    'Makes a serial column of a distributed table draw from a new hilo sequence on all nodes of Citus, and returns '
-    'its name; null: that of the old sequence, which is dropped. The new one continues beyond the old one, and beyond '
-    'the values of the column that are not above 2^48. The owner of the table owns it. Keeps others from writing to the '
-    'table meanwhile. If it fails, call it again with another name, or drop the new sequence on all nodes. Errors: '
-    '0A000 for another column, 42501 if the caller is not the owner, 42809 if a part of the table belongs to another role '
-    'that is no superuser, 42710 if the name is taken, and those of hilo_create_on_all_nodes.';
+COMMENT ON FUNCTION @extschema@.hilo_adopt_on_all_nodes(regclass, name,
+    @extschema@.hilo_sequence) IS
+    'Makes a serial column of a distributed table draw from a new hilo sequence on all nodes of '
+    'Citus, and returns its name; null: that of the old sequence, which is dropped. The new one '
+    'continues beyond the old one, and beyond the values of the column that are not above 2^48. '
+    'The owner of the table owns it. Keeps others from writing to the table meanwhile. If it '
+    'fails, call it again with another name, or drop the new sequence on all nodes. Errors: 0A000 '
+    'for another column, 42501 if the caller is not the owner, 42809 if a part of the table '
+    'belongs to another role that is no superuser, 42710 if the name is taken, and those of '
+    'hilo_create_on_all_nodes.';

@@ -1,5 +1,5 @@
--- Definitions as a document: hilo_export, and hilo_node_summary, by which servers compare them. docs/hilo.schema.json
--- describes the form.
+-- Definitions as a document: hilo_export, and hilo_node_summary, by which servers compare them.
+-- docs/hilo.schema.json describes the form.
 
 CREATE VIEW _hilo.hilo_visible WITH (security_barrier) AS
     SELECT s.id, s.name, s.label, s.title FROM _hilo.hilo_readable s;
@@ -21,6 +21,6 @@ CREATE FUNCTION @extschema@.hilo_node_summary(name @extschema@.hilo_sequence DEF
 COMMENT ON FUNCTION @extschema@.hilo_node_summary(@extschema@.hilo_sequence) IS
     'Returns what other servers need to know of this one. It is which node this is, and what '
     'hilo_export returns of a sequence or, without a name, of all that the caller may read. '
-    'numbering: how this node numbers a sequence, or will when it first serves it; without one '
-    'it refuses to serve it. fed: a source brings its values. A sequence that does not exist is left out. For hilo_compare and '
-    'hilo_apply on another server. Errors: 42501.';
+    'numbering: how this node numbers a sequence, or will when it first serves it; without one it '
+    'refuses to serve it. fed: a source brings its values. A sequence that does not exist is left '
+    'out. For hilo_compare and hilo_apply on another server. Errors: 42501.';

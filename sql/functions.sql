@@ -1,8 +1,9 @@
--- The functions that users call. They check privileges themselves for each sequence, as core does for its
--- own, so every user may call them. None is SECURITY DEFINER, and none resolves a name through the caller's
--- search_path.
+-- The functions that users call. They check privileges themselves for each sequence, as core does
+-- for its own, so every user may call them. None is SECURITY DEFINER, and none resolves a name
+-- through the caller's search_path.
 
--- Definitions. These functions are transactional: they take effect at commit. sql/calls.sql says what the twins in _hilo are for.
+-- Definitions. These functions are transactional: they take effect at commit. sql/calls.sql says
+-- what the twins in _hilo are for.
 
 CREATE FUNCTION @extschema@.hilo_create(
     name @extschema@.hilo_sequence,
@@ -24,23 +25,28 @@ CREATE FUNCTION @extschema@.hilo_create(
     description text DEFAULT NULL
 ) RETURNS @extschema@.hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION @extschema@.hilo_create(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval, text) IS
-    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE SEQUENCE. block_size: '
-    'number of values reserved at once; null: chosen by rate. slice_size: maximum number of values that a session '
-    'takes from the pool at once; null: hilo.max_slice_size. ordered: a later call gets a later value across all '
-    'sessions. key_format: template with {name}, {server}, {value} and {value:0N}. gapless: the committed values have '
-    'no holes. The first draw of a transaction locks the sequence until the transaction ends, and a rollback gives '
-    'its values to the next one. owned_by: the column, as table.column or schema.table.column, with which the '
-    'sequence is dropped, and with whose table it restarts in TRUNCATE ... RESTART IDENTITY. source: a query that '
-    'brings the values, run as the owner. $1 is the name, $2 how many values are wanted, $3 the uuid of the request, '
-    '$4 the furthest value that it has brought. Its rows are the first and the last value of ranges that are this '
-    'sequence''s alone. reserve_ahead: how long an outage of the source may last; null: as hilo.buffer says. description: '
-    'its purpose, in at most 1,000 bytes; hilo_sequences, hilo_check and hilo_report show it. Errors: '
-    '42710 if the sequence exists (with if_not_exists a NOTICE), 42501 without INSERT on hilo_sequences, 22023 if '
-    'options are invalid or contradict each other, 0A000 for a gapless sequence that cycles or that several nodes '
-    'share, or for a source with cycle, ordered or gapless or while several nodes share the sequence, 42P01 or 42703 '
-    'if the column does not exist, 42809 if it cannot own a sequence, 55000 if its table has another owner, or '
-    'several nodes share sequences and hilo.on_every_node is off.';
+COMMENT ON FUNCTION @extschema@.hilo_create(@extschema@.hilo_sequence, bigint, bigint, bigint,
+    bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval, text) IS
+    'Creates a sequence and returns its name. The bounds and start_value default as in CREATE '
+    'SEQUENCE. block_size: number of values reserved at once; null: chosen by rate. slice_size: '
+    'maximum number of values that a session takes from the pool at once; null: '
+    'hilo.max_slice_size. ordered: a later call gets a later value across all sessions. '
+    'key_format: template with {name}, {server}, {value} and {value:0N}. gapless: the committed '
+    'values have no holes. The first draw of a transaction locks the sequence until the '
+    'transaction ends, and a rollback gives its values to the next one. owned_by: the column, as '
+    'table.column or schema.table.column, with which the sequence is dropped, and with whose '
+    'table it restarts in TRUNCATE ... RESTART IDENTITY. source: a query that brings the values, '
+    'run as the owner. $1 is the name, $2 how many values are wanted, $3 the uuid of the request, '
+    '$4 the furthest value that it has brought. Its rows are the first and the last value of '
+    'ranges that are this sequence''s alone. reserve_ahead: how long an outage of the source may '
+    'last; null: as hilo.buffer says. description: its purpose, in at most 1,000 bytes; '
+    'hilo_sequences, hilo_check and hilo_report show it. Errors: 42710 if the sequence exists '
+    '(with if_not_exists a NOTICE), 42501 without INSERT on hilo_sequences, 22023 if options are '
+    'invalid or contradict each other, 0A000 for a gapless sequence that cycles or that several '
+    'nodes share, or for a source with cycle, ordered or gapless or while several nodes share the '
+    'sequence, 42P01 or 42703 if the column does not exist, 42809 if it cannot own a sequence, '
+    '55000 if its table has another owner, or several nodes share sequences and '
+    'hilo.on_every_node is off.';
 
 CREATE FUNCTION _hilo.hilo_create(
     name @extschema@.hilo_sequence,
@@ -62,7 +68,9 @@ CREATE FUNCTION _hilo.hilo_create(
     description text DEFAULT NULL
 ) RETURNS @extschema@.hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_create(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval, text) IS 'Does what hilo_create does';
+COMMENT ON FUNCTION _hilo.hilo_create(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint,
+    regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval, text) IS
+    'Does what hilo_create does';
 
 CREATE FUNCTION @extschema@.hilo_alter(
     name @extschema@.hilo_sequence,
@@ -84,20 +92,22 @@ CREATE FUNCTION @extschema@.hilo_alter(
     description text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION @extschema@.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint,
+    bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval, text) IS
     'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make '
-    'these adaptive again. restart_with: the next value; required, and the same on every node, '
-    'if several nodes share the sequence and its increment or cycle changes. gapless: as in '
-    'hilo_create; values that were reserved and not served before are in hilo_gaps. owned_by: '
-    'as in hilo_create, or none. source: as in hilo_create; an empty text takes it away as long '
-    'as nothing was asked of it. reserve_ahead: 0 takes it away. description: an empty text takes it away. '
-    'Narrower bounds apply to the calling transaction at once, everything else takes effect at '
-    'commit. After a change of increment, cycle or gapless without restart_with, the calling '
-    'transaction draws from the sequence only after its commit. Requires ownership of the sequence. Errors: 42704 if the sequence does not exist, '
-    '42501, 22023 if options are invalid or contradict each other, 0A000 as in hilo_create, '
-    '55000 if several nodes could serve a value twice, or share the sequence and it is '
-    'restarted while hilo.on_every_node is off, or the sequence has a source that has brought values, or that says which '
-    'values come; for owned_by as hilo_create.';
+    'these adaptive again. restart_with: the next value; required, and the same on every node, if '
+    'several nodes share the sequence and its increment or cycle changes. gapless: as in '
+    'hilo_create; values that were reserved and not served before are in hilo_gaps. owned_by: as '
+    'in hilo_create, or none. source: as in hilo_create; an empty text takes it away as long as '
+    'nothing was asked of it. reserve_ahead: 0 takes it away. description: an empty text takes it '
+    'away. Narrower bounds apply to the calling transaction at once, everything else takes effect '
+    'at commit. After a change of increment, cycle or gapless without restart_with, the calling '
+    'transaction draws from the sequence only after its commit. Requires ownership of the '
+    'sequence. Errors: 42704 if the sequence does not exist, 42501, 22023 if options are invalid '
+    'or contradict each other, 0A000 as in hilo_create, 55000 if several nodes could serve a '
+    'value twice, or share the sequence and it is restarted while hilo.on_every_node is off, or '
+    'the sequence has a source that has brought values, or that says which values come; for '
+    'owned_by as hilo_create.';
 
 CREATE FUNCTION _hilo.hilo_alter(
     name @extschema@.hilo_sequence,
@@ -119,7 +129,9 @@ CREATE FUNCTION _hilo.hilo_alter(
     description text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval, text) IS 'Does what hilo_alter does';
+COMMENT ON FUNCTION _hilo.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint,
+    regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval, text) IS
+    'Does what hilo_alter does';
 
 CREATE FUNCTION _hilo.hilo_detach(name @extschema@.hilo_sequence, start bigint) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_detach_wrapper';
@@ -130,15 +142,15 @@ CREATE FUNCTION @extschema@.hilo_rename(name @extschema@.hilo_sequence, new_name
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_rename_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_rename(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
     'Renames a sequence and rewrites the column defaults that use it; to do so, it waits for the '
-    'transactions that write to their tables. Requires ownership of the sequence. Errors: 42704 if the '
-    'sequence does not exist, 42710 if the new name is taken, 22023 for NULL, 42501.';
+    'transactions that write to their tables. Requires ownership of the sequence. Errors: 42704 '
+    'if the sequence does not exist, 42710 if the new name is taken, 22023 for NULL, 42501.';
 
 CREATE FUNCTION @extschema@.hilo_drop(name @extschema@.hilo_sequence, if_exists boolean DEFAULT false, cascade boolean DEFAULT false) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_drop_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_drop(@extschema@.hilo_sequence, boolean, boolean) IS
-    'Drops a sequence. Fails if a column default uses the sequence; with cascade, drops such defaults. '
-    'Requires ownership of the sequence. Errors: 42704 if the sequence does not exist (with if_exists a '
-    'NOTICE), 2BP01 if a default uses it, 22023 for NULL, 42501.';
+    'Drops a sequence. Fails if a column default uses the sequence; with cascade, drops such '
+    'defaults. Requires ownership of the sequence. Errors: 42704 if the sequence does not exist '
+    '(with if_exists a NOTICE), 2BP01 if a default uses it, 22023 for NULL, 42501.';
 
 CREATE FUNCTION @extschema@.hilo_set_owner(name @extschema@.hilo_sequence, new_owner text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
@@ -150,17 +162,17 @@ COMMENT ON FUNCTION @extschema@.hilo_set_owner(@extschema@.hilo_sequence, text) 
 CREATE FUNCTION @extschema@.hilo_grant(name @extschema@.hilo_sequence, grantee text, privilege text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_grant(@extschema@.hilo_sequence, text, text) IS
-    'Grants a privilege on a sequence to a role or to PUBLIC. USAGE: next values, currval, '
-    'keys. SELECT: currval, reading. UPDATE: next values, setval, ranges, hi and leases. LEASE: leases. ALL, or a list '
-    'with commas, are possible too. Requires ownership of the sequence. Errors: 42704 if the '
-    'sequence or the role does not exist, 22023 for another privilege, 42501.';
+    'Grants a privilege on a sequence to a role or to PUBLIC. USAGE: next values, currval, keys. '
+    'SELECT: currval, reading. UPDATE: next values, setval, ranges, hi and leases. LEASE: leases. '
+    'ALL, or a list with commas, are possible too. Requires ownership of the sequence. Errors: '
+    '42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
 
 CREATE FUNCTION @extschema@.hilo_revoke(name @extschema@.hilo_sequence, grantee text, privilege text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_revoke(@extschema@.hilo_sequence, text, text) IS
-    'Revokes a privilege on a sequence from a role or from PUBLIC: USAGE, SELECT, UPDATE, LEASE, ALL, or a list with '
-    'commas. Requires ownership of the sequence. Errors: 42704 if the sequence or the role does not exist, 22023 for another '
-    'privilege, 42501.';
+    'Revokes a privilege on a sequence from a role or from PUBLIC: USAGE, SELECT, UPDATE, LEASE, '
+    'ALL, or a list with commas. Requires ownership of the sequence. Errors: 42704 if the '
+    'sequence or the role does not exist, 22023 for another privilege, 42501.';
 
 -- From core's sequences to hilo's and back. Transactional too.
 
@@ -173,13 +185,14 @@ COMMENT ON FUNCTION @extschema@.hilo_adopt(regclass, name, @extschema@.hilo_sequ
     'Makes a serial or identity column, or one whose default is nextval(...), draw from a new '
     'hilo sequence. Returns its name; null: the name of the old sequence. The new one continues '
     'beyond the old one and beyond the values of the column, with the same type, bounds, '
-    'increment, start value and privileges. ordered: whether it is ordered; null: if the old one has CACHE 1, which is '
-    'in order across sessions. Drops the old sequence if nothing else uses it. '
-    'Locks the table in ACCESS EXCLUSIVE mode, as ALTER TABLE does, in attempts of less than '
-    'half a second. Requires ownership of the table, and INSERT on hilo_sequences. Errors: 42P01, 42703, 42809 for what is '
-    'not a permanent table, 42804 for a column that is not smallint, integer, bigint or '
-    'numeric, 55000 if the column has no sequence, uses hilo already, or shares its sequence '
-    'with another column, 42710 if the name is taken, 42501, 55P03 after lock_timeout.';
+    'increment, start value and privileges. ordered: whether it is ordered; null: if the old one '
+    'has CACHE 1, which is in order across sessions. Drops the old sequence if nothing else uses '
+    'it. Locks the table in ACCESS EXCLUSIVE mode, as ALTER TABLE does, in attempts of less than '
+    'half a second. Requires ownership of the table, and INSERT on hilo_sequences. Errors: 42P01, '
+    '42703, 42809 for what is not a permanent table, 42804 for a column that is not smallint, '
+    'integer, bigint or numeric, 55000 if the column has no sequence, uses hilo already, or '
+    'shares its sequence with another column, 42710 if the name is taken, 42501, 55P03 after '
+    'lock_timeout.';
 
 CREATE FUNCTION @extschema@.hilo_release(
     relation regclass, column_name name, identity text DEFAULT 'BY DEFAULT', sequence_name name DEFAULT NULL
@@ -187,24 +200,27 @@ CREATE FUNCTION @extschema@.hilo_release(
     RETURNS regclass
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_release_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_release(regclass, name, text, name) IS
-    'Makes a column whose default is hilo_nextval(...) an identity column, or with null a serial column, which '
-    'continues with the very next number, and returns its sequence. identity: BY DEFAULT, ALWAYS or null. '
-    'sequence_name: its name, in the schema of the table; null: that of the hilo sequence or, if another relation has '
-    'that, one that core chooses. After hilo_adopt, it is as it was before: also CACHE, the comment, and a type that '
-    'is wider than the column. Drops the hilo sequence; hilo_gaps keeps what it has lost. Locks the table as '
-    'hilo_adopt does. Requires ownership of the table and of the sequence. Errors: as for hilo_adopt, 22023 for another '
-    'identity, 42P07 if the name is taken, 55000 if several nodes share the sequence, or the column may be null and is '
-    'to become an identity column.';
+    'Makes a column whose default is hilo_nextval(...) an identity column, or with null a serial '
+    'column, which continues with the very next number, and returns its sequence. identity: BY '
+    'DEFAULT, ALWAYS or null. sequence_name: its name, in the schema of the table; null: that of '
+    'the hilo sequence or, if another relation has that, one that core chooses. After hilo_adopt, '
+    'it is as it was before: also CACHE, the comment, and a type that is wider than the column. '
+    'Drops the hilo sequence; hilo_gaps keeps what it has lost. Locks the table as hilo_adopt '
+    'does. Requires ownership of the table and of the sequence. Errors: as for hilo_adopt, 22023 '
+    'for another identity, 42P07 if the name is taken, 55000 if several nodes share the sequence, '
+    'or the column may be null and is to become an identity column.';
 
 CREATE FUNCTION @extschema@.hilo_sync(name @extschema@.hilo_sequence, relation regclass, column_name name) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_sync_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_sync(@extschema@.hilo_sequence, regclass, name) IS
-    'Moves a sequence past the largest value of a column, if it would serve a value of the column otherwise. The '
-    'values of a text column are the numbers in its keys. Never moves it back. Returns the next value; null: there is none left. Locks no table. If it moves the sequence, its '
-    'transaction draws from it as after hilo_advance. Values beyond the last bound of the sequence do not count: call '
-    'it again after that bound is widened. Requires UPDATE on the sequence and SELECT on the column. Errors: 42704 if '
-    'the sequence does not exist, 42P01, 42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if several nodes '
-    'share the sequence and hilo.on_every_node is off, 42501.';
+    'Moves a sequence past the largest value of a column, if it would serve a value of the column '
+    'otherwise. The values of a text column are the numbers in its keys. Never moves it back. '
+    'Returns the next value; null: there is none left. Locks no table. If it moves the sequence, '
+    'its transaction draws from it as after hilo_advance. Values beyond the last bound of the '
+    'sequence do not count: call it again after that bound is widened. Requires UPDATE on the '
+    'sequence and SELECT on the column. Errors: 42704 if the sequence does not exist, 42P01, '
+    '42703, 42804 as for hilo_adopt, 42809 for a view, 55000 if several nodes share the sequence '
+    'and hilo.on_every_node is off, 42501.';
 
 CREATE FUNCTION @extschema@.hilo_nextval_always(name @extschema@.hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
@@ -230,8 +246,8 @@ CREATE FUNCTION @extschema@.hilo_revoke_all(grantee text, privilege text, patter
     RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_all_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_revoke_all(text, text, text, text) IS
-    'Revokes a privilege, as hilo_revoke does, on the sequences that hilo_grant_all grants on. Returns the '
-    'number of these sequences. Errors: as for hilo_grant_all.';
+    'Revokes a privilege, as hilo_revoke does, on the sequences that hilo_grant_all grants on. '
+    'Returns the number of these sequences. Errors: as for hilo_grant_all.';
 
 CREATE FUNCTION @extschema@.hilo_default_grant(grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL)
     RETURNS void
@@ -248,29 +264,32 @@ CREATE FUNCTION @extschema@.hilo_default_revoke(grantee text, privilege text, pa
     RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_default_revoke_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_default_revoke(text, text, text, text) IS
-    'Takes back what hilo_default_grant gave with the same pattern; without effect if it gave nothing. '
-    'Existing sequences stay as they are: see hilo_revoke_all. Errors: as for hilo_default_grant.';
+    'Takes back what hilo_default_grant gave with the same pattern; without effect if it gave '
+    'nothing. Existing sequences stay as they are: see hilo_revoke_all. Errors: as for '
+    'hilo_default_grant.';
 
--- Values. A rollback does not return them. Volatile, as nextval is. Restricted to the leader of a parallel query,
--- because values rise within a session, and currval and lastval are the session's.
+-- Values. A rollback does not return them. Volatile, as nextval is. Restricted to the leader of a
+-- parallel query, because values rise within a session, and currval and lastval are the session's.
 
 CREATE FUNCTION @extschema@.hilo_nextval(name @extschema@.hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextval_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_nextval(@extschema@.hilo_sequence) IS
-    'Returns the next value of a sequence. Waits up to hilo.reserve_timeout if no value is ready, and for the '
-    'transaction before it if the sequence is gapless. Requires '
-    'USAGE or UPDATE. Errors: 42704 if the sequence does not exist, 2200H if it is exhausted, 42501, 25006 '
-    'on a standby, and in a read-only transaction if the sequence is gapless, 55000 if hilo is not preloaded, or in a transaction that has changed the increment or '
-    'cycle of the sequence or made it gapless no more; if the wait ends without success: 55P03, 53400 if no background worker is free, '
-    'or the error that the worker met.';
+    'Returns the next value of a sequence. Waits up to hilo.reserve_timeout if no value is ready, '
+    'and for the transaction before it if the sequence is gapless. Requires USAGE or UPDATE. '
+    'Errors: 42704 if the sequence does not exist, 2200H if it is exhausted, 42501, 25006 on a '
+    'standby, and in a read-only transaction if the sequence is gapless, 55000 if hilo is not '
+    'preloaded, or in a transaction that has changed the increment or cycle of the sequence or '
+    'made it gapless no more; if the wait ends without success: 55P03, 53400 if no background '
+    'worker is free, or the error that the worker met.';
 
--- There is no second hilo_nextvals for integers: Postgres could not decide between the two for a smallint or
--- for a parameter without a type.
+-- There is no second hilo_nextvals for integers: Postgres could not decide between the two for a
+-- smallint or for a parameter without a type.
 CREATE FUNCTION @extschema@.hilo_nextvals(name @extschema@.hilo_sequence, n bigint) RETURNS SETOF bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_nextvals(@extschema@.hilo_sequence, bigint) IS
-    'Returns the next n values, one per row, as n calls of hilo_nextval would: other sessions may get values in between. '
-    'Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is negative.';
+    'Returns the next n values, one per row, as n calls of hilo_nextval would: other sessions may '
+    'get values in between. Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is '
+    'negative.';
 
 CREATE FUNCTION @extschema@.hilo_nextrange(
     name @extschema@.hilo_sequence, n bigint,
@@ -278,16 +297,17 @@ CREATE FUNCTION @extschema@.hilo_nextrange(
 )
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextrange_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_nextrange(@extschema@.hilo_sequence, bigint) IS
-    'Returns the next n values as one range without other values between them: first, first + increment, ... '
-    'last. Requires UPDATE. Errors: as for hilo_nextval, 22023 unless n is positive, 2200H if no such range '
-    'is left.';
+    'Returns the next n values as one range without other values between them: first, first + '
+    'increment, ... last. Requires UPDATE. Errors: as for hilo_nextval, 22023 unless n is '
+    'positive, 2200H if no such range is left.';
 
 CREATE FUNCTION @extschema@.hilo_next_hi(name @extschema@.hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_next_hi_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_next_hi(@extschema@.hilo_sequence) IS
-    'Returns a hi for classic Hi/Lo: the caller owns start_value + (hi * block_size + lo) * increment for lo '
-    '= 0 ... block_size - 1. Requires UPDATE and a sequence with a fixed block_size. Errors: as for '
-    'hilo_nextval, 22023 without block_size, 0A000 if the sequence is gapless.';
+    'Returns a hi for classic Hi/Lo: the caller owns start_value + (hi * block_size + lo) * '
+    'increment for lo = 0 ... block_size - 1. Requires UPDATE and a sequence with a fixed '
+    'block_size. Errors: as for hilo_nextval, 22023 without block_size, 0A000 if the sequence is '
+    'gapless.';
 
 CREATE FUNCTION @extschema@.hilo_currval(name @extschema@.hilo_sequence) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_currval_wrapper';
@@ -299,17 +319,18 @@ COMMENT ON FUNCTION @extschema@.hilo_currval(@extschema@.hilo_sequence) IS
 CREATE FUNCTION @extschema@.hilo_lastval() RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_lastval_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_lastval() IS
-    'Returns the value that this session last obtained from any hilo sequence, as hilo_currval does for one. '
-    'Requires USAGE or SELECT on that sequence. Errors: 55000 if the session has obtained none, 42501.';
+    'Returns the value that this session last obtained from any hilo sequence, as hilo_currval '
+    'does for one. Requires USAGE or SELECT on that sequence. Errors: 55000 if the session has '
+    'obtained none, 42501.';
 
 CREATE FUNCTION @extschema@.hilo_setval(name @extschema@.hilo_sequence, value bigint, is_called boolean DEFAULT true) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_setval_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_setval(@extschema@.hilo_sequence, bigint, boolean) IS
-    'Sets the value after which the next call continues; with is_called = false the next call returns it. '
-    'Returns value. Transactional, unlike core''s setval: it takes effect at commit and is undone by a '
-    'rollback. Requires UPDATE. Errors: 42704 if the sequence does not exist, 22003 if value is out of the '
-    'bounds of the sequence, 42501, 55000 if several nodes could serve a value twice, or '
-    'share the sequence and hilo.on_every_node is off.';
+    'Sets the value after which the next call continues; with is_called = false the next call '
+    'returns it. Returns value. Transactional, unlike core''s setval: it takes effect at commit '
+    'and is undone by a rollback. Requires UPDATE. Errors: 42704 if the sequence does not exist, '
+    '22003 if value is out of the bounds of the sequence, 42501, 55000 if several nodes could '
+    'serve a value twice, or share the sequence and hilo.on_every_node is off.';
 
 CREATE FUNCTION @extschema@.hilo_advance(name @extschema@.hilo_sequence, at_least bigint) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_advance_wrapper';
@@ -328,25 +349,27 @@ COMMENT ON FUNCTION @extschema@.hilo_advance(@extschema@.hilo_sequence, bigint) 
 CREATE FUNCTION @extschema@.hilo_nextkey(name @extschema@.hilo_sequence) RETURNS text
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_nextkey_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_nextkey(@extschema@.hilo_sequence) IS
-    'Returns the next value of a sequence as a key in its key_format, for example orders/NorthServer/1. '
-    'Requires USAGE or UPDATE. Errors: as for hilo_nextval.';
+    'Returns the next value of a sequence as a key in its key_format, for example '
+    'orders/NorthServer/1. Requires USAGE or UPDATE. Errors: as for hilo_nextval.';
 
 -- Not immutable: the result depends on the sequence's format and the server's prefix.
 CREATE FUNCTION @extschema@.hilo_key(name @extschema@.hilo_sequence, value bigint) RETURNS text
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_key_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_key(@extschema@.hilo_sequence, bigint) IS
-    'Returns the key of a value in the key_format of the sequence, with this server''s hilo.server_prefix. '
-    'Requires USAGE or SELECT. Errors: 42704 if the sequence does not exist, 42501.';
+    'Returns the key of a value in the key_format of the sequence, with this server''s '
+    'hilo.server_prefix. Requires USAGE or SELECT. Errors: 42704 if the sequence does not exist, '
+    '42501.';
 
 CREATE FUNCTION @extschema@.hilo_key_value(name @extschema@.hilo_sequence, key text) RETURNS bigint
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_key_value_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_key_value(@extschema@.hilo_sequence, text) IS
-    'Returns the value in a key of the key_format of the sequence. Requires USAGE or SELECT. Errors: 22023 '
-    'if the text is not such a key, 42704, 42501.';
+    'Returns the value in a key of the key_format of the sequence. Requires USAGE or SELECT. '
+    'Errors: 22023 if the text is not such a key, 42704, 42501.';
 
--- COPY FROM. Where a default is volatile, core inserts row by row; only its own nextval is exempt. So while a COPY plans
--- its defaults, the planner replaces calls of the functions that draw by calls of twins. These are the same C functions,
--- declared STABLE (src/sql/draw/copy_defaults.rs). No SQL can call a twin, since there are no values of type internal.
+-- COPY FROM. Where a default is volatile, core inserts row by row; only its own nextval is exempt.
+-- So while a COPY plans its defaults, the planner replaces calls of the functions that draw by
+-- calls of twins. These are the same C functions, declared STABLE (src/sql/draw/copy_defaults.rs).
+-- No SQL can call a twin, since there are no values of type internal.
 
 CREATE FUNCTION _hilo.hilo_planner_support(internal) RETURNS internal
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_planner_support_wrapper';
@@ -384,14 +407,14 @@ COMMENT ON FUNCTION @extschema@.hilo_report() IS
 CREATE FUNCTION @extschema@.hilo_stat_reset(name @extschema@.hilo_sequence DEFAULT NULL) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_stat_reset_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_stat_reset(@extschema@.hilo_sequence) IS
-    'Sets the counters of a sequence to zero if it is active; without a name, those of every active sequence of this database. '
-    'Requires ownership of the sequence; without a name, superuser rights. Errors: 42704 if the sequence '
-    'does not exist, 42501.';
+    'Sets the counters of a sequence to zero if it is active; without a name, those of every '
+    'active sequence of this database. Requires ownership of the sequence; without a name, '
+    'superuser rights. Errors: 42704 if the sequence does not exist, 42501.';
 
--- The functions that the views are made of. Postgres checks EXECUTE on a view's functions for the role that
--- reads the view, so PUBLIC keeps EXECUTE. Other uses are prevented because PUBLIC has no USAGE on the
--- schema. Each function shows the current database only. ROWS is low on purpose: the planner then looks up
--- the definitions by key instead of reading all of them.
+-- The functions that the views are made of. Postgres checks EXECUTE on a view's functions for the
+-- role that reads the view, so PUBLIC keeps EXECUTE. Other uses are prevented because PUBLIC has no
+-- USAGE on the schema. Each function shows the current database only. ROWS is low on purpose: the
+-- planner then looks up the definitions by key instead of reading all of them.
 
 CREATE FUNCTION _hilo.hilo_node_id() RETURNS integer
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'node_id_wrapper';
@@ -402,14 +425,16 @@ CREATE FUNCTION _hilo.hilo_reads_all() RETURNS boolean
     RETURN pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
         OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
         OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE');
-COMMENT ON FUNCTION _hilo.hilo_reads_all() IS 'Returns whether the current user may read every sequence';
+COMMENT ON FUNCTION _hilo.hilo_reads_all() IS
+    'Returns whether the current user may read every sequence';
 
 CREATE FUNCTION _hilo.hilo_value_at(
     index bigint, base bigint, increment bigint, min_value bigint, max_value bigint, cycle boolean,
     node integer, nodes integer, stripe bigint
 ) RETURNS bigint
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_value_at_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_value_at(bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
+COMMENT ON FUNCTION _hilo.hilo_value_at(bigint, bigint, bigint, bigint, bigint, boolean, integer,
+    integer, bigint) IS
     'Returns the value of an index; null before the first value and beyond the last';
 
 CREATE FUNCTION _hilo.hilo_stat_slices() RETURNS TABLE (
@@ -422,9 +447,11 @@ CREATE FUNCTION _hilo.hilo_stat_ranges() RETURNS TABLE (
     sequence bigint, first_value bigint, last_value bigint, count bigint, tier text, pid integer
 )
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_ranges_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_stat_ranges() IS 'Returns the ranges of values in memory, each value exactly once';
+COMMENT ON FUNCTION _hilo.hilo_stat_ranges() IS
+    'Returns the ranges of values in memory, each value exactly once';
 
 CREATE FUNCTION _hilo.hilo_rate_samples() RETURNS TABLE (sequence bigint, at timestamptz, taken bigint)
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000 AS 'MODULE_PATHNAME', 'rate_samples_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_rate_samples() IS
-    'Returns, for each slot in shared memory, the times of its samples, and how many values were taken by then. The last is now';
+    'Returns, for each slot in shared memory, the times of its samples, and how many values were '
+    'taken by then. The last is now';

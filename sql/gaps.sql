@@ -1,8 +1,9 @@
 -- hilo_find_gaps: the values of a sequence that a column lacks, and why.
 --
--- A numbering gives each place, from 0 on, a value. The places of the present numbering are the indexes of the sequence;
--- gaps in the same steps may lie before them. Gaps in other steps are numberings of their own. A segment is a range of
--- places that are examined, and the reason why the column may lack them.
+-- A numbering gives each place, from 0 on, a value. The places of the present numbering are the
+-- indexes of the sequence; gaps in the same steps may lie before them. Gaps in other steps are
+-- numberings of their own. A segment is a range of places that are examined, and the reason why the
+-- column may lack them.
 
 CREATE FUNCTION _hilo.hilo_known(name @extschema@.hilo_sequence)
     RETURNS TABLE (
@@ -11,9 +12,10 @@ CREATE FUNCTION _hilo.hilo_known(name @extschema@.hilo_sequence)
     )
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 100 AS 'MODULE_PATHNAME', 'hilo_known_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_known(@extschema@.hilo_sequence) IS
-    'Returns what is known of the values of a sequence on this node, and in each row how it is numbered. next: the index that '
-    'is reserved next. goes_on: whether there is one. step: from one value to the next, in the numbering that they are of. '
-    'There is at least one row; its count may be 0';
+    'Returns what is known of the values of a sequence on this node, and in each row how it is '
+    'numbered. next: the index that is reserved next. goes_on: whether there is one. step: from '
+    'one value to the next, in the numbering that they are of. There is at least one row; its '
+    'count may be 0';
 
 CREATE FUNCTION _hilo.hilo_absent(
     relation regclass, column_name name, first bigint, next bigint, base bigint, increment bigint, min_value bigint,
@@ -22,8 +24,10 @@ CREATE FUNCTION _hilo.hilo_absent(
     RETURNS TABLE (absent_first bigint, absent_next bigint)
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_absent_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_absent(
-    regclass, name, bigint, bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
-    'Returns the places of a numbering, from first to the one before next, whose values a column lacks: ranges, in order';
+    regclass, name, bigint, bigint, bigint, bigint, bigint,
+    bigint, boolean, integer, integer, bigint) IS
+    'Returns the places of a numbering, from first to the one before next, whose values a column '
+    'lacks: ranges, in order';
 
 CREATE FUNCTION _hilo.hilo_index_from(
     value bigint, base bigint, increment bigint, min_value bigint, max_value bigint, cycle boolean, node integer,
@@ -31,18 +35,21 @@ CREATE FUNCTION _hilo.hilo_index_from(
 )
     RETURNS bigint
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_index_from_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_index_from(bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
+COMMENT ON FUNCTION _hilo.hilo_index_from(bigint, bigint, bigint, bigint, bigint, boolean, integer,
+    integer, bigint) IS
     'Returns the first index whose value does not lie before a value';
 
 CREATE TYPE _hilo.hilo_grid AS (base bigint, increment bigint, node integer, nodes integer, stripe bigint);
 COMMENT ON TYPE _hilo.hilo_grid IS
-    'A numbering without bounds: the value of place 0, the step from one to the next, and the stripes of a node';
+    'A numbering without bounds: the value of place 0, the step from one to the next, and the '
+    'stripes of a node';
 
 CREATE FUNCTION _hilo.hilo_value_at(place bigint, grid _hilo.hilo_grid) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN _hilo.hilo_value_at($1, ($2).base, ($2).increment, -9223372036854775808, 9223372036854775807, false, ($2).node,
                          ($2).nodes, ($2).stripe);
-COMMENT ON FUNCTION _hilo.hilo_value_at(bigint, _hilo.hilo_grid) IS 'Returns the value of a place in a numbering without bounds';
+COMMENT ON FUNCTION _hilo.hilo_value_at(bigint, _hilo.hilo_grid) IS
+    'Returns the value of a place in a numbering without bounds';
 
 CREATE FUNCTION _hilo.hilo_place_from(value bigint, grid _hilo.hilo_grid) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -62,8 +69,8 @@ BEGIN ATOMIC
                                 CASE WHEN $2 = _hilo.hilo_value_at(p.other, $3) THEN 1::bigint ELSE 0::bigint END AS other) e;
 END;
 COMMENT ON FUNCTION _hilo.hilo_places(bigint, bigint, _hilo.hilo_grid) IS
-    'Returns where two values lie in a numbering, or would. The values from one to the other have the places from first '
-    'to the one before next. are_on: whether the numbering has both';
+    'Returns where two values lie in a numbering, or would. The values from one to the other have '
+    'the places from first to the one before next. are_on: whether the numbering has both';
 
 CREATE FUNCTION _hilo.hilo_steps_before(value bigint, grid _hilo.hilo_grid) RETURNS numeric
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -71,8 +78,8 @@ CREATE FUNCTION _hilo.hilo_steps_before(value bigint, grid _hilo.hilo_grid) RETU
                      AND pg_catalog.mod(($2).base::numeric - $1::numeric, ($2).increment::numeric) = 0::numeric
                 THEN pg_catalog.div(($2).base::numeric - $1::numeric, ($2).increment::numeric) END;
 COMMENT ON FUNCTION _hilo.hilo_steps_before(bigint, _hilo.hilo_grid) IS
-    'Returns how many steps a value lies before place 0. NULL: not in whole steps. With stripes, an earlier base had '
-    'others';
+    'Returns how many steps a value lies before place 0. NULL: not in whole steps. With stripes, '
+    'an earlier base had others';
 
 CREATE FUNCTION _hilo.hilo_gap_reasons() RETURNS text[]
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -87,7 +94,8 @@ CREATE FUNCTION _hilo.hilo_reason_rank(reason text) RETURNS integer
     RETURN COALESCE(pg_catalog.array_position(_hilo.hilo_gap_reasons(), $1),
                     pg_catalog.array_position(_hilo.hilo_gap_reasons(), 'rolled back, deleted or unknown'::text));
 COMMENT ON FUNCTION _hilo.hilo_reason_rank(text) IS
-    'Returns which of the reasons of hilo_find_gaps it is; for one that is not known, that the value was served';
+    'Returns which of the reasons of hilo_find_gaps it is; for one that is not known, that the '
+    'value was served';
 
 CREATE FUNCTION _hilo.hilo_every_place(first bigint, next bigint, step bigint)
     RETURNS TABLE (part_first bigint, part_next bigint)
@@ -161,9 +169,9 @@ BEGIN ATOMIC
      CROSS JOIN LATERAL _hilo.hilo_places(p.start_value, p.start_value, p.grid) i;
 END;
 COMMENT ON FUNCTION _hilo.hilo_placed(@extschema@.hilo_sequence) IS
-    'Returns what _hilo.hilo_known does, in more rows if other places lie between. places: in the present numbering; NULL: it '
-    'does not have these values. is_whole: whether it has all of them. count: of the steps from first to last. rank: which '
-    'reason it is';
+    'Returns what _hilo.hilo_known does, in more rows if other places lie between. places: in the '
+    'present numbering; NULL: it does not have these values. is_whole: whether it has all of '
+    'them. count: of the steps from first to last. rank: which reason it is';
 
 CREATE FUNCTION _hilo.hilo_every_so_many(first bigint, step bigint, count bigint, steps bigint[])
     RETURNS TABLE (part_first bigint, part_count bigint, part_step bigint)
@@ -183,8 +191,9 @@ BEGIN
                    FROM generate_series(0::bigint, parts::bigint - 1) AS g (part);
 END $$;
 COMMENT ON FUNCTION _hilo.hilo_every_so_many(bigint, bigint, bigint, bigint[]) IS
-    'Divides so many values, in steps from the first one, into parts that each have every so many of them. A numbering in '
-    'one of the other steps then has all values of a part in a range, or none, unless there are few';
+    'Divides so many values, in steps from the first one, into parts that each have every so many '
+    'of them. A numbering in one of the other steps then has all values of a part in a range, or '
+    'none, unless there are few';
 
 CREATE FUNCTION _hilo.hilo_numberings(name @extschema@.hilo_sequence)
     RETURNS TABLE (at bigint, grid _hilo.hilo_grid, firsts bigint[], nexts bigint[], reasons text[], one bigint, other bigint)
@@ -224,8 +233,9 @@ BEGIN ATOMIC
       FROM numbering n;
 END;
 COMMENT ON FUNCTION _hilo.hilo_numberings(@extschema@.hilo_sequence) IS
-    'Returns the numberings whose values are examined, in the order of at. firsts, nexts, reasons: of the segments, the '
-    'first places, the places after the last ones, and why. one, other: the first and the last value';
+    'Returns the numberings whose values are examined, in the order of at. firsts, nexts, '
+    'reasons: of the segments, the first places, the places after the last ones, and why. one, '
+    'other: the first and the last value';
 
 CREATE FUNCTION _hilo.hilo_absent(
     relation regclass, column_name name, grid _hilo.hilo_grid, firsts bigint[], nexts bigint[], reasons text[]
@@ -242,9 +252,10 @@ BEGIN ATOMIC
                                ($3).base, ($3).increment, -9223372036854775808, 9223372036854775807, false, ($3).node,
                                ($3).nodes, ($3).stripe) a) a;
 END;
-COMMENT ON FUNCTION _hilo.hilo_absent(regclass, name, _hilo.hilo_grid, bigint[], bigint[], text[]) IS
-    'Returns the places of a numbering, within its segments, whose values a column lacks: ranges, in order. A range may '
-    'be empty';
+COMMENT ON FUNCTION _hilo.hilo_absent(regclass, name, _hilo.hilo_grid, bigint[], bigint[],
+    text[]) IS
+    'Returns the places of a numbering, within its segments, whose values a column lacks: ranges, '
+    'in order. A range may be empty';
 
 CREATE FUNCTION _hilo.hilo_shared_places(
     grid _hilo.hilo_grid, first bigint, next bigint, other _hilo.hilo_grid, firsts bigint[], nexts bigint[], one_value bigint,
@@ -289,9 +300,10 @@ BEGIN ATOMIC
      CROSS JOIN LATERAL _hilo.hilo_places(v.value, v.value, $4) i
      WHERE NOT c.is_each AND i.are_on AND i.first < $6[pg_catalog.width_bucket(i.first, $5)];
 END;
-COMMENT ON FUNCTION _hilo.hilo_shared_places(_hilo.hilo_grid, bigint, bigint, _hilo.hilo_grid, bigint[], bigint[], bigint, bigint) IS
-    'Returns which places of a numbering, from first to the one before next, have values that a segment of another one '
-    'has';
+COMMENT ON FUNCTION _hilo.hilo_shared_places(_hilo.hilo_grid, bigint, bigint, _hilo.hilo_grid,
+    bigint[], bigint[], bigint, bigint) IS
+    'Returns which places of a numbering, from first to the one before next, have values that a '
+    'segment of another one has';
 
 CREATE FUNCTION _hilo.hilo_in_stripes(first bigint, next bigint, grid _hilo.hilo_grid)
     RETURNS TABLE (part_first bigint, part_next bigint)
@@ -302,7 +314,8 @@ BEGIN ATOMIC
               FROM (SELECT CASE WHEN ($3).nodes > 1 THEN ($3).stripe ELSE 9223372036854775807 END AS width) w) n;
 END;
 COMMENT ON FUNCTION _hilo.hilo_in_stripes(bigint, bigint, _hilo.hilo_grid) IS
-    'Returns the parts of a range of places that lie within one stripe each: there, values are in even steps';
+    'Returns the parts of a range of places that lie within one stripe each: there, values are in '
+    'even steps';
 
 -- jit is off, because the planner expects many rows.
 CREATE FUNCTION @extschema@.hilo_find_gaps(name @extschema@.hilo_sequence, relation regclass, column_name name)
@@ -341,12 +354,12 @@ BEGIN ATOMIC
      ORDER BY m.at, s.part_first, (m.grid).base;
 END;
 COMMENT ON FUNCTION @extschema@.hilo_find_gaps(@extschema@.hilo_sequence, regclass, name) IS
-    'Returns the values of a sequence that a column lacks, from the start of the sequence to '
-    'its position on this node. They are ranges in steps of the increment, each with its '
-    'reason. slice, current, standby, returned: in memory, to be served. free: in the catalog, '
-    'to be served. leased: in use elsewhere. The reasons of hilo_gaps: as there. not received: the source has brought no value this far. Else: rolled back, '
-    'deleted or unknown; with a source perhaps not received. Requires SELECT, USAGE, UPDATE or LEASE on the '
-    'sequence and SELECT on the column, which must be of type smallint, integer, bigint or '
-    'numeric. Errors: 42704 if the sequence does not exist, 42703 if the column does not exist, '
-    '42804 if the column has another type, 42809 if a superuser names a view, 0A000 if the '
-    'sequence cycles, 42501.';
+    'Returns the values of a sequence that a column lacks, from the start of the sequence to its '
+    'position on this node. They are ranges in steps of the increment, each with its reason. '
+    'slice, current, standby, returned: in memory, to be served. free: in the catalog, to be '
+    'served. leased: in use elsewhere. The reasons of hilo_gaps: as there. not received: the '
+    'source has brought no value this far. Else: rolled back, deleted or unknown; with a source '
+    'perhaps not received. Requires SELECT, USAGE, UPDATE or LEASE on the sequence and SELECT on '
+    'the column, which must be of type smallint, integer, bigint or numeric. Errors: 42704 if the '
+    'sequence does not exist, 42703 if the column does not exist, 42804 if the column has another '
+    'type, 42809 if a superuser names a view, 0A000 if the sequence cycles, 42501.';

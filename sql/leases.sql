@@ -6,44 +6,49 @@ CREATE FUNCTION @extschema@.hilo_lease(
     OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint
 )
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_wrapper';
-COMMENT ON FUNCTION @extschema@.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid) IS
-    'Leases out up to n values: first, first + increment, ... last, which nobody else gets from the commit of the '
-    'transaction on; count says how many. There are fewer than n at a bound of the sequence, at the end of a stripe, '
-    'and where it leases a returned rest. holder: who takes it, for hilo_leases and hilo_lease_revoke. ttl: after '
-    'this time the values become a gap; null: never. suggested: how many to ask for the next time, by the rate that '
-    'the server sees. If the transaction is rolled back, the values become a gap. Requires UPDATE or LEASE. Errors: as for '
-    'hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and unless ttl is positive, 0A000 if the '
-    'sequence cycles, is ordered or gapless, or the transaction is prepared, 40001 at the commit if the sequence was '
-    'renumbered or dropped meanwhile, 54000 for too many leases in open transactions. lease: its name, a random uuid; '
-    'null: the server chooses one. The same call again, by the same role, returns the same lease as long as it is '
+COMMENT ON FUNCTION @extschema@.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval,
+    uuid) IS
+    'Leases out up to n values: first, first + increment, ... last, which nobody else gets from '
+    'the commit of the transaction on; count says how many. There are fewer than n at a bound of '
+    'the sequence, at the end of a stripe, and where it leases a returned rest. holder: who takes '
+    'it, for hilo_leases and hilo_lease_revoke. ttl: after this time the values become a gap; '
+    'null: never. suggested: how many to ask for the next time, by the rate that the server sees. '
+    'If the transaction is rolled back, the values become a gap. Requires UPDATE or LEASE. '
+    'Errors: as for hilo_nextval, 22023 for NULL, unless n is from 1 to 1000000000, and unless '
+    'ttl is positive, 0A000 if the sequence cycles, is ordered or gapless, or the transaction is '
+    'prepared, 40001 at the commit if the sequence was renumbered or dropped meanwhile, 54000 for '
+    'too many leases in open transactions. lease: its name, a random uuid; null: the server '
+    'chooses one. The same call again, by the same role, returns the same lease as long as it is '
     'open. 42710: it has ended, or is another one.';
 
 CREATE FUNCTION @extschema@.hilo_lease_return(lease uuid, next bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_return_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_lease_return(uuid, bigint) IS
-    'Ends a lease and returns how many of its values will be served again. next: the first value that was not used, '
-    'or the one behind the last if all were; null: none was. The values before it count as used. The result is 0 if '
-    'the sequence has been renumbered, or another server has leased the values out: then the rest becomes a gap. '
-    'Only the role that took the lease, the owner of the sequence and superusers may end it. Errors: 42704 if the '
-    'lease is not open, also if it was returned before, was revoked or has expired, and at the commit if that has '
-    'happened meanwhile, 22023 if next is no value of the '
-    'lease, or for NULL, 0A000 if the transaction is prepared, 42501.';
+    'Ends a lease and returns how many of its values will be served again. next: the first value '
+    'that was not used, or the one behind the last if all were; null: none was. The values before '
+    'it count as used. The result is 0 if the sequence has been renumbered, or another server has '
+    'leased the values out: then the rest becomes a gap. Only the role that took the lease, the '
+    'owner of the sequence and superusers may end it. Errors: 42704 if the lease is not open, '
+    'also if it was returned before, was revoked or has expired, and at the commit if that has '
+    'happened meanwhile, 22023 if next is no value of the lease, or for NULL, 0A000 if the '
+    'transaction is prepared, 42501.';
 
 CREATE FUNCTION @extschema@.hilo_lease_renew(lease uuid, ttl interval) RETURNS timestamptz
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_renew_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_lease_renew(uuid, interval) IS
-    'Lets a lease expire so long after now, and returns when; null: it does not expire. Errors: as for '
-    'hilo_lease_return, 22023 unless ttl is positive.';
+    'Lets a lease expire so long after now, and returns when; null: it does not expire. Errors: '
+    'as for hilo_lease_return, 22023 unless ttl is positive.';
 
 CREATE FUNCTION @extschema@.hilo_lease_revoke(lease uuid DEFAULT NULL, holder text DEFAULT NULL) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_revoke_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_lease_revoke(uuid, text) IS
-    'Ends a lease, or all leases of a holder that the caller may end, and returns how many. Their values become a '
-    'gap, because nobody knows which of them were used. For holders that will not come back. Errors: for a lease as '
-    'for hilo_lease_return, 22023 if both arguments are null.';
+    'Ends a lease, or all leases of a holder that the caller may end, and returns how many. Their '
+    'values become a gap, because nobody knows which of them were used. For holders that will not '
+    'come back. Errors: for a lease as for hilo_lease_return, 22023 if both arguments are null.';
 
--- PL/pgSQL, so that what is refused fails by itself. A row that somebody has locked must not hold up the rest. So each
--- such call halves how long the next one may wait: all of them together take no longer than twice the first.
+-- PL/pgSQL, so that what is refused fails by itself. A row that somebody has locked must not hold
+-- up the rest. So each such call halves how long the next one may wait: all of them together take
+-- no longer than twice the first.
 CREATE FUNCTION @extschema@.hilo_refill(
     returns uuid[] DEFAULT '{}', nexts bigint[] DEFAULT '{}', renewals uuid[] DEFAULT '{}', names text[] DEFAULT '{}',
     sizes bigint[] DEFAULT '{}', leases uuid[] DEFAULT NULL, holder text DEFAULT NULL, ttl interval DEFAULT NULL
@@ -122,17 +127,17 @@ BEGIN
     PERFORM pg_catalog.set_config('hilo.reserve_timeout', patience, true);
 END;
 $refill$;
-COMMENT ON FUNCTION @extschema@.hilo_refill(uuid[], bigint[], uuid[], text[], bigint[], uuid[], text, interval) IS
-    'Does in one call all that a client needs that serves leases from its memory. Returns '
-    'leases, each with the first value that was not used (nexts), and renews others for ttl. '
-    'Takes leases of sequences (names), each of up to so many values (sizes), for a holder and '
-    'a ttl. leases: their names; null: the server chooses them. Returns a row for each: kind '
-    '(returned, renewed, leased), with the result of hilo_lease_return, hilo_lease_renew or '
-    'hilo_lease. One that was refused has sqlstate, message, detail and hint; it changes '
-    'nothing and fails no other. Waits for half a second in all, or twice hilo.reserve_timeout, '
-    'for sequences that others have locked, and 0.2 s for leases. Errors: 22023 for arrays that '
-    'are null, contain null, or are not of one length; 25006; the commit may fail as for the '
-    'functions of each row.';
+COMMENT ON FUNCTION @extschema@.hilo_refill(uuid[], bigint[], uuid[], text[], bigint[], uuid[],
+    text, interval) IS
+    'Does in one call all that a client needs that serves leases from its memory. Returns leases, '
+    'each with the first value that was not used (nexts), and renews others for ttl. Takes leases '
+    'of sequences (names), each of up to so many values (sizes), for a holder and a ttl. leases: '
+    'their names; null: the server chooses them. Returns a row for each: kind (returned, renewed, '
+    'leased), with the result of hilo_lease_return, hilo_lease_renew or hilo_lease. One that was '
+    'refused has sqlstate, message, detail and hint; it changes nothing and fails no other. Waits '
+    'for half a second in all, or twice hilo.reserve_timeout, for sequences that others have '
+    'locked, and 0.2 s for leases. Errors: 22023 for arrays that are null, contain null, or are '
+    'not of one length; 25006; the commit may fail as for the functions of each row.';
 
 CREATE FUNCTION _hilo.hilo_is_later(one uuid, other uuid) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -201,8 +206,8 @@ BEGIN
 END;
 $transfer$;
 COMMENT ON FUNCTION _hilo.hilo_transfer(@extschema@.hilo_sequence, bigint, text, uuid, uuid) IS
-    'Does what hilo_transfer does. answered: the last request of which the receiver has the answer. Values of others are '
-    'a gap from the next one on; null: they count as used.';
+    'Does what hilo_transfer does. answered: the last request of which the receiver has the '
+    'answer. Values of others are a gap from the next one on; null: they count as used.';
 
 CREATE FUNCTION @extschema@.hilo_transfer(
     name @extschema@.hilo_sequence, n bigint, receiver text, request uuid,
@@ -214,12 +219,14 @@ BEGIN ATOMIC
     SELECT t.* FROM _hilo.hilo_transfer($1, $2, $3, $4, NULL::uuid) t;
 END;
 COMMENT ON FUNCTION @extschema@.hilo_transfer(@extschema@.hilo_sequence, bigint, text, uuid) IS
-    'Gives up to n values to another server permanently, which serves them and accounts for them. Returns the columns '
-    'of hilo_lease, for a lease that does not expire, and numbering, as in hilo_sequences. receiver: a name that only '
-    'this server has. The same request again returns the same values, until the receiver makes the next request. Then '
-    'they count as used, and are no lease any more. A receiver makes one request at a time, and repeats it until it '
-    'has the answer. Requests that rise, as uuids of version 7 do, are refused if they come after a later one. '
-    'Requires UPDATE or LEASE. Errors: as for hilo_lease, 42710 for a request that another receiver or role has made, or that '
-    'has ended: the receiver needs a new uuid then; 22023 for NULL, 0A000 unless the transaction is READ COMMITTED, '
-    '42704 at the commit if the receiver makes two requests at once.';
+    'Gives up to n values to another server permanently, which serves them and accounts for them. '
+    'Returns the columns of hilo_lease, for a lease that does not expire, and numbering, as in '
+    'hilo_sequences. receiver: a name that only this server has. The same request again returns '
+    'the same values, until the receiver makes the next request. Then they count as used, and are '
+    'no lease any more. A receiver makes one request at a time, and repeats it until it has the '
+    'answer. Requests that rise, as uuids of version 7 do, are refused if they come after a later '
+    'one. Requires UPDATE or LEASE. Errors: as for hilo_lease, 42710 for a request that another '
+    'receiver or role has made, or that has ended: the receiver needs a new uuid then; 22023 for '
+    'NULL, 0A000 unless the transaction is READ COMMITTED, 42704 at the commit if the receiver '
+    'makes two requests at once.';
 ALTER FUNCTION @extschema@.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid) SUPPORT _hilo.hilo_planner_support;

@@ -35,8 +35,8 @@ COMMENT ON FUNCTION _hilo.hilo_mappers() IS
     'it adds to that. origin: where block 0 begins, for those that count blocks';
 
 -- A façade belongs to who makes it. Its functions have the rights of who calls them, and depend on
--- nothing of the extension. They call what is in _hilo, so that the extension's schema can be renamed.
--- They cast each argument, because others may put functions into the façade's schema.
+-- nothing of the extension. They call what is in _hilo, so that the extension's schema can be
+-- renamed. They cast each argument, because others may put functions into the façade's schema.
 CREATE FUNCTION _hilo.hilo_make_facade(
     schema name, client text, makes text, origin bigint, value text, step text
 ) RETURNS SETOF text
@@ -230,14 +230,15 @@ BEGIN ATOMIC
          hilo_facade.schema, c.client, m.makes, m.origin, m.value, m.step) AS f (made);
 END;
 COMMENT ON FUNCTION @extschema@.hilo_facade(name, text) IS
-    'Makes, in a schema, the functions and views that a Hi/Lo mapper calls, so that the mapper takes its blocks from '
-    'hilo. Returns the objects that it has made. They belong to the caller; DROP removes them. Roles that run the '
-    'mapper have the schema in their search_path. client: core, efcore, doctrine, marten, hibernate, '
-    'hibernate-pooled-lo, hibernate-pooled-old, hibernate-hilo, hibernate-legacy-hilo, hibernate-table, '
-    'hibernate-table-pooled-lo, hibernate-table-hilo, hibernate-table-old, nhibernate, nhibernate-pooled, '
-    'nhibernate-table. The allocation size is the block_size of the sequence. Requires CREATE on the schema. Errors: '
-    '22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema does not exist, 42501, 42723 '
-    'or 42P07 if one of the names is taken.';
+    'Makes, in a schema, the functions and views that a Hi/Lo mapper calls, so that the mapper '
+    'takes its blocks from hilo. Returns the objects that it has made. They belong to the caller; '
+    'DROP removes them. Roles that run the mapper have the schema in their search_path. client: '
+    'core, efcore, doctrine, marten, hibernate, hibernate-pooled-lo, hibernate-pooled-old, '
+    'hibernate-hilo, hibernate-legacy-hilo, hibernate-table, hibernate-table-pooled-lo, '
+    'hibernate-table-hilo, hibernate-table-old, nhibernate, nhibernate-pooled, nhibernate-table. '
+    'The allocation size is the block_size of the sequence. Requires CREATE on the schema. '
+    'Errors: 22023 for another client, 0A000 for nhibernate-optimizer-hilo, 3F000 if the schema '
+    'does not exist, 42501, 42723 or 42P07 if one of the names is taken.';
 
 CREATE FUNCTION _hilo.hilo_refuse_counter(message text, hint text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -247,7 +248,8 @@ BEGIN
 END;
 $refuse$;
 COMMENT ON FUNCTION _hilo.hilo_refuse_counter(text, text) IS
-    'Fails with 55000. The sources that hilo_attach writes call it where their counter is not what it was';
+    'Fails with 55000. The sources that hilo_attach writes call it where their counter is not '
+    'what it was';
 
 -- The query that takes whole blocks from a mapper's own counter, as the mapper does. $2 is how many
 -- values are wanted, $4 the furthest that has come. A million calls of nextval bring less, but in
@@ -376,8 +378,10 @@ BEGIN
            || format(query, drawn, relation::text, quote_literal(entity));
 END;
 $source$;
-COMMENT ON FUNCTION _hilo.hilo_make_source(regclass, text, text, bigint, text, bigint, text, text) IS
-    'Makes the query that takes blocks from the counter of a mapper, for a row of _hilo.hilo_mappers()';
+COMMENT ON FUNCTION _hilo.hilo_make_source(regclass, text, text, bigint, text, bigint, text,
+    text) IS
+    'Makes the query that takes blocks from the counter of a mapper, for a row of '
+    '_hilo.hilo_mappers()';
 
 CREATE FUNCTION _hilo.hilo_source_of(relation regclass, client text, entity text, size bigint)
     RETURNS text
@@ -413,8 +417,8 @@ BEGIN
 END;
 $drawn$;
 COMMENT ON FUNCTION _hilo.hilo_first_drawn(text, text, regclass) IS
-    'Takes the first block of the counter of a mapper, unless the client takes single numbers. Returns where it begins, or '
-    'the next number';
+    'Takes the first block of the counter of a mapper, unless the client takes single numbers. '
+    'Returns where it begins, or the next number';
 
 CREATE FUNCTION @extschema@.hilo_attach(
     name @extschema@.hilo_sequence, relation regclass, client text DEFAULT 'core', entity text DEFAULT NULL
@@ -439,14 +443,15 @@ BEGIN ATOMIC
     SELECT $1;
 END;
 COMMENT ON FUNCTION @extschema@.hilo_attach(@extschema@.hilo_sequence, regclass, text, text) IS
-    'Lets a sequence take its values from a counter that stays in charge: a sequence of Postgres, or the counter of a '
-    'Hi/Lo mapper. Returns the name of the sequence, which is created if it does not exist. client: as in '
-    'hilo_facade; core: whatever calls nextval for each number. entity: the row of a table with counters. A mapper''s '
-    'counter loses a block or two. Requires ownership of the sequence, and of its owner the privileges to draw from '
-    'the counter. Errors: as for hilo_create and hilo_alter, 22023 if the relation is no counter of the client or '
-    'entity is missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a CACHE above 1, is not '
-    'permanent or has no row for the entity, the size of the blocks is not known, or the '
-    'counter continues with a value that the sequence may have served.';
+    'Lets a sequence take its values from a counter that stays in charge: a sequence of Postgres, '
+    'or the counter of a Hi/Lo mapper. Returns the name of the sequence, which is created if it '
+    'does not exist. client: as in hilo_facade; core: whatever calls nextval for each number. '
+    'entity: the row of a table with counters. A mapper''s counter loses a block or two. Requires '
+    'ownership of the sequence, and of its owner the privileges to draw from the counter. Errors: '
+    'as for hilo_create and hilo_alter, 22023 if the relation is no counter of the client or '
+    'entity is missing, 0A000 for nhibernate-optimizer-hilo, 55000 if the counter cycles, has a '
+    'CACHE above 1, is not permanent or has no row for the entity, the size of the blocks is not '
+    'known, or the counter continues with a value that the sequence may have served.';
 
 CREATE FUNCTION _hilo.hilo_core_feeds() RETURNS TABLE (relation oid, number smallint, sequence oid)
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
@@ -463,10 +468,11 @@ BEGIN ATOMIC
      WHERE d.classid = 1259::oid AND d.refclassid = 1259::oid AND d.deptype = 'i';
 END;
 COMMENT ON FUNCTION _hilo.hilo_core_feeds() IS
-    'Returns the columns that a sequence of Postgres feeds, as their default or as that of an identity column';
+    'Returns the columns that a sequence of Postgres feeds, as their default or as that of an '
+    'identity column';
 
--- A sequence that was attached to one of Postgres goes on with the next number of that. Only a query
--- that hilo_attach has written is believed. It is not run, since it is its owner's.
+-- A sequence that was attached to one of Postgres goes on with the next number of that. Only a
+-- query that hilo_attach has written is believed. It is not run, since it is its owner's.
 CREATE FUNCTION @extschema@.hilo_detach(name @extschema@.hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
@@ -489,9 +495,10 @@ BEGIN ATOMIC
                              o.seqrelid::regclass, 'core', NULL, o.seqincrement) END)));
 END;
 COMMENT ON FUNCTION @extschema@.hilo_detach(@extschema@.hilo_sequence, bigint) IS
-    'Removes the source of a sequence, which numbers itself from start on, and returns start. It must lie where '
-    'nobody else serves values. null: the next number of the sequence of Postgres to which it was attached as client '
-    'core, and from which nobody may draw any more. Values that it holds and has not served become a gap. Requires '
-    'ownership of the sequence. Errors: those of hilo_alter, 22023 if start is null and the source another one, 55000 '
-    'if start is null and columns still draw from that sequence, if start is not beyond what the sequence may have '
-    'served, or if it has no source.';
+    'Removes the source of a sequence, which numbers itself from start on, and returns start. It '
+    'must lie where nobody else serves values. null: the next number of the sequence of Postgres '
+    'to which it was attached as client core, and from which nobody may draw any more. Values '
+    'that it holds and has not served become a gap. Requires ownership of the sequence. Errors: '
+    'those of hilo_alter, 22023 if start is null and the source another one, 55000 if start is '
+    'null and columns still draw from that sequence, if start is not beyond what the sequence may '
+    'have served, or if it has no source.';

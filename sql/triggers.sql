@@ -1,8 +1,9 @@
--- The triggers of the tables: for rows of a restore, rows that replication brings, and all other writes by SQL.
+-- The triggers of the tables: for rows of a restore, rows that replication brings, and all other
+-- writes by SQL.
 
--- A row whose role does not exist comes from a dump or by replication, because the library's own writes fire
--- no triggers. Triggers of privileges also fire where rows arrive by replication: there too a
--- second grant to no role would collide with the first.
+-- A row whose role does not exist comes from a dump or by replication, because the library's own
+-- writes fire no triggers. Triggers of privileges also fire where rows arrive by replication: there
+-- too a second grant to no role would collide with the first.
 
 CREATE FUNCTION _hilo.hilo_own_row() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_own_row';
@@ -13,19 +14,22 @@ CREATE FUNCTION _hilo.hilo_skip_row() RETURNS trigger
 COMMENT ON FUNCTION _hilo.hilo_skip_row() IS 'Omits a restored grant to a role that does not exist';
 CREATE FUNCTION _hilo.hilo_skip_default() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_skip_default';
-COMMENT ON FUNCTION _hilo.hilo_skip_default() IS 'Omits a restored default privilege of or for a role that does not exist';
+COMMENT ON FUNCTION _hilo.hilo_skip_default() IS
+    'Omits a restored default privilege of or for a role that does not exist';
 CREATE FUNCTION _hilo.hilo_note_roles() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_note_roles';
 COMMENT ON FUNCTION _hilo.hilo_note_roles() IS
     'Records the roles of restored rows, so that DROP ROLE knows of them';
--- No user needs to call these functions: Postgres runs a trigger's function without checking EXECUTE.
+-- No user needs to call these functions: Postgres runs a trigger's function without checking
+-- EXECUTE.
 REVOKE ALL ON FUNCTION _hilo.hilo_own_row(), _hilo.hilo_skip_row(), _hilo.hilo_skip_default(), _hilo.hilo_note_roles() FROM PUBLIC;
 
 CREATE TRIGGER missing_owner BEFORE INSERT ON _hilo.hilo_definition
     FOR EACH ROW WHEN (NEW.owner = '-'::_hilo.hilo_role OR (NEW.source IS NOT NULL AND NOT pg_catalog.pg_has_role(
         NEW.owner::pg_catalog.text::pg_catalog.regrole, 'USAGE'::pg_catalog.text)))
     EXECUTE FUNCTION _hilo.hilo_own_row();
--- Whoever may write to the tables, as members of pg_write_all_data may, must not have others run a query.
+-- Whoever may write to the tables, as members of pg_write_all_data may, must not have others run a
+-- query.
 CREATE FUNCTION _hilo.hilo_refuse_source() RETURNS trigger
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -37,7 +41,8 @@ BEGIN
               HINT = 'Use hilo_alter as the owner of the sequence.';
 END
 $$;
-COMMENT ON FUNCTION _hilo.hilo_refuse_source() IS 'Refuses a source that would run with rights which the writer lacks';
+COMMENT ON FUNCTION _hilo.hilo_refuse_source() IS
+    'Refuses a source that would run with rights which the writer lacks';
 REVOKE ALL ON FUNCTION _hilo.hilo_refuse_source() FROM PUBLIC;
 CREATE TRIGGER refuse_source BEFORE UPDATE OF owner, source ON _hilo.hilo_definition
     FOR EACH ROW WHEN (NEW.source IS NOT NULL AND NOT pg_catalog.pg_has_role(
@@ -71,18 +76,22 @@ COMMENT ON FUNCTION _hilo.hilo_is_served_here(bigint) IS
 CREATE FUNCTION _hilo.hilo_is_twin(sequence bigint, system_id bigint, incarnation bigint) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_twin_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_is_twin(bigint, bigint, bigint) IS
-    'Returns whether a replicated position of this node is that of another server with the same values, which hilo_check then reports';
+    'Returns whether a replicated position of this node is that of another server with the same '
+    'values, which hilo_check then reports';
 CREATE FUNCTION _hilo.hilo_is_due(moved boolean) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_due_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_is_due(boolean) IS
-    'Returns once a minute that it is time for the warning of a moved node, or else for that of a twin';
+    'Returns once a minute that it is time for the warning of a moved node, or else for that of a '
+    'twin';
 CREATE FUNCTION _hilo.hilo_depend_on(role _hilo.hilo_role) RETURNS void
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_depend_on_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_depend_on(_hilo.hilo_role) IS 'Records a role, so that DROP ROLE knows of it';
+COMMENT ON FUNCTION _hilo.hilo_depend_on(_hilo.hilo_role) IS
+    'Records a role, so that DROP ROLE knows of it';
 CREATE FUNCTION _hilo.hilo_note_replicated(sequence bigint, change text) RETURNS void
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_note_replicated_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_note_replicated(bigint, text) IS
-    'Lets sessions learn at commit that a sequence was altered, dropped with its numbers, or otherwise outdated';
+    'Lets sessions learn at commit that a sequence was altered, dropped with its numbers, or '
+    'otherwise outdated';
 
 CREATE FUNCTION _hilo.hilo_own_replicated() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_own_replicated';
@@ -96,15 +105,16 @@ CREATE FUNCTION _hilo.hilo_has_id(id bigint) RETURNS boolean
 COMMENT ON FUNCTION _hilo.hilo_has_id(bigint) IS 'Returns whether a sequence has this id';
 CREATE FUNCTION _hilo.hilo_has_position(sequence bigint, node integer) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_has_position_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_has_position(bigint, integer) IS 'Returns whether a node has a position in a sequence';
+COMMENT ON FUNCTION _hilo.hilo_has_position(bigint, integer) IS
+    'Returns whether a node has a position in a sequence';
 CREATE FUNCTION _hilo.hilo_is_recorded(sequence bigint, grantee _hilo.hilo_role, privilege text) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_recorded_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_is_recorded(bigint, _hilo.hilo_role, text) IS
     'Returns whether a privilege is recorded for exactly this grantee';
 
--- The functions of these triggers have the rights of their owner. Whoever applies rows may write to the
--- tables, and needs no other right. Nobody else can call them, or have a table of his own call them.
--- A copy brings rows that are here already, as after a restore: each becomes an update.
+-- The functions of these triggers have the rights of their owner. Whoever applies rows may write to
+-- the tables, and needs no other right. Nobody else can call them, or have a table of his own call
+-- them. A copy brings rows that are here already, as after a restore: each becomes an update.
 
 CREATE FUNCTION _hilo.hilo_replicated_sequence() RETURNS trigger
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -179,7 +189,8 @@ BEGIN
         NEW.ordered := OLD.ordered;
         NEW.gapless := OLD.gapless;
     END IF;
-    -- A source is this server's own: what the other one brings there is not brought here. So are these.
+    -- A source is this server's own: what the other one brings there is not brought here. So are
+    -- these.
     NEW.reserve_ahead := OLD.reserve_ahead;
     NEW.created_at := OLD.created_at;
     NEW.extension := OLD.extension;
@@ -193,7 +204,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _hilo.hilo_replicated_sequence() IS
-    'Applies a replicated definition, except for the columns by which this server has numbered the sequence';
+    'Applies a replicated definition, except for the columns by which this server has numbered '
+    'the sequence';
 
 CREATE FUNCTION _hilo.hilo_replicated_position() RETURNS trigger
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -215,8 +227,8 @@ BEGIN
         END IF;
         RETURN NULL;
     ELSIF TG_OP = 'INSERT' AND _hilo.hilo_has_position(NEW.sequence, NEW.node) THEN
-        -- It may become ours while this waits: the call for the update sees it. One that is ours by now is not
-        -- locked, for refills would wait.
+        -- It may become ours while this waits: the call for the update sees it. One that is ours by
+        -- now is not locked, for refills would wait.
         UPDATE _hilo.hilo_position AS t
            SET (epoch, base, next_index, settled_index, incarnation, nodes, stripe, system_id, timeline, skip, served,
                 slices, blocks_reserved, blocks_prefetched, waits, wait_time, recycled, lost, errors) =
@@ -242,8 +254,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _hilo.hilo_replicated_position() IS
-    'Applies the replicated positions of other nodes, and that of this node if this server has not reserved '
-    'from the sequence yet';
+    'Applies the replicated positions of other nodes, and that of this node if this server has '
+    'not reserved from the sequence yet';
 
 CREATE FUNCTION _hilo.hilo_replicated_privilege() RETURNS trigger
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -259,7 +271,8 @@ BEGIN
     RETURN COALESCE(NEW, OLD);
 END
 $$;
-COMMENT ON FUNCTION _hilo.hilo_replicated_privilege() IS 'Applies a replicated privilege that does not exist yet';
+COMMENT ON FUNCTION _hilo.hilo_replicated_privilege() IS
+    'Applies a replicated privilege that does not exist yet';
 
 CREATE FUNCTION _hilo.hilo_replicated_default_privilege() RETURNS trigger
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -272,9 +285,11 @@ BEGIN
     RETURN NEW;
 END
 $$;
-COMMENT ON FUNCTION _hilo.hilo_replicated_default_privilege() IS 'Applies a replicated default privilege that does not exist yet';
+COMMENT ON FUNCTION _hilo.hilo_replicated_default_privilege() IS
+    'Applies a replicated default privilege that does not exist yet';
 
--- A range that another server returned is for that server to serve, and a lease is ended at the server that made it.
+-- A range that another server returned is for that server to serve, and a lease is ended at the
+-- server that made it.
 CREATE FUNCTION _hilo.hilo_keep_out() RETURNS trigger
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
@@ -283,7 +298,8 @@ BEGIN
 END
 $$;
 COMMENT ON FUNCTION _hilo.hilo_keep_out() IS
-    'Keeps out replicated free ranges, leases and requests to sources, which belong to another server';
+    'Keeps out replicated free ranges, leases and requests to sources, which belong to another '
+    'server';
 REVOKE ALL ON FUNCTION _hilo.hilo_is_served_here(bigint), _hilo.hilo_is_twin(bigint, bigint, bigint), _hilo.hilo_is_due(boolean), _hilo.hilo_depend_on(_hilo.hilo_role),
     _hilo.hilo_own_replicated(), _hilo.hilo_note_replicated(bigint, text), _hilo.hilo_has_name(text), _hilo.hilo_has_id(bigint),
     _hilo.hilo_has_position(bigint, integer), _hilo.hilo_is_recorded(bigint, _hilo.hilo_role, text), _hilo.hilo_replicated_sequence(), _hilo.hilo_replicated_position(),
@@ -330,23 +346,24 @@ CREATE TRIGGER note_roles AFTER INSERT ON _hilo.hilo_privilege
 CREATE TRIGGER note_roles AFTER INSERT ON _hilo.hilo_default_privilege
     FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_note_roles();
 
--- A restore writes rows through SQL, which the library never does. So these triggers fire in a restore only,
--- and not where rows arrive by replication.
+-- A restore writes rows through SQL, which the library never does. So these triggers fire in a
+-- restore only, and not where rows arrive by replication.
 
 CREATE FUNCTION _hilo.hilo_restored_position() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_position';
 COMMENT ON FUNCTION _hilo.hilo_restored_position() IS
-    'Marks a restored position as held by no server life, until the first reservation takes it over';
+    'Marks a restored position as held by no server life, until the first reservation takes it '
+    'over';
 CREATE FUNCTION _hilo.hilo_restored_free_range() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_free_range';
 COMMENT ON FUNCTION _hilo.hilo_restored_free_range() IS
-    'Rejects a restored free range of a sequence that is in use, which may have served the range since the '
-    'dump';
+    'Rejects a restored free range of a sequence that is in use, which may have served the range '
+    'since the dump';
 CREATE FUNCTION _hilo.hilo_restored_lease() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_lease';
 COMMENT ON FUNCTION _hilo.hilo_restored_lease() IS
-    'Marks a restored lease, of which nothing that comes back is served again; rejects one of a sequence that is '
-    'in use';
+    'Marks a restored lease, of which nothing that comes back is served again; rejects one of a '
+    'sequence that is in use';
 REVOKE ALL ON FUNCTION _hilo.hilo_restored_position(), _hilo.hilo_restored_free_range(), _hilo.hilo_restored_lease() FROM PUBLIC;
 
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_position
@@ -375,13 +392,15 @@ CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_definition
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_default_privilege
     FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_replicated_default_privilege();
 
--- Numbers would be served again without the rows, or after a change by SQL. The triggers fire for everybody, also where
--- replication brings rows, and judge each statement: the library's own writes fire none.
+-- Numbers would be served again without the rows, or after a change by SQL. The triggers fire for
+-- everybody, also where replication brings rows, and judge each statement: the library's own writes
+-- fire none.
 
 CREATE FUNCTION _hilo.hilo_refuse_write() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_refuse_write';
 COMMENT ON FUNCTION _hilo.hilo_refuse_write() IS
-    'Refuses TRUNCATE, and every other change by SQL that is none of a restore, of replication or of an extension''s script';
+    'Refuses TRUNCATE, and every other change by SQL that is none of a restore, of replication or '
+    'of an extension''s script';
 REVOKE ALL ON FUNCTION _hilo.hilo_refuse_write() FROM PUBLIC;
 
 CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON _hilo.hilo_definition

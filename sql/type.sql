@@ -1,9 +1,10 @@
--- The extension's schema, which is any, has what users call: functions, views and the type, each named hilo_*.
--- Everything else is in schema _hilo, which is in no search_path and where nobody else may create anything.
+-- The extension's schema, which is any, has what users call: functions, views and the type, each
+-- named hilo_*. Everything else is in schema _hilo, which is in no search_path and where nobody
+-- else may create anything.
 --
--- A name without a schema is one of core's, here and in the other parts. Whoever may create functions in the extension's
--- schema could put one there that matches a call better. So bodies call functions of pg_catalog and _hilo only, with
--- arguments of exactly the declared types.
+-- A name without a schema is one of core's, here and in the other parts. Whoever may create
+-- functions in the extension's schema could put one there that matches a call better. So bodies
+-- call functions of pg_catalog and _hilo only, with arguments of exactly the declared types.
 SET LOCAL search_path = pg_catalog, pg_temp;
 
 -- Objects in somebody else's schema would be in the way of its owner, who could not even drop them.
@@ -37,10 +38,11 @@ REVOKE ALL ON SCHEMA _hilo FROM PUBLIC;
 -- PUBLIC uses what functions and views call with the rights of their users.
 GRANT USAGE ON SCHEMA _hilo TO PUBLIC;
 COMMENT ON SCHEMA _hilo IS
-    'Tables and internals of the extension hilo. Use the functions and views named hilo_* of its own schema instead.';
+    'Tables and internals of the extension hilo. Use the functions and views named hilo_* of its '
+    'own schema instead.';
 
--- hilo_sequence: the name of a sequence, with the layout of text. Only the functions that make values of it
--- have code of their own.
+-- hilo_sequence: the name of a sequence, with the layout of text. Only the functions that make
+-- values of it have code of their own.
 
 CREATE TYPE @extschema@.hilo_sequence;
 
@@ -57,8 +59,8 @@ CREATE FUNCTION _hilo.hilo_sequence_out(@extschema@.hilo_sequence) RETURNS cstri
 CREATE FUNCTION _hilo.hilo_sequence_send(@extschema@.hilo_sequence) RETURNS bytea
     LANGUAGE internal STABLE STRICT PARALLEL SAFE AS 'textsend';
 
--- The type is in the string category, but is not its preferred type. With a literal or a text beside it,
--- Postgres compares and concatenates it as text.
+-- The type is in the string category, but is not its preferred type. With a literal or a text
+-- beside it, Postgres compares and concatenates it as text.
 CREATE TYPE @extschema@.hilo_sequence (
     INPUT = _hilo.hilo_sequence_in,
     OUTPUT = _hilo.hilo_sequence_out,
@@ -91,8 +93,8 @@ CREATE CAST (name AS @extschema@.hilo_sequence) WITH FUNCTION _hilo.hilo_sequenc
 CREATE CAST (@extschema@.hilo_sequence AS text) WITHOUT FUNCTION AS IMPLICIT;
 CREATE CAST (@extschema@.hilo_sequence AS varchar) WITHOUT FUNCTION AS ASSIGNMENT;
 
--- Names are compared byte by byte and so without a collation, by the functions of bytea, which has the same
--- layout. LEAKPROOF as these functions of core are.
+-- Names are compared byte by byte and so without a collation, by the functions of bytea, which has
+-- the same layout. LEAKPROOF as these functions of core are.
 
 CREATE FUNCTION _hilo.hilo_sequence_eq(@extschema@.hilo_sequence, @extschema@.hilo_sequence) RETURNS boolean
     LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'byteaeq';
@@ -115,13 +117,20 @@ CREATE FUNCTION _hilo.hilo_sequence_hash(@extschema@.hilo_sequence) RETURNS inte
 CREATE FUNCTION _hilo.hilo_sequence_hash_extended(@extschema@.hilo_sequence, bigint) RETURNS bigint
     LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'hashvarlenaextended';
 
-COMMENT ON FUNCTION _hilo.hilo_sequence_eq(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'implementation of = operator';
-COMMENT ON FUNCTION _hilo.hilo_sequence_ne(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'implementation of <> operator';
-COMMENT ON FUNCTION _hilo.hilo_sequence_lt(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'implementation of < operator';
-COMMENT ON FUNCTION _hilo.hilo_sequence_le(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'implementation of <= operator';
-COMMENT ON FUNCTION _hilo.hilo_sequence_gt(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'implementation of > operator';
-COMMENT ON FUNCTION _hilo.hilo_sequence_ge(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'implementation of >= operator';
-COMMENT ON FUNCTION _hilo.hilo_sequence_cmp(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'less-equal-greater';
+COMMENT ON FUNCTION _hilo.hilo_sequence_eq(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
+    'implementation of = operator';
+COMMENT ON FUNCTION _hilo.hilo_sequence_ne(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
+    'implementation of <> operator';
+COMMENT ON FUNCTION _hilo.hilo_sequence_lt(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
+    'implementation of < operator';
+COMMENT ON FUNCTION _hilo.hilo_sequence_le(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
+    'implementation of <= operator';
+COMMENT ON FUNCTION _hilo.hilo_sequence_gt(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
+    'implementation of > operator';
+COMMENT ON FUNCTION _hilo.hilo_sequence_ge(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
+    'implementation of >= operator';
+COMMENT ON FUNCTION _hilo.hilo_sequence_cmp(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
+    'less-equal-greater';
 COMMENT ON FUNCTION _hilo.hilo_sequence_sortsupport(internal) IS 'sort support';
 COMMENT ON FUNCTION _hilo.hilo_sequence_hash(@extschema@.hilo_sequence) IS 'hash';
 COMMENT ON FUNCTION _hilo.hilo_sequence_hash_extended(@extschema@.hilo_sequence, bigint) IS 'hash';
@@ -152,11 +161,16 @@ CREATE OPERATOR @extschema@.>= (
 );
 
 COMMENT ON OPERATOR @extschema@.= (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'equal';
-COMMENT ON OPERATOR @extschema@.<> (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'not equal';
-COMMENT ON OPERATOR @extschema@.< (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'less than, byte by byte';
-COMMENT ON OPERATOR @extschema@.<= (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'less than or equal, byte by byte';
-COMMENT ON OPERATOR @extschema@.> (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'greater than, byte by byte';
-COMMENT ON OPERATOR @extschema@.>= (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'greater than or equal, byte by byte';
+COMMENT ON OPERATOR @extschema@.<> (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
+    'not equal';
+COMMENT ON OPERATOR @extschema@.< (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
+    'less than, byte by byte';
+COMMENT ON OPERATOR @extschema@.<= (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
+    'less than or equal, byte by byte';
+COMMENT ON OPERATOR @extschema@.> (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
+    'greater than, byte by byte';
+COMMENT ON OPERATOR @extschema@.>= (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
+    'greater than or equal, byte by byte';
 
 CREATE OPERATOR CLASS @extschema@.hilo_sequence_ops DEFAULT FOR TYPE @extschema@.hilo_sequence USING btree AS
     OPERATOR 1 @extschema@.<,
@@ -206,7 +220,8 @@ COMMENT ON FUNCTION _hilo.hilo_role_send(_hilo.hilo_role) IS 'I/O';
 -- Roles are compared and indexed as OIDs.
 CREATE CAST (_hilo.hilo_role AS oid) WITHOUT FUNCTION AS IMPLICIT;
 
--- _hilo.hilo_column: a table's OID and a column's number that are printed, dumped and restored as names.
+-- _hilo.hilo_column: a table's OID and a column's number that are printed, dumped and restored as
+-- names.
 
 CREATE TYPE _hilo.hilo_column;
 
@@ -228,8 +243,8 @@ CREATE TYPE _hilo.hilo_column (
     LIKE = pg_catalog.int8
 );
 COMMENT ON TYPE _hilo.hilo_column IS
-    'Column that owns a hilo sequence: schema.table.column, each as an identifier, or - for a column that does '
-    'not exist';
+    'Column that owns a hilo sequence: schema.table.column, each as an identifier, or - for a '
+    'column that does not exist';
 
 COMMENT ON FUNCTION _hilo.hilo_column_in(cstring) IS 'I/O';
 COMMENT ON FUNCTION _hilo.hilo_column_out(_hilo.hilo_column) IS 'I/O';

@@ -1,7 +1,8 @@
--- The views. Each runs with its owner's rights and shows a role the sequences that the role may read.
+-- The views. Each runs with its owner's rights and shows a role the sequences that the role may
+-- read.
 
--- The part that the other views share. It is not a security barrier itself, so each of them is planned as one
--- query that finds definitions by key. Only those views may read it.
+-- The part that the other views share. It is not a security barrier itself, so each of them is
+-- planned as one query that finds definitions by key. Only those views may read it.
 --
 -- A role may read a sequence under the same conditions as one of core's. It is the owner or a
 -- member of it, has any privilege on the sequence, or belongs to a predefined role that reads
@@ -22,9 +23,11 @@ CREATE VIEW _hilo.hilo_readable AS
                       AND (p.grantee = 'public'::_hilo.hilo_role
                            OR pg_catalog.pg_has_role(p.grantee::oid, 'USAGE')));
 REVOKE ALL ON _hilo.hilo_readable FROM PUBLIC;
-COMMENT ON VIEW _hilo.hilo_readable IS 'Definitions of the sequences that the current user may read';
+COMMENT ON VIEW _hilo.hilo_readable IS
+    'Definitions of the sequences that the current user may read';
 
--- The catalog's word on each of these sequences, active or not. As above, only the other views may read it.
+-- The catalog's word on each of these sequences, active or not. As above, only the other views may
+-- read it.
 CREATE VIEW _hilo.hilo_reserved AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,
@@ -60,7 +63,8 @@ CREATE VIEW _hilo.hilo_reserved AS
      ) v;
 REVOKE ALL ON _hilo.hilo_reserved FROM PUBLIC;
 COMMENT ON VIEW _hilo.hilo_reserved IS
-    'How far this server has reserved the sequences that the current user may read, and what of them is leased';
+    'How far this server has reserved the sequences that the current user may read, and what of '
+    'them is leased';
 
 CREATE FUNCTION _hilo.hilo_use_severity(used_fraction double precision, cycle boolean) RETURNS text
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -70,8 +74,8 @@ CREATE FUNCTION _hilo.hilo_use_severity(used_fraction double precision, cycle bo
 COMMENT ON FUNCTION _hilo.hilo_use_severity(double precision, boolean) IS
     'Returns how serious it is that a sequence has used so much: error, warning, or null';
 
--- security_barrier, here and below: a function in a reader's WHERE clause must not see rows that the
--- conditions above exclude.
+-- security_barrier, here and below: a function in a reader's WHERE clause must not see rows that
+-- the conditions above exclude.
 CREATE VIEW @extschema@.hilo_sequences WITH (security_barrier) AS
     SELECT s.name,
            pg_catalog.pg_get_userbyid(s.owner::oid) AS owner,
@@ -99,49 +103,67 @@ CREATE VIEW @extschema@.hilo_sequences WITH (security_barrier) AS
            s.description
       FROM _hilo.hilo_reserved s;
 COMMENT ON VIEW @extschema@.hilo_sequences IS
-    'Sequences of this database that the current user may read. INSERT on it is the right to create sequences';
+    'Sequences of this database that the current user may read. INSERT on it is the right to '
+    'create sequences';
 COMMENT ON COLUMN @extschema@.hilo_sequences.name IS 'Name';
 COMMENT ON COLUMN @extschema@.hilo_sequences.owner IS
     'Role that may alter, rename and drop the sequence and grant privileges on it';
 COMMENT ON COLUMN @extschema@.hilo_sequences.data_type IS 'smallint, integer or bigint';
-COMMENT ON COLUMN @extschema@.hilo_sequences.start_value IS 'First value, and the value at which a restart begins';
+COMMENT ON COLUMN @extschema@.hilo_sequences.start_value IS
+    'First value, and the value at which a restart begins';
 COMMENT ON COLUMN @extschema@.hilo_sequences.min_value IS 'Smallest value';
 COMMENT ON COLUMN @extschema@.hilo_sequences.max_value IS 'Largest value';
 COMMENT ON COLUMN @extschema@.hilo_sequences.increment IS 'Distance from one value to the next';
-COMMENT ON COLUMN @extschema@.hilo_sequences.cycle IS 'Whether the sequence starts again at the other bound';
-COMMENT ON COLUMN @extschema@.hilo_sequences.ordered IS 'Whether a later call gets a later value across all sessions';
-COMMENT ON COLUMN @extschema@.hilo_sequences.block_size IS 'Number of values reserved at once; null: chosen by rate';
+COMMENT ON COLUMN @extschema@.hilo_sequences.cycle IS
+    'Whether the sequence starts again at the other bound';
+COMMENT ON COLUMN @extschema@.hilo_sequences.ordered IS
+    'Whether a later call gets a later value across all sessions';
+COMMENT ON COLUMN @extschema@.hilo_sequences.block_size IS
+    'Number of values reserved at once; null: chosen by rate';
 COMMENT ON COLUMN @extschema@.hilo_sequences.slice_size IS
-    'Maximum number of values that a session takes from the pool at once; null: hilo.max_slice_size';
+    'Maximum number of values that a session takes from the pool at once; null: '
+    'hilo.max_slice_size';
 COMMENT ON COLUMN @extschema@.hilo_sequences.key_format IS
     'Template of the keys of the sequence; null: {name}/{server}{value}';
 COMMENT ON COLUMN @extschema@.hilo_sequences.node_id IS 'hilo.node_id of this server';
 COMMENT ON COLUMN @extschema@.hilo_sequences.max_reserved IS
     'Furthest value that this server has reserved so far; null before the first reservation';
 COMMENT ON COLUMN @extschema@.hilo_sequences.owned_by IS
-    'Column that owns the sequence, as schema.table.column: the sequence is dropped with it; null: none';
+    'Column that owns the sequence, as schema.table.column: the sequence is dropped with it; '
+    'null: none';
 COMMENT ON COLUMN @extschema@.hilo_sequences.gapless IS
     'Whether the committed values have no holes, so that its transactions follow each other';
 COMMENT ON COLUMN @extschema@.hilo_sequences.used_fraction IS
-    'Fraction of the way from one bound to the other that this server has reserved: 0 to 1, in steps of 0.0001; null: it has '
-    'no position yet';
+    'Fraction of the way from one bound to the other that this server has reserved: 0 to 1, in '
+    'steps of 0.0001; null: it has no position yet';
 COMMENT ON COLUMN @extschema@.hilo_sequences.leased IS 'Values in open leases';
 COMMENT ON COLUMN @extschema@.hilo_sequences.total_served IS
-    'Values served to callers, and used of leases that have ended, when the catalog was last written. While the sequence is '
-    'active, hilo_stat_sequences.served has those since. Null for a gapless sequence, which is not counted';
-COMMENT ON COLUMN @extschema@.hilo_sequences.total_slices IS 'As total_served, of hilo_stat_sequences.slices';
-COMMENT ON COLUMN @extschema@.hilo_sequences.total_blocks_reserved IS 'As total_served, of hilo_stat_sequences.blocks_reserved';
-COMMENT ON COLUMN @extschema@.hilo_sequences.total_blocks_prefetched IS 'As total_served, of hilo_stat_sequences.blocks_prefetched';
-COMMENT ON COLUMN @extschema@.hilo_sequences.total_waits IS 'As total_served, of hilo_stat_sequences.waits';
-COMMENT ON COLUMN @extschema@.hilo_sequences.total_wait_time IS 'As total_served, of hilo_stat_sequences.wait_time_total, in milliseconds';
-COMMENT ON COLUMN @extschema@.hilo_sequences.total_recycled IS 'As total_served, of hilo_stat_sequences.recycled';
-COMMENT ON COLUMN @extschema@.hilo_sequences.total_lost IS 'As total_served, of hilo_stat_sequences.lost';
-COMMENT ON COLUMN @extschema@.hilo_sequences.total_errors IS 'As total_served, of hilo_stat_sequences.errors';
+    'Values served to callers, and used of leases that have ended, when the catalog was last '
+    'written. While the sequence is active, hilo_stat_sequences.served has those since. Null for '
+    'a gapless sequence, which is not counted';
+COMMENT ON COLUMN @extschema@.hilo_sequences.total_slices IS
+    'As total_served, of hilo_stat_sequences.slices';
+COMMENT ON COLUMN @extschema@.hilo_sequences.total_blocks_reserved IS
+    'As total_served, of hilo_stat_sequences.blocks_reserved';
+COMMENT ON COLUMN @extschema@.hilo_sequences.total_blocks_prefetched IS
+    'As total_served, of hilo_stat_sequences.blocks_prefetched';
+COMMENT ON COLUMN @extschema@.hilo_sequences.total_waits IS
+    'As total_served, of hilo_stat_sequences.waits';
+COMMENT ON COLUMN @extschema@.hilo_sequences.total_wait_time IS
+    'As total_served, of hilo_stat_sequences.wait_time_total, in milliseconds';
+COMMENT ON COLUMN @extschema@.hilo_sequences.total_recycled IS
+    'As total_served, of hilo_stat_sequences.recycled';
+COMMENT ON COLUMN @extschema@.hilo_sequences.total_lost IS
+    'As total_served, of hilo_stat_sequences.lost';
+COMMENT ON COLUMN @extschema@.hilo_sequences.total_errors IS
+    'As total_served, of hilo_stat_sequences.errors';
 COMMENT ON COLUMN @extschema@.hilo_sequences.next_value IS
     'Value that this server would reserve next; null: none is left, or it has no position yet';
 COMMENT ON COLUMN @extschema@.hilo_sequences.numbering IS
-    'Which numbering this is: another one after hilo_setval, a restart, or a change of the increment, but not after hilo_advance';
-COMMENT ON COLUMN @extschema@.hilo_sequences.description IS 'Purpose of the sequence; null: none is stated';
+    'Which numbering this is: another one after hilo_setval, a restart, or a change of the '
+    'increment, but not after hilo_advance';
+COMMENT ON COLUMN @extschema@.hilo_sequences.description IS
+    'Purpose of the sequence; null: none is stated';
 
 CREATE FUNCTION _hilo.hilo_stat_slots() RETURNS TABLE (
     sequence bigint, epoch bigint,
@@ -196,8 +218,10 @@ COMMENT ON VIEW @extschema@.hilo_stat_sequences IS
 COMMENT ON COLUMN @extschema@.hilo_stat_sequences.name IS 'Name of the sequence';
 COMMENT ON COLUMN @extschema@.hilo_stat_sequences.served IS
     'Values served to callers, and used of leases that have ended';
-COMMENT ON COLUMN @extschema@.hilo_stat_sequences.slices IS 'Slices that sessions have taken from the pool';
-COMMENT ON COLUMN @extschema@.hilo_stat_sequences.blocks_reserved IS 'Blocks reserved in the catalog';
+COMMENT ON COLUMN @extschema@.hilo_stat_sequences.slices IS
+    'Slices that sessions have taken from the pool';
+COMMENT ON COLUMN @extschema@.hilo_stat_sequences.blocks_reserved IS
+    'Blocks reserved in the catalog';
 COMMENT ON COLUMN @extschema@.hilo_stat_sequences.blocks_prefetched IS
     'Reserved blocks that were ready before any caller had to wait';
 COMMENT ON COLUMN @extschema@.hilo_stat_sequences.refill_wanted IS
@@ -209,21 +233,27 @@ COMMENT ON COLUMN @extschema@.hilo_stat_sequences.wait_time_max IS
     'Longest wait, in milliseconds, since the sequence has become active';
 COMMENT ON COLUMN @extschema@.hilo_stat_sequences.rate IS 'Values per second over hilo.window';
 COMMENT ON COLUMN @extschema@.hilo_stat_sequences.in_slices IS 'Values that sessions hold now';
-COMMENT ON COLUMN @extschema@.hilo_stat_sequences.in_current IS 'Values left in the block that is being served';
-COMMENT ON COLUMN @extschema@.hilo_stat_sequences.in_standby IS 'Values in the blocks queued behind it';
+COMMENT ON COLUMN @extschema@.hilo_stat_sequences.in_current IS
+    'Values left in the block that is being served';
+COMMENT ON COLUMN @extschema@.hilo_stat_sequences.in_standby IS
+    'Values in the blocks queued behind it';
 COMMENT ON COLUMN @extschema@.hilo_stat_sequences.in_returned IS
     'Values that sessions have returned and that are ready to be taken again';
-COMMENT ON COLUMN @extschema@.hilo_stat_sequences.recycled IS 'Values that one session returned and another took';
+COMMENT ON COLUMN @extschema@.hilo_stat_sequences.recycled IS
+    'Values that one session returned and another took';
 COMMENT ON COLUMN @extschema@.hilo_stat_sequences.lost IS
-    'Values that left memory without being served: the sequence was renumbered, or the pool had no room';
+    'Values that left memory without being served: the sequence was renumbered, or the pool had '
+    'no room';
 COMMENT ON COLUMN @extschema@.hilo_stat_sequences.errors IS 'Reservations that failed';
-COMMENT ON COLUMN @extschema@.hilo_stat_sequences.last_error IS 'Error message of the last reservation that failed';
-COMMENT ON COLUMN @extschema@.hilo_stat_sequences.last_error_at IS 'Time of the last reservation that failed';
+COMMENT ON COLUMN @extschema@.hilo_stat_sequences.last_error IS
+    'Error message of the last reservation that failed';
+COMMENT ON COLUMN @extschema@.hilo_stat_sequences.last_error_at IS
+    'Time of the last reservation that failed';
 COMMENT ON COLUMN @extschema@.hilo_stat_sequences.used_fraction IS
     'Fraction of the way from one bound to the other that is reserved: 0 to 1, in steps of 0.0001';
 COMMENT ON COLUMN @extschema@.hilo_stat_sequences.exhausted_in IS
-    'Time until the last value is served, at the current rate, in whole days, hours, minutes or seconds; null without '
-    'traffic, for a sequence that cycles, and beyond a thousand years';
+    'Time until the last value is served, at the current rate, in whole days, hours, minutes or '
+    'seconds; null without traffic, for a sequence that cycles, and beyond a thousand years';
 COMMENT ON COLUMN @extschema@.hilo_stat_sequences.leased IS 'Values in open leases';
 
 CREATE VIEW @extschema@.hilo_stat_sources WITH (security_barrier) AS
@@ -244,13 +274,16 @@ CREATE VIEW @extschema@.hilo_stat_sources WITH (security_barrier) AS
 COMMENT ON VIEW @extschema@.hilo_stat_sources IS
     'Requests to the sources of sequences, and the values that they have brought';
 COMMENT ON COLUMN @extschema@.hilo_stat_sources.name IS 'Name of the sequence';
-COMMENT ON COLUMN @extschema@.hilo_stat_sources.source IS 'The query; null unless the current user may act as its owner';
+COMMENT ON COLUMN @extschema@.hilo_stat_sources.source IS
+    'The query; null unless the current user may act as its owner';
 COMMENT ON COLUMN @extschema@.hilo_stat_sources.state IS
-    'idle; requested: a request has no answer yet; failing: it has failed, or its answer was refused';
+    'idle; requested: a request has no answer yet; failing: it has failed, or its answer was '
+    'refused';
 COMMENT ON COLUMN @extschema@.hilo_stat_sources.requested IS 'Values asked for so far';
 COMMENT ON COLUMN @extschema@.hilo_stat_sources.received IS 'Values received so far';
 COMMENT ON COLUMN @extschema@.hilo_stat_sources.last_error IS
-    'Error of the last failure, with its DETAIL and HINT; null unless the current user may act as the owner';
+    'Error of the last failure, with its DETAIL and HINT; null unless the current user may act as '
+    'the owner';
 COMMENT ON COLUMN @extschema@.hilo_stat_sources.last_error_at IS 'Time of the last failure';
 COMMENT ON COLUMN @extschema@.hilo_stat_sources.latency IS 'How long the last answer took';
 
@@ -264,10 +297,12 @@ CREATE VIEW @extschema@.hilo_stat_rates WITH (security_barrier) AS
       JOIN _hilo.hilo_readable s ON s.id = i.sequence
      WHERE i.since < i.until;
 COMMENT ON VIEW @extschema@.hilo_stat_rates IS
-    'Rate history of each active sequence: about eight intervals for each hilo.window, one in each row';
+    'Rate history of each active sequence: about eight intervals for each hilo.window, one in '
+    'each row';
 COMMENT ON COLUMN @extschema@.hilo_stat_rates.name IS 'Name of the sequence';
 COMMENT ON COLUMN @extschema@.hilo_stat_rates.since IS 'When the rate was sampled first';
-COMMENT ON COLUMN @extschema@.hilo_stat_rates.until IS 'When it was sampled next; of the last row, now';
+COMMENT ON COLUMN @extschema@.hilo_stat_rates.until IS
+    'When it was sampled next; of the last row, now';
 COMMENT ON COLUMN @extschema@.hilo_stat_rates.rate IS 'Values per second between the two';
 
 CREATE VIEW @extschema@.hilo_stat_backends WITH (security_barrier) AS
@@ -275,7 +310,8 @@ CREATE VIEW @extschema@.hilo_stat_backends WITH (security_barrier) AS
       FROM _hilo.hilo_stat_slices() st
       JOIN _hilo.hilo_readable s ON s.id = st.sequence;
 COMMENT ON VIEW @extschema@.hilo_stat_backends IS 'Slices that sessions hold';
-COMMENT ON COLUMN @extschema@.hilo_stat_backends.pid IS 'Process ID of the session, as in pg_stat_activity';
+COMMENT ON COLUMN @extschema@.hilo_stat_backends.pid IS
+    'Process ID of the session, as in pg_stat_activity';
 COMMENT ON COLUMN @extschema@.hilo_stat_backends.name IS 'Name of the sequence';
 COMMENT ON COLUMN @extschema@.hilo_stat_backends.next_value IS
     'Value that the session serves next; null if the slice is used up';
@@ -330,12 +366,16 @@ COMMENT ON COLUMN @extschema@.hilo_gaps.count IS
     'first to last, others lie between them. A sequence has about 1,000 rows at most; then the '
     'nearest of one numbering and reason become one, and the oldest numberings share rows';
 COMMENT ON COLUMN @extschema@.hilo_gaps.reason IS
-    'Why they will not be served: _hilo.hilo_losses() says what it means. hilo_find_gaps returns which of them a column lacks';
-COMMENT ON COLUMN @extschema@.hilo_gaps.node_id IS 'hilo.node_id of the server that had reserved the values';
-COMMENT ON COLUMN @extschema@.hilo_gaps.recorded_at IS 'When the values, or the last of them, were found to be lost';
+    'Why they will not be served: _hilo.hilo_losses() says what it means. hilo_find_gaps returns '
+    'which of them a column lacks';
+COMMENT ON COLUMN @extschema@.hilo_gaps.node_id IS
+    'hilo.node_id of the server that had reserved the values';
+COMMENT ON COLUMN @extschema@.hilo_gaps.recorded_at IS
+    'When the values, or the last of them, were found to be lost';
 COMMENT ON COLUMN @extschema@.hilo_gaps.increment IS 'Distance from one value to the next';
 COMMENT ON COLUMN @extschema@.hilo_gaps.numbering IS
-    'Numbering that the values belong to, as in hilo_sequences and hilo_leases; null: several, or an unknown one';
+    'Numbering that the values belong to, as in hilo_sequences and hilo_leases; null: several, or '
+    'an unknown one';
 
 CREATE VIEW @extschema@.hilo_leases WITH (security_barrier) AS
     SELECT CASE WHEN e.may_end THEN l.lease END AS lease,
@@ -354,25 +394,29 @@ CREATE VIEW @extschema@.hilo_leases WITH (security_barrier) AS
              OR l.role <> '-'::_hilo.hilo_role AND pg_catalog.pg_has_role(l.role::oid, 'USAGE') AS may_end
      ) e
      WHERE l.ended IS NULL AND (l.expires_at IS NULL OR l.expires_at > pg_catalog.clock_timestamp());
-COMMENT ON VIEW @extschema@.hilo_leases IS 'Leases that are open: ranges of values in use outside of this server';
+COMMENT ON VIEW @extschema@.hilo_leases IS
+    'Leases that are open: ranges of values in use outside of this server';
 COMMENT ON COLUMN @extschema@.hilo_leases.lease IS
-    'Name of the lease, for hilo_lease_return, hilo_lease_renew and hilo_lease_revoke; null for those who may not '
-    'end it';
+    'Name of the lease, for hilo_lease_return, hilo_lease_renew and hilo_lease_revoke; null for '
+    'those who may not end it';
 COMMENT ON COLUMN @extschema@.hilo_leases.name IS 'Name of the sequence';
 COMMENT ON COLUMN @extschema@.hilo_leases.holder IS 'Who holds the lease, as it called itself';
 COMMENT ON COLUMN @extschema@.hilo_leases.usename IS 'Role that took the lease';
 COMMENT ON COLUMN @extschema@.hilo_leases.client_addr IS
-    'Address from which the lease was taken; null for a socket of this machine, and for those who may not end it';
+    'Address from which the lease was taken; null for a socket of this machine, and for those who '
+    'may not end it';
 COMMENT ON COLUMN @extschema@.hilo_leases.first IS 'First value, in the order of serving';
 COMMENT ON COLUMN @extschema@.hilo_leases.last IS 'Last value, in the order of serving';
 COMMENT ON COLUMN @extschema@.hilo_leases.count IS 'Number of values, in steps of the increment';
 COMMENT ON COLUMN @extschema@.hilo_leases.leased_at IS 'When the lease was taken';
 COMMENT ON COLUMN @extschema@.hilo_leases.expires_at IS 'When the lease expires; null: never';
-COMMENT ON COLUMN @extschema@.hilo_leases.node_id IS 'hilo.node_id of the server that leased the values out';
-COMMENT ON COLUMN @extschema@.hilo_leases.numbering IS 'Numbering of the sequence that the values belong to, as in hilo_sequences';
+COMMENT ON COLUMN @extschema@.hilo_leases.node_id IS
+    'hilo.node_id of the server that leased the values out';
+COMMENT ON COLUMN @extschema@.hilo_leases.numbering IS
+    'Numbering of the sequence that the values belong to, as in hilo_sequences';
 
--- All roles may see the privileges on the sequences that they may read, and the default privileges that concern
--- them.
+-- All roles may see the privileges on the sequences that they may read, and the default privileges
+-- that concern them.
 CREATE VIEW @extschema@.hilo_privileges WITH (security_barrier) AS
     SELECT s.name,
            CASE WHEN p.grantee = 'public'::_hilo.hilo_role THEN 'PUBLIC' ELSE pg_catalog.pg_get_userbyid(p.grantee::oid)::text END AS grantee,
@@ -381,11 +425,13 @@ CREATE VIEW @extschema@.hilo_privileges WITH (security_barrier) AS
       FROM _hilo.hilo_privilege p
       JOIN _hilo.hilo_readable s ON s.id = p.sequence;
 COMMENT ON VIEW @extschema@.hilo_privileges IS
-    'Privileges that hilo_grant and hilo_grant_all have given on the sequences that the current user may read';
+    'Privileges that hilo_grant and hilo_grant_all have given on the sequences that the current '
+    'user may read';
 COMMENT ON COLUMN @extschema@.hilo_privileges.name IS 'Name of the sequence';
 COMMENT ON COLUMN @extschema@.hilo_privileges.grantee IS 'Role that has the privilege, or PUBLIC';
 COMMENT ON COLUMN @extschema@.hilo_privileges.privilege IS 'USAGE, SELECT, UPDATE or LEASE';
-COMMENT ON COLUMN @extschema@.hilo_privileges.grantor IS 'Role that granted it: the owner at that time, or the present one';
+COMMENT ON COLUMN @extschema@.hilo_privileges.grantor IS
+    'Role that granted it: the owner at that time, or the present one';
 
 CREATE VIEW @extschema@.hilo_default_privileges WITH (security_barrier) AS
     SELECT pg_catalog.pg_get_userbyid(d.owner::oid) AS owner,
@@ -400,15 +446,18 @@ COMMENT ON VIEW @extschema@.hilo_default_privileges IS
     'Privileges that new sequences start with, as hilo_default_grant has set them: on sequences '
     'of the current user, or for the current user';
 COMMENT ON COLUMN @extschema@.hilo_default_privileges.owner IS 'Role that creates the sequences';
-COMMENT ON COLUMN @extschema@.hilo_default_privileges.pattern IS 'Pattern of LIKE that their names match';
-COMMENT ON COLUMN @extschema@.hilo_default_privileges.grantee IS 'Role that gets the privilege, or PUBLIC';
+COMMENT ON COLUMN @extschema@.hilo_default_privileges.pattern IS
+    'Pattern of LIKE that their names match';
+COMMENT ON COLUMN @extschema@.hilo_default_privileges.grantee IS
+    'Role that gets the privilege, or PUBLIC';
 COMMENT ON COLUMN @extschema@.hilo_default_privileges.privilege IS 'USAGE, SELECT, UPDATE or LEASE';
 
--- Nobody can insert into this view: INSERT on it is the right to create sequences, and to own them. It is granted, dumped
--- and looked up as any other privilege, and it lets nobody put functions where others call some.
+-- Nobody can insert into this view: INSERT on it is the right to create sequences, and to own them.
+-- It is granted, dumped and looked up as any other privilege, and it lets nobody put functions
+-- where others call some.
 GRANT INSERT ON @extschema@.hilo_sequences TO pg_database_owner WITH GRANT OPTION;
 
--- All roles may read these views: each role sees only the sequences that it may read, and nothing of another
--- database.
+-- All roles may read these views: each role sees only the sequences that it may read, and nothing
+-- of another database.
 GRANT SELECT ON @extschema@.hilo_sequences, @extschema@.hilo_stat_sequences, @extschema@.hilo_stat_backends, @extschema@.hilo_blocks, @extschema@.hilo_gaps,
     @extschema@.hilo_leases, @extschema@.hilo_privileges, @extschema@.hilo_default_privileges, @extschema@.hilo_stat_rates, @extschema@.hilo_stat_sources TO PUBLIC;
