@@ -1,6 +1,8 @@
 -- hilo_apply: makes the sequences those that a document describes.
 
-CREATE FUNCTION @extschema@.hilo_apply(document jsonb, prune boolean DEFAULT false, dry_run boolean DEFAULT false)
+CREATE FUNCTION @extschema@.hilo_apply(
+    document jsonb, prune boolean DEFAULT false, dry_run boolean DEFAULT false
+)
     RETURNS TABLE (action text, name text, detail jsonb)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_apply_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_apply(jsonb, boolean, boolean) IS

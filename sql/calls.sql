@@ -9,7 +9,9 @@ CREATE FUNCTION _hilo.hilo_set_owner(name @extschema@.hilo_sequence, new_owner t
 COMMENT ON FUNCTION _hilo.hilo_set_owner(@extschema@.hilo_sequence, text) IS
     'Does what hilo_set_owner does';
 
-CREATE FUNCTION _hilo.hilo_sync(name @extschema@.hilo_sequence, relation regclass, column_name name) RETURNS bigint
+CREATE FUNCTION _hilo.hilo_sync(
+    name @extschema@.hilo_sequence, relation regclass, column_name name
+) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_sync_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_sync(@extschema@.hilo_sequence, regclass, name) IS
     'Does what hilo_sync does';
@@ -36,7 +38,8 @@ CREATE FUNCTION _hilo.hilo_next_hi(name @extschema@.hilo_sequence) RETURNS bigin
 COMMENT ON FUNCTION _hilo.hilo_next_hi(@extschema@.hilo_sequence) IS 'Does what hilo_next_hi does';
 
 CREATE FUNCTION _hilo.hilo_lease(
-    name @extschema@.hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL, lease uuid DEFAULT NULL,
+    name @extschema@.hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL,
+    lease uuid DEFAULT NULL,
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
     OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint
 )
@@ -52,14 +55,17 @@ CREATE FUNCTION _hilo.hilo_lease_renew(lease uuid, ttl interval) RETURNS timesta
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_renew_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_lease_renew(uuid, interval) IS 'Does what hilo_lease_renew does';
 
-CREATE FUNCTION _hilo.hilo_lease_revoke(lease uuid DEFAULT NULL, holder text DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION _hilo.hilo_lease_revoke(lease uuid DEFAULT NULL, holder text DEFAULT NULL)
+    RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_revoke_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_lease_revoke(uuid, text) IS 'Does what hilo_lease_revoke does';
 
 ALTER FUNCTION _hilo.hilo_nextval(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;
-ALTER FUNCTION _hilo.hilo_nextrange(@extschema@.hilo_sequence, bigint) SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION _hilo.hilo_nextrange(@extschema@.hilo_sequence, bigint)
+    SUPPORT _hilo.hilo_planner_support;
 ALTER FUNCTION _hilo.hilo_next_hi(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;
-ALTER FUNCTION _hilo.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid) SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION _hilo.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid)
+    SUPPORT _hilo.hilo_planner_support;
 
 -- STABLE, so that the planner puts the view's query in the place of the call.
 

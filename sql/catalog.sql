@@ -183,9 +183,10 @@ CREATE FUNCTION _hilo.hilo_losses() RETURNS TABLE (reason text, meaning text)
 BEGIN ATOMIC
     SELECT l.reason, l.meaning FROM (VALUES
         ('crash', 'the server died with the values in memory'),
-        ('discarded', 'returned where nothing could take them, leased by a transaction that was rolled back, or in a '
-                      'refused answer of a source'),
-        ('altered', 'made invalid by hilo_alter or hilo_setval, or the sequence was moved beyond them'),
+        ('discarded', 'returned where nothing could take them, leased by a transaction that was '
+                      'rolled back, or in a refused answer of a source'),
+        ('altered', 'made invalid by hilo_alter or hilo_setval, or the sequence was moved beyond '
+                    'them'),
         ('expired', 'their lease expired'),
         ('revoked', 'their lease was revoked'),
         ('restored', 'perhaps served by the server that this one is a copy of')
@@ -394,7 +395,8 @@ CREATE TABLE _hilo.hilo_privilege (
     sequence bigint NOT NULL,
     grantee _hilo.hilo_role NOT NULL,
     privilege text COLLATE "C" NOT NULL
-        CONSTRAINT hilo_privilege_privilege_check CHECK (privilege IN ('USAGE', 'SELECT', 'UPDATE', 'LEASE')),
+        CONSTRAINT hilo_privilege_privilege_check
+            CHECK (privilege IN ('USAGE', 'SELECT', 'UPDATE', 'LEASE')),
     grantor _hilo.hilo_role NOT NULL,
     CONSTRAINT hilo_privilege_pkey PRIMARY KEY (sequence, grantee, privilege)
 );
@@ -413,7 +415,8 @@ CREATE TABLE _hilo.hilo_default_privilege (
     pattern text COLLATE "C" NOT NULL,
     grantee _hilo.hilo_role NOT NULL,
     privilege text COLLATE "C" NOT NULL
-        CONSTRAINT hilo_default_privilege_privilege_check CHECK (privilege IN ('USAGE', 'SELECT', 'UPDATE', 'LEASE')),
+        CONSTRAINT hilo_default_privilege_privilege_check
+            CHECK (privilege IN ('USAGE', 'SELECT', 'UPDATE', 'LEASE')),
     CONSTRAINT hilo_default_privilege_pkey PRIMARY KEY (owner, pattern, grantee, privilege)
 );
 CREATE INDEX hilo_default_privilege_grantee_idx ON _hilo.hilo_default_privilege (grantee);
@@ -426,8 +429,9 @@ COMMENT ON COLUMN _hilo.hilo_default_privilege.privilege IS
 
 -- Only the extension's owner reads or writes these tables. hilo_check reports roles that default
 -- privileges have allowed to write to them.
-REVOKE ALL ON _hilo.hilo_definition, _hilo.hilo_position, _hilo.hilo_free_range, _hilo.hilo_gap, _hilo.hilo_lease, _hilo.hilo_source,
-    _hilo.hilo_privilege, _hilo.hilo_default_privilege FROM PUBLIC;
+REVOKE ALL ON _hilo.hilo_definition, _hilo.hilo_position, _hilo.hilo_free_range, _hilo.hilo_gap,
+    _hilo.hilo_lease, _hilo.hilo_source, _hilo.hilo_privilege, _hilo.hilo_default_privilege
+    FROM PUBLIC;
 
 -- pg_dump locks the tables and copies their rows, also if the owner of the database runs it. It
 -- refuses row security.

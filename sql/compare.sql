@@ -1,5 +1,6 @@
 -- hilo_compare: what differs between this server and another one, as the summaries of both say.
-CREATE FUNCTION @extschema@.hilo_compare(summary jsonb) RETURNS TABLE (object text, severity text, what text, what_to_do text)
+CREATE FUNCTION @extschema@.hilo_compare(summary jsonb)
+    RETURNS TABLE (object text, severity text, what text, what_to_do text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_compare_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_compare(jsonb) IS
     'Compares this server with the one whose hilo_node_summary() is given. It compares node ids, '

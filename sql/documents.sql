@@ -16,7 +16,8 @@ COMMENT ON FUNCTION @extschema@.hilo_export(@extschema@.hilo_sequence) IS
     'ordered by name. Options at their default are left out; positions are not part of it. '
     'Requires any privilege on the sequence. Errors: 42704 if the sequence does not exist, 42501.';
 
-CREATE FUNCTION @extschema@.hilo_node_summary(name @extschema@.hilo_sequence DEFAULT NULL) RETURNS jsonb
+CREATE FUNCTION @extschema@.hilo_node_summary(name @extschema@.hilo_sequence DEFAULT NULL)
+    RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_node_summary_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_node_summary(@extschema@.hilo_sequence) IS
     'Returns what other servers need to know of this one. It is which node this is, and what '

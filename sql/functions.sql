@@ -25,8 +25,9 @@ CREATE FUNCTION @extschema@.hilo_create(
     description text DEFAULT NULL
 ) RETURNS @extschema@.hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION @extschema@.hilo_create(@extschema@.hilo_sequence, bigint, bigint, bigint,
-    bigint, regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_create(
+    @extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint,
+    bigint, text, boolean, boolean, text, text, interval, text) IS
     'Creates a sequence and returns its name. The bounds and start_value default as in CREATE '
     'SEQUENCE. block_size: number of values reserved at once; null: chosen by rate. slice_size: '
     'maximum number of values that a session takes from the pool at once; null: '
@@ -68,8 +69,9 @@ CREATE FUNCTION _hilo.hilo_create(
     description text DEFAULT NULL
 ) RETURNS @extschema@.hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_create_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_create(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint,
-    regtype, boolean, boolean, bigint, bigint, text, boolean, boolean, text, text, interval, text) IS
+COMMENT ON FUNCTION _hilo.hilo_create(
+    @extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint,
+    bigint, text, boolean, boolean, text, text, interval, text) IS
     'Does what hilo_create does';
 
 CREATE FUNCTION @extschema@.hilo_alter(
@@ -92,8 +94,9 @@ CREATE FUNCTION @extschema@.hilo_alter(
     description text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION @extschema@.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint,
-    bigint, regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval, text) IS
+COMMENT ON FUNCTION @extschema@.hilo_alter(
+    @extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint,
+    bigint, text, bigint, boolean, text, text, interval, text) IS
     'Changes a sequence. Null leaves an option unchanged; block_size 0 and slice_size 0 make '
     'these adaptive again. restart_with: the next value; required, and the same on every node, if '
     'several nodes share the sequence and its increment or cycle changes. gapless: as in '
@@ -129,8 +132,9 @@ CREATE FUNCTION _hilo.hilo_alter(
     description text DEFAULT NULL
 ) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_alter_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_alter(@extschema@.hilo_sequence, bigint, bigint, bigint, bigint,
-    regtype, boolean, boolean, bigint, bigint, text, bigint, boolean, text, text, interval, text) IS
+COMMENT ON FUNCTION _hilo.hilo_alter(
+    @extschema@.hilo_sequence, bigint, bigint, bigint, bigint, regtype, boolean, boolean, bigint,
+    bigint, text, bigint, boolean, text, text, interval, text) IS
     'Does what hilo_alter does';
 
 CREATE FUNCTION _hilo.hilo_detach(name @extschema@.hilo_sequence, start bigint) RETURNS bigint
@@ -138,28 +142,34 @@ CREATE FUNCTION _hilo.hilo_detach(name @extschema@.hilo_sequence, start bigint) 
 COMMENT ON FUNCTION _hilo.hilo_detach(@extschema@.hilo_sequence, bigint) IS
     'Takes the source of a sequence away: its own numbers begin with start, which is returned';
 
-CREATE FUNCTION @extschema@.hilo_rename(name @extschema@.hilo_sequence, new_name @extschema@.hilo_sequence) RETURNS void
+CREATE FUNCTION @extschema@.hilo_rename(
+    name @extschema@.hilo_sequence, new_name @extschema@.hilo_sequence
+) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_rename_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_rename(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
     'Renames a sequence and rewrites the column defaults that use it; to do so, it waits for the '
     'transactions that write to their tables. Requires ownership of the sequence. Errors: 42704 '
     'if the sequence does not exist, 42710 if the new name is taken, 22023 for NULL, 42501.';
 
-CREATE FUNCTION @extschema@.hilo_drop(name @extschema@.hilo_sequence, if_exists boolean DEFAULT false, cascade boolean DEFAULT false) RETURNS void
+CREATE FUNCTION @extschema@.hilo_drop(
+    name @extschema@.hilo_sequence, if_exists boolean DEFAULT false, cascade boolean DEFAULT false
+) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_drop_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_drop(@extschema@.hilo_sequence, boolean, boolean) IS
     'Drops a sequence. Fails if a column default uses the sequence; with cascade, drops such '
     'defaults. Requires ownership of the sequence. Errors: 42704 if the sequence does not exist '
     '(with if_exists a NOTICE), 2BP01 if a default uses it, 22023 for NULL, 42501.';
 
-CREATE FUNCTION @extschema@.hilo_set_owner(name @extschema@.hilo_sequence, new_owner text) RETURNS void
+CREATE FUNCTION @extschema@.hilo_set_owner(name @extschema@.hilo_sequence, new_owner text)
+    RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_set_owner(@extschema@.hilo_sequence, text) IS
     'Gives a sequence to another role. Requires ownership of the sequence. Unless the caller is '
     'a superuser, it must be a member of the new owner, which must have INSERT on hilo_sequences. '
     'Errors: 42704 if the sequence or the role does not exist, 42501.';
 
-CREATE FUNCTION @extschema@.hilo_grant(name @extschema@.hilo_sequence, grantee text, privilege text) RETURNS void
+CREATE FUNCTION @extschema@.hilo_grant(name @extschema@.hilo_sequence, grantee text, privilege text)
+    RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_grant(@extschema@.hilo_sequence, text, text) IS
     'Grants a privilege on a sequence to a role or to PUBLIC. USAGE: next values, currval, keys. '
@@ -167,7 +177,9 @@ COMMENT ON FUNCTION @extschema@.hilo_grant(@extschema@.hilo_sequence, text, text
     'ALL, or a list with commas, are possible too. Requires ownership of the sequence. Errors: '
     '42704 if the sequence or the role does not exist, 22023 for another privilege, 42501.';
 
-CREATE FUNCTION @extschema@.hilo_revoke(name @extschema@.hilo_sequence, grantee text, privilege text) RETURNS void
+CREATE FUNCTION @extschema@.hilo_revoke(
+    name @extschema@.hilo_sequence, grantee text, privilege text
+) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_revoke(@extschema@.hilo_sequence, text, text) IS
     'Revokes a privilege on a sequence from a role or from PUBLIC: USAGE, SELECT, UPDATE, LEASE, '
@@ -177,7 +189,8 @@ COMMENT ON FUNCTION @extschema@.hilo_revoke(@extschema@.hilo_sequence, text, tex
 -- From core's sequences to hilo's and back. Transactional too.
 
 CREATE FUNCTION @extschema@.hilo_adopt(
-    relation regclass, column_name name, name @extschema@.hilo_sequence DEFAULT NULL, ordered boolean DEFAULT NULL
+    relation regclass, column_name name, name @extschema@.hilo_sequence DEFAULT NULL,
+    ordered boolean DEFAULT NULL
 )
     RETURNS @extschema@.hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_adopt_wrapper';
@@ -195,7 +208,8 @@ COMMENT ON FUNCTION @extschema@.hilo_adopt(regclass, name, @extschema@.hilo_sequ
     'lock_timeout.';
 
 CREATE FUNCTION @extschema@.hilo_release(
-    relation regclass, column_name name, identity text DEFAULT 'BY DEFAULT', sequence_name name DEFAULT NULL
+    relation regclass, column_name name, identity text DEFAULT 'BY DEFAULT',
+    sequence_name name DEFAULT NULL
 )
     RETURNS regclass
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_release_wrapper';
@@ -210,7 +224,9 @@ COMMENT ON FUNCTION @extschema@.hilo_release(regclass, name, text, name) IS
     'for another identity, 42P07 if the name is taken, 55000 if several nodes share the sequence, '
     'or the column may be null and is to become an identity column.';
 
-CREATE FUNCTION @extschema@.hilo_sync(name @extschema@.hilo_sequence, relation regclass, column_name name) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_sync(
+    name @extschema@.hilo_sequence, relation regclass, column_name name
+) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_sync_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_sync(@extschema@.hilo_sequence, regclass, name) IS
     'Moves a sequence past the largest value of a column, if it would serve a value of the column '
@@ -231,7 +247,9 @@ COMMENT ON FUNCTION @extschema@.hilo_nextval_always(@extschema@.hilo_sequence) I
 
 -- Privileges on many sequences, and on those to come.
 
-CREATE FUNCTION @extschema@.hilo_grant_all(grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL)
+CREATE FUNCTION @extschema@.hilo_grant_all(
+    grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL
+)
     RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_all_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_grant_all(text, text, text, text) IS
@@ -242,14 +260,18 @@ COMMENT ON FUNCTION @extschema@.hilo_grant_all(text, text, text, text) IS
     'does not exist, 22023 for another privilege, for NULL, and for a pattern that ends with an '
     'escape character, 42501 if the caller does not have the privileges of owner.';
 
-CREATE FUNCTION @extschema@.hilo_revoke_all(grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL)
+CREATE FUNCTION @extschema@.hilo_revoke_all(
+    grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL
+)
     RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_revoke_all_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_revoke_all(text, text, text, text) IS
     'Revokes a privilege, as hilo_revoke does, on the sequences that hilo_grant_all grants on. '
     'Returns the number of these sequences. Errors: as for hilo_grant_all.';
 
-CREATE FUNCTION @extschema@.hilo_default_grant(grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL)
+CREATE FUNCTION @extschema@.hilo_default_grant(
+    grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL
+)
     RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_default_grant_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_default_grant(text, text, text, text) IS
@@ -260,7 +282,9 @@ COMMENT ON FUNCTION @extschema@.hilo_default_grant(text, text, text, text) IS
     'NULL, and for a pattern that ends with an escape character, 42501 if the caller does not '
     'have the privileges of for_role.';
 
-CREATE FUNCTION @extschema@.hilo_default_revoke(grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL)
+CREATE FUNCTION @extschema@.hilo_default_revoke(
+    grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL
+)
     RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_default_revoke_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_default_revoke(text, text, text, text) IS
@@ -284,8 +308,10 @@ COMMENT ON FUNCTION @extschema@.hilo_nextval(@extschema@.hilo_sequence) IS
 
 -- There is no second hilo_nextvals for integers: Postgres could not decide between the two for a
 -- smallint or for a parameter without a type.
-CREATE FUNCTION @extschema@.hilo_nextvals(name @extschema@.hilo_sequence, n bigint) RETURNS SETOF bigint
-    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000 AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
+CREATE FUNCTION @extschema@.hilo_nextvals(name @extschema@.hilo_sequence, n bigint)
+    RETURNS SETOF bigint
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000
+    AS 'MODULE_PATHNAME', 'hilo_nextvals_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_nextvals(@extschema@.hilo_sequence, bigint) IS
     'Returns the next n values, one per row, as n calls of hilo_nextval would: other sessions may '
     'get values in between. Requires USAGE or UPDATE. Errors: as for hilo_nextval, 22023 if n is '
@@ -323,7 +349,9 @@ COMMENT ON FUNCTION @extschema@.hilo_lastval() IS
     'does for one. Requires USAGE or SELECT on that sequence. Errors: 55000 if the session has '
     'obtained none, 42501.';
 
-CREATE FUNCTION @extschema@.hilo_setval(name @extschema@.hilo_sequence, value bigint, is_called boolean DEFAULT true) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_setval(
+    name @extschema@.hilo_sequence, value bigint, is_called boolean DEFAULT true
+) RETURNS bigint
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_setval_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_setval(@extschema@.hilo_sequence, bigint, boolean) IS
     'Sets the value after which the next call continues; with is_called = false the next call '
@@ -332,7 +360,8 @@ COMMENT ON FUNCTION @extschema@.hilo_setval(@extschema@.hilo_sequence, bigint, b
     '22003 if value is out of the bounds of the sequence, 42501, 55000 if several nodes could '
     'serve a value twice, or share the sequence and hilo.on_every_node is off.';
 
-CREATE FUNCTION @extschema@.hilo_advance(name @extschema@.hilo_sequence, at_least bigint) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_advance(name @extschema@.hilo_sequence, at_least bigint)
+    RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_advance_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_advance(@extschema@.hilo_sequence, bigint) IS
     'Serves nothing up to at_least any more, in the direction of the increment, and returns the '
@@ -386,12 +415,18 @@ CREATE FUNCTION _hilo.hilo_copy_nextkey(name @extschema@.hilo_sequence, internal
     LANGUAGE c STABLE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_nextkey_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_copy_nextkey(@extschema@.hilo_sequence, internal) IS
     'COPY FROM calls it instead of hilo_nextkey in column defaults; SQL cannot call it';
-ALTER FUNCTION @extschema@.hilo_nextval(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;
-ALTER FUNCTION @extschema@.hilo_nextval_always(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;
-ALTER FUNCTION @extschema@.hilo_nextkey(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;
-ALTER FUNCTION @extschema@.hilo_nextvals(@extschema@.hilo_sequence, bigint) SUPPORT _hilo.hilo_planner_support;
-ALTER FUNCTION @extschema@.hilo_nextrange(@extschema@.hilo_sequence, bigint) SUPPORT _hilo.hilo_planner_support;
-ALTER FUNCTION @extschema@.hilo_next_hi(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION @extschema@.hilo_nextval(@extschema@.hilo_sequence)
+    SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION @extschema@.hilo_nextval_always(@extschema@.hilo_sequence)
+    SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION @extschema@.hilo_nextkey(@extschema@.hilo_sequence)
+    SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION @extschema@.hilo_nextvals(@extschema@.hilo_sequence, bigint)
+    SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION @extschema@.hilo_nextrange(@extschema@.hilo_sequence, bigint)
+    SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION @extschema@.hilo_next_hi(@extschema@.hilo_sequence)
+    SUPPORT _hilo.hilo_planner_support;
 
 -- Inspection.
 
@@ -404,7 +439,8 @@ COMMENT ON FUNCTION @extschema@.hilo_report() IS
     'up to 200 rows. The page is ASCII and loads nothing. It changes nothing, and runs on a '
     'standby too. A part that cannot be read is said to be so in the page.';
 
-CREATE FUNCTION @extschema@.hilo_stat_reset(name @extschema@.hilo_sequence DEFAULT NULL) RETURNS void
+CREATE FUNCTION @extschema@.hilo_stat_reset(name @extschema@.hilo_sequence DEFAULT NULL)
+    RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_stat_reset_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_stat_reset(@extschema@.hilo_sequence) IS
     'Sets the counters of a sequence to zero if it is active; without a name, those of every '
@@ -433,25 +469,29 @@ CREATE FUNCTION _hilo.hilo_value_at(
     node integer, nodes integer, stripe bigint
 ) RETURNS bigint
     LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_value_at_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_value_at(bigint, bigint, bigint, bigint, bigint, boolean, integer,
-    integer, bigint) IS
+COMMENT ON FUNCTION _hilo.hilo_value_at(
+    bigint, bigint, bigint, bigint, bigint, boolean, integer, integer, bigint) IS
     'Returns the value of an index; null before the first value and beyond the last';
 
 CREATE FUNCTION _hilo.hilo_stat_slices() RETURNS TABLE (
     sequence bigint, pid integer, next_value bigint, last_value bigint, left_in_slice bigint
 )
-    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_slices_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100
+    AS 'MODULE_PATHNAME', 'stat_slices_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_stat_slices() IS 'Returns the slices of the sessions';
 
 CREATE FUNCTION _hilo.hilo_stat_ranges() RETURNS TABLE (
     sequence bigint, first_value bigint, last_value bigint, count bigint, tier text, pid integer
 )
-    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_ranges_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100
+    AS 'MODULE_PATHNAME', 'stat_ranges_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_stat_ranges() IS
     'Returns the ranges of values in memory, each value exactly once';
 
-CREATE FUNCTION _hilo.hilo_rate_samples() RETURNS TABLE (sequence bigint, at timestamptz, taken bigint)
-    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000 AS 'MODULE_PATHNAME', 'rate_samples_wrapper';
+CREATE FUNCTION _hilo.hilo_rate_samples()
+    RETURNS TABLE (sequence bigint, at timestamptz, taken bigint)
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 1000
+    AS 'MODULE_PATHNAME', 'rate_samples_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_rate_samples() IS
     'Returns, for each slot in shared memory, the times of its samples, and how many values were '
     'taken by then. The last is now';

@@ -1,7 +1,8 @@
 -- Leases: ranges of values that leave the server. Transactional too.
 
 CREATE FUNCTION @extschema@.hilo_lease(
-    name @extschema@.hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL, lease uuid DEFAULT NULL,
+    name @extschema@.hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL,
+    lease uuid DEFAULT NULL,
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
     OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint
 )
@@ -39,7 +40,8 @@ COMMENT ON FUNCTION @extschema@.hilo_lease_renew(uuid, interval) IS
     'Lets a lease expire so long after now, and returns when; null: it does not expire. Errors: '
     'as for hilo_lease_return, 22023 unless ttl is positive.';
 
-CREATE FUNCTION @extschema@.hilo_lease_revoke(lease uuid DEFAULT NULL, holder text DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_lease_revoke(lease uuid DEFAULT NULL, holder text DEFAULT NULL)
+    RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_revoke_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_lease_revoke(uuid, text) IS
     'Ends a lease, or all leases of a holder that the caller may end, and returns how many. Their '
@@ -50,8 +52,9 @@ COMMENT ON FUNCTION @extschema@.hilo_lease_revoke(uuid, text) IS
 -- up the rest. So each such call halves how long the next one may wait: all of them together take
 -- no longer than twice the first.
 CREATE FUNCTION @extschema@.hilo_refill(
-    returns uuid[] DEFAULT '{}', nexts bigint[] DEFAULT '{}', renewals uuid[] DEFAULT '{}', names text[] DEFAULT '{}',
-    sizes bigint[] DEFAULT '{}', leases uuid[] DEFAULT NULL, holder text DEFAULT NULL, ttl interval DEFAULT NULL
+    returns uuid[] DEFAULT '{}', nexts bigint[] DEFAULT '{}', renewals uuid[] DEFAULT '{}',
+    names text[] DEFAULT '{}', sizes bigint[] DEFAULT '{}', leases uuid[] DEFAULT NULL,
+    holder text DEFAULT NULL, ttl interval DEFAULT NULL
 ) RETURNS TABLE (
     kind text, name text, lease uuid, first bigint, last bigint, increment bigint, count bigint,
     expires_at timestamptz, key_format text, server_prefix text, suggested bigint,
@@ -74,37 +77,54 @@ BEGIN
        OR pg_catalog.array_position(sizes, NULL) IS NOT NULL
        OR pg_catalog.array_position(leases, NULL) IS NOT NULL
     THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'arrays must neither be null nor contain null',
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'arrays must neither be null nor contain null',
             HINT = 'Only leases may be null as a whole: then the server names the leases.';
-    ELSIF pg_catalog.cardinality(returns) <> pg_catalog.cardinality(nexts) OR pg_catalog.cardinality(names) <> pg_catalog.cardinality(sizes)
+    ELSIF pg_catalog.cardinality(returns) <> pg_catalog.cardinality(nexts)
+       OR pg_catalog.cardinality(names) <> pg_catalog.cardinality(sizes)
        OR pg_catalog.cardinality(leases) <> pg_catalog.cardinality(names)
     THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'arrays that belong together must be of one length',
-            DETAIL = pg_catalog.format('returns %s, nexts %s; names %s, sizes %s, leases %s.', pg_catalog.cardinality(returns),
-                            pg_catalog.cardinality(nexts), pg_catalog.cardinality(names), pg_catalog.cardinality(sizes), pg_catalog.cardinality(leases)),
-            HINT = 'Each lease to return has its next value, and each sequence a size and the name of its lease.';
-    ELSIF (SELECT pg_catalog.count(DISTINCT l) <> pg_catalog.count(*) FROM pg_catalog.unnest(leases) l)
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'arrays that belong together must be of one length',
+            DETAIL = pg_catalog.format(
+                'returns %s, nexts %s; names %s, sizes %s, leases %s.',
+                pg_catalog.cardinality(returns), pg_catalog.cardinality(nexts),
+                pg_catalog.cardinality(names), pg_catalog.cardinality(sizes),
+                pg_catalog.cardinality(leases)),
+            HINT = 'Each lease to return has its next value, and each sequence a size and the name '
+                   'of its lease.';
+    ELSIF (SELECT pg_catalog.count(DISTINCT l) <> pg_catalog.count(*)
+             FROM pg_catalog.unnest(leases) l)
     THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'two leases of one call have the same name',
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'two leases of one call have the same name',
             HINT = 'Give each lease a uuid of its own.';
     END IF;
-    PERFORM pg_catalog.set_config('hilo.reserve_timeout', pg_catalog.format('%sms', pg_catalog.ceil(reserve_ms)), true);
+    PERFORM pg_catalog.set_config(
+        'hilo.reserve_timeout', pg_catalog.format('%sms', pg_catalog.ceil(reserve_ms)), true);
     FOR call IN
         SELECT 'returned' AS kind, NULL::text AS name, r.lease, r.next AS n
           FROM ROWS FROM (pg_catalog.unnest(returns), pg_catalog.unnest(nexts)) AS r (lease, next)
-        UNION ALL SELECT 'renewed', NULL, r.lease, NULL FROM pg_catalog.unnest(renewals) AS r (lease)
-        UNION ALL SELECT 'leased', a.name, a.lease, a.n
-          FROM ROWS FROM (pg_catalog.unnest(names), pg_catalog.unnest(sizes), pg_catalog.unnest(leases)) AS a (name, n, lease)
+         UNION ALL
+        SELECT 'renewed', NULL, r.lease, NULL
+          FROM pg_catalog.unnest(renewals) AS r (lease)
+         UNION ALL
+        SELECT 'leased', a.name, a.lease, a.n
+          FROM ROWS FROM (pg_catalog.unnest(names), pg_catalog.unnest(sizes),
+                          pg_catalog.unnest(leases)) AS a (name, n, lease)
     LOOP
-        SELECT call.kind, call.name, call.lease INTO kind, name, lease, first, last, increment, count, expires_at,
+        SELECT call.kind, call.name, call.lease
+          INTO kind, name, lease, first, last, increment, count, expires_at,
                key_format, server_prefix, suggested, hilo_refill.sqlstate, message, detail, hint;
         BEGIN
             CASE call.kind
             WHEN 'returned' THEN count := _hilo.hilo_lease_return(call.lease, call.n);
             WHEN 'renewed' THEN expires_at := _hilo.hilo_lease_renew(call.lease, ttl);
             ELSE
-                SELECT l.* INTO lease, first, last, increment, count, expires_at, key_format, server_prefix, suggested
-                  FROM _hilo.hilo_lease(_hilo.hilo_sequence(call.name), call.n, holder, ttl, call.lease) AS l;
+                SELECT l.* INTO lease, first, last, increment, count, expires_at,
+                                key_format, server_prefix, suggested
+                  FROM _hilo.hilo_lease(_hilo.hilo_sequence(call.name), call.n, holder, ttl,
+                                        call.lease) AS l;
             END CASE;
         EXCEPTION
             WHEN read_only_sql_transaction THEN
@@ -119,8 +139,12 @@ BEGIN
         IF hilo_refill.sqlstate = '55P03' THEN
             reserve_ms := reserve_ms / 2::double precision;
             lock_ms := lock_ms / 2::double precision;
-            PERFORM pg_catalog.set_config('hilo.reserve_timeout', pg_catalog.format('%sms', pg_catalog.ceil(reserve_ms)), true),
-                    pg_catalog.set_config('lock_timeout', pg_catalog.format('%sms', pg_catalog.ceil(lock_ms)), true);
+            PERFORM pg_catalog.set_config(
+                        'hilo.reserve_timeout',
+                        pg_catalog.format('%sms', pg_catalog.ceil(reserve_ms)), true),
+                    pg_catalog.set_config(
+                        'lock_timeout',
+                        pg_catalog.format('%sms', pg_catalog.ceil(lock_ms)), true);
         END IF;
         RETURN NEXT;
     END LOOP;
@@ -141,7 +165,9 @@ COMMENT ON FUNCTION @extschema@.hilo_refill(uuid[], bigint[], uuid[], text[], bi
 
 CREATE FUNCTION _hilo.hilo_is_later(one uuid, other uuid) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN one > other AND pg_catalog.substr(one::text, 15, 1) = '7' AND pg_catalog.substr(other::text, 15, 1) = '7';
+    RETURN one > other
+       AND pg_catalog.substr(one::text, 15, 1) = '7'
+       AND pg_catalog.substr(other::text, 15, 1) = '7';
 COMMENT ON FUNCTION _hilo.hilo_is_later(uuid, uuid) IS
     'Whether one request was made after the other. Only uuids of version 7 tell';
 
@@ -151,7 +177,8 @@ COMMENT ON FUNCTION _hilo.hilo_is_later(uuid, uuid) IS
 CREATE FUNCTION _hilo.hilo_transfer(
     name @extschema@.hilo_sequence, n bigint, receiver text, request uuid, answered uuid,
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
-    OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint, OUT numbering text
+    OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint,
+    OUT numbering text
 )
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $transfer$
@@ -161,32 +188,42 @@ DECLARE
     is_of_another boolean;
 BEGIN
     IF receiver IS NULL OR request IS NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'receiver and request must not be null',
-            HINT = 'Name the server that gets the values, and give each of its requests a uuid of its own.';
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'receiver and request must not be null',
+            HINT = 'Name the server that gets the values, and give each of its requests a uuid of '
+                   'its own.';
     ELSIF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
-        RAISE feature_not_supported USING MESSAGE = 'cannot transfer values in a transaction that is not READ COMMITTED',
-            HINT = 'Such a transaction cannot see which requests others have made. Call it in a transaction of its own.';
+        RAISE feature_not_supported USING
+            MESSAGE = 'cannot transfer values in a transaction that is not READ COMMITTED',
+            HINT = 'Such a transaction cannot see which requests others have made. Call it in a '
+                   'transaction of its own.';
     END IF;
     SELECT pg_catalog.max(l.count) FILTER (WHERE l.lease = request) AS count,
-           pg_catalog.bool_or(_hilo.hilo_is_later(l.lease, request) AND l.usename = current_user
-                              AND l.name = hilo_transfer.name::text AND l.holder = receiver) AS is_late
+           pg_catalog.bool_or(
+               _hilo.hilo_is_later(l.lease, request) AND l.usename = current_user
+               AND l.name = hilo_transfer.name::text AND l.holder = receiver) AS is_late
       INTO known
-      FROM _hilo.hilo_leases() l WHERE l.lease = request OR l.holder = receiver;
+      FROM _hilo.hilo_leases() l
+     WHERE l.lease = request OR l.holder = receiver;
     is_late := known.is_late;
     IF is_late IS NOT TRUE THEN
-        SELECT l.* INTO lease, first, last, increment, count, expires_at, key_format, server_prefix, suggested
-          FROM _hilo.hilo_lease(name, greatest(n, known.count), receiver, NULL::interval, request) AS l;
+        SELECT l.* INTO lease, first, last, increment, count, expires_at,
+                        key_format, server_prefix, suggested
+          FROM _hilo.hilo_lease(
+                   name, greatest(n, known.count), receiver, NULL::interval, request) AS l;
         SELECT l.* INTO STRICT known FROM _hilo.hilo_leases() l WHERE l.lease = request;
         numbering := known.numbering;
         is_of_another := known.holder IS DISTINCT FROM receiver;
         FOR known IN
             SELECT l.* FROM _hilo.hilo_leases() l
-             WHERE l.holder = receiver AND l.name = known.name AND l.lease <> request AND l.usename = current_user
+             WHERE l.holder = receiver AND l.name = known.name
+               AND l.lease <> request AND l.usename = current_user
         LOOP
             IF _hilo.hilo_is_later(known.lease, request) THEN
                 is_late := true;
             ELSIF answered IS NULL OR known.lease = answered THEN
-                PERFORM _hilo.hilo_lease_return(known.lease,
+                PERFORM _hilo.hilo_lease_return(
+                    known.lease,
                     known.last + pg_catalog.split_part(known.numbering, '.', 3)::bigint);
             ELSE
                 -- The receiver has given it up, or a copy of the receiver has made it.
@@ -196,12 +233,16 @@ BEGIN
     END IF;
     IF is_late THEN
         RAISE duplicate_object USING
-            MESSAGE = pg_catalog.format('request %s comes after a later one of its receiver', request),
-            DETAIL = 'The receiver has made another one since, so what this one has got is not given again.',
+            MESSAGE = pg_catalog.format(
+                'request %s comes after a later one of its receiver', request),
+            DETAIL = 'The receiver has made another one since, so what this one has got is not '
+                     'given again.',
             HINT = 'Make a new request, with another uuid.';
     ELSIF is_of_another THEN
-        RAISE duplicate_object USING MESSAGE = pg_catalog.format('request %s has been made before', request),
-            DETAIL = 'Another receiver has made it.', HINT = 'Make a new request, with another uuid.';
+        RAISE duplicate_object USING
+            MESSAGE = pg_catalog.format('request %s has been made before', request),
+            DETAIL = 'Another receiver has made it.',
+            HINT = 'Make a new request, with another uuid.';
     END IF;
 END;
 $transfer$;
@@ -212,7 +253,8 @@ COMMENT ON FUNCTION _hilo.hilo_transfer(@extschema@.hilo_sequence, bigint, text,
 CREATE FUNCTION @extschema@.hilo_transfer(
     name @extschema@.hilo_sequence, n bigint, receiver text, request uuid,
     OUT lease uuid, OUT first bigint, OUT last bigint, OUT increment bigint, OUT count bigint,
-    OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint, OUT numbering text
+    OUT expires_at timestamptz, OUT key_format text, OUT server_prefix text, OUT suggested bigint,
+    OUT numbering text
 )
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
@@ -229,4 +271,5 @@ COMMENT ON FUNCTION @extschema@.hilo_transfer(@extschema@.hilo_sequence, bigint,
     'receiver or role has made, or that has ended: the receiver needs a new uuid then; 22023 for '
     'NULL, 0A000 unless the transaction is READ COMMITTED, 42704 at the commit if the receiver '
     'makes two requests at once.';
-ALTER FUNCTION @extschema@.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid) SUPPORT _hilo.hilo_planner_support;
+ALTER FUNCTION @extschema@.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid)
+    SUPPORT _hilo.hilo_planner_support;

@@ -22,11 +22,14 @@ COMMENT ON FUNCTION _hilo.hilo_note_roles() IS
     'Records the roles of restored rows, so that DROP ROLE knows of them';
 -- No user needs to call these functions: Postgres runs a trigger's function without checking
 -- EXECUTE.
-REVOKE ALL ON FUNCTION _hilo.hilo_own_row(), _hilo.hilo_skip_row(), _hilo.hilo_skip_default(), _hilo.hilo_note_roles() FROM PUBLIC;
+REVOKE ALL ON FUNCTION _hilo.hilo_own_row(), _hilo.hilo_skip_row(), _hilo.hilo_skip_default(),
+    _hilo.hilo_note_roles() FROM PUBLIC;
 
 CREATE TRIGGER missing_owner BEFORE INSERT ON _hilo.hilo_definition
-    FOR EACH ROW WHEN (NEW.owner = '-'::_hilo.hilo_role OR (NEW.source IS NOT NULL AND NOT pg_catalog.pg_has_role(
-        NEW.owner::pg_catalog.text::pg_catalog.regrole, 'USAGE'::pg_catalog.text)))
+    FOR EACH ROW WHEN (
+        NEW.owner = '-'::_hilo.hilo_role
+        OR (NEW.source IS NOT NULL AND NOT pg_catalog.pg_has_role(
+                NEW.owner::pg_catalog.text::pg_catalog.regrole, 'USAGE'::pg_catalog.text)))
     EXECUTE FUNCTION _hilo.hilo_own_row();
 -- Whoever may write to the tables, as members of pg_write_all_data may, must not have others run a
 -- query.
@@ -34,10 +37,11 @@ CREATE FUNCTION _hilo.hilo_refuse_source() RETURNS trigger
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $$
 BEGIN
-    RAISE EXCEPTION 'permission denied to give hilo sequence "%" a source or another owner', NEW.name
+    RAISE EXCEPTION
+        'permission denied to give hilo sequence "%" a source or another owner', NEW.name
         USING ERRCODE = 'insufficient_privilege',
-              DETAIL = format('Its source would run with the rights of role %s, which role %I does not have.', NEW.owner,
-                              current_user),
+              DETAIL = format('Its source would run with the rights of role %s, which role %I does '
+                              'not have.', NEW.owner, current_user),
               HINT = 'Use hilo_alter as the owner of the sequence.';
 END
 $$;
@@ -73,7 +77,8 @@ CREATE FUNCTION _hilo.hilo_is_served_here(sequence bigint) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_served_here_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_is_served_here(bigint) IS
     'Returns whether this server has reserved from a sequence, or made its position';
-CREATE FUNCTION _hilo.hilo_is_twin(sequence bigint, system_id bigint, incarnation bigint) RETURNS boolean
+CREATE FUNCTION _hilo.hilo_is_twin(sequence bigint, system_id bigint, incarnation bigint)
+    RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_twin_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_is_twin(bigint, bigint, bigint) IS
     'Returns whether a replicated position of this node is that of another server with the same '
@@ -107,7 +112,8 @@ CREATE FUNCTION _hilo.hilo_has_position(sequence bigint, node integer) RETURNS b
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_has_position_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_has_position(bigint, integer) IS
     'Returns whether a node has a position in a sequence';
-CREATE FUNCTION _hilo.hilo_is_recorded(sequence bigint, grantee _hilo.hilo_role, privilege text) RETURNS boolean
+CREATE FUNCTION _hilo.hilo_is_recorded(sequence bigint, grantee _hilo.hilo_role, privilege text)
+    RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_recorded_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_is_recorded(bigint, _hilo.hilo_role, text) IS
     'Returns whether a privilege is recorded for exactly this grantee';
@@ -122,9 +128,11 @@ AS $$
 DECLARE
     -- A server runs no query that another sends, and makes no numbers between those of a source.
     elsewhere CONSTANT text :=
-        'SELECT _hilo.hilo_refuse_counter(''the source of this sequence is on the server that it was replicated from''::text, '
-        '''Give it its source on this server, with hilo_attach_server, hilo_attach or hilo_alter, or numbers of its own, with '
-        'hilo_detach(name, start).''::text), NULL::bigint /* the sequence has its source on another server */';
+        'SELECT _hilo.hilo_refuse_counter('
+        '''the source of this sequence is on the server that it was replicated from''::text, '
+        '''Give it its source on this server, with hilo_attach_server, hilo_attach or hilo_alter, '
+        'or numbers of its own, with hilo_detach(name, start).''::text), '
+        'NULL::bigint /* the sequence has its source on another server */';
 BEGIN
     IF TG_OP = 'DELETE' THEN
         PERFORM _hilo.hilo_note_replicated(OLD.id, 'dropped');
@@ -133,9 +141,11 @@ BEGIN
     IF TG_OP = 'INSERT' AND _hilo.hilo_has_id(NEW.id) THEN
         -- All columns: this function judges them when it is called for the update.
         EXECUTE (
-            SELECT format('UPDATE _hilo.hilo_definition AS t SET (%s) = ROW (%s) WHERE t.id = ($1).id',
-                          string_agg(c.name, ', '), string_agg('($1).' || c.name, ', '))
-              FROM pg_attribute a CROSS JOIN LATERAL (SELECT quote_ident(a.attname::text) AS name) c
+            SELECT format(
+                       'UPDATE _hilo.hilo_definition AS t SET (%s) = ROW (%s) WHERE t.id = ($1).id',
+                       string_agg(c.name, ', '), string_agg('($1).' || c.name, ', '))
+              FROM pg_attribute a
+             CROSS JOIN LATERAL (SELECT quote_ident(a.attname::text) AS name) c
              WHERE a.attrelid = TG_RELID AND a.attnum > 0 AND NOT a.attisdropped) USING NEW;
         -- It may have been dropped while this waited.
         IF _hilo.hilo_has_id(NEW.id) THEN
@@ -145,10 +155,11 @@ BEGIN
     IF TG_OP = 'INSERT' THEN
         IF _hilo.hilo_has_name(NEW.name) THEN
             RAISE WARNING 'hilo sequence "%" was also created on another server', NEW.name
-                USING DETAIL = 'A row of _hilo.hilo_definition arrived by replication with a name that another sequence has on this '
-                               'server. The row was not applied.',
-                      HINT = 'Each server continues with its own sequence. Their values stay disjoint as long as both have the '
-                             'same definition and numbering.';
+                USING DETAIL = 'A row of _hilo.hilo_definition arrived by replication with a name '
+                               'that another sequence has on this server. The row was not '
+                               'applied.',
+                      HINT = 'Each server continues with its own sequence. Their values stay '
+                             'disjoint as long as both have the same definition and numbering.';
             RETURN NULL;
         END IF;
         IF NEW.source IS NOT NULL THEN
@@ -160,7 +171,8 @@ BEGIN
     END IF;
     IF NEW.name <> OLD.name AND _hilo.hilo_has_name(NEW.name) THEN
         RAISE WARNING 'hilo sequence "%" was renamed to "%" on another server', OLD.name, NEW.name
-            USING DETAIL = 'Another sequence on this server has the new name, so the sequence keeps its old name here.',
+            USING DETAIL = 'Another sequence on this server has the new name, so the sequence '
+                           'keeps its old name here.',
                   HINT = 'Rename one of the two sequences.';
         NEW.name := OLD.name;
     END IF;
@@ -170,15 +182,18 @@ BEGIN
     ELSIF NEW.owner::oid <> OLD.owner::oid THEN
         PERFORM _hilo.hilo_depend_on(NEW.owner);
     END IF;
-    IF (NEW.data_type, NEW.start_value, NEW.increment, NEW.min_value, NEW.max_value, NEW.cycle, NEW.ordered, NEW.gapless)
+    IF (NEW.data_type, NEW.start_value, NEW.increment, NEW.min_value, NEW.max_value,
+        NEW.cycle, NEW.ordered, NEW.gapless)
        IS DISTINCT FROM
-       (OLD.data_type, OLD.start_value, OLD.increment, OLD.min_value, OLD.max_value, OLD.cycle, OLD.ordered, OLD.gapless)
+       (OLD.data_type, OLD.start_value, OLD.increment, OLD.min_value, OLD.max_value,
+        OLD.cycle, OLD.ordered, OLD.gapless)
        AND _hilo.hilo_is_served_here(OLD.id)
     THEN
         RAISE WARNING 'hilo sequence "%" is numbered differently on another server', OLD.name
-            USING DETAIL = 'A row of _hilo.hilo_definition arrived by replication with a different data type, increment, start value, '
-                           'bounds, cycle, order, or gapless. This server kept its own, because it has numbered the sequence '
-                           'by them.',
+            USING DETAIL = 'A row of _hilo.hilo_definition arrived by replication with a different '
+                           'data type, increment, start value, bounds, cycle, order, or gapless. '
+                           'This server kept its own, because it has numbered the sequence by '
+                           'them.',
                   HINT = 'Make the same change on every node that serves the sequence.';
         NEW.data_type := OLD.data_type;
         NEW.start_value := OLD.start_value;
@@ -194,8 +209,9 @@ BEGIN
     NEW.reserve_ahead := OLD.reserve_ahead;
     NEW.created_at := OLD.created_at;
     NEW.extension := OLD.extension;
-    NEW.source := CASE WHEN NEW.source IS NULL OR OLD.source IS NOT NULL OR _hilo.hilo_is_served_here(OLD.id) THEN OLD.source
-                       ELSE elsewhere END;
+    NEW.source := CASE WHEN NEW.source IS NULL OR OLD.source IS NOT NULL
+                            OR _hilo.hilo_is_served_here(OLD.id)
+                       THEN OLD.source ELSE elsewhere END;
     IF NEW *= OLD THEN
         RETURN NULL;
     END IF;
@@ -216,25 +232,34 @@ DECLARE
 BEGIN
     IF TG_OP = 'DELETE' THEN
         -- A position of this server is deleted with its sequence.
-        RETURN CASE WHEN OLD.node = node AND _hilo.hilo_is_served_here(OLD.sequence) THEN NULL ELSE OLD END;
+        RETURN CASE WHEN OLD.node = node AND _hilo.hilo_is_served_here(OLD.sequence)
+                    THEN NULL ELSE OLD END;
     ELSIF is_ours THEN
-        IF _hilo.hilo_is_twin(NEW.sequence, NEW.system_id, NEW.incarnation) AND _hilo.hilo_is_due(false) THEN
-            RAISE WARNING 'another server reserves values as node %, which is the node of this server', node
-                USING DETAIL = 'A row of _hilo.hilo_position for this node arrived by replication, but this server has already reserved '
-                               'from that sequence. The row was not applied.',
-                      HINT = 'Both servers serve the same values and, with the same hilo.server_prefix, the same keys. Stop one '
-                             'of them, or give it its own hilo.node_id.';
+        IF _hilo.hilo_is_twin(NEW.sequence, NEW.system_id, NEW.incarnation)
+           AND _hilo.hilo_is_due(false)
+        THEN
+            RAISE WARNING
+                'another server reserves values as node %, which is the node of this server', node
+                USING DETAIL = 'A row of _hilo.hilo_position for this node arrived by replication, '
+                               'but this server has already reserved from that sequence. The row '
+                               'was not applied.',
+                      HINT = 'Both servers serve the same values and, with the same '
+                             'hilo.server_prefix, the same keys. Stop one of them, or give it its '
+                             'own hilo.node_id.';
         END IF;
         RETURN NULL;
     ELSIF TG_OP = 'INSERT' AND _hilo.hilo_has_position(NEW.sequence, NEW.node) THEN
         -- It may become ours while this waits: the call for the update sees it. One that is ours by
         -- now is not locked, for refills would wait.
         UPDATE _hilo.hilo_position AS t
-           SET (epoch, base, next_index, settled_index, incarnation, nodes, stripe, system_id, timeline, skip, served,
-                slices, blocks_reserved, blocks_prefetched, waits, wait_time, recycled, lost, errors) =
-               ROW (NEW.epoch, NEW.base, NEW.next_index, NEW.settled_index, NEW.incarnation, NEW.nodes, NEW.stripe,
-                    NEW.system_id, NEW.timeline, NEW.skip, NEW.served, NEW.slices, NEW.blocks_reserved,
-                    NEW.blocks_prefetched, NEW.waits, NEW.wait_time, NEW.recycled, NEW.lost, NEW.errors)
+           SET (epoch, base, next_index, settled_index,
+                incarnation, nodes, stripe, system_id, timeline, skip,
+                served, slices, blocks_reserved, blocks_prefetched,
+                waits, wait_time, recycled, lost, errors) =
+               ROW (NEW.epoch, NEW.base, NEW.next_index, NEW.settled_index,
+                    NEW.incarnation, NEW.nodes, NEW.stripe, NEW.system_id, NEW.timeline, NEW.skip,
+                    NEW.served, NEW.slices, NEW.blocks_reserved, NEW.blocks_prefetched,
+                    NEW.waits, NEW.wait_time, NEW.recycled, NEW.lost, NEW.errors)
          WHERE t.sequence = NEW.sequence AND t.node = NEW.node;
         IF _hilo.hilo_has_position(NEW.sequence, NEW.node) THEN
             RETURN NULL;
@@ -246,9 +271,10 @@ BEGIN
        AND _hilo.hilo_is_due(true)
     THEN
         RAISE WARNING 'node % is now a different server', NEW.node
-            USING DETAIL = 'A row of _hilo.hilo_position arrived by replication from a different server than before.',
-                  HINT = 'After a failover of that node this is expected. Otherwise two servers have the same hilo.node_id and '
-                         'serve the same values.';
+            USING DETAIL = 'A row of _hilo.hilo_position arrived by replication from a different '
+                           'server than before.',
+                  HINT = 'After a failover of that node this is expected. Otherwise two servers '
+                         'have the same hilo.node_id and serve the same values.';
     END IF;
     RETURN NEW;
 END
@@ -300,10 +326,14 @@ $$;
 COMMENT ON FUNCTION _hilo.hilo_keep_out() IS
     'Keeps out replicated free ranges, leases and requests to sources, which belong to another '
     'server';
-REVOKE ALL ON FUNCTION _hilo.hilo_is_served_here(bigint), _hilo.hilo_is_twin(bigint, bigint, bigint), _hilo.hilo_is_due(boolean), _hilo.hilo_depend_on(_hilo.hilo_role),
-    _hilo.hilo_own_replicated(), _hilo.hilo_note_replicated(bigint, text), _hilo.hilo_has_name(text), _hilo.hilo_has_id(bigint),
-    _hilo.hilo_has_position(bigint, integer), _hilo.hilo_is_recorded(bigint, _hilo.hilo_role, text), _hilo.hilo_replicated_sequence(), _hilo.hilo_replicated_position(),
-    _hilo.hilo_replicated_privilege(), _hilo.hilo_replicated_default_privilege(), _hilo.hilo_keep_out() FROM PUBLIC;
+REVOKE ALL ON FUNCTION _hilo.hilo_is_served_here(bigint),
+    _hilo.hilo_is_twin(bigint, bigint, bigint), _hilo.hilo_is_due(boolean),
+    _hilo.hilo_depend_on(_hilo.hilo_role), _hilo.hilo_own_replicated(),
+    _hilo.hilo_note_replicated(bigint, text), _hilo.hilo_has_name(text), _hilo.hilo_has_id(bigint),
+    _hilo.hilo_has_position(bigint, integer),
+    _hilo.hilo_is_recorded(bigint, _hilo.hilo_role, text), _hilo.hilo_replicated_sequence(),
+    _hilo.hilo_replicated_position(), _hilo.hilo_replicated_privilege(),
+    _hilo.hilo_replicated_default_privilege(), _hilo.hilo_keep_out() FROM PUBLIC;
 
 -- They may have been enabled for all sessions: hilo_check reports that.
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.hilo_definition
@@ -312,7 +342,8 @@ CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.hilo_defini
 ALTER TABLE _hilo.hilo_definition ENABLE REPLICA TRIGGER replicated;
 -- It fires after the other, by its name.
 CREATE TRIGGER replicated_owner BEFORE INSERT ON _hilo.hilo_definition
-    FOR EACH ROW WHEN (NEW.owner = '-'::_hilo.hilo_role) EXECUTE FUNCTION _hilo.hilo_own_replicated();
+    FOR EACH ROW WHEN (NEW.owner = '-'::_hilo.hilo_role)
+    EXECUTE FUNCTION _hilo.hilo_own_replicated();
 ALTER TABLE _hilo.hilo_definition ENABLE REPLICA TRIGGER replicated_owner;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.hilo_position
     FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
@@ -364,7 +395,8 @@ CREATE FUNCTION _hilo.hilo_restored_lease() RETURNS trigger
 COMMENT ON FUNCTION _hilo.hilo_restored_lease() IS
     'Marks a restored lease, of which nothing that comes back is served again; rejects one of a '
     'sequence that is in use';
-REVOKE ALL ON FUNCTION _hilo.hilo_restored_position(), _hilo.hilo_restored_free_range(), _hilo.hilo_restored_lease() FROM PUBLIC;
+REVOKE ALL ON FUNCTION _hilo.hilo_restored_position(), _hilo.hilo_restored_free_range(),
+    _hilo.hilo_restored_lease() FROM PUBLIC;
 
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_position
     FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_restored_position();
@@ -424,6 +456,7 @@ ALTER TABLE _hilo.hilo_source ENABLE ALWAYS TRIGGER refuse_write;
 CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON _hilo.hilo_privilege
     FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_write();
 ALTER TABLE _hilo.hilo_privilege ENABLE ALWAYS TRIGGER refuse_write;
-CREATE TRIGGER refuse_write BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON _hilo.hilo_default_privilege
+CREATE TRIGGER refuse_write
+    BEFORE INSERT OR UPDATE OR DELETE OR TRUNCATE ON _hilo.hilo_default_privilege
     FOR EACH STATEMENT EXECUTE FUNCTION _hilo.hilo_refuse_write();
 ALTER TABLE _hilo.hilo_default_privilege ENABLE ALWAYS TRIGGER refuse_write;

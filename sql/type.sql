@@ -18,17 +18,22 @@ BEGIN
     IF FOUND THEN
         RAISE insufficient_privilege USING
             MESSAGE = format('schema "%s" belongs to role "%s"', other.schema, other.owner),
-            DETAIL = 'The extension can be created in a schema that belongs to the role that creates it.',
-            HINT = 'Create a schema of your own, and then CREATE EXTENSION hilo SCHEMA followed by its name.';
+            DETAIL = 'The extension can be created in a schema that belongs to the role that '
+                     'creates it.',
+            HINT = 'Create a schema of your own, and then CREATE EXTENSION hilo SCHEMA followed '
+                   'by its name.';
     END IF;
     IF to_regnamespace('_hilo') IS NOT NULL THEN
         RAISE duplicate_schema USING
             MESSAGE = 'schema "_hilo" already exists',
             DETAIL = 'The extension makes a schema of this name for its tables.',
-            HINT = CASE WHEN EXISTS (SELECT FROM pg_class c
-                                      WHERE c.relnamespace = to_regnamespace('_hilo') AND c.relname = 'hilo_request')
-                        THEN 'It is that of hilo_lite, whose sequences hilo takes over: docs/lite.md has the steps.'
-                        ELSE 'Rename or drop the schema.' END;
+            HINT = CASE
+                WHEN EXISTS (SELECT FROM pg_class c
+                              WHERE c.relnamespace = to_regnamespace('_hilo')
+                                AND c.relname = 'hilo_request')
+                THEN 'It is that of hilo_lite, whose sequences hilo takes over: docs/lite.md has '
+                     'the steps.'
+                ELSE 'Rename or drop the schema.' END;
     END IF;
 END
 $$;
@@ -88,7 +93,8 @@ COMMENT ON FUNCTION _hilo.hilo_sequence(name) IS
     'Converts name to the name of a hilo sequence. Errors: 22023 if it is not a valid name.';
 
 CREATE CAST (text AS @extschema@.hilo_sequence) WITH FUNCTION _hilo.hilo_sequence(text) AS IMPLICIT;
-CREATE CAST (varchar AS @extschema@.hilo_sequence) WITH FUNCTION _hilo.hilo_sequence(text) AS IMPLICIT;
+CREATE CAST (varchar AS @extschema@.hilo_sequence)
+    WITH FUNCTION _hilo.hilo_sequence(text) AS IMPLICIT;
 CREATE CAST (name AS @extschema@.hilo_sequence) WITH FUNCTION _hilo.hilo_sequence(name) AS IMPLICIT;
 CREATE CAST (@extschema@.hilo_sequence AS text) WITHOUT FUNCTION AS IMPLICIT;
 CREATE CAST (@extschema@.hilo_sequence AS varchar) WITHOUT FUNCTION AS ASSIGNMENT;
@@ -96,19 +102,26 @@ CREATE CAST (@extschema@.hilo_sequence AS varchar) WITHOUT FUNCTION AS ASSIGNMEN
 -- Names are compared byte by byte and so without a collation, by the functions of bytea, which has
 -- the same layout. LEAKPROOF as these functions of core are.
 
-CREATE FUNCTION _hilo.hilo_sequence_eq(@extschema@.hilo_sequence, @extschema@.hilo_sequence) RETURNS boolean
+CREATE FUNCTION _hilo.hilo_sequence_eq(@extschema@.hilo_sequence, @extschema@.hilo_sequence)
+    RETURNS boolean
     LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'byteaeq';
-CREATE FUNCTION _hilo.hilo_sequence_ne(@extschema@.hilo_sequence, @extschema@.hilo_sequence) RETURNS boolean
+CREATE FUNCTION _hilo.hilo_sequence_ne(@extschema@.hilo_sequence, @extschema@.hilo_sequence)
+    RETURNS boolean
     LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'byteane';
-CREATE FUNCTION _hilo.hilo_sequence_lt(@extschema@.hilo_sequence, @extschema@.hilo_sequence) RETURNS boolean
+CREATE FUNCTION _hilo.hilo_sequence_lt(@extschema@.hilo_sequence, @extschema@.hilo_sequence)
+    RETURNS boolean
     LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'bytealt';
-CREATE FUNCTION _hilo.hilo_sequence_le(@extschema@.hilo_sequence, @extschema@.hilo_sequence) RETURNS boolean
+CREATE FUNCTION _hilo.hilo_sequence_le(@extschema@.hilo_sequence, @extschema@.hilo_sequence)
+    RETURNS boolean
     LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'byteale';
-CREATE FUNCTION _hilo.hilo_sequence_gt(@extschema@.hilo_sequence, @extschema@.hilo_sequence) RETURNS boolean
+CREATE FUNCTION _hilo.hilo_sequence_gt(@extschema@.hilo_sequence, @extschema@.hilo_sequence)
+    RETURNS boolean
     LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'byteagt';
-CREATE FUNCTION _hilo.hilo_sequence_ge(@extschema@.hilo_sequence, @extschema@.hilo_sequence) RETURNS boolean
+CREATE FUNCTION _hilo.hilo_sequence_ge(@extschema@.hilo_sequence, @extschema@.hilo_sequence)
+    RETURNS boolean
     LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'byteage';
-CREATE FUNCTION _hilo.hilo_sequence_cmp(@extschema@.hilo_sequence, @extschema@.hilo_sequence) RETURNS integer
+CREATE FUNCTION _hilo.hilo_sequence_cmp(@extschema@.hilo_sequence, @extschema@.hilo_sequence)
+    RETURNS integer
     LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'byteacmp';
 CREATE FUNCTION _hilo.hilo_sequence_sortsupport(internal) RETURNS void
     LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'bytea_sortsupport';
@@ -136,28 +149,40 @@ COMMENT ON FUNCTION _hilo.hilo_sequence_hash(@extschema@.hilo_sequence) IS 'hash
 COMMENT ON FUNCTION _hilo.hilo_sequence_hash_extended(@extschema@.hilo_sequence, bigint) IS 'hash';
 
 CREATE OPERATOR @extschema@.= (
-    FUNCTION = _hilo.hilo_sequence_eq, LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
-    COMMUTATOR = OPERATOR(@extschema@.=), NEGATOR = OPERATOR(@extschema@.<>), RESTRICT = eqsel, JOIN = eqjoinsel, HASHES, MERGES
+    FUNCTION = _hilo.hilo_sequence_eq,
+    LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
+    COMMUTATOR = OPERATOR(@extschema@.=), NEGATOR = OPERATOR(@extschema@.<>),
+    RESTRICT = eqsel, JOIN = eqjoinsel, HASHES, MERGES
 );
 CREATE OPERATOR @extschema@.<> (
-    FUNCTION = _hilo.hilo_sequence_ne, LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
-    COMMUTATOR = OPERATOR(@extschema@.<>), NEGATOR = OPERATOR(@extschema@.=), RESTRICT = neqsel, JOIN = neqjoinsel
+    FUNCTION = _hilo.hilo_sequence_ne,
+    LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
+    COMMUTATOR = OPERATOR(@extschema@.<>), NEGATOR = OPERATOR(@extschema@.=),
+    RESTRICT = neqsel, JOIN = neqjoinsel
 );
 CREATE OPERATOR @extschema@.< (
-    FUNCTION = _hilo.hilo_sequence_lt, LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
-    COMMUTATOR = OPERATOR(@extschema@.>), NEGATOR = OPERATOR(@extschema@.>=), RESTRICT = scalarltsel, JOIN = scalarltjoinsel
+    FUNCTION = _hilo.hilo_sequence_lt,
+    LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
+    COMMUTATOR = OPERATOR(@extschema@.>), NEGATOR = OPERATOR(@extschema@.>=),
+    RESTRICT = scalarltsel, JOIN = scalarltjoinsel
 );
 CREATE OPERATOR @extschema@.<= (
-    FUNCTION = _hilo.hilo_sequence_le, LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
-    COMMUTATOR = OPERATOR(@extschema@.>=), NEGATOR = OPERATOR(@extschema@.>), RESTRICT = scalarlesel, JOIN = scalarlejoinsel
+    FUNCTION = _hilo.hilo_sequence_le,
+    LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
+    COMMUTATOR = OPERATOR(@extschema@.>=), NEGATOR = OPERATOR(@extschema@.>),
+    RESTRICT = scalarlesel, JOIN = scalarlejoinsel
 );
 CREATE OPERATOR @extschema@.> (
-    FUNCTION = _hilo.hilo_sequence_gt, LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
-    COMMUTATOR = OPERATOR(@extschema@.<), NEGATOR = OPERATOR(@extschema@.<=), RESTRICT = scalargtsel, JOIN = scalargtjoinsel
+    FUNCTION = _hilo.hilo_sequence_gt,
+    LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
+    COMMUTATOR = OPERATOR(@extschema@.<), NEGATOR = OPERATOR(@extschema@.<=),
+    RESTRICT = scalargtsel, JOIN = scalargtjoinsel
 );
 CREATE OPERATOR @extschema@.>= (
-    FUNCTION = _hilo.hilo_sequence_ge, LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
-    COMMUTATOR = OPERATOR(@extschema@.<=), NEGATOR = OPERATOR(@extschema@.<), RESTRICT = scalargesel, JOIN = scalargejoinsel
+    FUNCTION = _hilo.hilo_sequence_ge,
+    LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
+    COMMUTATOR = OPERATOR(@extschema@.<=), NEGATOR = OPERATOR(@extschema@.<),
+    RESTRICT = scalargesel, JOIN = scalargejoinsel
 );
 
 COMMENT ON OPERATOR @extschema@.= (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'equal';
@@ -172,17 +197,20 @@ COMMENT ON OPERATOR @extschema@.> (@extschema@.hilo_sequence, @extschema@.hilo_s
 COMMENT ON OPERATOR @extschema@.>= (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
     'greater than or equal, byte by byte';
 
-CREATE OPERATOR CLASS @extschema@.hilo_sequence_ops DEFAULT FOR TYPE @extschema@.hilo_sequence USING btree AS
+CREATE OPERATOR CLASS @extschema@.hilo_sequence_ops
+    DEFAULT FOR TYPE @extschema@.hilo_sequence USING btree AS
     OPERATOR 1 @extschema@.<,
     OPERATOR 2 @extschema@.<=,
     OPERATOR 3 @extschema@.=,
     OPERATOR 4 @extschema@.>=,
     OPERATOR 5 @extschema@.>,
     FUNCTION 1 _hilo.hilo_sequence_cmp(@extschema@.hilo_sequence, @extschema@.hilo_sequence),
-    FUNCTION 2 (@extschema@.hilo_sequence, @extschema@.hilo_sequence) _hilo.hilo_sequence_sortsupport(internal),
+    FUNCTION 2 (@extschema@.hilo_sequence, @extschema@.hilo_sequence)
+        _hilo.hilo_sequence_sortsupport(internal),
     FUNCTION 4 (@extschema@.hilo_sequence, @extschema@.hilo_sequence) pg_catalog.btequalimage(oid);
 
-CREATE OPERATOR CLASS @extschema@.hilo_sequence_ops DEFAULT FOR TYPE @extschema@.hilo_sequence USING hash AS
+CREATE OPERATOR CLASS @extschema@.hilo_sequence_ops
+    DEFAULT FOR TYPE @extschema@.hilo_sequence USING hash AS
     OPERATOR 1 @extschema@.=,
     FUNCTION 1 _hilo.hilo_sequence_hash(@extschema@.hilo_sequence),
     FUNCTION 2 _hilo.hilo_sequence_hash_extended(@extschema@.hilo_sequence, bigint);

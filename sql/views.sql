@@ -37,14 +37,17 @@ CREATE VIEW _hilo.hilo_reserved AS
            pg_catalog.floor(10000::double precision * CASE
                WHEN p.sequence IS NULL THEN NULL
                WHEN v.next_value IS NULL THEN 1::double precision
-               WHEN s.increment > 0 THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
+               WHEN s.increment > 0
+               THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
                ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
            END + 1e-6::double precision) / 10000::double precision AS used_fraction,
            COALESCE(l.leased, 0::bigint) AS leased,
            CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served,
-           p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled, p.lost, p.errors,
+           p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled,
+           p.lost, p.errors,
            -- The restarts (Epoch::restart); a change of the increment is no restart.
-           pg_catalog.concat_ws('.', s.id, COALESCE(p.epoch, 0::bigint) >> 24, s.increment) AS numbering,
+           pg_catalog.concat_ws(
+               '.', s.id, COALESCE(p.epoch, 0::bigint) >> 24, s.increment) AS numbering,
            s.source, s.label, s.description
       FROM _hilo.hilo_readable s
      CROSS JOIN (SELECT _hilo.hilo_node_id() AS node_id) n
@@ -52,12 +55,14 @@ CREATE VIEW _hilo.hilo_reserved AS
       -- One pass over all leases, however many sequences there are.
       LEFT JOIN (SELECT o.sequence, pg_catalog.sum(o.end_index - o.first_index)::bigint AS leased
                    FROM _hilo.hilo_lease o
-                  WHERE o.ended IS NULL AND (o.expires_at IS NULL OR o.expires_at > pg_catalog.clock_timestamp())
+                  WHERE o.ended IS NULL
+                    AND (o.expires_at IS NULL OR o.expires_at > pg_catalog.clock_timestamp())
                   GROUP BY o.sequence) l ON l.sequence = s.id
      -- The value that would be reserved next; null beyond the last value, and without a position.
      CROSS JOIN LATERAL (
-         SELECT _hilo.hilo_value_at(p.next_index, p.base, s.increment, s.min_value, s.max_value, s.cycle,
-                              p.node, p.nodes, p.stripe)::double precision AS next_value,
+         SELECT _hilo.hilo_value_at(
+                    p.next_index, p.base, s.increment, s.min_value, s.max_value, s.cycle,
+                    p.node, p.nodes, p.stripe)::double precision AS next_value,
                 s.min_value::double precision AS low,
                 s.max_value::double precision AS high
      ) v;
@@ -82,8 +87,9 @@ CREATE VIEW @extschema@.hilo_sequences WITH (security_barrier) AS
            s.data_type, s.start_value, s.min_value, s.max_value, s.increment, s.cycle, s.ordered,
            s.block_size, s.slice_size, s.key_format,
            s.node_id,
-           _hilo.hilo_value_at(s.next_index - 1, s.base, s.increment, s.min_value, s.max_value, s.cycle,
-                         s.node, s.nodes, s.stripe) AS max_reserved,
+           _hilo.hilo_value_at(
+               s.next_index - 1, s.base, s.increment, s.min_value, s.max_value, s.cycle,
+               s.node, s.nodes, s.stripe) AS max_reserved,
            NULLIF(s.owned_by::text, '-') AS owned_by,
            s.gapless,
            s.used_fraction,
@@ -93,13 +99,15 @@ CREATE VIEW @extschema@.hilo_sequences WITH (security_barrier) AS
            COALESCE(s.blocks_reserved, 0::bigint) AS total_blocks_reserved,
            COALESCE(s.blocks_prefetched, 0::bigint) AS total_blocks_prefetched,
            COALESCE(s.waits, 0::bigint) AS total_waits,
-           COALESCE(s.wait_time, 0::bigint)::double precision / 1000::double precision AS total_wait_time,
+           COALESCE(s.wait_time, 0::bigint)::double precision / 1000::double precision
+               AS total_wait_time,
            COALESCE(s.recycled, 0::bigint) AS total_recycled,
            COALESCE(s.lost, 0::bigint) AS total_lost,
            COALESCE(s.errors, 0::bigint) AS total_errors,
            s.numbering,
-           _hilo.hilo_value_at(s.next_index, s.base, s.increment, s.min_value, s.max_value, s.cycle,
-                         s.node, s.nodes, s.stripe) AS next_value,
+           _hilo.hilo_value_at(
+               s.next_index, s.base, s.increment, s.min_value, s.max_value, s.cycle,
+               s.node, s.nodes, s.stripe) AS next_value,
            s.description
       FROM _hilo.hilo_reserved s;
 COMMENT ON VIEW @extschema@.hilo_sequences IS
@@ -167,12 +175,16 @@ COMMENT ON COLUMN @extschema@.hilo_sequences.description IS
 
 CREATE FUNCTION _hilo.hilo_stat_slots() RETURNS TABLE (
     sequence bigint, epoch bigint,
-    served bigint, slices bigint, blocks_reserved bigint, blocks_prefetched bigint, refill_wanted boolean,
-    waits bigint, wait_time_total double precision, wait_time_max double precision, rate double precision,
+    served bigint, slices bigint, blocks_reserved bigint, blocks_prefetched bigint,
+    refill_wanted boolean,
+    waits bigint, wait_time_total double precision, wait_time_max double precision,
+    rate double precision,
     in_slices bigint, in_current bigint, in_standby bigint, in_returned bigint,
-    recycled bigint, lost bigint, errors bigint, last_error text, last_error_at timestamptz, source_failed boolean
+    recycled bigint, lost bigint, errors bigint, last_error text, last_error_at timestamptz,
+    source_failed boolean
 )
-    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100 AS 'MODULE_PATHNAME', 'stat_slots_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED ROWS 100
+    AS 'MODULE_PATHNAME', 'stat_slots_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_stat_slots() IS
     'Returns the slots in shared memory; times in milliseconds, rate in values per second';
 
@@ -191,7 +203,8 @@ CREATE VIEW @extschema@.hilo_stat_sequences WITH (security_barrier) AS
       FROM _hilo.hilo_stat_slots() st
       JOIN _hilo.hilo_reserved s ON s.id = st.sequence
      CROSS JOIN LATERAL (
-         SELECT (st.in_slices + st.in_current + st.in_standby + st.in_returned)::double precision AS in_memory,
+         SELECT (st.in_slices + st.in_current + st.in_standby + st.in_returned)::double precision
+                    AS in_memory,
                 pg_catalog.abs(s.increment::double precision) AS step,
                 CASE WHEN s.increment > 0 THEN s.max_value::double precision - s.next_value
                      ELSE s.next_value - s.min_value::double precision
@@ -199,7 +212,8 @@ CREATE VIEW @extschema@.hilo_stat_sequences WITH (security_barrier) AS
      ) v
      CROSS JOIN LATERAL (
          SELECT CASE WHEN v.span IS NULL THEN v.in_memory
-                     ELSE v.in_memory + pg_catalog.floor((v.span + v.step) / v.step / s.nodes::double precision)
+                     ELSE v.in_memory + pg_catalog.floor(
+                              (v.span + v.step) / v.step / s.nodes::double precision)
                 END AS values_left
      ) f
      CROSS JOIN LATERAL (
@@ -208,7 +222,8 @@ CREATE VIEW @extschema@.hilo_stat_sequences WITH (security_barrier) AS
                      WHEN d.seconds >= 36000::double precision THEN 3600
                      WHEN d.seconds >= 600::double precision THEN 60
                      ELSE 1 END::double precision AS unit
-           FROM (SELECT CASE WHEN st.rate > 0::double precision AND NOT s.cycle AND s.base IS NOT NULL
+           FROM (SELECT CASE WHEN st.rate > 0::double precision
+                                  AND NOT s.cycle AND s.base IS NOT NULL
                              THEN f.values_left / st.rate END AS seconds) d
      ) l;
 COMMENT ON VIEW @extschema@.hilo_stat_sequences IS
@@ -264,7 +279,8 @@ CREATE VIEW @extschema@.hilo_stat_sources WITH (security_barrier) AS
                 ELSE 'requested' END AS state,
            COALESCE(c.requested, 0::bigint) AS requested,
            COALESCE(c.received, 0::bigint) AS received,
-           CASE WHEN pg_catalog.pg_has_role(s.owner::oid, 'USAGE') THEN c.last_error END AS last_error,
+           CASE WHEN pg_catalog.pg_has_role(s.owner::oid, 'USAGE') THEN c.last_error END
+               AS last_error,
            c.last_error_at,
            CASE WHEN c.latency > 0::bigint THEN pg_catalog.make_interval(
                secs => c.latency::double precision / 1000000::double precision) END AS latency
@@ -289,9 +305,11 @@ COMMENT ON COLUMN @extschema@.hilo_stat_sources.latency IS 'How long the last an
 
 CREATE VIEW @extschema@.hilo_stat_rates WITH (security_barrier) AS
     SELECT s.name, i.since, i.until,
-           GREATEST(i.taken, 0::double precision) / EXTRACT(epoch FROM i.until - i.since)::double precision AS rate
+           GREATEST(i.taken, 0::double precision)
+               / EXTRACT(epoch FROM i.until - i.since)::double precision AS rate
       FROM (SELECT r.sequence, pg_catalog.lag(r.at) OVER earlier AS since, r.at AS until,
-                   r.taken::double precision - pg_catalog.lag(r.taken::double precision) OVER earlier AS taken
+                   r.taken::double precision
+                       - pg_catalog.lag(r.taken::double precision) OVER earlier AS taken
               FROM _hilo.hilo_rate_samples() r
             WINDOW earlier AS (PARTITION BY r.sequence ORDER BY r.at, r.taken)) i
       JOIN _hilo.hilo_readable s ON s.id = i.sequence
@@ -335,10 +353,12 @@ COMMENT ON COLUMN @extschema@.hilo_blocks.pid IS
     'Process ID of the session that holds the slice; null in the other tiers';
 
 CREATE VIEW @extschema@.hilo_gaps WITH (security_barrier) AS
-    SELECT COALESCE(s.name, g.name) AS name, g.first_value AS first, g.last_value AS last, g.count, g.reason,
+    SELECT COALESCE(s.name, g.name) AS name,
+           g.first_value AS first, g.last_value AS last, g.count, g.reason,
            g.node AS node_id, g.recorded_at, g.increment,
            CASE WHEN g.epoch IS NOT NULL
-                THEN pg_catalog.concat_ws('.', g.sequence, g.epoch >> 24, g.increment) END AS numbering
+                THEN pg_catalog.concat_ws('.', g.sequence, g.epoch >> 24, g.increment)
+           END AS numbering
       FROM _hilo.hilo_gap g
       LEFT JOIN _hilo.hilo_readable s ON s.id = g.sequence
      WHERE s.id IS NOT NULL
@@ -391,9 +411,11 @@ CREATE VIEW @extschema@.hilo_leases WITH (security_barrier) AS
       JOIN _hilo.hilo_readable s ON s.id = l.sequence
      CROSS JOIN LATERAL (
          SELECT pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
-             OR l.role <> '-'::_hilo.hilo_role AND pg_catalog.pg_has_role(l.role::oid, 'USAGE') AS may_end
+             OR l.role <> '-'::_hilo.hilo_role
+                AND pg_catalog.pg_has_role(l.role::oid, 'USAGE') AS may_end
      ) e
-     WHERE l.ended IS NULL AND (l.expires_at IS NULL OR l.expires_at > pg_catalog.clock_timestamp());
+     WHERE l.ended IS NULL
+       AND (l.expires_at IS NULL OR l.expires_at > pg_catalog.clock_timestamp());
 COMMENT ON VIEW @extschema@.hilo_leases IS
     'Leases that are open: ranges of values in use outside of this server';
 COMMENT ON COLUMN @extschema@.hilo_leases.lease IS
@@ -419,7 +441,8 @@ COMMENT ON COLUMN @extschema@.hilo_leases.numbering IS
 -- that concern them.
 CREATE VIEW @extschema@.hilo_privileges WITH (security_barrier) AS
     SELECT s.name,
-           CASE WHEN p.grantee = 'public'::_hilo.hilo_role THEN 'PUBLIC' ELSE pg_catalog.pg_get_userbyid(p.grantee::oid)::text END AS grantee,
+           CASE WHEN p.grantee = 'public'::_hilo.hilo_role THEN 'PUBLIC'
+                ELSE pg_catalog.pg_get_userbyid(p.grantee::oid)::text END AS grantee,
            p.privilege,
            pg_catalog.pg_get_userbyid(p.grantor::oid) AS grantor
       FROM _hilo.hilo_privilege p
@@ -436,7 +459,8 @@ COMMENT ON COLUMN @extschema@.hilo_privileges.grantor IS
 CREATE VIEW @extschema@.hilo_default_privileges WITH (security_barrier) AS
     SELECT pg_catalog.pg_get_userbyid(d.owner::oid) AS owner,
            d.pattern,
-           CASE WHEN d.grantee = 'public'::_hilo.hilo_role THEN 'PUBLIC' ELSE pg_catalog.pg_get_userbyid(d.grantee::oid)::text END AS grantee,
+           CASE WHEN d.grantee = 'public'::_hilo.hilo_role THEN 'PUBLIC'
+                ELSE pg_catalog.pg_get_userbyid(d.grantee::oid)::text END AS grantee,
            d.privilege
       FROM _hilo.hilo_default_privilege d
      WHERE d.grantee = 'public'::_hilo.hilo_role
@@ -459,5 +483,7 @@ GRANT INSERT ON @extschema@.hilo_sequences TO pg_database_owner WITH GRANT OPTIO
 
 -- All roles may read these views: each role sees only the sequences that it may read, and nothing
 -- of another database.
-GRANT SELECT ON @extschema@.hilo_sequences, @extschema@.hilo_stat_sequences, @extschema@.hilo_stat_backends, @extschema@.hilo_blocks, @extschema@.hilo_gaps,
-    @extschema@.hilo_leases, @extschema@.hilo_privileges, @extschema@.hilo_default_privileges, @extschema@.hilo_stat_rates, @extschema@.hilo_stat_sources TO PUBLIC;
+GRANT SELECT ON @extschema@.hilo_sequences, @extschema@.hilo_stat_sequences,
+    @extschema@.hilo_stat_backends, @extschema@.hilo_blocks, @extschema@.hilo_gaps,
+    @extschema@.hilo_leases, @extschema@.hilo_privileges, @extschema@.hilo_default_privileges,
+    @extschema@.hilo_stat_rates, @extschema@.hilo_stat_sources TO PUBLIC;

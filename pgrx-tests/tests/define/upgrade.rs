@@ -120,8 +120,8 @@ fn next(cluster: &Cluster) -> Parts {
     parts
         .replace(
             "views",
-            "g.increment) END AS numbering\n",
-            "g.increment) END AS numbering, g.note\n",
+            "g.increment)\n           END AS numbering\n",
+            "g.increment)\n           END AS numbering, g.note\n",
         )
         .replace("views", "l.epoch >> 24, l.increment)\n", "l.epoch >> 24, l.increment), NULL\n")
         .append("views", "COMMENT ON COLUMN @extschema@.hilo_gaps.note IS 'A note';\n")
@@ -147,7 +147,7 @@ fn next(cluster: &Cluster) -> Parts {
     parts
         .replace("functions", "nodes integer, stripe bigint\n) RETURNS bigint", "nodes integer, stripe bigint, also text DEFAULT 'x'\n) RETURNS bigint")
         .replace("functions", "boolean, integer, integer, bigint) IS", "boolean, integer, integer, bigint, text) IS")
-        .replace("functions", "cascade boolean DEFAULT false) RETURNS void", "cascade boolean DEFAULT false, note text DEFAULT NULL) RETURNS void")
+        .replace("functions", "cascade boolean DEFAULT false\n) RETURNS void", "cascade boolean DEFAULT false,\n    note text DEFAULT NULL\n) RETURNS void")
         .replace("functions", "hilo_drop(@extschema@.hilo_sequence, boolean, boolean) IS", "hilo_drop(@extschema@.hilo_sequence, boolean, boolean, text) IS")
         .replace("functions", "last_value bigint, left_in_slice bigint", "last_value bigint, in_slice bigint")
         .replace("views", "st.left_in_slice", "st.in_slice AS left_in_slice")

@@ -69,6 +69,7 @@ SELECT s.statement
                                  WITH ORDINALITY f (name, place)
                            WHERE f.name = q.name) AS place
             FROM (SELECT CASE g.role WHEN 0 THEN 'public'
-                                     ELSE pg_get_userbyid(g.role) END) q (name)) r) AS s (number, statement)
+                                     ELSE pg_get_userbyid(g.role) END) q (name)) r
+       ) AS s (number, statement)
  WHERE s.statement IS NOT NULL
  ORDER BY s.number
