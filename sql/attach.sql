@@ -1,5 +1,5 @@
--- Sequences that take their values from a counter of a mapper, or from a sequence of Postgres, which
--- stays in charge: hilo_attach and hilo_detach.
+-- Sequences that take their values from a counter that stays in charge: that of a mapper, or a
+-- sequence of Postgres. hilo_attach and hilo_detach.
 
 CREATE FUNCTION _hilo.hilo_refuse_counter(message text, hint text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -44,8 +44,8 @@ DECLARE
     checked CONSTANT text :=
         'SELECT CASE WHEN r.first @beyond@ $4 OR $4 IS NULL THEN r.first '
         'ELSE _hilo.hilo_refuse_counter(''the counter was set back: it gives '' || r.first::text '
-        '|| '' after '' || $4::text, ''Set it beyond all numbers of the tables that use it.''::text) '
-        'END, r.last FROM r';
+        '|| '' after '' || $4::text, '
+        '''Set it beyond all numbers of the tables that use it.''::text) END, r.last FROM r';
     -- The first statement has the lock of a session that draws, and so nobody changes what the
     -- second one finds.
     as_it_was CONSTANT text :=
@@ -86,8 +86,9 @@ BEGIN
             WHEN 'S' THEN makes NOT IN ('nextval', 'hibernate_unique_key')
             WHEN 'r' THEN makes = 'nextval' ELSE true END)
     THEN
-        PERFORM _hilo.hilo_raise('22023'::text, format('%s is no counter of the mapper "%s"', relation, client),
-                           NULL::text, 'docs/mappers.md has the names of the mappers.'::text);
+        PERFORM _hilo.hilo_raise(
+            '22023'::text, format('%s is no counter of the mapper "%s"', relation, client),
+            NULL::text, 'docs/mappers.md has the names of the mappers.'::text);
     ELSIF counter.relpersistence <> 'p' OR counter.cycle OR counter.cache > 1 THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('%s cannot be shared with hilo', relation),
@@ -110,15 +111,16 @@ BEGIN
             MESSAGE = 'the table has a counter for each entity: say which',
             HINT = 'entity is the name in its first column.';
     END IF;
-    query := CASE WHEN client = 'core' THEN of_core WHEN counter.relkind = 'S' THEN of_sequence
+    query := CASE WHEN client = 'core' THEN of_core
+                  WHEN counter.relkind = 'S' THEN of_sequence
                   ELSE of_table END || checked;
     marks := ARRAY[
         '@write@', CASE makes WHEN 'hibernate_sequences' THEN of_segment
-                                     WHEN 'hibernate_unique_key' THEN of_unique_key
-                                     ELSE of_entity END,
+                              WHEN 'hibernate_unique_key' THEN of_unique_key
+                              ELSE of_entity END,
         '@read@', CASE makes WHEN 'hibernate_sequences' THEN 'next_val - @blocks@ * @step@'
-                                    WHEN 'hibernate_unique_key' THEN 'next_hi - @blocks@'
-                                    ELSE 't.hi_value - @blocks@ + 1' END,
+                             WHEN 'hibernate_unique_key' THEN 'next_hi - @blocks@'
+                             ELSE 't.hi_value - @blocks@ + 1' END,
         '@blocks@', '($2 + @size@ - 1) / @size@',
         '@step@', CASE step WHEN 'size' THEN size ELSE 1 END::text,
         '@beyond@', CASE WHEN size < 0 THEN '<' ELSE '>' END,
@@ -128,10 +130,13 @@ BEGIN
     END LOOP;
     -- hilo_check reads what the comment says.
     -- A server that took over from another may have the counter as it was earlier.
-    RETURN format('/* %s of %s from %s */ SELECT CASE WHEN %s = %L THEN 0 ELSE _hilo.hilo_refuse_counter('
+    RETURN format('/* %s of %s from %s */ SELECT CASE WHEN %s = %L THEN 0 '
+                  'ELSE _hilo.hilo_refuse_counter('
                   '''the counter may lack numbers, since another server drew from it''::text, '
                   '''Set it beyond all numbers of the tables that use it, and call hilo_attach '
-                  'again.''::text) END; ', client, size, hashtextextended(concat_ws(' ', relation::text, CASE
+                  'again.''::text) END; ',
+                  client, size,
+                  hashtextextended(concat_ws(' ', relation::text, CASE
                       WHEN makes IN ('hibernate_sequences', 'mt_hilo') THEN entity END), 0),
                   here, place)
            || CASE WHEN counter.relkind = 'S'
@@ -166,7 +171,9 @@ DECLARE
 BEGIN
     IF client = 'core' THEN
         RETURN (SELECT COALESCE(pg_sequence_last_value(relation) + o.seqincrement, o.seqstart)
-                  FROM pg_sequence o WHERE o.seqrelid = relation AND has_sequence_privilege(o.seqrelid, 'USAGE, SELECT'));
+                  FROM pg_sequence o
+                 WHERE o.seqrelid = relation
+                   AND has_sequence_privilege(o.seqrelid, 'USAGE, SELECT'));
     END IF;
     EXECUTE source INTO first, last USING ''::text, 1::bigint, NULL::uuid, NULL::bigint;
     IF first IS NULL THEN
@@ -182,7 +189,8 @@ COMMENT ON FUNCTION _hilo.hilo_first_drawn(text, text, regclass) IS
     'Returns where it begins, or the next number';
 
 CREATE FUNCTION @extschema@.hilo_attach(
-    name @extschema@.hilo_sequence, relation regclass, client text DEFAULT 'core', entity text DEFAULT NULL
+    name @extschema@.hilo_sequence, relation regclass, client text DEFAULT 'core',
+    entity text DEFAULT NULL
 ) RETURNS @extschema@.hilo_sequence
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
@@ -234,7 +242,8 @@ COMMENT ON FUNCTION _hilo.hilo_core_feeds() IS
 
 -- A sequence that was attached to one of Postgres goes on with the next number of that. Only a
 -- query that hilo_attach has written is believed. It is not run, since it is its owner's.
-CREATE FUNCTION @extschema@.hilo_detach(name @extschema@.hilo_sequence, start bigint DEFAULT NULL) RETURNS bigint
+CREATE FUNCTION @extschema@.hilo_detach(name @extschema@.hilo_sequence, start bigint DEFAULT NULL)
+    RETURNS bigint
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
     SELECT _hilo.hilo_detach($1, COALESCE($2, (
@@ -243,7 +252,8 @@ BEGIN ATOMIC
                THEN _hilo.hilo_refuse(
                    pg_catalog.format(
                        'columns still draw from the sequence that "%s" is attached to', $1),
-                   'Let their defaults call hilo_nextval, or say where the numbers begin.')::text::bigint
+                   'Let their defaults call hilo_nextval, or say where the numbers begin.'
+                   )::text::bigint
                ELSE pg_catalog.nextval(o.seqrelid::regclass) END
           FROM @extschema@.hilo_stat_sources q
          CROSS JOIN pg_catalog.pg_sequence o

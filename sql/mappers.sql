@@ -44,7 +44,8 @@ CREATE FUNCTION _hilo.hilo_make_facade(
 AS $make$
 DECLARE
     draw CONSTANT text :=
-        'BEGIN RETURN _hilo.hilo_nextval(_hilo.hilo_sequence(array_to_string(parse_ident($1), ''.''))); END';
+        'BEGIN RETURN _hilo.hilo_nextval('
+        '_hilo.hilo_sequence(array_to_string(parse_ident($1), ''.''))); END';
     next CONSTANT text :=
         'BEGIN RETURN @schema@.hilo_block(array_to_string(parse_ident($1), ''.'')); END';
     refuse CONSTANT text := $body$
@@ -80,7 +81,8 @@ BEGIN
     RETURN @value@;
 END$body$;
     range CONSTANT text :=
-        'SELECT r.first, r.last INTO first, last FROM _hilo.hilo_nextrange(_hilo.hilo_sequence($1), size::bigint) r;';
+        'SELECT r.first, r.last INTO first, last '
+        'FROM _hilo.hilo_nextrange(_hilo.hilo_sequence($1), size::bigint) r;';
     hi CONSTANT text := $body$
     IF mod(q.start_value - @origin@, size) <> 0 THEN
         RAISE object_not_in_prerequisite_state USING
@@ -90,8 +92,9 @@ END$body$;
     first := q.start_value + _hilo.hilo_next_hi(_hilo.hilo_sequence($1)) * size;
     last := first + size - 1;$body$;
     -- STABLE, without settings: the planner then looks one name up.
-    names CONSTANT text := 'SELECT s.name::pg_catalog.text FROM _hilo.hilo_sequences() s
-                             WHERE s.block_size IS NOT NULL';
+    names CONSTANT text :=
+        'SELECT s.name::pg_catalog.text FROM _hilo.hilo_sequences() s '
+        'WHERE s.block_size IS NOT NULL';
     -- A mapper reads a row and then writes behind it. Until it has written, its transaction reads
     -- the same block again.
     drawn CONSTANT text := $body$
@@ -134,13 +137,15 @@ END$body$;
     get_hi CONSTANT text := 'BEGIN RETURN @schema@.hilo_block(entity::text); END';
     floor CONSTANT text := $body$
 BEGIN
-    PERFORM _hilo.hilo_advance(_hilo.hilo_sequence(s.name), ((NEW.hi_value + 1) * s.block_size)::bigint)
+    PERFORM _hilo.hilo_advance(_hilo.hilo_sequence(s.name),
+                               ((NEW.hi_value + 1) * s.block_size)::bigint)
        FROM _hilo.hilo_sequences() s WHERE s.name = OLD.entity_name;
     RETURN NEW;
 END$body$;
-    hi_values CONSTANT text := 'SELECT s.name, (s.max_reserved OPERATOR(pg_catalog.-) 1::pg_catalog.int8)
-                                               OPERATOR(pg_catalog./) s.block_size
-                                  FROM _hilo.hilo_sequences() s WHERE s.block_size IS NOT NULL';
+    hi_values CONSTANT text :=
+        'SELECT s.name, (s.max_reserved OPERATOR(pg_catalog.-) 1::pg_catalog.int8) '
+        'OPERATOR(pg_catalog./) s.block_size '
+        'FROM _hilo.hilo_sequences() s WHERE s.block_size IS NOT NULL';
     of_sequence CONSTANT boolean := makes IN ('nextval', 'hibernate_unique_key');
     marks CONSTANT text[] := ARRAY[
         '@take@', CASE WHEN origin IS NULL THEN range ELSE hi END,
@@ -160,8 +165,9 @@ BEGIN
             DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
             HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
     ELSIF makes IS NULL THEN
-        PERFORM _hilo.hilo_raise('22023'::text, format('"%s" is no mapper for which hilo has a facade', client),
-                           NULL::text, 'docs/mappers.md has the names.'::text);
+        PERFORM _hilo.hilo_raise(
+            '22023'::text, format('"%s" is no mapper for which hilo has a facade', client),
+            NULL::text, 'docs/mappers.md has the names.'::text);
     END IF;
     FOR part IN
         SELECT p.* FROM (VALUES
