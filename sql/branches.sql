@@ -16,21 +16,25 @@ COMMENT ON FUNCTION _hilo.hilo_may_see(@extschema@.hilo_sequence) IS
 -- Citus gives back nothing but one value, or the first line of an error. It sets no limits to a
 -- query, and this one comes from a worker that gives it up after a while.
 CREATE FUNCTION _hilo.hilo_answer(query text) RETURNS jsonb
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp SET lock_timeout = '8s'
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
+    SET search_path = pg_catalog, pg_temp SET lock_timeout = '8s'
 AS $answer$
 DECLARE
     patience CONSTANT text := pg_catalog.current_setting('hilo.reserve_timeout', true);
     answer jsonb;
     state text; message text; detail text; hint text;
 BEGIN
-    PERFORM pg_catalog.set_config('hilo.reserve_timeout', '8s', true) WHERE patience::interval > '8s'::interval;
+    PERFORM pg_catalog.set_config('hilo.reserve_timeout', '8s', true)
+      WHERE patience::interval > '8s'::interval;
     EXECUTE query INTO answer;
-    PERFORM pg_catalog.set_config('hilo.reserve_timeout', patience, true) WHERE patience IS NOT NULL;
+    PERFORM pg_catalog.set_config('hilo.reserve_timeout', patience, true)
+      WHERE patience IS NOT NULL;
     RETURN pg_catalog.jsonb_build_object('answer', answer);
 EXCEPTION WHEN OTHERS THEN
     GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
         detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-    RETURN pg_catalog.jsonb_build_object('state', state, 'message', message, 'detail', detail, 'hint', hint);
+    RETURN pg_catalog.jsonb_build_object(
+        'state', state, 'message', message, 'detail', detail, 'hint', hint);
 END;
 $answer$;
 COMMENT ON FUNCTION _hilo.hilo_answer(text) IS
@@ -39,13 +43,16 @@ COMMENT ON FUNCTION _hilo.hilo_answer(text) IS
 
 -- The connection of a source stays open for its next query. A query is sent and then looked after,
 -- because a call that waits inside libpq hears no cancel and no shutdown.
-CREATE FUNCTION _hilo.hilo_remote(server name, query text, of_source boolean DEFAULT false) RETURNS jsonb
+CREATE FUNCTION _hilo.hilo_remote(server name, query text, of_source boolean DEFAULT false)
+    RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $remote$
 DECLARE
     dblink CONSTANT text := (
-        SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_extension e
-          JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'dblink');
+        SELECT pg_catalog.quote_ident(n.nspname)
+          FROM pg_catalog.pg_extension e
+          JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+         WHERE e.extname = 'dblink');
     result CONSTANT text := pg_catalog.format(
         'SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink);
     disconnect CONSTANT text := pg_catalog.format(
@@ -68,12 +75,14 @@ BEGIN
     IF server IS NULL THEN
         -- Citus connects again as the current user.
         EXECUTE 'SELECT r.success, r.result FROM pg_catalog.pg_dist_local_group l '
-                'CROSS JOIN LATERAL pg_catalog.run_command_on_coordinator($1) r WHERE l.groupid <> 0'
+                'CROSS JOIN LATERAL pg_catalog.run_command_on_coordinator($1) r '
+                'WHERE l.groupid <> 0'
            INTO found, message
           USING pg_catalog.format('SELECT _hilo.hilo_answer(%L::pg_catalog.text)', query);
         IF found IS NOT TRUE THEN
             RAISE connection_failure USING
-                MESSAGE = coalesce('the coordinator of Citus did not answer: ' || message, 'this server is the coordinator of Citus'),
+                MESSAGE = coalesce('the coordinator of Citus did not answer: ' || message,
+                                   'this server is the coordinator of Citus'),
                 HINT = 'The owner of the sequence must be able to log in at the coordinator.';
         END IF;
         answer := message::jsonb;
@@ -85,14 +94,17 @@ BEGIN
         END IF;
         RAISE EXCEPTION USING ERRCODE = state, DETAIL = coalesce(answer ->> 'detail', ''),
             MESSAGE = 'the coordinator of Citus refused: ' || (answer ->> 'message'),
-            HINT = CASE WHEN state = '42501' THEN 'Grant LEASE on it there to the owner of the sequence, by hilo_grant.'
+            HINT = CASE WHEN state = '42501'
+                        THEN 'Grant LEASE on it there to the owner of the sequence, by hilo_grant.'
                         ELSE coalesce(answer ->> 'hint', '') END;
     ELSIF dblink IS NULL THEN
-        RAISE object_not_in_prerequisite_state USING MESSAGE = 'extension dblink is not installed',
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = 'extension dblink is not installed',
             HINT = 'A superuser can install it: CREATE EXTENSION dblink.';
     ELSIF NOT EXISTS (SELECT FROM pg_catalog.pg_foreign_server f WHERE f.srvname = server) THEN
         -- dblink would take the name for a connection string.
-        RAISE undefined_object USING MESSAGE = pg_catalog.format('server "%s" does not exist', server),
+        RAISE undefined_object USING
+            MESSAGE = pg_catalog.format('server "%s" does not exist', server),
             HINT = 'Create it with CREATE SERVER, or name one of those in pg_foreign_server.';
     END IF;
     LOOP
@@ -150,13 +162,15 @@ BEGIN
     PERFORM _hilo.hilo_raise(
         state, pg_catalog.format('server "%s": %s', server, message), nullif(detail, ''),
         CASE WHEN state = '42501' AND NOT is_connected
-             THEN pg_catalog.format('Grant it here: GRANT USAGE ON FOREIGN SERVER %I TO %I;', server, current_user)
+             THEN pg_catalog.format('Grant it here: GRANT USAGE ON FOREIGN SERVER %I TO %I;',
+                                    server, current_user)
              WHEN state = '42501' AND of_source
              THEN 'Grant LEASE on it there to the role of the user mapping, by hilo_grant.'
              WHEN hint <> '' THEN hint
              WHEN state = '25006' THEN 'The foreign server must lead to a primary that may write.'
              WHEN state ~ '^(08|28|2F|42704|57)'
-             THEN pg_catalog.format('Look whether server "%s" answers, and its user mapping.', server) END);
+             THEN pg_catalog.format('Look whether server "%s" answers, and its user mapping.',
+                                    server) END);
 END;
 $remote$;
 COMMENT ON FUNCTION _hilo.hilo_remote(name, text, boolean) IS
@@ -186,7 +200,9 @@ COMMENT ON FUNCTION _hilo.hilo_identity(bigint) IS
 CREATE VIEW _hilo.hilo_upstream WITH (security_barrier) AS
     SELECT _hilo.hilo_identity(d.id) AS sequence, w.part[1] AS source
       FROM _hilo.hilo_definition d
-     CROSS JOIN LATERAL regexp_match(d.source, '^-- server [0-9a-f]+[[:space:]]-- from ([0-9/-]+)[[:space:]]') AS w (part)
+     CROSS JOIN LATERAL regexp_match(
+         d.source,
+         '^-- server [0-9a-f]+[[:space:]]-- from ([0-9/-]+)[[:space:]]') AS w (part)
      WHERE w.part IS NOT NULL;
 REVOKE ALL ON _hilo.hilo_upstream FROM PUBLIC;
 GRANT SELECT ON _hilo.hilo_upstream TO PUBLIC;
@@ -203,16 +219,21 @@ BEGIN
     BEGIN
         there := _hilo.hilo_remote(server, pg_catalog.format(
             'SELECT pg_catalog.to_jsonb(q) OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('
-            '''identity'', _hilo.hilo_identity(pg_catalog.split_part(q.numbering, ''.'', 1)::pg_catalog.int8), '
+            '''identity'', _hilo.hilo_identity('
+            'pg_catalog.split_part(q.numbering, ''.'', 1)::pg_catalog.int8), '
             '''started'', pg_catalog.pg_postmaster_start_time(), '
             -- It gives what it has in memory first.
-            '''next'', coalesce((SELECT CASE WHEN q.increment > 0 THEN pg_catalog.min(r.first_value) '
+            '''next'', coalesce('
+            '(SELECT CASE WHEN q.increment > 0 THEN pg_catalog.min(r.first_value) '
             'ELSE pg_catalog.max(r.first_value) END FROM _hilo.hilo_stat_ranges() r '
             'WHERE r.sequence = pg_catalog.split_part(q.numbering, ''.'', 1)::pg_catalog.int8 '
             'AND r.tier = ANY (''{current,standby}''::pg_catalog.text[])), q.next_value, '
-            'CASE WHEN q.max_reserved IS NULL THEN q.start_value END), ''upstream'', '
-            '(SELECT pg_catalog.jsonb_object_agg(u.sequence, u.source) FROM _hilo.hilo_upstream u)) '
-            'FROM _hilo.hilo_sequences() q WHERE q.name OPERATOR(pg_catalog.=) %L::pg_catalog.text', remote_name));
+            'CASE WHEN q.max_reserved IS NULL THEN q.start_value END), '
+            '''upstream'', '
+            '(SELECT pg_catalog.jsonb_object_agg(u.sequence, u.source) '
+            'FROM _hilo.hilo_upstream u)) '
+            'FROM _hilo.hilo_sequences() q '
+            'WHERE q.name OPERATOR(pg_catalog.=) %L::pg_catalog.text', remote_name));
     EXCEPTION WHEN invalid_schema_name OR undefined_function THEN
         PERFORM _hilo.hilo_refuse(
             pg_catalog.format('extension hilo is not installed on server "%s"', server),
@@ -222,9 +243,12 @@ BEGIN
         PERFORM _hilo.hilo_refuse(
             pg_catalog.format('there is no hilo sequence "%s" on server "%s"', remote_name, server),
             'Create it there, and grant LEASE on it to the role of the user mapping.'::text);
-    ELSIF there @> '{"cycle": true}' OR there @> '{"ordered": true}' OR there @> '{"gapless": true}' THEN
+    ELSIF there @> '{"cycle": true}' OR there @> '{"ordered": true}'
+       OR there @> '{"gapless": true}'
+    THEN
         PERFORM _hilo.hilo_refuse(
-            pg_catalog.format('hilo sequence "%s" on server "%s" cannot have branches', remote_name, server),
+            pg_catalog.format('hilo sequence "%s" on server "%s" cannot have branches',
+                              remote_name, server),
             'It may neither cycle nor be ordered or gapless.'::text);
     END IF;
     RETURN there;
@@ -254,7 +278,8 @@ BEGIN
     WITH RECURSIVE edge AS (
         SELECT u.sequence, u.source FROM _hilo.hilo_upstream u
          UNION
-        SELECT e.key, e.value FROM pg_catalog.jsonb_each_text(nullif(there -> 'upstream', 'null')) e
+        SELECT e.key, e.value
+          FROM pg_catalog.jsonb_each_text(nullif(there -> 'upstream', 'null')) e
     ), step AS (
         SELECT there ->> 'identity' AS at
          UNION
@@ -263,12 +288,14 @@ BEGIN
     SELECT pg_catalog.array_agg(s.at) INTO way FROM step s;
     IF here = ANY (way) THEN
         PERFORM _hilo.hilo_raise(
-            '55000'::text, pg_catalog.format('hilo sequence "%s" would be its own source', name),
+            '55000'::text,
+            pg_catalog.format('hilo sequence "%s" would be its own source', name),
             CASE WHEN here = there ->> 'identity'
                  THEN pg_catalog.format('It is the sequence that server "%s" leads to.', server)
                  ELSE pg_catalog.format('Sequence "%s" on server "%s" gets its values from it.',
                                         there ->> 'name', server) END,
-            'Attach it to a sequence that numbers itself, or give that one numbers of its own first, with hilo_detach.'::text);
+            'Attach it to a sequence that numbers itself, or give that one numbers of its own '
+            'first, with hilo_detach.'::text);
     END IF;
 END;
 $circle$;
@@ -281,7 +308,8 @@ COMMENT ON FUNCTION _hilo.hilo_refuse_circle(text, name, jsonb) IS
 CREATE FUNCTION _hilo.hilo_receiver(sequence bigint) RETURNS text
     LANGUAGE sql VOLATILE PARALLEL SAFE
     RETURN (SELECT pg_catalog.concat_ws(
-                       '/', 'branch', c.system_identifier, pg_catalog.substr(
+                       '/', 'branch', c.system_identifier,
+                       pg_catalog.substr(
                            pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8),
                        d.oid, sequence)
               FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d
@@ -291,15 +319,20 @@ COMMENT ON FUNCTION _hilo.hilo_receiver(bigint) IS
 
 -- The centre has no such sequence in such a numbering that this role may read, or refuses the
 -- request.
-CREATE FUNCTION _hilo.hilo_refuse_request(server name, name text, remote_name text, numbering text) RETURNS jsonb
+CREATE FUNCTION _hilo.hilo_refuse_request(
+    server name, name text, remote_name text, numbering text
+) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $request$
 DECLARE
     own CONSTANT text := pg_catalog.split_part(numbering, '.', 1) || '.';
     place CONSTANT text := coalesce('server "' || server || '"', 'the coordinator of Citus');
-    attach CONSTANT text := CASE WHEN server IS NULL THEN 'Call hilo_create_on_all_nodes on the coordinator.'
-        ELSE pg_catalog.format('Call hilo_attach_server(%L, %L%s).', name, server,
-                               CASE WHEN name <> remote_name THEN pg_catalog.format(', %L', remote_name) END) END;
+    attach CONSTANT text := CASE
+        WHEN server IS NULL THEN 'Call hilo_create_on_all_nodes on the coordinator.'
+        ELSE pg_catalog.format(
+                 'Call hilo_attach_server(%L, %L%s).', name, server,
+                 CASE WHEN name <> remote_name
+                      THEN pg_catalog.format(', %L', remote_name) END) END;
     found jsonb;
 BEGIN
     BEGIN
@@ -313,25 +346,33 @@ BEGIN
     EXCEPTION WHEN undefined_object THEN
         PERFORM _hilo.hilo_refuse(
             pg_catalog.format('hilo sequence "%s" has been dropped on %s', remote_name, place),
-            pg_catalog.format('Give "%s" numbers of its own, which nobody else serves: hilo_detach(name, start). Or create '
-                              'it there again, with a start_value beyond all that has come from it. %s', name, attach));
+            pg_catalog.format(
+                'Give "%s" numbers of its own, which nobody else serves: hilo_detach(name, start). '
+                'Or create it there again, with a start_value beyond all that has come from it. %s',
+                name, attach));
     END;
     IF found ->> 'name' <> remote_name THEN
         PERFORM _hilo.hilo_refuse(
-            pg_catalog.format('hilo sequence "%s" has been renamed on %s: it is "%s" there', remote_name, place, found ->> 'name'),
+            pg_catalog.format('hilo sequence "%s" has been renamed on %s: it is "%s" there',
+                              remote_name, place, found ->> 'name'),
             CASE WHEN server IS NULL THEN 'Rename it back on the coordinator, with hilo_rename.'
-                 ELSE pg_catalog.format('Call hilo_attach_server(%L, %L, %L).', name, server, found ->> 'name') END);
+                 ELSE pg_catalog.format('Call hilo_attach_server(%L, %L, %L).',
+                                        name, server, found ->> 'name') END);
     ELSIF NOT pg_catalog.starts_with(found ->> 'numbering', own) THEN
         PERFORM _hilo.hilo_refuse(
-            pg_catalog.format('hilo sequence "%s" has been dropped on %s and created again', remote_name, place),
-            'If the new one begins beyond all that the former one has given to anybody: ' || attach);
+            pg_catalog.format('hilo sequence "%s" has been dropped on %s and created again',
+                              remote_name, place),
+            'If the new one begins beyond all that the former one has given to anybody: '
+                || attach);
     ELSIF found ->> 'numbering' <> numbering THEN
         PERFORM _hilo.hilo_refuse(
-            pg_catalog.format('hilo sequence "%s" must be attached to %s again: it has been renumbered there', name, place),
+            pg_catalog.format('hilo sequence "%s" must be attached to %s again: it has been '
+                              'renumbered there', name, place),
             attach);
     END IF;
     RETURN _hilo.hilo_refuse(
-        pg_catalog.format('hilo sequence "%s" was changed on %s while it was asked', remote_name, place),
+        pg_catalog.format('hilo sequence "%s" was changed on %s while it was asked',
+                          remote_name, place),
         'It is asked again.'::text);
 END;
 $request$;
@@ -340,7 +381,8 @@ COMMENT ON FUNCTION _hilo.hilo_refuse_request(name, text, text, text) IS
     'as for hilo_ask_server';
 
 CREATE FUNCTION _hilo.hilo_ask_server(
-    server name, name text, n bigint, request uuid, remote_name text, numbering text, known_as uuid, answered uuid
+    server name, name text, n bigint, request uuid, remote_name text, numbering text,
+    known_as uuid, answered uuid
 ) RETURNS TABLE (first bigint, last bigint)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1
 BEGIN ATOMIC
@@ -350,7 +392,8 @@ BEGIN ATOMIC
                            -- The function is called for the row that the condition finds, so not
                            -- after a renumbering.
                            'SELECT pg_catalog.to_jsonb(t) FROM _hilo.hilo_sequences() q, '
-                           '_hilo.hilo_transfer(_hilo.hilo_sequence(q.name), %1$s::pg_catalog.int8, '
+                           '_hilo.hilo_transfer('
+                           '_hilo.hilo_sequence(q.name), %1$s::pg_catalog.int8, '
                            '%2$L::pg_catalog.text, %3$L::pg_catalog.uuid, %4$L::pg_catalog.uuid) t '
                            'WHERE q.name OPERATOR(pg_catalog.=) %5$L::pg_catalog.text '
                            'AND q.numbering OPERATOR(pg_catalog.=) %6$L::pg_catalog.text '
@@ -380,14 +423,18 @@ COMMENT ON FUNCTION _hilo.hilo_take_new_name(bigint, uuid) IS
     'server asks by the name that it has: the centre has seen a later request than this one';
 
 -- The first line says which server it is of.
-CREATE FUNCTION _hilo.hilo_server_source(server name, remote_name text, numbering text, identity text DEFAULT NULL)
+CREATE FUNCTION _hilo.hilo_server_source(
+    server name, remote_name text, numbering text, identity text DEFAULT NULL
+)
     RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
     RETURN pg_catalog.format(
         '-- server %s' || pg_catalog.chr(10) || '%sSELECT v.first, v.last '
         'FROM _hilo.hilo_ask_server(%L::pg_catalog.name, $1::pg_catalog.text, $2::pg_catalog.int8, '
-        '$3::pg_catalog.uuid, %L::pg_catalog.text, %L::pg_catalog.text, $5::pg_catalog.uuid, $6::pg_catalog.uuid) AS v',
-        COALESCE(pg_catalog.md5($1::text), 'citus'), '-- from ' || $4 || pg_catalog.chr(10), $1, $2, $3);
+        '$3::pg_catalog.uuid, %L::pg_catalog.text, %L::pg_catalog.text, '
+        '$5::pg_catalog.uuid, $6::pg_catalog.uuid) AS v',
+        COALESCE(pg_catalog.md5($1::text), 'citus'), '-- from ' || $4 || pg_catalog.chr(10),
+        $1, $2, $3);
 COMMENT ON FUNCTION _hilo.hilo_server_source(name, text, text, text) IS
     'Returns the source of a branch. identity: which sequence it is there, as hilo_upstream reads '
     'it';
@@ -397,15 +444,18 @@ CREATE FUNCTION _hilo.hilo_refuse_barred(name @extschema@.hilo_sequence, next bi
 COMMENT ON FUNCTION _hilo.hilo_refuse_barred(@extschema@.hilo_sequence, bigint) IS
     'Fails with 55000 if the sequence may have served the next value of its source before';
 
-CREATE FUNCTION _hilo.hilo_attach_server(name @extschema@.hilo_sequence, server name, remote_name text) RETURNS void
+CREATE FUNCTION _hilo.hilo_attach_server(
+    name @extschema@.hilo_sequence, server name, remote_name text
+) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $attach$
 DECLARE
     there jsonb;
 BEGIN
     IF name IS NULL OR server IS NULL THEN
-        PERFORM _hilo.hilo_raise('22023'::text, 'the sequence and the server must not be null'::text, NULL::text,
-                                 'Specify a value that is not null.'::text);
+        PERFORM _hilo.hilo_raise(
+            '22023'::text, 'the sequence and the server must not be null'::text, NULL::text,
+            'Specify a value that is not null.'::text);
     END IF;
     there := _hilo.hilo_remote_sequence(server, remote_name);
     PERFORM _hilo.hilo_refuse_circle(name::text, server, there);
@@ -421,7 +471,8 @@ BEGIN
         data_type => (there ->> 'data_type')::regtype,
         block_size => coalesce((there ->> 'block_size')::bigint, 0::bigint),
         key_format => there ->> 'key_format',
-        source => _hilo.hilo_server_source(server, there ->> 'name', there ->> 'numbering', there ->> 'identity'));
+        source => _hilo.hilo_server_source(
+            server, there ->> 'name', there ->> 'numbering', there ->> 'identity'));
     PERFORM _hilo.hilo_refuse_barred(name, (there ->> 'next')::bigint);
 END;
 $attach$;

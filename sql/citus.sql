@@ -9,12 +9,17 @@ AS $branches$
 #variable_conflict use_column
 DECLARE
     on_workers CONSTANT text :=
-        'SELECT pg_catalog.jsonb_object_agg(pg_catalog.concat(r.nodename, '':'', r.nodeport), CASE WHEN r.success '
-        'THEN coalesce(nullif(r.result, ''''), ''{}'')::pg_catalog.jsonb ELSE pg_catalog.to_jsonb(r.result) END) '
+        'SELECT pg_catalog.jsonb_object_agg('
+        'pg_catalog.concat(r.nodename, '':'', r.nodeport), '
+        'CASE WHEN r.success '
+        'THEN coalesce(nullif(r.result, ''''), ''{}'')::pg_catalog.jsonb '
+        'ELSE pg_catalog.to_jsonb(r.result) END) '
         'FROM pg_catalog.run_command_on_workers($1) r';
     apply CONSTANT text :=
-        'SELECT pg_catalog.jsonb_object_agg(a.name, a.action) FROM pg_catalog.set_config(''lock_timeout'', ''2s'', true) '
-        'CROSS JOIN LATERAL _hilo.hilo_apply(pg_catalog.jsonb_build_object(''hilo'', 1, ''sequences'', %L::pg_catalog.jsonb), '
+        'SELECT pg_catalog.jsonb_object_agg(a.name, a.action) '
+        'FROM pg_catalog.set_config(''lock_timeout'', ''2s'', true) '
+        'CROSS JOIN LATERAL _hilo.hilo_apply('
+        'pg_catalog.jsonb_build_object(''hilo'', 1, ''sequences'', %L::pg_catalog.jsonb), '
         'false, false) AS a (action, name, detail)';
     wanted text[];
     is_coordinator boolean;
@@ -26,71 +31,100 @@ DECLARE
     problems text;
 BEGIN
     IF names IS NULL OR options IS NULL OR pg_catalog.array_position(names, NULL) IS NOT NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'name and options of a hilo sequence must not be null',
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'name and options of a hilo sequence must not be null',
             HINT = 'Specify a value that is not null.';
     ELSIF pg_catalog.jsonb_typeof(options) <> 'object' THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'options of a hilo sequence must be an object',
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'options of a hilo sequence must be an object',
             HINT = 'Use the fields that hilo_export returns, such as {"data_type": "integer"}.';
-    ELSIF pg_catalog.to_regprocedure('pg_catalog.run_command_on_coordinator(text,boolean)') IS NULL THEN
-        RAISE feature_not_supported USING MESSAGE = 'Citus is not in this database', DETAIL = 'It says which nodes there are.',
-            HINT = 'Elsewhere, make branches with hilo_attach_server, or pass what hilo_node_summary() returns to hilo_apply().';
+    ELSIF pg_catalog.to_regprocedure('pg_catalog.run_command_on_coordinator(text,boolean)') IS NULL
+    THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'Citus is not in this database',
+            DETAIL = 'It says which nodes there are.',
+            HINT = 'Elsewhere, make branches with hilo_attach_server, or pass what '
+                   'hilo_node_summary() returns to hilo_apply().';
     END IF;
     EXECUTE 'SELECT l.groupid = 0 FROM pg_catalog.pg_dist_local_group l' INTO is_coordinator;
     IF is_coordinator IS NOT TRUE THEN
-        RAISE object_not_in_prerequisite_state USING MESSAGE = 'this server is not the coordinator of Citus',
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = 'this server is not the coordinator of Citus',
             HINT = 'Call hilo_create_on_all_nodes on the coordinator.';
     END IF;
     wanted := ARRAY(SELECT DISTINCT u.one FROM pg_catalog.unnest(names) AS u (one));
     EXECUTE on_workers INTO found USING pg_catalog.format(
-        'SELECT pg_catalog.jsonb_object_agg(e.value OPERATOR(pg_catalog.->>) ''name''::pg_catalog.text, e.value) '
-        'FROM pg_catalog.unnest(%L::pg_catalog.text[]) AS u (one) CROSS JOIN LATERAL pg_catalog.jsonb_array_elements('
-        '_hilo.hilo_node_summary(_hilo.hilo_sequence(u.one)) OPERATOR(pg_catalog.->) ''sequences''::pg_catalog.text) AS e',
+        'SELECT pg_catalog.jsonb_object_agg('
+        'e.value OPERATOR(pg_catalog.->>) ''name''::pg_catalog.text, e.value) '
+        'FROM pg_catalog.unnest(%L::pg_catalog.text[]) AS u (one) '
+        'CROSS JOIN LATERAL pg_catalog.jsonb_array_elements('
+        '_hilo.hilo_node_summary(_hilo.hilo_sequence(u.one)) '
+        'OPERATOR(pg_catalog.->) ''sequences''::pg_catalog.text) AS e',
         wanted);
-    SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, CASE
-               WHEN pg_catalog.jsonb_typeof(n.value) = 'string' THEN n.value #>> '{}'::text[]
-               ELSE pg_catalog.format('its sequence "%s" is no branch of the coordinator: docs/citus.md says how to replace it',
-                                      e.key) END), E'\n' ORDER BY n.key)
+    SELECT pg_catalog.string_agg(
+               pg_catalog.format('node %s: %s', n.key, CASE
+                   WHEN pg_catalog.jsonb_typeof(n.value) = 'string' THEN n.value #>> '{}'::text[]
+                   ELSE pg_catalog.format('its sequence "%s" is no branch of the coordinator: '
+                                          'docs/citus.md says how to replace it', e.key) END),
+               E'\n' ORDER BY n.key)
       INTO problems
       FROM pg_catalog.jsonb_each(found) n
-      LEFT JOIN LATERAL pg_catalog.jsonb_each(CASE pg_catalog.jsonb_typeof(n.value) WHEN 'object' THEN n.value END) e
-             ON NOT pg_catalog.starts_with(coalesce(e.value ->> 'source'::text, ''), pg_catalog.split_part(source, E'\n', 1))
+      LEFT JOIN LATERAL pg_catalog.jsonb_each(
+               CASE pg_catalog.jsonb_typeof(n.value) WHEN 'object' THEN n.value END) e
+             ON NOT pg_catalog.starts_with(coalesce(e.value ->> 'source'::text, ''),
+                                           pg_catalog.split_part(source, E'\n', 1))
      WHERE pg_catalog.jsonb_typeof(n.value) = 'string' OR e.key IS NOT NULL;
     SELECT pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.one)),
-           pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.one, 'source', 'SELECT 1'))
+           pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object(
+               'name', u.one, 'source', 'SELECT 1'))
       INTO new, branches
       FROM pg_catalog.unnest(wanted) AS u (one)
-     WHERE problems IS NULL AND NOT EXISTS (SELECT FROM _hilo.hilo_visible d WHERE d.name = u.one);
+     WHERE problems IS NULL
+       AND NOT EXISTS (SELECT FROM _hilo.hilo_visible d WHERE d.name = u.one);
     IF new IS NOT NULL THEN
         -- A sequence that cannot have branches is refused before anything is made.
-        PERFORM _hilo.hilo_apply(pg_catalog.jsonb_build_object('hilo', 1, 'sequences', branches), false, true);
-        EXECUTE 'SELECT r.success, r.result FROM pg_catalog.run_command_on_coordinator($1) r' INTO answer
+        PERFORM _hilo.hilo_apply(
+            pg_catalog.jsonb_build_object('hilo', 1, 'sequences', branches), false, true);
+        EXECUTE 'SELECT r.success, r.result FROM pg_catalog.run_command_on_coordinator($1) r'
+           INTO answer
           USING pg_catalog.format(apply, new);
         made := CASE WHEN answer.success THEN answer.result::jsonb END;
         problems := CASE WHEN NOT answer.success THEN 'coordinator: ' || answer.result END;
     END IF;
     IF problems IS NULL THEN
-        SELECT pg_catalog.jsonb_agg(e.value - '{owned_by,source,reserve_ahead,numbering}'::text[] || pg_catalog.jsonb_build_object(
-                   'source', pg_catalog.replace(pg_catalog.replace(source, '''{numbering}''', pg_catalog.quote_literal(q.numbering)),
-                                                '''{name}''', pg_catalog.quote_literal(q.name))))
+        SELECT pg_catalog.jsonb_agg(
+                   e.value - '{owned_by,source,reserve_ahead,numbering}'::text[]
+                   || pg_catalog.jsonb_build_object('source', pg_catalog.replace(
+                          pg_catalog.replace(source, '''{numbering}''',
+                                             pg_catalog.quote_literal(q.numbering)),
+                          '''{name}''', pg_catalog.quote_literal(q.name))))
           INTO branches
           FROM _hilo.hilo_sequences() q
-         CROSS JOIN LATERAL (SELECT _hilo.hilo_node_summary(q.name) #> '{sequences,0}'::text[] AS value) e
+         CROSS JOIN LATERAL (
+             SELECT _hilo.hilo_node_summary(q.name) #> '{sequences,0}'::text[] AS value) e
          WHERE q.name = ANY (wanted);
         EXECUTE on_workers INTO found USING pg_catalog.format(apply, branches);
-        SELECT pg_catalog.string_agg(pg_catalog.format('node %s: %s', n.key, n.value #>> '{}'::text[]), E'\n' ORDER BY n.key)
+        SELECT pg_catalog.string_agg(
+                   pg_catalog.format('node %s: %s', n.key, n.value #>> '{}'::text[]),
+                   E'\n' ORDER BY n.key)
           INTO problems
-          FROM pg_catalog.jsonb_each(found) n WHERE pg_catalog.jsonb_typeof(n.value) = 'string';
+          FROM pg_catalog.jsonb_each(found) n
+         WHERE pg_catalog.jsonb_typeof(n.value) = 'string';
     END IF;
     IF problems IS NOT NULL THEN
         RAISE object_not_in_prerequisite_state USING
-            MESSAGE = pg_catalog.format('could not create hilo sequence "%s" on all nodes', wanted[1]),
-            DETAIL = problems, HINT = 'Remove the cause and call it again: nodes that have the sequence keep it.';
+            MESSAGE = pg_catalog.format(
+                'could not create hilo sequence "%s" on all nodes', wanted[1]),
+            DETAIL = problems,
+            HINT = 'Remove the cause and call it again: nodes that have the sequence keep it.';
     END IF;
     RETURN QUERY
         SELECT u.one, n.node, coalesce(n.actions ->> u.one, 'exists')
           FROM pg_catalog.unnest(wanted) AS u (one)
-         CROSS JOIN (SELECT 'coordinator', made UNION ALL SELECT f.key, f.value FROM pg_catalog.jsonb_each(found) f)
-                    AS n (node, actions);
+         CROSS JOIN (SELECT 'coordinator', made
+                      UNION ALL
+                     SELECT f.key, f.value FROM pg_catalog.jsonb_each(found) f
+                    ) AS n (node, actions);
 END;
 $branches$;
 COMMENT ON FUNCTION _hilo.hilo_branch_on_workers(text[], jsonb, text) IS
@@ -107,8 +141,10 @@ CREATE FUNCTION _hilo.hilo_create_on_all_nodes(names text[], options jsonb)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1000
 BEGIN ATOMIC
     SELECT d.name, d.node, d.action
-      FROM _hilo.hilo_branch_on_workers($1, $2, CASE WHEN _hilo.hilo_is_outside_block() THEN _hilo.hilo_server_source(
-               NULL, '{name}', '{numbering}') END) d;
+      FROM _hilo.hilo_branch_on_workers(
+               $1, $2,
+               CASE WHEN _hilo.hilo_is_outside_block()
+                    THEN _hilo.hilo_server_source(NULL, '{name}', '{numbering}') END) d;
 END;
 COMMENT ON FUNCTION _hilo.hilo_create_on_all_nodes(text[], jsonb) IS
     'Does what hilo_create_on_all_nodes does';
@@ -123,7 +159,9 @@ COMMENT ON FUNCTION @extschema@.hilo_create_on_all_nodes(text[], jsonb) IS
     'Creates many sequences with the same options on all nodes of Citus, as this function does '
     'with one name. Returns a row for each sequence and node.';
 
-CREATE FUNCTION @extschema@.hilo_create_on_all_nodes(name @extschema@.hilo_sequence, options jsonb DEFAULT '{}')
+CREATE FUNCTION @extschema@.hilo_create_on_all_nodes(
+    name @extschema@.hilo_sequence, options jsonb DEFAULT '{}'
+)
     RETURNS TABLE (node text, action text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
@@ -140,7 +178,9 @@ COMMENT ON FUNCTION @extschema@.hilo_create_on_all_nodes(@extschema@.hilo_sequen
     'this name that is no branch; 0A000 without Citus, or for one that cycles, is ordered or '
     'gapless; 25001 in a transaction block, 22023 for other options.';
 
-CREATE FUNCTION @extschema@.hilo_adopt_on_all_nodes(relation regclass, column_name name, name @extschema@.hilo_sequence DEFAULT NULL) RETURNS @extschema@.hilo_sequence
+CREATE FUNCTION @extschema@.hilo_adopt_on_all_nodes(
+    relation regclass, column_name name, name @extschema@.hilo_sequence DEFAULT NULL
+) RETURNS @extschema@.hilo_sequence
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE
     SET search_path = pg_catalog, pg_temp
     -- Else Citus reads the shards over several connections, and then cannot alter the table.
@@ -154,20 +194,26 @@ DECLARE
     new text;
 BEGIN
     IF relation IS NULL OR column_name IS NULL THEN
-        RAISE invalid_parameter_value USING MESSAGE = 'relation and column name must not be null',
+        RAISE invalid_parameter_value USING
+            MESSAGE = 'relation and column name must not be null',
             HINT = 'Specify a serial column.';
     ELSIF pg_catalog.current_setting('transaction_read_only')::boolean THEN
         RAISE read_only_sql_transaction USING
             MESSAGE = 'cannot execute hilo_adopt_on_all_nodes() in a read-only transaction';
     END IF;
-    SELECT s.seqrelid::regclass AS sequence, s.seqincrement, s.seqmin, s.seqmax, s.seqstart, c.relname, a.attidentity,
-           pg_catalog.format_type(a.atttypid, NULL) AS data_type, pg_catalog.pg_get_userbyid(t.relowner) AS owner,
-           pg_catalog.format('%I.%I', n.nspname, t.relname) AS "table", pg_catalog.pg_has_role(t.relowner, 'USAGE') AS own,
+    SELECT s.seqrelid::regclass AS sequence, s.seqincrement, s.seqmin, s.seqmax, s.seqstart,
+           c.relname, a.attidentity,
+           pg_catalog.format_type(a.atttypid, NULL) AS data_type,
+           pg_catalog.pg_get_userbyid(t.relowner) AS owner,
+           pg_catalog.format('%I.%I', n.nspname, t.relname) AS "table",
+           pg_catalog.pg_has_role(t.relowner, 'USAGE') AS own,
            -- An owner can put code where a query of the table runs it.
            EXISTS (WITH RECURSIVE part AS (
                        SELECT $1::oid AS relation
                         UNION
-                       SELECT i.inhrelid FROM part p JOIN pg_catalog.pg_inherits i ON i.inhparent = p.relation)
+                       SELECT i.inhrelid
+                         FROM part p
+                         JOIN pg_catalog.pg_inherits i ON i.inhparent = p.relation)
                    SELECT FROM part p
                      JOIN pg_catalog.pg_class c ON c.oid = p.relation
                      JOIN pg_catalog.pg_roles r ON r.oid = c.relowner
@@ -176,43 +222,58 @@ BEGIN
       FROM pg_catalog.pg_attribute a
       JOIN pg_catalog.pg_class t ON t.oid = a.attrelid
       JOIN pg_catalog.pg_namespace n ON n.oid = t.relnamespace
-      JOIN pg_catalog.pg_sequence s ON s.seqrelid = pg_catalog.pg_get_serial_sequence($1::text, $2::text)::regclass::oid
+      JOIN pg_catalog.pg_sequence s
+        ON s.seqrelid = pg_catalog.pg_get_serial_sequence($1::text, $2::text)::regclass::oid
       JOIN pg_catalog.pg_class c ON c.oid = s.seqrelid
      WHERE a.attrelid = $1::oid AND a.attname = $2;
-    IF NOT FOUND OR old.attidentity <> '' OR old.seqincrement < 0 OR old.data_type NOT IN ('smallint', 'integer', 'bigint') THEN
+    IF NOT FOUND OR old.attidentity <> '' OR old.seqincrement < 0
+       OR old.data_type NOT IN ('smallint', 'integer', 'bigint')
+    THEN
         RAISE feature_not_supported USING
-            MESSAGE = pg_catalog.format('column %s.%I is no serial column that rises', relation, column_name),
-            HINT = 'For another column, create a sequence with hilo_create_on_all_nodes, and change the default.';
+            MESSAGE = pg_catalog.format('column %s.%I is no serial column that rises',
+                                        relation, column_name),
+            HINT = 'For another column, create a sequence with hilo_create_on_all_nodes, and '
+                   'change the default.';
     END IF;
     IF NOT old.own THEN
-        RAISE insufficient_privilege USING MESSAGE = pg_catalog.format('must be owner of table %s', relation),
+        RAISE insufficient_privilege USING
+            MESSAGE = pg_catalog.format('must be owner of table %s', relation),
             HINT = 'Do it as the owner of the table.';
     ELSIF old.of_others THEN
         RAISE wrong_object_type USING
-            MESSAGE = pg_catalog.format('column %s.%I is read by a query, and not all of it belongs to this role', relation, column_name),
-            DETAIL = 'The query would run what other roles have put into the table, with the rights of this one.',
+            MESSAGE = pg_catalog.format('column %s.%I is read by a query, and not all of it '
+                                        'belongs to this role', relation, column_name),
+            DETAIL = 'The query would run what other roles have put into the table, with the '
+                     'rights of this one.',
             HINT = 'SET ROLE to the owner of the table, and call it again.';
     END IF;
     new := coalesce($3::text, old.relname);
     IF EXISTS (SELECT FROM _hilo.hilo_visible d WHERE d.name = new) THEN
-        RAISE duplicate_object USING MESSAGE = pg_catalog.format('hilo sequence "%s" already exists', new),
+        RAISE duplicate_object USING
+            MESSAGE = pg_catalog.format('hilo sequence "%s" already exists', new),
             HINT = 'Choose another name, or drop it on all nodes.';
     END IF;
     EXECUTE pg_catalog.format('LOCK TABLE %s IN SHARE ROW EXCLUSIVE MODE', old."table");
     -- Citus lets a worker give a bigint column ids above 2^48, which are never reached.
-    EXECUTE pg_catalog.format('SELECT pg_catalog.max(%1$I) FROM %2$s WHERE %1$I <= %3$s', column_name, old."table",
-                              CASE old.data_type WHEN 'bigint' THEN 1::bigint << 48 ELSE old.seqmax END)
+    EXECUTE pg_catalog.format(
+        'SELECT pg_catalog.max(%1$I) FROM %2$s WHERE %1$I <= %3$s', column_name, old."table",
+        CASE old.data_type WHEN 'bigint' THEN 1::bigint << 48 ELSE old.seqmax END)
        INTO largest;
-    EXECUTE pg_catalog.format('SELECT CASE WHEN is_called THEN last_value ELSE last_value - %s END FROM %s',
-                              old.seqincrement, old.sequence)
+    EXECUTE pg_catalog.format(
+        'SELECT CASE WHEN is_called THEN last_value ELSE last_value - %s END FROM %s',
+        old.seqincrement, old.sequence)
        INTO reached;
     PERFORM _hilo.hilo_create_on_all_nodes(ARRAY[new], pg_catalog.jsonb_build_object(
-        'data_type', old.data_type, 'increment', old.seqincrement, 'min_value', old.seqmin, 'max_value', old.seqmax,
+        'data_type', old.data_type, 'increment', old.seqincrement,
+        'min_value', old.seqmin, 'max_value', old.seqmax,
         'start_value', greatest(largest, reached) + old.seqincrement, 'owner', old.owner));
-    EXECUTE (SELECT pg_catalog.format('ALTER TABLE %s ALTER %I SET DEFAULT %3$I.hilo_nextval(%L::%3$I.hilo_sequence)',
-                                      old."table", column_name, n.nspname, new)
+    EXECUTE (SELECT pg_catalog.format(
+                        'ALTER TABLE %s ALTER %I '
+                        'SET DEFAULT %3$I.hilo_nextval(%L::%3$I.hilo_sequence)',
+                        old."table", column_name, n.nspname, new)
                FROM pg_catalog.pg_extension e
-               JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'hilo');
+               JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
+              WHERE e.extname = 'hilo');
     EXECUTE pg_catalog.format('DROP SEQUENCE %s', old.sequence);
     RETURN _hilo.hilo_sequence(new);
 END;
