@@ -3,22 +3,26 @@
 CREATE FUNCTION _hilo.hilo_has_word(source text, word text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
     RETURN pg_catalog.strpos(pg_catalog.lower(source), pg_catalog.lower(word)) > 0
-           AND (word ~ '[^[:alnum:]_]'
-                OR pg_catalog.lower(word) = ANY (pg_catalog.regexp_split_to_array(pg_catalog.lower(source), '[^[:alnum:]_]+')));
+       AND (word ~ '[^[:alnum:]_]'
+            OR pg_catalog.lower(word) = ANY (
+                   pg_catalog.regexp_split_to_array(pg_catalog.lower(source), '[^[:alnum:]_]+')));
 COMMENT ON FUNCTION _hilo.hilo_has_word(text, text) IS
     'Whether a text contains a word, in whatever case';
 
 CREATE FUNCTION _hilo.hilo_asking_triggers(relation oid) RETURNS TABLE (code text, what text)
     LANGUAGE sql STABLE PARALLEL SAFE ROWS 10
 BEGIN ATOMIC
-    SELECT p.prosrc, pg_catalog.format('%s (%s calls %s)', pg_catalog.pg_describe_object(2620::oid, t.oid, 0),
-                                       pg_catalog.pg_describe_object(1255::oid, p.oid, 0), pg_catalog.lower(a.asks[1]))
+    SELECT p.prosrc, pg_catalog.format(
+               '%s (%s calls %s)', pg_catalog.pg_describe_object(2620::oid, t.oid, 0),
+               pg_catalog.pg_describe_object(1255::oid, p.oid, 0), pg_catalog.lower(a.asks[1]))
       FROM pg_catalog.pg_trigger t
       JOIN pg_catalog.pg_proc p ON p.oid = t.tgfoid
      CROSS JOIN LATERAL pg_catalog.regexp_match(
-         p.prosrc, '[[:<:]](currval|lastval|nextval|setval|pg_get_serial_sequence)[[:>:]]', 'i') AS a (asks)
+         p.prosrc, '[[:<:]](currval|lastval|nextval|setval|pg_get_serial_sequence)[[:>:]]', 'i'
+         ) AS a (asks)
      -- A partition has copies of its table's.
-     WHERE t.tgrelid = hilo_asking_triggers.relation AND NOT t.tgisinternal AND t.tgparentid = 0::oid AND a.asks IS NOT NULL;
+     WHERE t.tgrelid = hilo_asking_triggers.relation AND NOT t.tgisinternal
+       AND t.tgparentid = 0::oid AND a.asks IS NOT NULL;
 END;
 COMMENT ON FUNCTION _hilo.hilo_asking_triggers(oid) IS
     'Returns the triggers of a table whose function calls one of the functions of core''s '
@@ -31,10 +35,13 @@ BEGIN ATOMIC
         SELECT c.relname::text AS name FROM pg_catalog.pg_class c WHERE c.oid = sequence
     ), fed AS (
         SELECT DISTINCT c.oid, c.relname::text AS name
-          FROM _hilo.hilo_core_feeds() f JOIN pg_catalog.pg_class c ON c.oid = f.relation
+          FROM _hilo.hilo_core_feeds() f
+          JOIN pg_catalog.pg_class c ON c.oid = f.relation
          WHERE f.sequence = hilo_mentions.sequence
     ), code AS (
-        SELECT p.oid, p.prosrc FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_language l ON l.oid = p.prolang
+        SELECT p.oid, p.prosrc
+          FROM pg_catalog.pg_proc p
+          JOIN pg_catalog.pg_language l ON l.oid = p.prolang
          WHERE l.lanname NOT IN ('internal'::name, 'c'::name)
            -- Not those of Postgres and of extensions.
            AND p.oid >= 16384::oid
@@ -47,30 +54,36 @@ BEGIN ATOMIC
           -- body of SQL.
           SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid), true
             FROM pg_catalog.pg_depend d
-           WHERE d.refclassid = 1259::oid AND d.refobjid = hilo_mentions.sequence AND d.deptype = 'n'
-             AND d.classid <> 2604::oid
+           WHERE d.refclassid = 1259::oid AND d.refobjid = hilo_mentions.sequence
+             AND d.deptype = 'n' AND d.classid <> 2604::oid
            UNION ALL
           -- Only the text tells of the rest.
           SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0), true
-            FROM code p JOIN named n ON _hilo.hilo_has_word(p.prosrc, n.name)
+            FROM code p
+            JOIN named n ON _hilo.hilo_has_word(p.prosrc, n.name)
            UNION ALL
           -- It does not show a name that is computed, so a table's own is taken for a sign.
           SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0),
                  p.prosrc ~* '[[:<:]](lastval|pg_get_serial_sequence)[[:>:]]'
             FROM code p
-            JOIN fed n ON _hilo.hilo_has_word(p.prosrc, n.name)
-                      AND p.prosrc ~* '[[:<:]](currval|lastval|nextval|setval|pg_get_serial_sequence)[[:>:]]'
+            JOIN fed n
+              ON _hilo.hilo_has_word(p.prosrc, n.name)
+             AND p.prosrc ~*
+                 '[[:<:]](currval|lastval|nextval|setval|pg_get_serial_sequence)[[:>:]]'
            UNION ALL
           SELECT pg_catalog.pg_describe_object(1247::oid, t.oid, 0), true
-            FROM pg_catalog.pg_type t JOIN named n ON _hilo.hilo_has_word(t.typdefault, n.name)
+            FROM pg_catalog.pg_type t
+            JOIN named n ON _hilo.hilo_has_word(t.typdefault, n.name)
            UNION ALL
           SELECT pg_catalog.pg_describe_object(2620::oid, t.oid, 0), true
             FROM pg_catalog.pg_trigger t
             JOIN named n ON _hilo.hilo_has_word(pg_catalog.encode(t.tgargs, 'escape'), n.name)
            UNION ALL
           SELECT a.what, false
-            FROM fed f CROSS JOIN LATERAL _hilo.hilo_asking_triggers(f.oid) a
-           WHERE NOT EXISTS (SELECT FROM named n WHERE _hilo.hilo_has_word(a.code, n.name))) AS m (what, sure)
+            FROM fed f
+           CROSS JOIN LATERAL _hilo.hilo_asking_triggers(f.oid) a
+           WHERE NOT EXISTS (SELECT FROM named n WHERE _hilo.hilo_has_word(a.code, n.name))
+           ) AS m (what, sure)
      GROUP BY m.what
      ORDER BY m.what;
 END;
@@ -81,7 +94,9 @@ COMMENT ON FUNCTION _hilo.hilo_mentions(oid) IS
     'functions that call currval, nextval or setval and name such a table. Triggers of such a '
     'table are others, if their function calls any of these';
 
-CREATE FUNCTION _hilo.hilo_adopt_sequence(sequence regclass, name @extschema@.hilo_sequence, ordered boolean, mentions text)
+CREATE FUNCTION _hilo.hilo_adopt_sequence(
+    sequence regclass, name @extschema@.hilo_sequence, ordered boolean, mentions text
+)
     RETURNS @extschema@.hilo_sequence
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_adopt_columns_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_adopt_sequence(regclass, @extschema@.hilo_sequence, boolean, text) IS
@@ -93,7 +108,8 @@ CREATE FUNCTION @extschema@.hilo_adopt_sequence(
     RETURNS @extschema@.hilo_sequence
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
     RETURN _hilo.hilo_adopt_sequence(sequence, name, ordered, (
-        SELECT pg_catalog.string_agg(m.what || CASE WHEN m.sure THEN '' ELSE ', perhaps' END, pg_catalog.chr(10))
+        SELECT pg_catalog.string_agg(m.what || CASE WHEN m.sure THEN '' ELSE ', perhaps' END,
+                                     pg_catalog.chr(10))
           FROM _hilo.hilo_mentions(sequence::oid) m));
 COMMENT ON FUNCTION @extschema@.hilo_adopt_sequence(regclass, @extschema@.hilo_sequence, boolean) IS
     'Makes all columns that a sequence of Postgres feeds draw from one new hilo sequence, as '
@@ -107,12 +123,15 @@ COMMENT ON FUNCTION @extschema@.hilo_adopt_sequence(regclass, @extschema@.hilo_s
 
 CREATE FUNCTION _hilo.hilo_adoptable(schema oid)
     RETURNS TABLE (
-        place bigint, relation regclass, column_name name, sequence regclass, follows boolean, name text, action text, detail text
+        place bigint, relation regclass, column_name name, sequence regclass, follows boolean,
+        name text, action text, detail text
     )
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 100
 BEGIN ATOMIC
     WITH fed AS MATERIALIZED (
-        SELECT f.relation, f.number, pg_catalog.min(f.sequence) AS sequence FROM _hilo.hilo_core_feeds() f GROUP BY f.relation, f.number
+        SELECT f.relation, f.number, pg_catalog.min(f.sequence) AS sequence
+          FROM _hilo.hilo_core_feeds() f
+         GROUP BY f.relation, f.number
     ), heir AS MATERIALIZED (
         SELECT f.relation, f.number, pg_catalog.min(i.inhparent) AS parent
           FROM fed f
@@ -123,73 +142,102 @@ BEGIN ATOMIC
          GROUP BY f.relation, f.number
     ), owned AS (
         -- Sequences from which no default draws, though a column owns them.
-        SELECT d.refobjid AS relation, d.refobjsubid::smallint AS number, pg_catalog.min(d.objid) AS sequence
+        SELECT d.refobjid AS relation, d.refobjsubid::smallint AS number,
+               pg_catalog.min(d.objid) AS sequence
           FROM pg_catalog.pg_depend d
           JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.relkind = 'S'
-         WHERE d.classid = 1259::oid AND d.refclassid = 1259::oid AND d.deptype = 'a' AND d.refobjsubid > 0
+         WHERE d.classid = 1259::oid AND d.refclassid = 1259::oid
+           AND d.deptype = 'a' AND d.refobjsubid > 0
            AND NOT EXISTS (SELECT FROM fed f WHERE f.sequence = d.objid)
          GROUP BY d.refobjid, d.refobjsubid
     ), root AS (
-        SELECT f.relation, f.number, f.sequence, c.relnamespace <> hilo_adoptable.schema AS elsewhere,
+        SELECT f.relation, f.number, f.sequence,
+               c.relnamespace <> hilo_adoptable.schema AS elsewhere,
                pg_catalog.format('%s.%I', f.relation::regclass::text, a.attname) AS object
           FROM fed f
           JOIN pg_catalog.pg_class c ON c.oid = f.relation
           JOIN pg_catalog.pg_attribute a ON a.attrelid = f.relation AND a.attnum = f.number
          WHERE NOT EXISTS (SELECT FROM heir h WHERE h.relation = f.relation AND h.number = f.number)
     ), shared AS (
-        SELECT r.sequence, pg_catalog.count(*) > 1 AS several, pg_catalog.min(r.object) FILTER (WHERE r.elsewhere) AS elsewhere,
-               pg_catalog.min(r.object) AS leader, pg_catalog.string_agg(r.object, ', ' ORDER BY r.object) AS objects
-          FROM root r GROUP BY r.sequence
+        SELECT r.sequence, pg_catalog.count(*) > 1 AS several,
+               pg_catalog.min(r.object) FILTER (WHERE r.elsewhere) AS elsewhere,
+               pg_catalog.min(r.object) AS leader,
+               pg_catalog.string_agg(r.object, ', ' ORDER BY r.object) AS objects
+          FROM root r
+         GROUP BY r.sequence
     ), drawn AS (
-        SELECT d.relation, d.number, pg_catalog.min(d.name) AS name, pg_catalog.min(d.name) FILTER (WHERE d.missing) AS missing
-          FROM _hilo.hilo_column_defaults() d GROUP BY d.relation, d.number
+        SELECT d.relation, d.number, pg_catalog.min(d.name) AS name,
+               pg_catalog.min(d.name) FILTER (WHERE d.missing) AS missing
+          FROM _hilo.hilo_column_defaults() d
+         GROUP BY d.relation, d.number
     ), every AS (
-        SELECT c.oid AS relation, a.attname AS column_name, f.sequence, d.name, d.missing, h.parent, s.several, s.elsewhere, s.objects,
-               s.leader, CASE WHEN q.draws IS NOT TRUE THEN o.sequence END AS owned, pg_catalog.format('%s.%I', c.oid::regclass::text, a.attname) AS object,
-               CASE WHEN e.oid IS NULL THEN t.typdefault END AS of_domain, t.oid::regtype::text AS domain,
-               (SELECT pg_catalog.min(x.extname::text) FROM pg_catalog.pg_depend e JOIN pg_catalog.pg_extension x ON x.oid = e.refobjid
-                 WHERE e.classid = 1259::oid AND e.objid = c.oid AND e.refclassid = 3079::oid AND e.deptype = 'e') AS extension
+        SELECT c.oid AS relation, a.attname AS column_name, f.sequence, d.name, d.missing,
+               h.parent, s.several, s.elsewhere, s.objects, s.leader,
+               CASE WHEN q.draws IS NOT TRUE THEN o.sequence END AS owned,
+               pg_catalog.format('%s.%I', c.oid::regclass::text, a.attname) AS object,
+               CASE WHEN e.oid IS NULL THEN t.typdefault END AS of_domain,
+               t.oid::regtype::text AS domain,
+               (SELECT pg_catalog.min(x.extname::text)
+                  FROM pg_catalog.pg_depend e
+                  JOIN pg_catalog.pg_extension x ON x.oid = e.refobjid
+                 WHERE e.classid = 1259::oid AND e.objid = c.oid
+                   AND e.refclassid = 3079::oid AND e.deptype = 'e') AS extension
           FROM pg_catalog.pg_class c
-          JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0::smallint AND NOT a.attisdropped
+          JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0::smallint
+                                        AND NOT a.attisdropped
           LEFT JOIN pg_catalog.pg_attrdef e ON e.adrelid = c.oid AND e.adnum = a.attnum
-          LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid AND t.typtype = 'd' AND c.relkind <> 'v'
+          LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid AND t.typtype = 'd'
+                                        AND c.relkind <> 'v'
           LEFT JOIN fed f ON f.relation = c.oid AND f.number = a.attnum
           LEFT JOIN owned o ON o.relation = c.oid AND o.number = a.attnum
           LEFT JOIN heir h ON h.relation = c.oid AND h.number = a.attnum
           LEFT JOIN shared s ON s.sequence = f.sequence
           LEFT JOIN drawn d ON d.relation = c.oid AND d.number = a.attnum
          CROSS JOIN LATERAL (
-             SELECT COALESCE(pg_catalog.pg_get_expr(e.adbin, e.adrelid), t.typdefault) ~ 'nextval[(]' AS draws) q
+             SELECT COALESCE(pg_catalog.pg_get_expr(e.adbin, e.adrelid), t.typdefault)
+                    ~ 'nextval[(]' AS draws) q
          WHERE c.relnamespace = hilo_adoptable.schema AND c.relkind IN ('r', 'p', 'f', 'v')
            AND (f.sequence IS NOT NULL OR o.sequence IS NOT NULL OR d.name IS NOT NULL OR q.draws)
     )
     SELECT pg_catalog.row_number() OVER (
                -- The columns of a shared sequence follow the first of them.
-               ORDER BY COALESCE(CASE WHEN e.parent IS NULL THEN e.leader END, e.object) COLLATE "C",
+               ORDER BY COALESCE(CASE WHEN e.parent IS NULL THEN e.leader END,
+                                 e.object) COLLATE "C",
                         e.object <> e.leader, e.object COLLATE "C") AS place,
            e.relation::regclass, e.column_name, e.sequence::regclass,
            e.leader IS NOT NULL AND e.parent IS NULL AND e.object <> e.leader, e.name,
-           CASE WHEN e.name IS NOT NULL OR e.parent IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]' THEN 'skip'
-                WHEN e.sequence IS NULL AND (e.of_domain IS NOT NULL OR e.owned IS NOT NULL) OR e.extension IS NOT NULL
+           CASE WHEN e.name IS NOT NULL OR e.parent IS NOT NULL
+                     OR e.of_domain ~ 'hilo_nextval[(]' THEN 'skip'
+                WHEN e.sequence IS NULL AND (e.of_domain IS NOT NULL OR e.owned IS NOT NULL)
+                     OR e.extension IS NOT NULL
                      OR e.several AND e.elsewhere IS NOT NULL THEN 'refuse' END,
            CASE WHEN e.missing IS NOT NULL
-                THEN pg_catalog.format('its default names hilo sequence "%s", which does not exist: use hilo_create_missing', e.missing)
-                WHEN e.name IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]' THEN 'hilo feeds it already'
-                WHEN e.parent IS NOT NULL THEN pg_catalog.format('it goes along with %s', e.parent::regclass::text)
+                THEN pg_catalog.format('its default names hilo sequence "%s", which does not '
+                                       'exist: use hilo_create_missing', e.missing)
+                WHEN e.name IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]'
+                THEN 'hilo feeds it already'
+                WHEN e.parent IS NOT NULL
+                THEN pg_catalog.format('it goes along with %s', e.parent::regclass::text)
                 WHEN e.sequence IS NULL AND e.of_domain IS NOT NULL
-                THEN pg_catalog.format('its domain %s has the default %s: use hilo_create, with the next value of the sequence, '
-                                       'and ALTER DOMAIN', e.domain, e.of_domain)
+                THEN pg_catalog.format('its domain %s has the default %s: use hilo_create, with '
+                                       'the next value of the sequence, and ALTER DOMAIN',
+                                       e.domain, e.of_domain)
                 WHEN e.sequence IS NULL AND e.owned IS NOT NULL
-                THEN pg_catalog.format('it owns sequence %1$s, but its default does not draw from it: a trigger or a program may. '
-                                       'Give it the default nextval(%2$L) in place of that, and adopt it then',
+                THEN pg_catalog.format('it owns sequence %1$s, but its default does not draw from '
+                                       'it: a trigger or a program may. Give it the default '
+                                       'nextval(%2$L) in place of that, and adopt it then',
                                        e.owned::regclass::text, e.owned::regclass::text)
-                WHEN e.extension IS NOT NULL THEN pg_catalog.format('its table belongs to extension %I', e.extension)
+                WHEN e.extension IS NOT NULL
+                THEN pg_catalog.format('its table belongs to extension %I', e.extension)
                 WHEN e.several AND e.elsewhere IS NOT NULL
-                THEN pg_catalog.format('sequence %s feeds columns of other schemas too, such as %s: use hilo_adopt_sequence',
+                THEN pg_catalog.format('sequence %s feeds columns of other schemas too, such as '
+                                       '%s: use hilo_adopt_sequence',
                                        e.sequence::regclass::text, e.elsewhere)
                 WHEN e.several
-                THEN pg_catalog.format('sequence %s, with all that it feeds: %s', e.sequence::regclass::text, e.objects)
-                WHEN e.sequence IS NOT NULL THEN pg_catalog.format('sequence %s', e.sequence::regclass::text) END
+                THEN pg_catalog.format('sequence %s, with all that it feeds: %s',
+                                       e.sequence::regclass::text, e.objects)
+                WHEN e.sequence IS NOT NULL
+                THEN pg_catalog.format('sequence %s', e.sequence::regclass::text) END
       FROM every e
      ORDER BY place;
 END;
@@ -207,7 +255,9 @@ COMMENT ON FUNCTION _hilo.hilo_try_adopt(regclass, name, regclass, boolean, bool
     'of the new sequence and what hilo_adopt tells, or the error. kind: ordered or unordered. '
     'dry_run: only checks what can be checked without a lock';
 
-CREATE FUNCTION @extschema@.hilo_adopt_all(schema name, dry_run boolean DEFAULT false, ordered boolean DEFAULT NULL)
+CREATE FUNCTION @extschema@.hilo_adopt_all(
+    schema name, dry_run boolean DEFAULT false, ordered boolean DEFAULT NULL
+)
     RETURNS TABLE (relation regclass, column_name name, name text, action text, detail text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 100
 BEGIN ATOMIC
@@ -217,20 +267,29 @@ BEGIN ATOMIC
                CASE WHEN a.action IS NULL AND NOT a.follows THEN ARRAY(
                    SELECT pg_catalog.format(
                               CASE WHEN m.sure THEN '%s still names sequence %s: let it use'
-                                   ELSE '%s may ask for sequence %s: let it use, if so,' END, m.what, a.sequence::text)
+                                   ELSE '%s may ask for sequence %s: let it use, if so,' END,
+                              m.what, a.sequence::text)
                      FROM _hilo.hilo_mentions(a.sequence::oid) m) END AS mentions
           FROM _hilo.hilo_adoptable(pg_catalog.quote_ident(schema::text)::regnamespace::oid) a
     ), tried AS MATERIALIZED (
-        SELECT f.place, f.sequence, f.mentions, t.name, t.failure, t.said, 'the new one is ' || t.kind AS kind
-          FROM found f CROSS JOIN LATERAL _hilo.hilo_try_adopt(f.relation, f.column_name, f.sequence, ordered, dry_run) t
+        SELECT f.place, f.sequence, f.mentions, t.name, t.failure, t.said,
+               'the new one is ' || t.kind AS kind
+          FROM found f
+         CROSS JOIN LATERAL _hilo.hilo_try_adopt(
+             f.relation, f.column_name, f.sequence, ordered, dry_run) t
          WHERE f.action IS NULL AND NOT f.follows
     )
     SELECT r.relation, r.column_name, r.name, r.action, r.detail
       FROM (SELECT f.place, 0 AS part, f.relation, f.column_name, COALESCE(f.name, t.name) AS name,
-                   COALESCE(f.action, CASE WHEN t.failure IS NULL THEN 'adopt' ELSE 'refuse' END) AS action,
-                   COALESCE(t.failure, pg_catalog.concat_ws('; ', f.detail, t.kind, CASE WHEN NOT f.follows THEN t.said END)) AS detail
+                   COALESCE(f.action, CASE WHEN t.failure IS NULL THEN 'adopt'
+                                           ELSE 'refuse' END) AS action,
+                   COALESCE(t.failure, pg_catalog.concat_ws(
+                       '; ', f.detail, t.kind,
+                       CASE WHEN NOT f.follows THEN t.said END)) AS detail
               FROM found f
-              LEFT JOIN tried t ON f.action IS NULL AND (t.place = f.place OR f.follows AND t.sequence::oid = f.sequence::oid)
+              LEFT JOIN tried t
+                     ON f.action IS NULL
+                    AND (t.place = f.place OR f.follows AND t.sequence::oid = f.sequence::oid)
              UNION ALL
             SELECT t.place, 1, NULL::regclass, NULL::name, t.name, 'change',
                    pg_catalog.format('%s hilo sequence "%s"', m.what, t.name)
@@ -240,11 +299,13 @@ BEGIN ATOMIC
              UNION ALL
             -- Nobody but a trigger knows what it draws.
             SELECT 9223372036854775807::bigint, 2, NULL::regclass, NULL::name, NULL::text, 'change',
-                   pg_catalog.format('%s: look what it draws or asks for, since only defaults move', a.what)
+                   pg_catalog.format(
+                       '%s: look what it draws or asks for, since only defaults move', a.what)
               FROM pg_catalog.pg_class c
              CROSS JOIN LATERAL _hilo.hilo_asking_triggers(c.oid) a
              WHERE c.relnamespace = pg_catalog.quote_ident(schema::text)::regnamespace::oid
-               AND NOT EXISTS (SELECT FROM found f WHERE f.relation::oid = c.oid AND f.action IS NULL)) r
+               AND NOT EXISTS (SELECT FROM found f
+                                WHERE f.relation::oid = c.oid AND f.action IS NULL)) r
      ORDER BY r.place, r.part, r.detail COLLATE "C";
 END;
 COMMENT ON FUNCTION @extschema@.hilo_adopt_all(name, boolean, boolean) IS
@@ -262,8 +323,10 @@ COMMENT ON FUNCTION @extschema@.hilo_adopt_all(name, boolean, boolean) IS
 -- The sequences that column defaults name and that do not exist. No query reads the columns, and no
 -- code of their owners runs: hilo_sync reads what their tables store.
 
-CREATE FUNCTION _hilo.hilo_missing_defaults() RETURNS TABLE (relation oid, number smallint, name text)
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_missing_defaults_wrapper';
+CREATE FUNCTION _hilo.hilo_missing_defaults()
+    RETURNS TABLE (relation oid, number smallint, name text)
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE ROWS 10
+    AS 'MODULE_PATHNAME', 'hilo_missing_defaults_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_missing_defaults() IS
     'Returns the columns whose default names a sequence that does not exist, and the name';
 
@@ -274,12 +337,14 @@ COMMENT ON FUNCTION _hilo.hilo_stored_type(oid, smallint) IS
     'stored in this database';
 
 CREATE FUNCTION _hilo.hilo_lock_against_writers(relation oid) RETURNS oid
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lock_against_writers_wrapper';
+    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE
+    AS 'MODULE_PATHNAME', 'hilo_lock_against_writers_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_lock_against_writers(oid) IS
     'Lets nobody else write to a table of the caller, who may create sequences. Returns the table';
 
 CREATE FUNCTION _hilo.hilo_missing() RETURNS TABLE (
-    name text, relation oid, column_name name, type oid, owner oid, inherits boolean, lacked boolean, obstacle text
+    name text, relation oid, column_name name, type oid, owner oid,
+    inherits boolean, lacked boolean, obstacle text
 )
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
@@ -295,24 +360,31 @@ BEGIN ATOMIC
     ), above AS (
         SELECT q.relation, q.relation AS parent FROM named q
          UNION
-        SELECT a.relation, i.inhparent FROM above a JOIN pg_catalog.pg_inherits i ON i.inhrelid = a.parent
+        SELECT a.relation, i.inhparent
+          FROM above a
+          JOIN pg_catalog.pg_inherits i ON i.inhrelid = a.parent
     ), judged AS MATERIALIZED (
         SELECT q.*, pg_catalog.bool_or(q.own) OVER one AS lacked,
-               pg_catalog.min(q.relowner) OVER one <> pg_catalog.max(q.relowner) OVER one AS several,
-               CASE WHEN pg_catalog.bool_and(q.own) OVER one THEN _hilo.hilo_stored_type(q.relation, q.number) END AS type
-          FROM named q WINDOW one AS (PARTITION BY q.name)
+               pg_catalog.min(q.relowner) OVER one <> pg_catalog.max(q.relowner) OVER one
+                   AS several,
+               CASE WHEN pg_catalog.bool_and(q.own) OVER one
+                    THEN _hilo.hilo_stored_type(q.relation, q.number) END AS type
+          FROM named q
+        WINDOW one AS (PARTITION BY q.name)
     ), explained AS (
         SELECT j.*, j.uses || CASE
                    WHEN NOT j.own THEN ', whose table belongs to another role.'
                    WHEN j.several THEN ', and so do columns of other roles'' tables.'
                    WHEN j.type IS NULL
-                   THEN ', whose rows are not read: only a table that is stored in this database has any.' END AS why
+                   THEN ', whose rows are not read: only a table that is stored in this database '
+                        'has any.' END AS why
           FROM judged j
     )
     SELECT e.name, e.relation, e.attname, e.type, e.relowner,
-           EXISTS (SELECT FROM above a JOIN named p ON p.relation = a.parent
-                    WHERE a.relation = e.relation AND a.parent <> e.relation AND p.name = e.name
-                      AND p.attname = e.attname),
+           EXISTS (SELECT FROM above a
+                     JOIN named p ON p.relation = a.parent
+                    WHERE a.relation = e.relation AND a.parent <> e.relation
+                      AND p.name = e.name AND p.attname = e.attname),
            e.lacked,
            pg_catalog.first_value(e.why) OVER (
                PARTITION BY e.name ORDER BY e.why IS NULL, e.own, e.relation, e.number)
@@ -327,10 +399,12 @@ CREATE FUNCTION _hilo.hilo_say_missing(name text, lacked boolean, obstacle text)
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $say$
 DECLARE
-    what CONSTANT text := format('hilo sequence "%s" does not exist and is not created, skipping', name);
+    what CONSTANT text := format(
+        'hilo sequence "%s" does not exist and is not created, skipping', name);
 BEGIN
     IF lacked THEN
-        RAISE WARNING USING ERRCODE = 'insufficient_privilege', MESSAGE = what, DETAIL = obstacle,
+        RAISE WARNING USING
+            ERRCODE = 'insufficient_privilege', MESSAGE = what, DETAIL = obstacle,
             HINT = 'Create it with hilo_create, with a start_value beyond what these columns hold.';
     ELSE
         RAISE NOTICE USING ERRCODE = 'insufficient_privilege', MESSAGE = what, DETAIL = obstacle;
@@ -340,16 +414,21 @@ $say$;
 COMMENT ON FUNCTION _hilo.hilo_say_missing(text, boolean, text) IS
     'Says which sequence hilo_create_missing leaves out, and why';
 
-CREATE FUNCTION _hilo.hilo_create_beyond(name text, owner oid, relations oid[], columns name[], types oid[]) RETURNS bigint
+CREATE FUNCTION _hilo.hilo_create_beyond(
+    name text, owner oid, relations oid[], columns name[], types oid[]
+) RETURNS bigint
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
     -- The narrowest type, so that the sequence ends with an error of its own.
     SELECT _hilo.hilo_create(name::@extschema@.hilo_sequence, data_type => COALESCE((
-               SELECT pg_catalog.min(u.type) FROM pg_catalog.unnest(types) AS u (type) WHERE u.type IN (21::oid, 23::oid)
-           ), 20::oid)::regtype);
-    SELECT _hilo.hilo_set_owner(name::@extschema@.hilo_sequence, pg_catalog.pg_get_userbyid(owner)::text);
+               SELECT pg_catalog.min(u.type)
+                 FROM pg_catalog.unnest(types) AS u (type)
+                WHERE u.type IN (21::oid, 23::oid)), 20::oid)::regtype);
+    SELECT _hilo.hilo_set_owner(name::@extschema@.hilo_sequence,
+                                pg_catalog.pg_get_userbyid(owner)::text);
     SELECT _hilo.hilo_sync(name::@extschema@.hilo_sequence, u.relation::regclass, u.column_name)
-      FROM ROWS FROM (pg_catalog.unnest(relations), pg_catalog.unnest(columns), pg_catalog.unnest(types)) AS u (relation, column_name, type)
+      FROM ROWS FROM (pg_catalog.unnest(relations), pg_catalog.unnest(columns),
+                      pg_catalog.unnest(types)) AS u (relation, column_name, type)
      WHERE u.type IN (20::oid, 21::oid, 23::oid, 25::oid, 1042::oid, 1043::oid, 1700::oid);
     SELECT _hilo.hilo_advance(name::@extschema@.hilo_sequence, 0::bigint);
 END;
@@ -361,22 +440,30 @@ CREATE FUNCTION _hilo.hilo_create_missing(locked oid[])
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
     SELECT _hilo.hilo_say_missing(o.name, o.lacked, o.obstacle)
-      FROM (SELECT DISTINCT m.name, m.lacked, m.obstacle FROM _hilo.hilo_missing() m
-             WHERE m.obstacle IS NOT NULL ORDER BY m.name) o;
+      FROM (SELECT DISTINCT m.name, m.lacked, m.obstacle
+              FROM _hilo.hilo_missing() m
+             WHERE m.obstacle IS NOT NULL
+             ORDER BY m.name) o;
     -- A wait for a lock may have brought more. They are left for the next call.
     WITH found AS MATERIALIZED (
         SELECT m.* FROM _hilo.hilo_missing() m WHERE m.obstacle IS NULL AND NOT m.inherits
     ), made AS MATERIALIZED (
-        SELECT w.name, _hilo.hilo_create_beyond(w.name, w.owner, w.relations, w.columns, w.types) AS next_value
+        SELECT w.name, _hilo.hilo_create_beyond(
+                   w.name, w.owner, w.relations, w.columns, w.types) AS next_value
           FROM (SELECT f.name, pg_catalog.min(f.owner) AS owner,
-                       pg_catalog.array_agg(f.relation ORDER BY f.relation, f.column_name) AS relations,
-                       pg_catalog.array_agg(f.column_name ORDER BY f.relation, f.column_name) AS columns,
+                       pg_catalog.array_agg(f.relation ORDER BY f.relation, f.column_name)
+                           AS relations,
+                       pg_catalog.array_agg(f.column_name ORDER BY f.relation, f.column_name)
+                           AS columns,
                        pg_catalog.array_agg(f.type ORDER BY f.relation, f.column_name) AS types
-                  FROM found f GROUP BY f.name HAVING pg_catalog.bool_and(f.relation = ANY (locked))
+                  FROM found f
+                 GROUP BY f.name
+                HAVING pg_catalog.bool_and(f.relation = ANY (locked))
                  ORDER BY f.name) w
     )
     SELECT f.name, f.relation::regclass, f.column_name, m.next_value
-      FROM made m JOIN found f ON f.name = m.name
+      FROM made m
+      JOIN found f ON f.name = m.name
      ORDER BY f.name, f.relation, f.column_name;
 END;
 COMMENT ON FUNCTION _hilo.hilo_create_missing(oid[]) IS
@@ -389,8 +476,10 @@ BEGIN ATOMIC
     SELECT c.name, c.relation, c.column_name, c.next_value
       FROM _hilo.hilo_create_missing(ARRAY(
                SELECT _hilo.hilo_lock_against_writers(t.relation)
-                 FROM (SELECT DISTINCT m.relation FROM _hilo.hilo_missing() m
-                        WHERE m.obstacle IS NULL AND NOT m.inherits ORDER BY m.relation) t)) c;
+                 FROM (SELECT DISTINCT m.relation
+                         FROM _hilo.hilo_missing() m
+                        WHERE m.obstacle IS NULL AND NOT m.inherits
+                        ORDER BY m.relation) t)) c;
 END;
 COMMENT ON FUNCTION @extschema@.hilo_create_missing() IS
     'Creates the sequences that column defaults name and that do not exist. Each has the data '
