@@ -1,5 +1,5 @@
 //! `hilo_check`: reports the problems that an operator would want to know of. It is SQL over the
-//! views (`sql/check.sql` and `sql/check_server.sql`). Here is the rest: the state of this server,
+//! views (`sql/check*.sql`). Here is the rest: the state of this server,
 //! and indexed values that are yet to be served.
 //!
 //! It shows what it finds about a sequence only if the caller may read the sequence. About a column
