@@ -119,7 +119,16 @@ fn of_sql(content: &str) -> Vec<String> {
     let before = content.split(" AS hint").map(|text| text.rsplit('\n').next().unwrap_or_default());
     let literals = behind.chain(before).map(|text| text.replace("''", "\u{1}"));
     let texts = literals.flat_map(|text| {
-        text.split('\'').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>()
+        let mut joined: Vec<String> = Vec::new();
+        let parts: Vec<&str> = text.split('\'').collect();
+        for at in (1..parts.len()).step_by(2) {
+            match joined.last_mut() {
+                // Literals with nothing between them are one.
+                Some(last) if parts[at - 1].trim().is_empty() => last.push_str(parts[at]),
+                _ => joined.push(parts[at].to_owned()),
+            }
+        }
+        joined
     });
     texts.map(|text| text.replace('\u{1}', "'")).collect()
 }
