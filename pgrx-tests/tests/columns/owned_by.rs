@@ -91,6 +91,53 @@ fn another_default_prevents_the_drop() {
     cluster.finish();
 }
 
+/// A drop with CASCADE names each default of another table that goes with the column. So does core for its sequences.
+#[test]
+fn a_default_that_cascade_takes_is_named() {
+    let cluster = Cluster::builder().start_with_hilo();
+    let (mut client, heard) = cluster.connect_listening("postgres", "postgres");
+    client.run("CREATE ROLE seller; GRANT INSERT ON hilo_sequences TO seller");
+    for drop in [
+        "DROP TABLE shop.orders CASCADE",
+        "ALTER TABLE shop.orders DROP COLUMN id CASCADE",
+        "DROP DOMAIN shop.number CASCADE",
+        "DROP SCHEMA shop CASCADE",
+        "DROP OWNED BY seller CASCADE",
+    ] {
+        let mut named = |adopt: bool| {
+            client.run(
+                "CREATE SCHEMA shop AUTHORIZATION seller; SET ROLE seller; CREATE DOMAIN shop.number AS bigint;
+                 CREATE SEQUENCE shop.counted; CREATE TABLE shop.orders (id shop.number DEFAULT nextval('shop.counted'));
+                 ALTER SEQUENCE shop.counted OWNED BY shop.orders.id; RESET ROLE",
+            );
+            if adopt {
+                client.run("SELECT hilo_adopt('shop.orders', 'id')");
+            }
+            client.run("CREATE TABLE copy (LIKE shop.orders INCLUDING ALL)");
+            // The domain would take the column of the copy.
+            client.run("ALTER TABLE copy ALTER id TYPE bigint");
+            heard.take();
+            client.run(drop);
+            let reports = heard.take();
+            let texts = reports
+                .iter()
+                .map(|report| [report.message(), report.detail().unwrap_or_default()].join("\n"));
+            let texts = texts.collect::<Vec<_>>().join("\n");
+            assert!(client.one::<bool>("INSERT INTO copy DEFAULT VALUES RETURNING id IS NULL"));
+            client.run("DROP TABLE copy; DROP SCHEMA IF EXISTS shop CASCADE");
+            texts
+                .lines()
+                .filter(|line| line.contains("default value"))
+                .map(str::to_owned)
+                .collect::<Vec<_>>()
+        };
+        let core = named(false);
+        assert_eq!(core, ["drop cascades to default value for column id of table copy"], "{drop}");
+        assert_eq!(named(true), core, "{drop}");
+    }
+    cluster.finish();
+}
+
 /// TRUNCATE … RESTART IDENTITY restarts the sequences of all tables that it empties, in its transaction;
 /// TRUNCATE alone does not.
 #[test]
