@@ -1,6 +1,7 @@
 """hilo with SQLAlchemy. The server comes from PGHOST, PGPORT, PGUSER and PGDATABASE."""
 
-from sqlalchemy import BigInteger, Column, String, Table, create_engine, event, func, insert, select, text
+from sqlalchemy import BigInteger, Column, MetaData, String, Table, create_engine, event, func, insert, select, text
+from sqlalchemy.exc import ProgrammingError
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 from sqlalchemy.schema import CreateSequence, DropSequence
 
@@ -103,6 +104,16 @@ with Session(engine) as session, session.begin():
     assert [stored[id] for id in returned] == [row["customer"] for row in rows]
     ids = [ada.id, *(order.id for order in many), *returned, drawn, alone]
     assert len(ids) == len(set(ids)) == 6003
+
+# Otherwise it asks core for the next value, whatever sequence the model names.
+for default in ((), (HiloSequence("orders"),)):
+    keyed = Table("orders", MetaData(), Column("id", BigInteger, *default, primary_key=True), Column("customer", String), implicit_returning=False)
+    try:
+        with engine.begin() as connection:
+            connection.execute(insert(keyed).values(customer="never"))
+        raise AssertionError("SQLAlchemy has found a sequence of Postgres")
+    except ProgrammingError as refusal:
+        assert "nextval" in str(refusal), refusal
 
 # Any name will do. DropSequence drops it; drop_all leaves sequences of hilo alone.
 odd = HiloSequence("100% o'clock")
