@@ -135,6 +135,11 @@ fn rails() {
 }
 
 #[test]
+fn sequel() {
+    run("sequel", &[&["ruby", "example.rb"]]);
+}
+
+#[test]
 fn pdo() {
     run("pdo", &[&["php", "example.php"]]);
 }
