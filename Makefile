@@ -6,7 +6,7 @@
 export PG PG_CONFIG TAG TEST CASE MINUTES SEED SCENE STEADY_SECONDS QUICK AGAIN ONLY KEEP PROCESSES COUNTERS TEST_TIMEOUT
 
 .DEFAULT_GOAL := all
-.PHONY: all help demo psql test test-core torture bench bench-refill lint unit build package dist install uninstall test-lite install-lite \
+.PHONY: all help demo psql test test-core test-django torture bench bench-refill lint unit build package dist install uninstall test-lite install-lite \
     release-debian release-notes crates wheel image checksums clean
 
 all: build
@@ -28,6 +28,9 @@ test: ## run every check and every test, on PostgreSQL 15 and what depends on th
 
 test-core: ## run core's regression and isolation suites on a server that has hilo in every database
 	@scripts/test-core
+
+test-django: ## run Django's own suite with every key from hilo
+	@scripts/test-django
 
 torture: ## crash it for MINUTES=5 by the choices of SEED=… and check what anybody saw
 	@scripts/torture

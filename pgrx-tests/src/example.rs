@@ -94,6 +94,11 @@ impl Example {
         &self.places["pooler"]
     }
 
+    /// Django's own tests.
+    pub fn suite(&self) -> &Path {
+        &self.places["suite"]
+    }
+
     /// The settings that let PHP find a later version of the packages.
     pub fn later(&self) -> String {
         format!(":{}", self.places["later"].display())

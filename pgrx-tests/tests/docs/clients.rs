@@ -2,6 +2,7 @@
 //! with the real client libraries. No value comes twice while others draw from the same sequence.
 
 use std::collections::BTreeSet;
+use std::env::join_paths;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -81,6 +82,23 @@ fn django_test_databases() {
     let mut left = cluster.connect("postgres");
     let databases = "SELECT count(*) FROM pg_database WHERE datname LIKE 'test%'";
     assert_eq!(left.one::<i64>(databases), 0);
+    cluster.finish();
+}
+
+/// The quickest tenth of Django's own tests: with every key from hilo, only those fail of which it is known.
+#[test]
+fn django_s_own_tests() {
+    let Some(example) = Example::find("django") else { return };
+    let cluster = Cluster::builder().preload(true).start();
+    let file = |name: &str| document(&format!("pgrx-tests/django/{name}"));
+    cluster.connect("template1").run(&file("everything.sql"));
+    let path = join_paths([root().join("pgrx-tests/django"), example.source("")]).expect("a path");
+    let python = [("PYTHONPATH", path.to_str().expect("a path")), ("PYTHONDONTWRITEBYTECODE", "1")];
+    let (program, labels) = (example.suite().join("runtests.py"), file("quick.txt"));
+    let program = program.to_str().expect("a path");
+    let mut words = vec!["python3", program, "--settings", "settings", "--parallel", "1"];
+    words.extend(labels.lines());
+    example.run(&cluster, &python, &[&words]);
     cluster.finish();
 }
 
