@@ -234,7 +234,7 @@ unsafe extern "C-unwind" fn on_drop(
         pg_sys::DatabaseRelationId => {
             // A session that cannot use the memory may drop one all the same, as one may that has
             // not loaded hilo.
-            let _ = subtransaction::run(|| dropped::note(object));
+            let _ = subtransaction::run(|_| true, || dropped::note(object));
         }
         pg_sys::ExtensionRelationId if is_hilo(object) && shared::get().is_ok() => {
             invalidation::note_extension_drop(object)

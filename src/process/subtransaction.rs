@@ -2,7 +2,7 @@
 
 use std::panic::AssertUnwindSafe;
 
-use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel};
+use pgrx::pg_sys::panic::{CaughtError, ErrorReport, ErrorReportWithLevel as Report};
 use pgrx::prelude::*;
 
 /// The level that is open. The transaction itself is level 1, and a savepoint or a block with
@@ -13,21 +13,32 @@ pub fn level() -> i32 {
 }
 
 /// Runs `work` in a subtransaction. If it returns, what it has done stays. An error, be it
-/// Postgres's, ours, a cancellation or a panic, undoes it, ends the subtransaction and is returned.
-/// A caller that does not mean to catch the error rethrows it, and the transaction is then as core
-/// would have left it.
-pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, Box<CaughtError>> {
-    end_with(work, pg_sys::ReleaseCurrentSubTransaction)
+/// Postgres's, ours, a cancellation or a panic, undoes it and ends the subtransaction. If it is one
+/// that `catches` names, its report is returned. Any other goes on to the caller with all that core
+/// knows of it, and the transaction is then as core would have left it.
+pub fn run<T>(
+    catches: fn(&CaughtError) -> bool,
+    work: impl FnOnce() -> T,
+) -> Result<T, Box<Report>> {
+    end_with(work, pg_sys::ReleaseCurrentSubTransaction, catches)
 }
 
 /// Runs `work` in a subtransaction, and undoes what it has done even if it returns: only the result
 /// stays. An error goes on to the caller.
 pub fn try_out<T>(work: impl FnOnce() -> T) -> T {
-    end_with(work, pg_sys::RollbackAndReleaseCurrentSubTransaction)
-        .unwrap_or_else(|error| error.rethrow())
+    match end_with(work, pg_sys::RollbackAndReleaseCurrentSubTransaction, |_| false) {
+        Ok(done) => done,
+        Err(_) => unreachable!("no error is caught"),
+    }
 }
 
-fn end_with<T>(work: impl FnOnce() -> T, end: unsafe fn()) -> Result<T, Box<CaughtError>> {
+/// Core keeps an error until it was caught, and pgrx raises that one again. So whether it is caught
+/// must be decided before `execute` returns.
+fn end_with<T>(
+    work: impl FnOnce() -> T,
+    end: unsafe fn(),
+    catches: fn(&CaughtError) -> bool,
+) -> Result<T, Box<Report>> {
     // SAFETY: this is what PL/pgSQL does for a block with exceptions. Both ends of the
     // subtransaction are here, and one of them is reached on every way out. After either, the
     // memory context and the resource owner are restored before any other code runs.
@@ -52,14 +63,17 @@ fn end_with<T>(work: impl FnOnce() -> T, end: unsafe fn()) -> Result<T, Box<Caug
             pg_sys::MemoryContextSwitchTo(context);
             pg_sys::RollbackAndReleaseCurrentSubTransaction();
             put_back();
-            Err(Box::new(error))
+            match catches(&error) {
+                true => Err(Box::new(into_report(error))),
+                false => error.rethrow(),
+            }
         })
         .execute()
     }
 }
 
-/// The report of an error that was caught.
-pub fn report(error: &CaughtError) -> &ErrorReportWithLevel {
+/// The report of an error.
+pub fn into_report(error: CaughtError) -> Report {
     match error {
         CaughtError::PostgresError(report)
         | CaughtError::ErrorReport(report)
@@ -67,29 +81,36 @@ pub fn report(error: &CaughtError) -> &ErrorReportWithLevel {
     }
 }
 
-/// The message of an error that was caught.
-pub fn message(error: &CaughtError) -> String {
-    report(error).message().to_string()
-}
-
 /// The message with the detail.
-pub fn message_with_detail(error: &CaughtError) -> String {
-    match report(error).detail() {
-        Some(detail) => format!("{}: {detail}", message(error)),
-        None => message(error),
+pub fn message_with_detail(report: &Report) -> String {
+    match report.detail() {
+        Some(detail) => format!("{}: {detail}", report.message()),
+        None => report.message().to_owned(),
     }
 }
 
-/// The SQLSTATE of an error that was caught.
+/// The SQLSTATE of an error.
 pub fn sqlstate(error: &CaughtError) -> PgSqlErrorCode {
-    report(error).sql_error_code()
+    match error {
+        CaughtError::PostgresError(report)
+        | CaughtError::ErrorReport(report)
+        | CaughtError::RustPanic { ereport: report, .. } => report.sql_error_code(),
+    }
 }
 
-/// Whether an error ends the session's statement or transaction, and not only what was tried.
-pub fn is_final(error: &CaughtError) -> bool {
+/// Raises another error in the place of one that a handler was called with.
+pub fn replace(error: impl Into<ErrorReport>) -> ! {
+    // SAFETY: the handler has a copy of the error. Core has room for few, and would keep it.
+    unsafe { pg_sys::FlushErrorState() };
+    error.into().report(PgLogLevel::ERROR);
+    unreachable!("an ERROR does not return")
+}
+
+/// Whether an error ends only what was tried, and not the session's statement or transaction.
+pub fn is_of_work(error: &CaughtError) -> bool {
     use PgSqlErrorCode::*;
     let class = |code: PgSqlErrorCode| code as i32 & 0xfff;
-    [ERRCODE_OPERATOR_INTERVENTION, ERRCODE_INSUFFICIENT_RESOURCES, ERRCODE_TRANSACTION_ROLLBACK]
+    ![ERRCODE_OPERATOR_INTERVENTION, ERRCODE_INSUFFICIENT_RESOURCES, ERRCODE_TRANSACTION_ROLLBACK]
         .map(class)
         .contains(&class(sqlstate(error)))
 }

@@ -5,17 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::Duration;
 
 use pgrx::pg_sys;
-use pgrx::pg_sys::panic::CaughtError;
-use pgrx::prelude::*;
 
 use crate::backend::Global;
 use crate::process::{connections, ffi, subtransaction};
 
-/// Why the work has not come to its end.
-pub enum Unfinished {
-    TooLate,
-    Failed(Box<CaughtError>),
-}
+/// The work has not come to its end in time.
+pub struct TooLate;
 
 /// Set by the handler of the timeout.
 static LATE: AtomicBool = AtomicBool::new(false);
@@ -56,9 +51,8 @@ unsafe extern "C-unwind" fn on_look() {
     }
 }
 
-/// Runs `work` in a subtransaction, for no longer than `limit`. A cancellation that somebody asks
-/// for, and the end of the session, are raised again.
-pub fn within<T>(limit: Duration, work: impl FnOnce() -> T) -> Result<T, Unfinished> {
+/// Runs `work` in a subtransaction, for no longer than `limit`. An error goes on to the caller.
+pub fn within<T>(limit: Duration, work: impl FnOnce() -> T) -> Result<T, TooLate> {
     limited(limit, None, work)
 }
 
@@ -67,7 +61,7 @@ pub fn within_unless<T>(
     limit: Duration,
     is_over: Look,
     work: impl FnOnce() -> T,
-) -> Result<T, Unfinished> {
+) -> Result<T, TooLate> {
     limited(limit, Some(is_over), work)
 }
 
@@ -80,39 +74,53 @@ fn registered(at: &Cell<Option<i32>>, handler: unsafe extern "C-unwind" fn()) ->
     id
 }
 
+/// The timeouts of a piece of work, until this is dropped.
+struct Running {
+    limit: i32,
+    look: Option<i32>,
+}
+
+impl Running {
+    fn begin(limit: Duration, is_over: Option<Look>) -> Running {
+        let running = Running {
+            limit: registered(&TIMEOUT, on_expiry),
+            look: is_over.map(|_| registered(&LOOK, on_look)),
+        };
+        IS_OVER.set(is_over);
+        LATE.store(false, Relaxed);
+        // SAFETY: both are registered, and disabled on every way out.
+        unsafe {
+            ffi::enable_timeout_after(running.limit, limit.as_millis() as i32);
+            if let Some(look) = running.look {
+                ffi::enable_timeout_every(look, ffi::now().0 + i64::from(EVERY) * 1000, EVERY);
+            }
+        }
+        running
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // SAFETY: it may disable what is not running any more, and raises no error.
+        unsafe {
+            ffi::disable_timeout(self.limit, false);
+            if let Some(look) = self.look {
+                ffi::disable_timeout(look, false);
+            }
+            if LATE.load(Relaxed) {
+                // It may have come at the very end.
+                (&raw mut pg_sys::QueryCancelPending).write_volatile(0);
+            }
+        }
+    }
+}
+
 fn limited<T>(
     limit: Duration,
     is_over: Option<Look>,
     work: impl FnOnce() -> T,
-) -> Result<T, Unfinished> {
-    let id = registered(&TIMEOUT, on_expiry);
-    let look = is_over.map(|_| registered(&LOOK, on_look));
-    IS_OVER.set(is_over);
-    LATE.store(false, Relaxed);
-    // SAFETY: the timeouts are disabled on every way out: `subtransaction::run` returns after each
-    // error.
-    let result = unsafe {
-        ffi::enable_timeout_after(id, limit.as_millis() as i32);
-        if let Some(look) = look {
-            ffi::enable_timeout_every(look, ffi::now().0 + i64::from(EVERY) * 1000, EVERY);
-        }
-        let result = subtransaction::run(work);
-        ffi::disable_timeout(id, false);
-        if let Some(look) = look {
-            ffi::disable_timeout(look, false);
-        }
-        if LATE.load(Relaxed) {
-            // It may have come at the very end.
-            (&raw mut pg_sys::QueryCancelPending).write_volatile(0);
-        }
-        result
-    };
-    result.map_err(|error| match subtransaction::sqlstate(&error) {
-        // An interrupted call may say so in words of its own.
-        _ if LATE.load(Relaxed) => Unfinished::TooLate,
-        PgSqlErrorCode::ERRCODE_QUERY_CANCELED | PgSqlErrorCode::ERRCODE_ADMIN_SHUTDOWN => {
-            error.rethrow()
-        }
-        _ => Unfinished::Failed(error),
-    })
+) -> Result<T, TooLate> {
+    let _running = Running::begin(limit, is_over);
+    // An interrupted call may say so in words of its own.
+    subtransaction::run(|_| LATE.load(Relaxed), work).map_err(|_| TooLate)
 }

@@ -27,7 +27,7 @@ use crate::catalog::sequence::node;
 use crate::catalog::sequence::positions::{self, LockedPosition};
 use crate::errors::{FaultKind, HiloError, OrRaise};
 use crate::gucs;
-use crate::process::time_limit::{Unfinished, within_unless};
+use crate::process::time_limit::{TooLate, within_unless};
 use crate::process::{connections, ffi, subtransaction};
 use crate::shared::askers::{Found, Owner, Ticket};
 use crate::shared::fault::Fault;
@@ -319,11 +319,10 @@ fn receive(
     };
     let answer = match answer {
         Ok(answer) => answer,
-        Err(Unfinished::TooLate) if began.elapsed() < limit => {
+        Err(TooLate) if began.elapsed() < limit => {
             return Err(HiloError::SourceCut(began.elapsed().as_millis() as i64));
         }
-        Err(Unfinished::TooLate) => return Err(HiloError::SourceLate(limit.as_millis() as i64)),
-        Err(Unfinished::Failed(error)) => error.rethrow(),
+        Err(TooLate) => return Err(HiloError::SourceLate(limit.as_millis() as i64)),
     };
     let took = began.elapsed().as_micros() as i64;
     if !lock_for_reservation()? {

@@ -120,7 +120,6 @@ pub fn run<T>(
         patience.inspect(|patience| heed_cancels(*patience));
         PgTryBuilder::new(AssertUnwindSafe(move || attempt(activity, work)))
             .catch_others(|error| Err(failure(error)))
-            .catch_rust_panic(|error| Err(failure(error)))
             .execute()
     };
     ignore_cancels();
@@ -210,10 +209,10 @@ fn report() {
 }
 
 fn failure(error: CaughtError) -> Failure {
-    // SAFETY: pgrx copied the error and flushed the error state when it caught it, so the
-    // transaction can be aborted.
+    // SAFETY: pgrx has copied the error, and core aborts a session's transaction while it still has
+    // the error too.
     unsafe { pg_sys::AbortCurrentTransaction() };
-    let report = subtransaction::report(&error);
+    let report = subtransaction::into_report(error);
     Failure {
         sqlstate: report.sql_error_code() as i32,
         kind: FaultKind::Other,

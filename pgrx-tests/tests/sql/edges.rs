@@ -5,8 +5,9 @@ use std::thread;
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 
 /// The errors of other people's statements reach the client whole: constraint, position and context.
+/// So do those of what hilo's functions run.
 #[test]
-fn errors_of_utility_statements_arrive_whole() {
+fn errors_of_others_arrive_whole() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
     client.run("CREATE TABLE keys (id integer PRIMARY KEY)");
@@ -22,6 +23,17 @@ fn errors_of_utility_statements_arrive_whole() {
     assert!(context.contains("inline_code_block"), "{context}");
     let refusal = client.refusal("CREATE VIEW lacks AS SELECT nothing FROM keys").is("42703");
     assert!(refusal.report().position().is_some());
+    client.run(
+        "CREATE TABLE fed (id serial);
+         CREATE FUNCTION refuse() RETURNS event_trigger LANGUAGE plpgsql
+             AS $$BEGIN RAISE 'refused' USING CONSTRAINT = 'unchanged'; END$$;
+         CREATE EVENT TRIGGER refuse ON ddl_command_start WHEN TAG IN ('ALTER TABLE')
+             EXECUTE FUNCTION refuse()",
+    );
+    let refusal = client.refusal("SELECT hilo_adopt('fed', 'id')").is("P0001");
+    assert_eq!(refusal.report().constraint(), Some("unchanged"));
+    let context = refusal.report().where_().unwrap_or_default();
+    assert!(context.contains("PL/pgSQL function refuse()"), "{context}");
     cluster.finish();
 }
 

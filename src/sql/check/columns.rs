@@ -61,14 +61,11 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
     let (direction, bound) = (definition.direction(), definition.last_bound());
     let judge = |value| before.judge(value);
     let search = || stored::search(column, direction, bound, judge).or_raise();
-    let (found, failure) = match subtransaction::run(search) {
+    let (found, failure) = match subtransaction::run(subtransaction::is_of_work, search) {
         Ok(None) => return Ok(None),
         Ok(found) => (found, None),
         // A damaged index or file keeps hilo_check only from this column.
-        Err(error) if !subtransaction::is_final(&error) => {
-            (None, Some(subtransaction::message(&error)))
-        }
-        Err(error) => error.rethrow(),
+        Err(report) => (None, Some(report.message().to_owned())),
     };
     // Meanwhile sessions may have got the value and inserted it. It is seen to be served now.
     let is_due = |found: Found| matches!(Reach::of(&sequence).judge(found.value), Verdict::Found);

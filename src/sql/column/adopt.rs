@@ -100,7 +100,7 @@ fn hilo_try_adopt(
         let (name, _) = plan(question, &find(question)?, &sequences, None)?;
         Ok((name, main(&sequences)?.ordered, Vec::new()))
     };
-    let outcome = subtransaction::run(|| {
+    let outcome = subtransaction::run(subtransaction::is_of_work, || {
         let done = match dry_run {
             Some(false) => adopt(question, None)
                 .map(|(adopted, told)| (adopted.name, adopted.definition.ordered, told)),
@@ -115,9 +115,8 @@ fn hilo_try_adopt(
             let kind = Some(if ordered { "ordered" } else { "unordered" });
             Adopted { name: Some(name), failure: None, said, kind }
         }
-        Err(error) if subtransaction::is_final(&error) => error.rethrow(),
-        Err(error) => {
-            let failure = Some(subtransaction::message_with_detail(&error));
+        Err(report) => {
+            let failure = Some(subtransaction::message_with_detail(&report));
             Adopted { name: None, failure, said: None, kind: None }
         }
     }))

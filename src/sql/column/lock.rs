@@ -19,7 +19,7 @@ use crate::catalog::rows::name::escape_for_message;
 use crate::catalog::rows::relations::{self, with_children};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
-use crate::process::time_limit::{self, Unfinished};
+use crate::process::time_limit;
 use crate::shared::wait_event;
 use crate::sql::column::fed_column::FedColumn;
 
@@ -54,10 +54,8 @@ pub fn for_move(columns: &[FedColumn], more: impl Fn()) -> Vec<pg_sys::Oid> {
         attempts += 1;
         let patience = SHORTEST.saturating_mul(1 << attempts.trailing_zeros()).min(longest);
         let left = timeout.saturating_sub(began.elapsed());
-        match time_limit::within(patience.min(left), attempt) {
-            Ok(tables) => return tables,
-            Err(Unfinished::Failed(error)) => error.rethrow(),
-            Err(Unfinished::TooLate) => {}
+        if let Ok(tables) = time_limit::within(patience.min(left), attempt) {
+            return tables;
         }
         if attempts == 1 {
             say_waiting(&names());

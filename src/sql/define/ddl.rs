@@ -112,22 +112,16 @@ fn insert(sequence: &Sequence, first: &Position, origin: Origin, duplicate: Dupl
         if_free(&sequence.name, insert);
         return true;
     }
-    match subtransaction::run(insert) {
-        Ok(()) => true,
-        Err(error)
-            if subtransaction::sqlstate(&error) == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION =>
-        {
-            false
-        }
-        Err(error) => error.rethrow(),
-    }
+    let is_taken =
+        |error: &_| subtransaction::sqlstate(error) == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION;
+    subtransaction::run(is_taken, insert).is_ok()
 }
 
 /// Writes a row with this name, unless another transaction took it first.
 fn if_free(name: &Name, write: impl FnOnce()) {
     PgTryBuilder::new(AssertUnwindSafe(write))
         .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
-            HiloError::Duplicate(name.to_string()).raise()
+            subtransaction::replace(HiloError::Duplicate(name.to_string()))
         })
         .execute();
 }

@@ -7,11 +7,11 @@ use std::ffi::CStr;
 use std::time::Duration;
 
 use pgrx::pg_sys;
-use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
 use pgrx::prelude::*;
 
 use crate::process::subtransaction;
-use crate::process::time_limit::{self, Unfinished};
+use crate::process::time_limit::{self, TooLate};
 use crate::sql::call::border::Call;
 use crate::sql::call::spi;
 use crate::sql::call::stored_rows::{Rows, row};
@@ -69,8 +69,8 @@ fn hilo_node_answers(call: Call, command: Text, everywhere: bool) -> Rows<NodeAn
     if spi::look_up(function, |_| ()).is_empty() {
         return rows;
     }
-    let no_answer = match answers(&command, nodes) {
-        Ok(answers) => {
+    let no_answer = match subtransaction::run(is_of_nodes, || answers(&command, nodes)) {
+        Ok(Ok(answers)) => {
             for (node, group, answered, mut result) in answers {
                 result.truncate(result.trim_ascii_end().len());
                 let said = Some(Written(result));
@@ -84,10 +84,10 @@ fn hilo_node_answers(call: Call, command: Text, everywhere: bool) -> Rows<NodeAn
             }
             return rows;
         }
-        Err(Unfinished::TooLate) => {
+        Ok(Err(TooLate)) => {
             format!("the nodes have not answered within {} s", PATIENCE.as_secs())
         }
-        Err(Unfinished::Failed(error)) => subtransaction::message(&error),
+        Err(report) => report.message().to_owned(),
     };
     let failure = Some(Written(no_answer.into_bytes()));
     rows.add(NodeAnswer { object: "Citus".into(), node: -1, answer: None, failure });
@@ -97,7 +97,13 @@ fn hilo_node_answers(call: Call, command: Text, everywhere: bool) -> Rows<NodeAn
 /// A node, as `host:port`, with its group, whether the command was run, and its result or error.
 type Answer = (String, i32, bool, Vec<u8>);
 
-fn answers(command: &str, nodes: &str) -> Result<Vec<Answer>, Unfinished> {
+/// Whether an error is neither a cancellation that somebody asked for nor the end of the session.
+fn is_of_nodes(error: &CaughtError) -> bool {
+    use PgSqlErrorCode::{ERRCODE_ADMIN_SHUTDOWN, ERRCODE_QUERY_CANCELED};
+    ![ERRCODE_QUERY_CANCELED, ERRCODE_ADMIN_SHUTDOWN].contains(&subtransaction::sqlstate(error))
+}
+
+fn answers(command: &str, nodes: &str) -> Result<Vec<Answer>, TooLate> {
     let sql = format!(
         "SELECT CASE WHEN n.nodeid IS NULL THEN pg_catalog.concat('number ', r.nodeid)
                      ELSE pg_catalog.concat(n.nodename, ':', n.nodeport) END, COALESCE(n.groupid, \

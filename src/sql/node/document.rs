@@ -10,6 +10,7 @@ use hilo_core::document::{Described, Document, Entry, Fault, place_of};
 use crate::catalog::rows::encoding::encode;
 use crate::catalog::rows::name::escape_for_message;
 use crate::errors::{DocumentError, HiloError, OrRaise, shorten};
+use crate::process::subtransaction;
 use crate::sql::call::jsonb::JsonB;
 
 pub fn document(argument: JsonB) -> Result<Document, HiloError> {
@@ -39,11 +40,10 @@ pub fn placed<T>(place: &str, work: impl FnOnce() -> Result<T, HiloError>) -> T 
                 let message = report.message().to_owned();
                 let placed = ErrorReport::new(report.sql_error_code(), message, "hilo");
                 let placed = placed.set_detail(shorten(detail));
-                match report.hint() {
-                    Some(hint) => placed.set_hint(hint).report(PgLogLevel::ERROR),
-                    None => placed.report(PgLogLevel::ERROR),
-                }
-                unreachable!("an ERROR does not return")
+                subtransaction::replace(match report.hint() {
+                    Some(hint) => placed.set_hint(hint),
+                    None => placed,
+                })
             }
             error => error.rethrow(),
         })

@@ -29,21 +29,16 @@ pub fn rows<T: DeserializeOwned>(sql: &str) -> Read<Vec<T>> {
     let sql = sql.as_bytes().split(|byte| *byte == b'@').collect::<Vec<_>>().join(&schema[..]);
     let read =
         || spi::with_rights_of(ffi::current_user(), || spi::rows(&sql, |row| record::<T>(&row)));
-    subtransaction::run(read).map_err(|error| visible(&unreadable(*error)))
+    subtransaction::run(is_of_part, read).map_err(|report| {
+        let hint = report.hint().map(|hint| format!(". {hint}"));
+        visible(&format!("{}{}", report.message(), hint.unwrap_or_default()))
+    })
 }
 
-/// Why a part cannot be read. An error that ends the session's statement or transaction ends the
-/// report too.
-fn unreadable(error: CaughtError) -> String {
-    match &error {
-        CaughtError::PostgresError(report) | CaughtError::ErrorReport(report)
-            if !subtransaction::is_final(&error) =>
-        {
-            let hint = report.hint().map(|hint| format!(". {hint}"));
-            format!("{}{}", report.message(), hint.unwrap_or_default())
-        }
-        _ => error.rethrow(),
-    }
+/// Whether an error only keeps a part from being read. One that ends the session's statement or
+/// transaction ends the report too.
+fn is_of_part(error: &CaughtError) -> bool {
+    !matches!(error, CaughtError::RustPanic { .. }) && subtransaction::is_of_work(error)
 }
 
 /// A value of a column: a double precision, or a text as the page can show it.
