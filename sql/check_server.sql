@@ -241,8 +241,8 @@ CREATE VIEW _hilo.hilo_server_finding WITH (security_barrier) AS
           'Run hilo_create_on_all_nodes(name) on the coordinator for each of them.'),
          ('error', h.name IS NOT NULL AND h.source IS NULL,
           'does not serve %s sequences, such as "%s": they are no branches of the coordinator',
-          'If a column uses one, replace it: docs/citus.md says how. Drop each other one there '
-          'with hilo_drop, and run hilo_create_on_all_nodes(name) on the coordinator.'),
+          'If a column uses one, replace it: docs/multi-node.md says how. Drop each other one '
+          'there with hilo_drop, and run hilo_create_on_all_nodes(name) on the coordinator.'),
          ('warning', starts_with(h.source, '-- server citus')
                      AND strpos(h.source, quote_literal(c.numbering)) = 0,
           'serves of %s sequences, such as "%s", what it holds of an earlier numbering, and gets '

@@ -65,7 +65,7 @@ BEGIN
                pg_catalog.format('node %s: %s', n.key, CASE
                    WHEN pg_catalog.jsonb_typeof(n.value) = 'string' THEN n.value #>> '{}'::text[]
                    ELSE pg_catalog.format('its sequence "%s" is no branch of the coordinator: '
-                                          'docs/citus.md says how to replace it', e.key) END),
+                                          'docs/multi-node.md says how to replace it', e.key) END),
                E'\n' ORDER BY n.key)
       INTO problems
       FROM pg_catalog.jsonb_each(found) n

@@ -357,7 +357,7 @@ pub enum HiloError: Code {
     NotTheTables(name: String) = ERRCODE_INSUFFICIENT_PRIVILEGE,
     #[error("table {0} is distributed by Citus")]
     #[detail("The other nodes would keep the old default.")]
-    #[hint("Use hilo_adopt_on_all_nodes for a serial column: docs/citus.md says more.")]
+    #[hint("Use hilo_adopt_on_all_nodes for a serial column: docs/multi-node.md says more.")]
     Distributed(table: String) = ERRCODE_FEATURE_NOT_SUPPORTED,
     #[error("sequence \"{name}\" is used by another column too")]
     #[detail("{}", first_lines(others))]

@@ -103,7 +103,7 @@ pub fn set_node_id() -> &'static str {
     match citus::is_here() {
         true => {
             "Remove hilo.node_id and hilo.node_count from the settings of every node, and let new \
-             sequences follow those with stripes: docs/citus.md says how."
+             sequences follow those with stripes: docs/multi-node.md says how."
         }
         false => {
             "Set hilo.node_id to a number from 0 to hilo.node_count - 1 that no other server has, \

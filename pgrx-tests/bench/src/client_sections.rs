@@ -99,7 +99,7 @@ pub fn branches(results: &Results) -> Section {
         faults.row(fault, cells);
     }
     let text = format!(
-        "{} branches draw from {} sequences of one centre ([fleet.md](fleet.md)) at a fixed rate, through links of \
+        "{} branches draw from {} sequences of one centre ([multi-node.md](multi-node.md#branches)) at a fixed rate, through links of \
          100 ms a round trip, with a reserve_ahead of {} s. Then the centre is stopped for {} s, killed, frozen \
          (SIGSTOP) as long, and its standby is promoted. The longest is that of a statement with a number of each \
          sequence. All servers share this machine, with `fsync = off`.",

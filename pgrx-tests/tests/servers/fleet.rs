@@ -1,4 +1,4 @@
-//! A centre and its branches, as in docs/fleet.md: several servers draw from one sequence.
+//! A centre and its branches, as in docs/multi-node.md: several servers draw from one sequence.
 
 use std::thread;
 
@@ -188,8 +188,9 @@ fn a_promoted_centre_gives_nothing_out_twice() {
 /// The commands of the page, with a password and a role that is no superuser.
 #[test]
 fn the_commands_of_the_page_make_a_branch() {
-    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/fleet.md");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/multi-node.md");
     let page = std::fs::read_to_string(page).expect("the page");
+    let page = page.split("\n## ").find(|part| part.starts_with("Branches\n")).expect("a section");
     let block = |fence: &str| page.split(fence).nth(1).and_then(|rest| rest.split("```").next());
     // An address of its own, since other servers listen too.
     let address = format!("127.79.{}.{}", fastrand::u8(1..255), fastrand::u8(1..255));

@@ -39,7 +39,7 @@ fn nodes_with_stripes_join_citus() {
     }
     seen.extend(nodes[0].1.draw("s", 1_500));
     let refusal = nodes[0].1.refusal("SELECT * FROM hilo_create_on_all_nodes('s')");
-    refusal.is("55000").details("no branch of the coordinator: docs/citus.md");
+    refusal.is("55000").details("no branch of the coordinator: docs/multi-node.md");
     let complaints = findings(&mut nodes[0].1);
     let words = "does not serve 1 sequences";
     assert!(complaints.iter().any(|found| found.contains(words)), "{complaints:?}");
@@ -69,7 +69,7 @@ fn a_node_that_is_alone() {
     cluster.configure("hilo.node_id", "");
     cluster.restart();
     let mut client = cluster.connect("postgres");
-    client.refusal("SELECT hilo_nextval('s')").is("F0000").hints("docs/citus.md");
+    client.refusal("SELECT hilo_nextval('s')").is("F0000").hints("docs/multi-node.md");
     client.run("DROP EXTENSION citus");
     client.refusal("SELECT hilo_nextval('s')").is("F0000").says("hilo.node_id is not set").helps();
     cluster.finish();
