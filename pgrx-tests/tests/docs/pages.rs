@@ -49,8 +49,7 @@ fn pages() -> Vec<PathBuf> {
     folders.into_iter().flat_map(files).filter(|file| is_page(file)).collect()
 }
 
-/// Every SQL block of every document runs, and returns what its comments say; docs/install.md does in `install.rs`, and
-/// docs/tour.md in `tour.rs`.
+/// Every SQL block of every document runs, and returns what its comments say; docs/install.md does in `install.rs`.
 #[test]
 fn sql_runs_as_printed() {
     let cluster = Cluster::builder().preload(true).start();
@@ -58,7 +57,7 @@ fn sql_runs_as_printed() {
     let mut compared = 0;
     for (number, file) in documents().into_iter().enumerate() {
         let script = blocks(&read(&file), "sql").join("\n");
-        if script.is_empty() || file.ends_with("install.md") || file.ends_with("tour.md") {
+        if script.is_empty() || file.ends_with("install.md") {
             continue;
         }
         run += 1;

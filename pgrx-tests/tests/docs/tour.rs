@@ -1,4 +1,4 @@
-//! The tour of docs/tour.md, block by block. A schema of forty tables moves to hilo, is dumped and
+//! The tour of examples/tour, block by block. A schema of forty tables moves to hilo, is dumped and
 //! restored by the owner of its database, and moves back. No number comes twice.
 
 use std::collections::BTreeSet;
@@ -12,12 +12,12 @@ use hilo_tests::{Client, ClientExt, Cluster, run};
 
 const OWNER: &str = "shop_owner";
 
-fn docs() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
 fn read(name: &str) -> String {
-    fs::read_to_string(docs().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// The blocks of the page in their order, each with its language.
@@ -76,19 +76,19 @@ fn forty_tables_move_to_hilo_and_back() {
     let mut admin = cluster.connect("postgres");
     admin.run("CREATE ROLE shop_owner LOGIN CREATEDB; CREATE ROLE shop_app LOGIN; CREATE ROLE shop_agent LOGIN");
     admin.run("CREATE DATABASE shop OWNER shop_owner");
-    let schema = read("tour.sql");
+    let schema = read("examples/tour/tour.sql");
     let mut owner = cluster.connect_as(OWNER, "shop");
     owner.run(&schema);
     let tables = "SELECT count(*) FROM pg_tables WHERE tableowner = 'shop_owner'";
     assert_eq!(owner.one::<i64>(tables), 40);
     let mut before = keys(&mut owner);
-    let recipe = hilo_tests::blocks(&read("operations.md"), "sql")
+    let recipe = hilo_tests::blocks(&read("docs/operations.md"), "sql")
         .into_iter()
         .find(|block| block.starts_with("SELECT format('SELECT * FROM hilo_apply"))
         .expect("the page has the file");
     fs::write(cluster.file("sequences.sql"), recipe).expect("cannot write the file");
     let (mut compared, mut dumped) = (0, BTreeSet::new());
-    for (language, block) in blocks(&read("tour.md")) {
+    for (language, block) in blocks(&read("examples/tour/README.md")) {
         match language {
             "sql" => compared += cluster.run_as_printed_by(OWNER, "shop", block),
             "text" if !block.contains("-U shop_") => {

@@ -1,4 +1,4 @@
--- A shop of forty tables, grown over the years: what docs/tour.md moves to hilo. Run it as the owner of an empty database,
+-- A shop of forty tables, grown over the years: what README.md moves to hilo. Run it as the owner of an empty database,
 -- after a superuser has made the roles: CREATE ROLE shop_app LOGIN; CREATE ROLE shop_agent LOGIN.
 
 CREATE SCHEMA crm;
