@@ -88,7 +88,7 @@ BEGIN
     THEN
         PERFORM _hilo.hilo_raise(
             '22023'::text, format('%s is no counter of the mapper "%s"', relation, client),
-            NULL::text, 'docs/mappers.md has the names of the mappers.'::text);
+            NULL::text, 'docs/clients.md has the names of the mappers.'::text);
     ELSIF counter.relpersistence <> 'p' OR counter.cycle OR counter.cache > 1 THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('%s cannot be shared with hilo', relation),

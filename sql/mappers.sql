@@ -167,7 +167,7 @@ BEGIN
     ELSIF makes IS NULL THEN
         PERFORM _hilo.hilo_raise(
             '22023'::text, format('"%s" is no mapper for which hilo has a facade', client),
-            NULL::text, 'docs/mappers.md has the names.'::text);
+            NULL::text, 'docs/clients.md has the names.'::text);
     END IF;
     FOR part IN
         SELECT p.* FROM (VALUES
