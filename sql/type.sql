@@ -31,8 +31,8 @@ BEGIN
                 WHEN EXISTS (SELECT FROM pg_class c
                               WHERE c.relnamespace = to_regnamespace('_hilo')
                                 AND c.relname = 'hilo_request')
-                THEN 'It is that of hilo_lite, whose sequences hilo takes over: docs/lite.md has '
-                     'the steps.'
+                THEN 'It is that of hilo_lite, whose sequences hilo takes over: docs/install.md '
+                     'has the steps.'
                 ELSE 'Rename or drop the schema.' END;
     END IF;
 END

@@ -1,4 +1,4 @@
-//! docs/lite.md works as printed: hilo_lite comes without a superuser, and goes to hilo step by step.
+//! docs/install.md works as printed for hilo_lite: hilo_lite comes without a superuser, and goes to hilo step by step.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// Runs the commands of the part of the page that has this heading, as `role`, and returns their output.
 fn commands(cluster: &Cluster, role: &str, heading: &str) -> String {
-    let page = Path::new(ROOT).join("docs/lite.md");
+    let page = Path::new(ROOT).join("docs/install.md");
     let page = std::fs::read_to_string(page).expect("cannot read the page");
     let part = page.split("\n## ").find(|part| part.starts_with(heading));
     let commands = blocks(part.expect("the page has the heading"), "sh");
@@ -36,7 +36,7 @@ fn from_the_first_command_to_hilo() {
         admin.run("CREATE ROLE tenant LOGIN; CREATE ROLE app LOGIN; CREATE ROLE mallory LOGIN");
         admin.run("CREATE DATABASE shop OWNER tenant");
     }
-    commands(&old, "tenant", "# Where no library can be loaded");
+    commands(&old, "tenant", "Managed clouds");
     let mut app = old.connect_as("app", "shop");
     app.run("SET search_path = hilo");
     app.refusal("SELECT hilo_create('orders')")
