@@ -20,7 +20,8 @@ page, its pictures and all samples ([benchmarks.tsv](benchmarks.tsv)): do not ed
 `make bench ONLY=… KEEP=1` measures one section again, and says so here.
 
 Each round measures all contenders, and starts with a different one each time. Numbers are medians, ratios are ratios of medians of this
-run. Clients and server share the cores.
+run. Clients and server share the cores. The page leaves out [many numbers at once](images/bulk.svg), [a statement for each
+number](images/statements.svg), [short connections](images/burned.svg) and parallel queries, of which only hilo's stay parallel.
 ";
 
 /// The output of `make bench-refill`, copied by hand.
@@ -45,7 +46,7 @@ pub fn write(results: &Results, places: &Places) -> Vec<String> {
         format!("## In short\n\n{}", sections::summary(results).markdown()),
         machine(results),
         to_reach(&verdicts),
-        sections::ALL.map(|section| markdown(&dated(results, section))).join("\n"),
+        sections::ON_PAGE.map(|section| markdown(&dated(results, section))).join("\n"),
         REFILLS.to_owned(),
     ]
     .join("\n");
@@ -62,11 +63,10 @@ pub fn write(results: &Results, places: &Places) -> Vec<String> {
 
 /// The sections that have a number.
 pub fn numbered_sections(results: &Results) -> String {
-    sections::ALL
-        .map(|section| section(results))
-        .iter()
+    let all = sections::ON_PAGE.iter().chain(&sections::PRINTED);
+    all.map(|section| section(results))
         .filter(|section| section.tables.iter().any(|table| table.has_number()))
-        .map(markdown)
+        .map(|section| markdown(&section))
         .collect::<Vec<_>>()
         .join("\n")
 }

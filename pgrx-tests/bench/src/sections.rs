@@ -9,27 +9,28 @@ use super::{
     throughput,
 };
 
-pub const ALL: [fn(&Results) -> Section; 19] = [
+/// The sections of the page.
+pub const ON_PAGE: [fn(&Results) -> Section; 15] = [
     call,
-    bulk,
     sessions,
-    statements,
     insert,
     without_holes,
     copy,
     bystanders::section,
-    parallel_query,
     long_calls,
     client_sections::hits,
     client_sections::fleet,
     client_sections::branches,
     wal,
-    gaps_per_connection,
     many,
     first_calls,
     first_uses,
     memory,
 ];
+
+/// Sections that only `ONLY` prints; docs/benchmarks.tsv has their samples.
+pub const PRINTED: [fn(&Results) -> Section; 4] =
+    [bulk, statements, parallel_query, gaps_per_connection];
 
 /// The short table, for the README too: cost, throughput, rows, WAL, numbers burned.
 pub fn summary(results: &Results) -> Table {
