@@ -52,12 +52,12 @@ fn project() -> PathBuf {
     here
 }
 
-/// The code that README.md and docs/clients-rust.md print is a part of an example. It runs where the crate is added as its
+/// The code that README.md and docs/leases.md print is a part of an example. It runs where the crate is added as its
 /// README says.
 #[test]
 fn the_example_is_what_the_documents_print() {
     let program = read("client/examples/quickstart.rs");
-    for document in ["README.md", "docs/clients-rust.md"] {
+    for document in ["README.md", "docs/leases.md"] {
         let text = read(document);
         let printed = blocks(&text, "rust");
         assert!(!printed.is_empty(), "{document}");
