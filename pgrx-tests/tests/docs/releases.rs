@@ -69,6 +69,4 @@ fn the_workflow_runs_make_targets() {
         assert!(makefile.contains(&format!("\n{target}: ## ")), "{target}");
         assert!(root().join("scripts").join(target).exists(), "{target}");
     }
-    let page = fs::read_to_string(root().join("docs/releasing.md")).expect("it is there");
-    assert!(page.lines().count() <= 12, "ten lines below the heading");
 }
