@@ -19,7 +19,7 @@ use pgrx::pg_sys::{self, RenameStmt};
 use pgrx::prelude::*;
 
 use crate::backend::Global;
-use crate::catalog::rows::own::{self, INTERNALS};
+use crate::catalog::rows::catalog_tables::{self, INTERNALS};
 use crate::catalog::rows::version;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::subtransaction;
@@ -144,7 +144,7 @@ unsafe extern "C-unwind" fn renames_internals(statement: *const RenameStmt) -> b
             && !name.is_null()
             && CStr::from_ptr(name) == INTERNALS
     };
-    of_ours && !matches!(own::is_installed(), Ok(false))
+    of_ours && !matches!(catalog_tables::is_installed(), Ok(false))
 }
 
 #[pg_guard]

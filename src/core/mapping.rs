@@ -107,15 +107,15 @@ pub fn first_repeat(
         Index::ZERO => old.base as i128 - old.increment as i128,
         next => old.value(next.min(old.limit()) - 1)? as i128,
     };
-    let rising = new.increment > 0;
-    let (from, to) = match rising == (old.increment > 0) {
+    let ascending = new.increment > 0;
+    let (from, to) = match ascending == (old.increment > 0) {
         true => (first, reached),
         // Back over the values that the other direction has served.
         false if old_next == Index::ZERO => return None,
-        false if rising => (first.max(reached), old.base as i128),
+        false if ascending => (first.max(reached), old.base as i128),
         false => (first.min(reached), old.base as i128),
     };
-    let repeats = if rising { from <= to } else { from >= to };
+    let repeats = if ascending { from <= to } else { from >= to };
     repeats.then_some((from as i64, to as i64))
 }
 

@@ -202,7 +202,7 @@ pub fn reservation_size(
 
 /// How the source of a sequence answers, for [`request_size`].
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Supply {
+pub struct SourcePace {
     /// seconds' worth of values to hold, for an outage; None: the buffer
     pub ahead: Option<i64>,
     /// seconds that the last answer took
@@ -227,7 +227,7 @@ pub fn request_size(
     unmet: i64,
     block: i64,
     demand: &Demand,
-    supply: &Supply,
+    supply: &SourcePace,
     whole: i64,
     settings: &Settings,
 ) -> i64 {

@@ -162,7 +162,7 @@ impl Known<'_> {
 
 /// The part of the free ranges that memory is to get.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wish {
+pub struct LendRequest {
     /// How many ranges below the position, and from which index on they are of use.
     pub room: usize,
     pub from: Index,
@@ -174,7 +174,7 @@ pub struct Wish {
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Chosen {
+pub struct LendPlan {
     /// Ranges below the position: sessions that have served beyond it cannot use them.
     pub returned: Vec<Range>,
     /// The next ranges in order.
@@ -188,34 +188,34 @@ pub struct Chosen {
 /// Chooses of the free ranges, which are sorted and disjoint, what memory gets next. All values in
 /// order lie at `next` or beyond. A range too small for the caller who waits is skipped, if another
 /// fits; it lies below the position then.
-pub fn choose(free: &[Range], next: Index, wish: &Wish) -> Chosen {
-    let mut chosen = Chosen::default();
-    let fits = |range: &Range| range.from(next).len() >= wish.need;
-    let mut is_met = wish.need <= 1 || !free.iter().any(fits);
-    let mut count = wish.count;
+pub fn choose(free: &[Range], next: Index, request: &LendRequest) -> LendPlan {
+    let mut plan = LendPlan::default();
+    let fits = |range: &Range| range.from(next).len() >= request.need;
+    let mut is_met = request.need <= 1 || !free.iter().any(fits);
+    let mut count = request.count;
     for range in free {
         let below = range.until(next);
-        if !below.is_empty() && below.end > wish.from && chosen.returned.len() < wish.room {
-            chosen.returned.push(below);
+        if !below.is_empty() && below.end > request.from && plan.returned.len() < request.room {
+            plan.returned.push(below);
         }
         let mut rest = range.from(next);
-        if rest.is_empty() || chosen.blocks.len() >= wish.places || (!is_met && !fits(range)) {
+        if rest.is_empty() || plan.blocks.len() >= request.places || (!is_met && !fits(range)) {
             continue;
         }
-        let block = rest.take(if is_met { count } else { count.max(wish.need) }.max(0));
+        let block = rest.take(if is_met { count } else { count.max(request.need) }.max(0));
         is_met = true;
         count -= block.len();
         if !block.is_empty() {
-            chosen.blocks.push(block);
+            plan.blocks.push(block);
         }
     }
-    let end = chosen.blocks.last().map_or(next, |block| block.end);
-    chosen.left = free.iter().map(|range| range.from(end).len()).sum();
-    let found = match wish.need {
+    let end = plan.blocks.last().map_or(next, |block| block.end);
+    plan.left = free.iter().map(|range| range.from(end).len()).sum();
+    let found = match request.need {
         0 => true,
-        1 => !chosen.blocks.is_empty() || !chosen.returned.is_empty(),
-        need => chosen.blocks.iter().any(|block| block.len() >= need),
+        1 => !plan.blocks.is_empty() || !plan.returned.is_empty(),
+        need => plan.blocks.iter().any(|block| block.len() >= need),
     };
-    chosen.unmet = if found { 0 } else { wish.need };
-    chosen
+    plan.unmet = if found { 0 } else { request.need };
+    plan
 }

@@ -54,7 +54,7 @@ pub fn in_full(message: &str, [detail, hint]: &[Option<String>; 2]) -> String {
 
 /// The likely meaning of a name that no sequence has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Meant {
+pub enum NameGuess {
     /// A hilo sequence with a similar name.
     Similar(String),
     /// One of core's sequences, by its schema and name.

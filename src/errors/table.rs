@@ -10,7 +10,7 @@ use pgrx::PgSqlErrorCode::*;
 
 use crate::advice::{self, RESTART};
 use crate::errors::text::*;
-use crate::errors::{Cause, Closed, Code, DocumentError, FaultKind, Meant, Unleasable};
+use crate::errors::{Cause, Closed, Code, DocumentError, FaultKind, NameGuess, Unleasable};
 
 const OURS: &str = env!("CARGO_PKG_VERSION");
 
@@ -53,7 +53,7 @@ pub enum HiloError: Code {
     #[error("hilo sequence \"{name}\" does not exist")]
     #[detail("{}", meant.detail(name)?)]
     #[hint("{}", meant.hint())]
-    NoSuchSequence { name: String, meant: Meant } = ERRCODE_UNDEFINED_OBJECT,
+    NoSuchSequence { name: String, meant: NameGuess } = ERRCODE_UNDEFINED_OBJECT,
     #[error("hilo sequence \"{0}\" is in use and cannot be restored")]
     #[detail("A range that was free when the dump was made may have been served since.")]
     #[hint("Restore the data of schema _hilo into a database where these sequences do not exist, \

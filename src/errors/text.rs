@@ -2,7 +2,7 @@
 
 use crate::advice::{self, RESTART};
 use crate::citus;
-use crate::errors::{Code, FaultKind, LONGEST, Meant, Unleasable};
+use crate::errors::{Code, FaultKind, LONGEST, NameGuess, Unleasable};
 
 pub const ON_COORDINATOR: &str = "Run hilo_create_on_all_nodes(name) on the coordinator: it makes \
     the sequence a branch on each worker.";
@@ -31,25 +31,27 @@ impl FaultKind {
     }
 }
 
-impl Meant {
+impl NameGuess {
     pub fn detail(&self, name: &str) -> Option<String> {
         match self {
-            Meant::Core(found) => Some(format!("\"{name}\" is a sequence of Postgres: {found}.")),
+            NameGuess::Core(found) => {
+                Some(format!("\"{name}\" is a sequence of Postgres: {found}."))
+            }
             _ => None,
         }
     }
 
     pub fn hint(&self) -> String {
         match self {
-            Meant::Similar(name) => format!("Did you mean \"{name}\"?"),
-            Meant::Core(_) => {
+            NameGuess::Similar(name) => format!("Did you mean \"{name}\"?"),
+            NameGuess::Core(_) => {
                 "Use nextval and the other commands of Postgres for it, or take over \
                                the column that it feeds with hilo_adopt."
                     .into()
             }
-            Meant::New => advice::create().into(),
-            Meant::OfColumn => advice::create_for_column(),
-            Meant::Unknown => {
+            NameGuess::New => advice::create().into(),
+            NameGuess::OfColumn => advice::create_for_column(),
+            NameGuess::Unknown => {
                 "The view hilo_sequences lists the sequences that you may see.".into()
             }
         }

@@ -10,7 +10,7 @@ use hilo_core::slice::next_slice;
 use crate::catalog::rights::privileges::Privileges;
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::session::memo::{Entry, Memo, Source};
+use crate::session::memo::{CachedName, Entry, Source};
 use crate::session::{gapless, look_up, slice_table, uncommitted, wait};
 use crate::shared;
 use crate::shared::slices::Slice;
@@ -20,14 +20,14 @@ use crate::shared::slot::Slot;
 /// value for it. Callers may be outside pgrx's guard. Whatever may fail in here has a guard of its
 /// own, and no frame between the two has a destructor.
 #[inline(always)]
-pub fn hit(memo: &'static Memo) -> Option<i64> {
+pub fn hit(memo: &'static CachedName) -> Option<i64> {
     let entry = memo.entry()?;
     if !memo.is_good() || !memo.allows(Privileges::DRAW) {
         return None;
     }
     let value = match entry.slice.get().take(entry.increment()) {
         Some(value) => value,
-        None => single(entry)?,
+        None => take_one(entry)?,
     };
     memo.note_value(entry, value);
     Some(value)
@@ -36,7 +36,7 @@ pub fn hit(memo: &'static Memo) -> Option<i64> {
 /// Takes one value straight from the pool, for an ordered sequence or one that this session draws
 /// from too seldom to hold a slice. Handles the usual case only.
 #[inline(always)]
-fn single(entry: &'static Entry) -> Option<i64> {
+fn take_one(entry: &'static Entry) -> Option<i64> {
     // SAFETY: the terms are in a `Cell` of this thread, and nothing below sets them.
     let terms = unsafe { &*entry.terms.as_ptr() };
     let slot = entry.slot()?;
@@ -78,7 +78,7 @@ unsafe extern "C-unwind" fn put_away(entry: &'static Entry, index: Index) {
 /// # Errors
 /// The errors of [`look_up::look_up`] and [`wait::for_block`].
 #[cold]
-pub fn next(name: &[u8]) -> Result<(&'static Memo, i64), HiloError> {
+pub fn next(name: &[u8]) -> Result<(&'static CachedName, i64), HiloError> {
     next_of_many(name, 1)
 }
 
@@ -87,7 +87,7 @@ pub fn next(name: &[u8]) -> Result<(&'static Memo, i64), HiloError> {
 /// # Errors
 /// The errors of [`next`].
 #[cold]
-pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static Memo, i64), HiloError> {
+pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static CachedName, i64), HiloError> {
     /// The most values that a slice takes for such a caller.
     const MAX_VALUES: i64 = 65_536;
     loop {
@@ -107,7 +107,7 @@ pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static Memo, i64), Hil
 /// first value. `None`: the caller tries again, because the memo must be renewed or there are
 /// values to take now.
 pub fn draw(
-    memo: &'static Memo,
+    memo: &'static CachedName,
     entry: &'static Entry,
     least: i64,
 ) -> Result<Option<i64>, HiloError> {
@@ -122,7 +122,7 @@ pub fn draw(
 }
 
 fn from_pool(
-    memo: &'static Memo,
+    memo: &'static CachedName,
     entry: &'static Entry,
     slot: &'static Slot,
     least: i64,

@@ -16,7 +16,7 @@ pub fn note(database: pg_sys::Oid) {
         super::register();
         DROPPED.borrow_mut().push(database.to_u32());
         // The worker makes way when it looks.
-        shared.nudge(database.to_u32());
+        shared.wake_worker(database.to_u32());
     }
 }
 

@@ -27,7 +27,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::memory::TryGrow;
 use crate::process::subtransaction;
-use crate::session::memo::{Entry, Last, Memo, Source};
+use crate::session::memo::{CachedName, Entry, Last, Source};
 use crate::session::{CLOSING, slice_table};
 use crate::shared;
 use crate::shared::slices::Slice;
@@ -132,7 +132,7 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
 /// # Errors
 /// 25006 in a read-only transaction; `GaplessInParallelMode` for the first draw; 55P03, 57014 and
 /// 40P01 if the wait for another transaction ends without the lock; `NoPosition`.
-pub fn rest(memo: &Memo, entry: &'static Entry) -> Result<Option<Range>, HiloError> {
+pub fn rest(memo: &CachedName, entry: &'static Entry) -> Result<Option<Range>, HiloError> {
     // SAFETY: raises an error or does nothing; the name is a C string.
     unsafe { pg_sys::PreventCommandIfReadOnly(c"hilo_nextval()".as_ptr()) };
     let level = subtransaction::level();
@@ -158,7 +158,7 @@ pub fn rest(memo: &Memo, entry: &'static Entry) -> Result<Option<Range>, HiloErr
 }
 
 /// Locks the position, and reads what its indexes mean if this session does not know.
-fn lock(memo: &Memo, entry: &Entry) -> Result<Option<Count>, HiloError> {
+fn lock(memo: &CachedName, entry: &Entry) -> Result<Option<Count>, HiloError> {
     // SAFETY: reads a static.
     if unsafe { pg_sys::IsInParallelMode() } {
         return Err(HiloError::GaplessInParallelMode(memo.name()));
@@ -205,7 +205,7 @@ pub fn take(entry: &'static Entry, range: Range) -> Result<(), HiloError> {
 ///
 /// # Errors
 /// `Exhausted`, and those of [`rest`].
-pub fn more(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
+pub fn more(memo: &'static CachedName, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
     let Some(range) = rest(memo, entry)? else { return Ok(None) };
     let mapping = entry.mapping();
     let run = mapping.run(range).ok_or_else(|| HiloError::exhaustion(memo.name(), &mapping))?;

@@ -6,8 +6,8 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::SequenceId;
 
+use crate::catalog::rows::catalog_tables::CatalogTable;
 use crate::catalog::rows::object_lock::ObjectLock;
-use crate::catalog::rows::own::Own;
 use crate::errors::HiloError;
 
 /// Called before the slot is told, so whoever looks the sequence up after that waits.
@@ -35,5 +35,5 @@ pub fn wait(id: SequenceId) -> Result<bool, HiloError> {
 }
 
 fn lock(id: SequenceId) -> Result<ObjectLock, HiloError> {
-    Ok(ObjectLock::new(Own::Definition.oid()?, id.0 as u64))
+    Ok(ObjectLock::new(CatalogTable::Definition.oid()?, id.0 as u64))
 }

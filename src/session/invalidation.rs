@@ -14,8 +14,8 @@ use crate::backend::{Global, forget_names};
 use crate::catalog::columns::column_ref::ColumnRef;
 use crate::catalog::lease::leases;
 use crate::catalog::numbers::ranges;
+use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::name::Name;
-use crate::catalog::rows::own::catalog_oids;
 use crate::catalog::sequence::gaps;
 use crate::catalog::sequence::positions::Position;
 use crate::errors::{HiloError, OrRaise};
@@ -42,9 +42,9 @@ pub enum Change {
     Extension,
 }
 
-type Noted = Nested<usize, (Key, Change)>;
+type PendingChanges = Nested<usize, (Key, Change)>;
 
-static NOTED: Global<RefCell<Noted>> = Global::new(RefCell::new(Nested::empty()));
+static NOTED: Global<RefCell<PendingChanges>> = Global::new(RefCell::new(Nested::empty()));
 /// This transaction has defined something since it dropped the extension.
 static SINCE_DROP: Global<Cell<bool>> = Global::new(Cell::new(false));
 static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));

@@ -19,7 +19,7 @@ use crate::catalog::sequence::gaps::{self, Reason};
 use crate::catalog::sequence::positions::{Position, Version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::{ffi, memory, subtransaction};
-use crate::session::{lease_news, memo, uncommitted, wait};
+use crate::session::{lease_updates, memo, uncommitted, wait};
 use crate::shared::key::Key;
 use crate::shared::pending::{Committing, Place};
 use crate::shared::slices::IndexSpace;
@@ -130,19 +130,19 @@ pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloErr
 pub fn at_transaction(event: pg_sys::XactEvent::Type) {
     use pg_sys::XactEvent::*;
     let is_empty = || OPEN.borrow().saved_count() == 0;
-    if is_empty() && lease_news::is_empty() {
-        return lease_news::forget();
+    if is_empty() && lease_updates::is_empty() {
+        return lease_updates::forget();
     }
     match event {
         // Any session could commit it, even after a restart, and the worker would not learn of it.
-        XACT_EVENT_PRE_PREPARE if !is_empty() || lease_news::concerns_worker() => {
+        XACT_EVENT_PRE_PREPARE if !is_empty() || lease_updates::concerns_worker() => {
             HiloError::PrepareLease.raise()
         }
-        XACT_EVENT_PRE_PREPARE => lease_news::write(None).or_raise(),
-        XACT_EVENT_PREPARE => lease_news::forget(),
+        XACT_EVENT_PRE_PREPARE => lease_updates::write(None).or_raise(),
+        XACT_EVENT_PREPARE => lease_updates::forget(),
         XACT_EVENT_PRE_COMMIT => {
             // These may wait for other transactions; those wait for this one from the next step on.
-            lease_news::write(None).or_raise();
+            lease_updates::write(None).or_raise();
             begin_commit();
         }
         XACT_EVENT_COMMIT => {
@@ -153,12 +153,12 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
                         shared.free_committed(*at);
                     }
                 }
-                lease_news::announce(shared);
+                lease_updates::announce(shared);
             }
-            lease_news::forget();
+            lease_updates::forget();
         }
         XACT_EVENT_ABORT => {
-            lease_news::forget();
+            lease_updates::forget();
             abandon(1);
         }
         _ => {}

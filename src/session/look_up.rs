@@ -20,15 +20,15 @@ use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::ffi;
 use crate::session::memo::{
-    Entry, Meaning, Memo, OWN_VERSION, Source, entry_for, find, key_of, remember,
+    CachedName, Entry, Meaning, OWN_VERSION, Source, entry_for, find, key_of, remember,
 };
 use crate::session::wait::{Learned, Pin};
 use crate::session::{
     auto_create, gapless, in_doubt, invalidation, slice_table, uncommitted, wait,
 };
 use crate::shared;
-use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
+use crate::shared::shared_name::SharedName;
 use crate::shared::slot::Slot;
 
 /// The memo of a name, good for the current user, who has one of the privileges in `needs`.
@@ -39,7 +39,7 @@ use crate::shared::slot::Slot;
 pub fn look_up(
     name: &[u8],
     needs: Privileges,
-) -> Result<(&'static Memo, &'static Entry), HiloError> {
+) -> Result<(&'static CachedName, &'static Entry), HiloError> {
     let memo = match find(name) {
         Some(memo) if memo.is_good() => memo,
         known => resolve(name, known, needs)?,
@@ -61,7 +61,7 @@ fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
     shared::get()?;
     if gucs::auto_create() {
         privileges::may_create()?;
-        node::Here::read()?;
+        node::LocalNode::read()?;
         node::check_set(gucs::node_count())?;
         numbering::check_begins(name, gucs::node_count())?;
         // The new sequence may be dropped or renamed at once.
@@ -78,9 +78,9 @@ fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
 
 fn resolve(
     name: &[u8],
-    known: Option<&'static Memo>,
+    known: Option<&'static CachedName>,
     needs: Privileges,
-) -> Result<&'static Memo, HiloError> {
+) -> Result<&'static CachedName, HiloError> {
     crate::session::refuse_parallel_worker("hilo_nextval")?;
     crate::session::prepare();
     // SAFETY: reads a flag in shared memory, to which every backend is attached.
@@ -88,7 +88,7 @@ fn resolve(
         return Err(HiloError::Recovery("hilo_nextval"));
     }
     if !invalidation::in_progress()
-        && let Some(memo) = by_nameplate(name, known, needs)?
+        && let Some(memo) = by_shared_name(name, known, needs)?
     {
         return Ok(memo);
     }
@@ -114,14 +114,17 @@ fn resolve(
             return Err(privileges::denial(&sequence.name, needs.without(insert), none));
         }
         let node = node::serves(&sequence)?.id;
-        let entry = entry_for((crate::catalog::rows::own::catalog_oids()?.extension, sequence.id))?;
+        let entry = entry_for((
+            crate::catalog::rows::catalog_tables::catalog_oids()?.extension,
+            sequence.id,
+        ))?;
         let Some(origin) = attach(entry, &sequence, node, definitions_at)? else { continue };
-        let nameplate = entry.slot().and_then(|_| nameplate_of(&sequence, &origin, &held));
+        let shared_name = entry.slot().and_then(|_| shared_name_of(&sequence, &origin, &held));
         if definitions.load(SeqCst) != definitions_at || names_version() != names_at {
             continue;
         }
-        if let (Some(nameplate), Some(slot)) = (nameplate, entry.slot()) {
-            shared::get()?.put_up(ffi::database().to_u32(), slot, origin.version, nameplate);
+        if let (Some(shared_name), Some(slot)) = (shared_name, entry.slot()) {
+            shared::get()?.put_up(ffi::database().to_u32(), slot, origin.version, shared_name);
         }
         let definition = &sequence.definition;
         let meaning = Meaning {
@@ -139,7 +142,7 @@ fn resolve(
 }
 
 /// The version that says how long an entry's source is good.
-struct Origin {
+struct NumberSource {
     version_at: *const AtomicU64,
     version: u64,
     /// The definition allows less than the pool serves, as in a transaction that has changed the
@@ -155,27 +158,27 @@ fn attach(
     sequence: &Sequence,
     node: i32,
     definitions_at: u64,
-) -> Result<Option<Origin>, HiloError> {
+) -> Result<Option<NumberSource>, HiloError> {
     if sequence.definition.gapless {
         if invalidation::in_progress() {
             uncommitted::refuse_made_gapless(sequence)?;
         }
         gapless::attach(entry, sequence);
         let version_at = std::ptr::from_ref(definitions_version());
-        return Ok(Some(Origin { version_at, version: definitions_at, narrowed: false }));
+        return Ok(Some(NumberSource { version_at, version: definitions_at, narrowed: false }));
     }
     if invalidation::in_progress() && uncommitted::adopt(entry, sequence)? {
         let version_at = &raw const OWN_VERSION;
-        return Ok(Some(Origin { version_at, version: 0, narrowed: false }));
+        return Ok(Some(NumberSource { version_at, version: 0, narrowed: false }));
     }
     attach_to_slot(entry, sequence, node)
 }
 
 fn renew(
     name: &[u8],
-    known: Option<&'static Memo>,
+    known: Option<&'static CachedName>,
     meaning: Meaning,
-) -> Result<&'static Memo, HiloError> {
+) -> Result<&'static CachedName, HiloError> {
     let memo = match known.or_else(|| find(name)) {
         Some(memo) => memo,
         None => remember(name)?,
@@ -184,9 +187,13 @@ fn renew(
     Ok(memo)
 }
 
-/// The nameplate that other sessions may go by. `None`: what was found may not be what they would
+/// The shared name that other sessions may go by. `None`: what was found may not be what they would
 /// find, or has no room.
-fn nameplate_of(sequence: &Sequence, origin: &Origin, held: &HeldPrivileges) -> Option<Nameplate> {
+fn shared_name_of(
+    sequence: &Sequence,
+    origin: &NumberSource,
+    held: &HeldPrivileges,
+) -> Option<SharedName> {
     // SAFETY: reads a static of xact.c.
     let wrote = unsafe { pg_sys::GetTopTransactionIdIfAny() } != pg_sys::InvalidTransactionId;
     // Where Citus may make this server a worker, each session looks whether that serves it.
@@ -199,22 +206,24 @@ fn nameplate_of(sequence: &Sequence, origin: &Origin, held: &HeldPrivileges) -> 
         granted.iter().map(|(role, set)| (role.to_u32(), set.bits())).collect::<Vec<_>>()
     });
     let key_format = sequence.definition.key_format.as_deref();
-    Nameplate::new(&sequence.name, sequence.owner.to_u32(), key_format, granted.as_deref())
+    SharedName::new(&sequence.name, sequence.owner.to_u32(), key_format, granted.as_deref())
 }
 
-/// A memo made by the nameplate of another session, without the catalog of hilo. `None`: there is
-/// no nameplate, or it does not say that the user may do what is needed.
-fn by_nameplate(
+/// A memo made by the shared name of another session, without the catalog of hilo. `None`: there is
+/// no shared name, or it does not say that the user may do what is needed.
+fn by_shared_name(
     name: &[u8],
-    known: Option<&'static Memo>,
+    known: Option<&'static CachedName>,
     needs: Privileges,
-) -> Result<Option<&'static Memo>, HiloError> {
+) -> Result<Option<&'static CachedName>, HiloError> {
     let Ok(shared) = shared::get() else { return Ok(None) };
     let (names_at, user) = (names_version(), ffi::current_user());
-    let Some((slot, key, nameplate)) = shared.nameplate_of(ffi::database().to_u32(), name) else {
+    let Some((slot, key, shared_name)) = shared.shared_name_of(ffi::database().to_u32(), name)
+    else {
         return Ok(None);
     };
-    let Some(held) = privileges::of_nameplate(&nameplate, user).filter(|held| held.any_of(needs))
+    let Some(held) =
+        privileges::of_shared_name(&shared_name, user).filter(|held| held.any_of(needs))
     else {
         return Ok(None);
     };
@@ -223,11 +232,11 @@ fn by_nameplate(
     wait::ensure_worker(shared);
     let _pin = Pin::keep(Pinned::new(slot));
     let locked = shared.lock_slot(shared.number_of(slot));
-    let learned = Learned::of(&locked).filter(|learned| learned.version == nameplate.version());
+    let learned = Learned::of(&locked).filter(|learned| learned.version == shared_name.version());
     drop(locked);
     let Some(learned) = learned.filter(|_| names_version() == names_at) else { return Ok(None) };
     let origin = attach_entry(entry, slot, learned, false);
-    let format = nameplate.key_format().and_then(|text| KeyFormat::parse(text).ok());
+    let format = shared_name.key_format().and_then(|text| KeyFormat::parse(text).ok());
     let meaning = Meaning {
         entry,
         version_at: origin.version_at,
@@ -253,7 +262,7 @@ fn attach_to_slot(
     entry: &'static Entry,
     sequence: &Sequence,
     node: i32,
-) -> Result<Option<Origin>, HiloError> {
+) -> Result<Option<NumberSource>, HiloError> {
     shared::refuse_single_user()?;
     let shared = shared::get()?;
     slice_table::register_session(shared);
@@ -285,7 +294,7 @@ fn attach_entry(
     slot: &'static Slot,
     learned: Learned,
     narrowed: bool,
-) -> Origin {
+) -> NumberSource {
     let Learned { terms, epoch, serial, version } = learned;
     let known = entry.terms.get().mapping;
     // The slot may have been evicted and filled again meanwhile. With the same epoch and node, the
@@ -304,7 +313,7 @@ fn attach_entry(
     entry.serial.set(serial);
     entry.epoch.set(epoch);
     entry.terms.set(terms);
-    Origin { version_at: &raw const slot.version, version, narrowed }
+    NumberSource { version_at: &raw const slot.version, version, narrowed }
 }
 
 /// Narrows a mapping to what a definition allows too. Returns whether that is less.

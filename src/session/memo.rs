@@ -71,7 +71,7 @@ pub struct Entry {
 #[derive(Clone, Copy)]
 pub struct Last {
     value: Option<i64>,
-    used: Option<(&'static Memo, &'static Entry)>,
+    used: Option<(&'static CachedName, &'static Entry)>,
     /// How often they had been discarded by then.
     discards: u64,
 }
@@ -94,7 +94,7 @@ impl Last {
 
 /// A name as one user has looked it up. Its layout follows the same rule as an entry's.
 #[repr(C, align(64))]
-pub struct Memo {
+pub struct CachedName {
     entry: Cell<Option<&'static Entry>>,
     version_at: Cell<*const AtomicU64>,
     version: Cell<u64>,
@@ -108,7 +108,7 @@ pub struct Memo {
 }
 
 // One cache line, and the mapping of an entry ends with its second one.
-const _: () = assert!(size_of::<Memo>() == 64);
+const _: () = assert!(size_of::<CachedName>() == 64);
 const _: () = assert!(std::mem::offset_of!(Entry, terms) + size_of::<Mapping>() <= 128);
 
 /// A name: in the memo itself if it is short.
@@ -145,7 +145,7 @@ pub static OWN_VERSION: AtomicU64 = AtomicU64::new(0);
 /// A memo, found by its name. The table is small enough to stay in the caches, so it also says
 /// where the entry and the slot lie.
 struct ByName {
-    memo: &'static Memo,
+    memo: &'static CachedName,
     entry: Cell<*const Entry>,
     slot: Cell<*const AtomicU64>,
 }
@@ -182,9 +182,10 @@ static MEMOS: Global<RefCell<Option<Memos>>> = Global::new(RefCell::new(None));
 static ENTRIES: Global<RefCell<Option<Entries>>> = Global::new(RefCell::new(None));
 /// How often this session has discarded what currval and lastval are.
 static DISCARDS: Global<Cell<u64>> = Global::new(Cell::new(0));
-static LAST: Global<Cell<Option<(&'static Memo, &'static Entry)>>> = Global::new(Cell::new(None));
+static LAST: Global<Cell<Option<(&'static CachedName, &'static Entry)>>> =
+    Global::new(Cell::new(None));
 
-impl Memo {
+impl CachedName {
     /// Whether the memo is still good, for the current user.
     #[inline(always)]
     pub fn is_good(&self) -> bool {
@@ -313,20 +314,20 @@ impl Memo {
 }
 
 /// The last use, which `hilo_lastval` refers to.
-pub fn last_use() -> Option<(&'static Memo, &'static Entry)> {
+pub fn last_use() -> Option<(&'static CachedName, &'static Entry)> {
     LAST.get()
 }
 
 /// The last value of a sequence that this session was given.
 pub fn last_of(id: SequenceId) -> Option<i64> {
-    let key = (crate::catalog::rows::own::catalog_oids().ok()?.extension, id);
+    let key = (crate::catalog::rows::catalog_tables::catalog_oids().ok()?.extension, id);
     ENTRIES.borrow().as_ref()?.get(&key)?.last.get()
 }
 
 /// Remembers a value as the last one of a sequence, as core's setval does. The sequence that
 /// `hilo_lastval` refers to stays the same.
 pub fn set_last(id: SequenceId, value: i64) {
-    let Ok(ids) = crate::catalog::rows::own::catalog_oids() else { return };
+    let Ok(ids) = crate::catalog::rows::catalog_tables::catalog_oids() else { return };
     if let Ok(entry) = entry_for((ids.extension, id)) {
         entry.last.set(Some(value));
     }
@@ -343,7 +344,7 @@ pub fn forget_last() {
 
 /// The memo of a name, which may be out of date. Calls no function of Postgres.
 #[inline]
-pub fn find(name: &[u8]) -> Option<&'static Memo> {
+pub fn find(name: &[u8]) -> Option<&'static CachedName> {
     MEMOS.try_borrow().ok()?.as_ref()?.get(name).map(|found| found.memo)
 }
 
@@ -352,7 +353,7 @@ pub fn find(name: &[u8]) -> Option<&'static Memo> {
 /// # Errors
 /// `OutOfMemory`
 #[expect(clippy::mutable_key_type, reason = "the name, which is what is hashed, never changes")]
-pub fn remember(name: &[u8]) -> Result<&'static Memo, HiloError> {
+pub fn remember(name: &[u8]) -> Result<&'static CachedName, HiloError> {
     let mut memos = MEMOS.borrow_mut();
     let memos = memos.get_or_insert_default();
     memos.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
@@ -366,7 +367,7 @@ pub fn remember(name: &[u8]) -> Result<&'static Memo, HiloError> {
         }
         None => NamePlace { long: alloc_static_bytes(name)?.as_ptr() },
     };
-    let memo = alloc_static(Memo {
+    let memo = alloc_static(CachedName {
         entry: Cell::new(None),
         version_at: Cell::new(&raw const OWN_VERSION),
         version: Cell::new(0),
@@ -412,7 +413,7 @@ pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloE
 
 /// The key of a sequence of this database.
 pub fn key_of(id: SequenceId) -> Result<Key, HiloError> {
-    Ok(Key::here(crate::catalog::rows::own::catalog_oids()?.extension, id))
+    Ok(Key::here(crate::catalog::rows::catalog_tables::catalog_oids()?.extension, id))
 }
 
 impl Entry {

@@ -4,7 +4,7 @@
 //! gets consecutive ones, and `slice_table` keeps the slices. `wait` waits for the worker;
 //! `auto_create` has it create a sequence. `gapless` counts a gapless sequence. `uncommitted`
 //! serves a sequence that the current transaction has defined. `lease` takes what leaves the
-//! server, and `lease_pending` and `lease_news` follow it to the end of the transaction.
+//! server, and `lease_pending` and `lease_updates` follow it to the end of the transaction.
 //! `invalidation` tells the other sessions what was committed; `in_doubt` lets them wait for what
 //! was prepared. `transaction` runs all of these at its end, and `exit` returns what is left.
 
@@ -16,8 +16,8 @@ pub mod gapless;
 pub mod in_doubt;
 pub mod invalidation;
 pub mod lease;
-pub mod lease_news;
 pub mod lease_pending;
+pub mod lease_updates;
 pub mod look_up;
 pub mod memo;
 pub mod range;
@@ -73,7 +73,7 @@ fn register() {
     if REGISTERED.replace(true) {
         return;
     }
-    crate::catalog::rows::own::init_process();
+    crate::catalog::rows::catalog_tables::init_process();
     transaction::init_process();
     for cache in [pg_sys::SysCacheIdentifier::AUTHMEMROLEMEM, pg_sys::SysCacheIdentifier::AUTHOID] {
         // SAFETY: the callback only sets a static of this process.

@@ -11,7 +11,7 @@ use hilo_core::range::Range;
 use crate::catalog::rights::privileges::Privileges;
 use crate::catalog::rows::name::escape_for_message;
 use crate::errors::HiloError;
-use crate::session::memo::{Entry, Memo, Source};
+use crate::session::memo::{CachedName, Entry, Source};
 use crate::session::{draw, gapless, look_up, slice_table, uncommitted, wait};
 use crate::shared;
 use crate::shared::slot::{Locked, Slot, Terms};
@@ -37,7 +37,7 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     }
     let (memo, entry, range) = claim(
         name,
-        |terms, run| even(&terms.mapping, count, run),
+        |terms, run| fit_evenly_spaced(&terms.mapping, count, run),
         |name| HiloError::RangeTooLarge { name, count },
     )?;
     // A transaction that serves itself counts in an epoch that other sessions may never see.
@@ -53,7 +53,7 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
 
 /// The first of `count` values from this session's slice if they fit there. Otherwise they come
 /// straight from the pool, so that nothing of a slice is left over. Handles the usual case only.
-fn at_once(memo: &'static Memo, entry: &'static Entry, count: i64) -> Option<i64> {
+fn at_once(memo: &'static CachedName, entry: &'static Entry, count: i64) -> Option<i64> {
     let slot = entry.slot()?;
     let mapping = entry.mapping();
     if !memo.is_good() || entry.terms.get().ordered {
@@ -82,7 +82,7 @@ fn at_once(memo: &'static Memo, entry: &'static Entry, count: i64) -> Option<i64
 }
 
 /// The first part of `run` that has `count` values at even steps.
-fn even(mapping: &Mapping, count: i64, run: Range) -> Fit {
+fn fit_evenly_spaced(mapping: &Mapping, count: i64, run: Range) -> Fit {
     let stripes = mapping.stripes;
     if count > mapping.limit() - Index::ZERO || (stripes.nodes > 1 && count > stripes.size) {
         return Fit::Never;
@@ -138,7 +138,7 @@ pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
     Ok(hi)
 }
 
-type Claimed = (&'static Memo, &'static Entry, Range);
+type Claimed = (&'static CachedName, &'static Entry, Range);
 
 /// Takes the range that `fit` chooses. `never` makes the error for the case that something is left
 /// but does not fit; if nothing is left, the sequence is exhausted.
@@ -178,7 +178,7 @@ pub enum Claim {
 /// Claims from what is this transaction's alone: the count of a gapless sequence, or numbers that
 /// it has defined itself.
 fn from_own(
-    memo: &'static Memo,
+    memo: &'static CachedName,
     entry: &'static Entry,
     is_gapless: bool,
     fit: &mut impl FnMut(&Terms, Range) -> Fit,
@@ -202,7 +202,7 @@ fn from_own(
 
 /// Claims from the pool, and waits for more if something that fits can still come.
 fn from_pool(
-    memo: &'static Memo,
+    memo: &'static CachedName,
     entry: &'static Entry,
     slot: &'static Slot,
     fit: &mut impl FnMut(&Terms, Range) -> Fit,

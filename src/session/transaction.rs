@@ -13,7 +13,7 @@ use pgrx::prelude::*;
 
 use crate::backend::Global;
 use crate::process::subtransaction;
-use crate::session::{CLOSING, dropped, gapless, invalidation, lease_news, lease_pending};
+use crate::session::{CLOSING, dropped, gapless, invalidation, lease_pending, lease_updates};
 
 type Callback = fn(pg_sys::XactEvent::Type);
 
@@ -63,7 +63,7 @@ unsafe extern "C-unwind" fn at_subtransaction(
         SUBXACT_EVENT_COMMIT_SUB | SUBXACT_EVENT_ABORT_SUB => {
             // The level that ends is still the open one.
             let (level, commits) = (subtransaction::level(), event == SUBXACT_EVENT_COMMIT_SUB);
-            lease_news::end_level(level, commits);
+            lease_updates::end_level(level, commits);
             lease_pending::end_level(level, commits);
             gapless::end_level(level, commits);
             invalidation::end_level(level, commits);

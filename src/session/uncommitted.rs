@@ -10,8 +10,8 @@
 //! it draws nothing until it commits. If it continues numbers of its own, it moves the version that
 //! it continues past each number that is about to leave. So no ROLLBACK TO brings one back.
 //!
-//! Numbers are its own only if the statement that wrote the version says so ([`Origin::New`]). A
-//! version of which nothing is known serves nothing.
+//! Only a version that was written with [`NumberSource::New`] may serve values. An unknown version
+//! serves none.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -27,13 +27,13 @@ use crate::catalog::sequence::node;
 use crate::catalog::sequence::positions::{self, Version};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::TryGrow;
-use crate::session::memo::{Entry, Memo, Source};
+use crate::session::memo::{CachedName, Entry, Source};
 use crate::session::{CLOSING, slice_table};
 use crate::shared::slices::Slice;
 
 /// Where the numbers of a version come from.
 #[derive(Clone, Copy, Debug)]
-pub enum Origin {
+pub enum NumberSource {
     /// They are its own, and begin where a user says: only statements that ask for that may say
     /// this.
     New,
@@ -59,7 +59,7 @@ pub struct Continued {
 /// The state of a version.
 #[derive(Default)]
 struct Served {
-    origin: Option<Origin>,
+    origin: Option<NumberSource>,
     /// The rest that it has not served, if it has been in force since it was written.
     left: Option<Range>,
     /// The smallest index that it may still serve, where another one continues it.
@@ -93,7 +93,7 @@ impl OwnVersions {
         Ok(self.versions.entry(version).or_default())
     }
 
-    fn origin(&self, version: &Version) -> Option<Origin> {
+    fn origin(&self, version: &Version) -> Option<NumberSource> {
         self.versions.get(version)?.origin
     }
 
@@ -101,7 +101,7 @@ impl OwnVersions {
     /// not serve the same values, nor those before them.
     fn serve(&mut self, version: Version, run: Run, increment: i64) -> Result<(), HiloError> {
         let mut at = version;
-        while let Some(Origin::Continues(before)) = self.origin(&at) {
+        while let Some(NumberSource::Continues(before)) = self.origin(&at) {
             let Continued { version, mapping, next_index } = before;
             let behind = |value| mapping.floor_behind(value);
             let floor = behind(run.first).max(behind(run.last(increment)));
@@ -126,17 +126,17 @@ static STATE: Global<RefCell<Option<OwnVersions>>> = Global::new(RefCell::new(No
 ///
 /// # Errors
 /// `OutOfMemory`
-pub fn note_origin(version: Version, origin: Origin) -> Result<(), HiloError> {
+pub fn note_origin(version: Version, origin: NumberSource) -> Result<(), HiloError> {
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
     // A version that continues one with shared numbers has shared numbers too.
     let origin = match origin {
-        Origin::Continues(before) => match state.origin(&before.version) {
-            Some(Origin::New | Origin::Continues(_)) => origin,
-            inherited => inherited.unwrap_or(Origin::Shared),
+        NumberSource::Continues(before) => match state.origin(&before.version) {
+            Some(NumberSource::New | NumberSource::Continues(_)) => origin,
+            inherited => inherited.unwrap_or(NumberSource::Shared),
         },
-        Origin::Gapless(Some(before)) => match state.origin(&before) {
-            Some(inherited @ (Origin::Shared | Origin::Gapless(_))) => inherited,
+        NumberSource::Gapless(Some(before)) => match state.origin(&before) {
+            Some(inherited @ (NumberSource::Shared | NumberSource::Gapless(_))) => inherited,
             _ => origin,
         },
         _ => origin,
@@ -163,7 +163,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
     // The next transaction gets the same numbers if this one rolls back.
-    let Some(Origin::New | Origin::Continues(_)) = state.origin(&version) else {
+    let Some(NumberSource::New | NumberSource::Continues(_)) = state.origin(&version) else {
         if sequence.definition.source.is_some() {
             return Err(HiloError::SourceUncommitted(sequence.name.to_string()));
         }
@@ -194,10 +194,10 @@ pub fn refuse_made_gapless(sequence: &Sequence) -> Result<(), HiloError> {
     };
     let state = STATE.borrow();
     match state.as_ref().and_then(|state| state.origin(&version)) {
-        Some(Origin::Shared | Origin::Continues(_)) => {
+        Some(NumberSource::Shared | NumberSource::Continues(_)) => {
             Err(HiloError::Renumbered(sequence.name.to_string()))
         }
-        Some(Origin::New | Origin::Gapless(_)) | None => Ok(()),
+        Some(NumberSource::New | NumberSource::Gapless(_)) | None => Ok(()),
     }
 }
 
@@ -242,7 +242,7 @@ pub fn take(entry: &Entry, range: Range) -> Result<(), HiloError> {
 ///
 /// # Errors
 /// `Exhausted`.
-pub fn next(memo: &'static Memo, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
+pub fn next(memo: &'static CachedName, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
     let Some(left) = rest(entry) else {
         memo.forget();
         return Ok(None);

@@ -9,10 +9,10 @@ use hilo_core::numbers::{Epoch, Index, Micros, Serial, Timestamp};
 
 use crate::backend::Global;
 use crate::catalog::rights::privileges;
-use crate::errors::{Cause, HiloError, Meant};
+use crate::errors::{Cause, HiloError, NameGuess};
 use crate::gucs;
 use crate::process::ffi;
-use crate::session::memo::Memo;
+use crate::session::memo::CachedName;
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::pin::Pinned;
@@ -38,7 +38,7 @@ impl Pin {
 
     /// Pins the slot of a memo, and only then compares its version. `None`: the slot is no longer
     /// what the memo says.
-    pub fn of(slot: &'static Slot, memo: &Memo) -> Option<Pin> {
+    pub fn of(slot: &'static Slot, memo: &CachedName) -> Option<Pin> {
         let pin = Pin::keep(Pinned::new(slot));
         (slot.version.load(SeqCst) == memo.version()).then_some(pin)
     }
@@ -79,7 +79,7 @@ pub fn leave() {
 const NAP: Duration = Duration::from_millis(100);
 
 /// One wait: how long it may last, and what is known of why it lasts.
-struct Patience {
+struct Deadline {
     began: Instant,
     timeout: Duration,
     /// Whether there is no worker, and none can be registered.
@@ -88,9 +88,9 @@ struct Patience {
     starved: bool,
 }
 
-impl Patience {
-    fn new() -> Patience {
-        Patience {
+impl Deadline {
+    fn new() -> Deadline {
+        Deadline {
             began: Instant::now(),
             timeout: gucs::reserve_timeout(),
             no_worker: false,
@@ -134,7 +134,7 @@ pub fn wake(shared: &'static Shared) -> bool {
     if !registered {
         shared.control.worker_wanted_by.store(database.to_u32(), Relaxed);
         shared.control.workers_wanted_at.store(ffi::monotonic().0, Relaxed);
-        shared.nudge_all();
+        shared.wake_all_workers();
     }
     registered
 }
@@ -157,15 +157,15 @@ fn poll<T>(
     event: &'static CStr,
     look: impl Fn(bool) -> Option<Result<T, HiloError>>,
 ) -> Result<T, HiloError> {
-    let mut patience = Patience::new();
+    let mut deadline = Deadline::new();
     freed.prepare();
     let found = loop {
-        if let Some(found) = look(patience.is_over()) {
+        if let Some(found) = look(deadline.is_over()) {
             break found;
         }
-        patience.wake(shared);
-        shared.nudge_all();
-        patience.sleep(freed, event);
+        deadline.wake(shared);
+        shared.wake_all_workers();
+        deadline.sleep(freed, event);
     };
     Condition::cancel();
     found
@@ -177,7 +177,7 @@ pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pi
     if let Some(pinned) = shared.find_or_add(key) {
         return Ok(found(pinned));
     }
-    shared.reap(databases::exists);
+    shared.free_dropped_databases(databases::exists);
     poll(shared, &shared.control.slot_freed, c"HiloSlot", |is_over| {
         if let Some(pinned) = shared.find_or_add(key) {
             return Some(Ok(found(pinned)));
@@ -193,7 +193,7 @@ pub fn for_place(shared: &'static Shared) -> Result<usize, HiloError> {
     if let Some(at) = shared.allocate_pending() {
         return Ok(at);
     }
-    shared.reap(databases::exists);
+    shared.free_dropped_databases(databases::exists);
     poll(shared, &shared.control.pending_freed, c"HiloLease", |is_over| {
         // Counted first: what is freed after that is found.
         let dead = shared.control.pending_dead.load(Acquire) as usize;
@@ -233,7 +233,7 @@ pub fn for_terms(
         Learned::of(locked).map(Some)
     };
     until(shared, slot, name, read)?
-        .ok_or_else(|| HiloError::NoSuchSequence { name: name.into(), meant: Meant::New })
+        .ok_or_else(|| HiloError::NoSuchSequence { name: name.into(), meant: NameGuess::New })
 }
 
 /// Waits until a pinned slot has something to take under `serial`, or has another serial or no
@@ -278,7 +278,7 @@ pub fn until<T>(
     if let Some(done) = ready(&mut shared.lock_slot(number)) {
         return Ok(done);
     }
-    let mut patience = Patience::new();
+    let mut deadline = Deadline::new();
     let faults = slot.faults.load(Acquire);
     let waiting = Waiting::at(slot);
     slot.refilled.prepare();
@@ -287,19 +287,19 @@ pub fn until<T>(
             break Ok(done);
         }
         let has_failed = slot.faults.load(Acquire) != faults;
-        if has_failed || patience.is_over() {
+        if has_failed || deadline.is_over() {
             break Err(has_failed);
         }
         shared.wanted.set(number);
-        patience.wake(shared);
-        patience.sleep(&slot.refilled, c"HiloBlock");
+        deadline.wake(shared);
+        deadline.sleep(&slot.refilled, c"HiloBlock");
     };
     Condition::cancel();
     drop(waiting);
-    slot.count_wait(patience.began.elapsed().as_micros() as u64);
+    slot.count_wait(deadline.began.elapsed().as_micros() as u64);
     done.map_err(|has_failed| match has_failed {
         true => failure(shared, number, name),
-        false => match cause(shared, number, &patience) {
+        false => match cause(shared, number, &deadline) {
             Ok(cause) => HiloError::Timeout { name: name.into(), cause },
             Err(error) => error,
         },
@@ -329,12 +329,12 @@ fn failure(shared: &'static Shared, number: usize, name: &str) -> HiloError {
     }
 }
 
-fn cause(shared: &'static Shared, number: usize, patience: &Patience) -> Result<Cause, HiloError> {
-    if patience.starved {
+fn cause(shared: &'static Shared, number: usize, deadline: &Deadline) -> Result<Cause, HiloError> {
+    if deadline.starved {
         return Ok(Cause::NoWorker);
     }
     let asked = shared.lock_slot(number).asked_at.0 != 0;
-    let began = Timestamp(ffi::now().0 - Micros::from(patience.began.elapsed()).0);
+    let began = Timestamp(ffi::now().0 - Micros::from(deadline.began.elapsed()).0);
     Ok(match fault(shared, number)? {
         (Fault { sqlstate, at, .. }, Some(owner)) if at >= began => {
             Cause::OwnersFault { sqlstate, owner }

@@ -299,7 +299,7 @@ impl Shared {
         drop(locked);
         drop(slot);
         if crowded && self.wanted.set(number) {
-            self.nudge(index_space.key.database);
+            self.wake_worker(index_space.key.database);
         }
         kept
     }

@@ -1,5 +1,5 @@
 //! Which slot serves which sequence: a hash table that links the slots by their numbers. So it can
-//! lie at another address in each process. Also which slot may have the nameplate of a name.
+//! lie at another address in each process. Also which slot may have the shared name of a name.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering::*};
@@ -9,8 +9,8 @@ use rustc_hash::FxHasher;
 
 use crate::shared::Shared;
 use crate::shared::key::{AtomicKey, Key};
-use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
+use crate::shared::shared_name::SharedName;
 use crate::shared::slot::{Locked, Slot};
 
 /// The sequence that the slot of the same number belongs to, and the next slot whose key has the
@@ -144,7 +144,7 @@ impl Shared {
 
     /// Frees what no worker will free: the memory of databases that no longer exist, as `exists`
     /// says, and empty slots.
-    pub fn reap(&'static self, exists: impl Fn(u32) -> bool) {
+    pub fn free_dropped_databases(&'static self, exists: impl Fn(u32) -> bool) {
         let mut last = 0;
         let mut look = |database: u32| {
             // Neighbours are mostly of one database.
@@ -176,37 +176,37 @@ impl Shared {
         (hasher.finish() % self.names.len() as u64) as usize
     }
 
-    /// The nameplate of a name of `database`, with the key of the sequence and its slot, if there
+    /// The shared name of a name of `database`, with the key of the sequence and its slot, if there
     /// is one and it is valid.
-    pub fn nameplate_of(
+    pub fn shared_name_of(
         &'static self,
         database: u32,
         name: &[u8],
-    ) -> Option<(&'static Slot, Key, Nameplate)> {
+    ) -> Option<(&'static Slot, Key, SharedName)> {
         let place = &self.names[self.place_of_name(database, name)];
         let number = (place.load(Acquire) as usize).checked_sub(1)?;
         let locked = self.lock_slot(number);
-        let (key, nameplate) = (locked.key, locked.nameplate);
+        let (key, shared_name) = (locked.key, locked.shared_name);
         let valid = key.database == database
-            && nameplate.name() == name
-            && nameplate.version() == locked.slot.version.load(Relaxed);
-        valid.then_some((locked.slot, key, nameplate))
+            && shared_name.name() == name
+            && shared_name.version() == locked.slot.version.load(Relaxed);
+        valid.then_some((locked.slot, key, shared_name))
     }
 
-    /// Puts up a nameplate of what a look-up has found in a slot of this version.
+    /// Puts up a shared name of what a look-up has found in a slot of this version.
     pub fn put_up(
         &'static self,
         database: u32,
         slot: &'static Slot,
         version: u64,
-        found: Nameplate,
+        found: SharedName,
     ) {
         let number = self.number_of(slot);
         let mut locked = self.lock_slot(number);
         if locked.slot.version.load(Relaxed) != version || locked.key.database != database {
             return;
         }
-        locked.nameplate = found.at(version);
+        locked.shared_name = found.at(version);
         drop(locked);
         let place = &self.names[self.place_of_name(database, found.name())];
         place.store(number as u32 + 1, Release);

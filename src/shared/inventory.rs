@@ -15,7 +15,7 @@ use crate::shared::{Shared, slot};
 
 /// See [`Shared::in_memory`].
 #[derive(Debug, Default)]
-pub struct InMemory {
+pub struct HeldRanges {
     /// Sorted and disjoint.
     pub ranges: Vec<Range>,
     /// Where each range was found. A range that is moving may be in two places.
@@ -29,18 +29,18 @@ pub struct InMemory {
     pub has_slot: bool,
 }
 
-impl InMemory {
+impl HeldRanges {
     /// The state of memory once the ranges in `leaving` are in the catalog.
     ///
     /// # Errors
     /// `OutOfMemory`
-    pub fn without(self, leaving: &[Range]) -> Result<InMemory, HiloError> {
+    pub fn without(self, leaving: &[Range]) -> Result<HeldRanges, HiloError> {
         let leaving = Range::union(memory::try_collect(leaving.iter().copied())?);
         let kept = self.ranges.iter().flat_map(|range| range.without(&leaving));
         let ranges = memory::try_collect(kept)?;
         let first_untaken =
             self.first_untaken.filter(|next| !leaving.iter().any(|range| range.contains(*next)));
-        Ok(InMemory { ranges, first_untaken, ..self })
+        Ok(HeldRanges { ranges, first_untaken, ..self })
     }
 }
 
@@ -67,14 +67,14 @@ impl Shared {
 
     /// All that memory holds of `index_space`. `None`: that cannot be told, because a session is
     /// just taking a range or the list has no room.
-    pub fn in_memory(&'static self, index_space: &IndexSpace) -> Option<InMemory> {
+    pub fn in_memory(&'static self, index_space: &IndexSpace) -> Option<HeldRanges> {
         let slices: usize = self.backends.iter().map(|b| b.used.load(Acquire) as usize).sum();
         let pending = self.pending_used.count();
         // Nothing may be allocated under the lock. Sessions that come meanwhile may need some more
         // room.
         let room = slices + self.slices_per_backend + pending + slot::HELD;
         let mut tiers = memory::with_capacity(room).or_raise();
-        let mut held = InMemory::default();
+        let mut held = HeldRanges::default();
         let found = self.find(&index_space.key);
         // Under the lock no range moves from a session to the pool. A range that moves the other
         // way is seen in the pool, or afterwards in the session's slice. Or the slice says that it
@@ -121,7 +121,7 @@ impl Shared {
 
     /// Does the same, and tries again for a moment if that fails: a session fills a slice within a
     /// few instructions.
-    pub fn in_memory_soon(&'static self, index_space: &IndexSpace) -> Option<InMemory> {
+    pub fn in_memory_soon(&'static self, index_space: &IndexSpace) -> Option<HeldRanges> {
         ffi::poll(100, 100, || self.in_memory(index_space))
     }
 }

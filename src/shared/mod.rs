@@ -19,13 +19,13 @@ pub mod flags;
 pub mod inventory;
 pub mod key;
 mod layout;
-pub mod nameplate;
 pub mod pending;
 pub mod pin;
 mod preloaded;
 #[cfg(not(any(feature = "pg15", feature = "pg16")))]
 mod registry;
 pub mod seat;
+pub mod shared_name;
 pub mod slices;
 pub mod slot;
 pub mod totals;
@@ -136,7 +136,7 @@ pub struct Shared {
     /// The slots where the worker has something to do. Who sets a flag anew wakes the worker. So of
     /// a thousand callers that want a block at the same time, one does.
     pub wanted: Flags,
-    /// By the hash of a name: the number of the slot that may have its nameplate, plus one.
+    /// By the hash of a name: the number of the slot that may have its shared name, plus one.
     names: &'static [AtomicU32],
     pub workers: &'static [Worker],
     askers: &'static [Asker],

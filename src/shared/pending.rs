@@ -218,7 +218,7 @@ impl Shared {
     }
 
     /// Frees a place that the worker has written off, or that no worker will.
-    pub fn bury(&self, held: &Place) {
+    pub fn mark_dead(&self, held: &Place) {
         if self.free_pending(held.at, held.state) {
             self.control.pending_dead.fetch_sub(1, AcqRel);
             self.control.pending_freed.broadcast();
@@ -289,7 +289,7 @@ impl Shared {
     pub(super) fn free_pending_of(&self, database: u32) {
         for held in self.all_pending().filter(|held| held.index_space.key.database == database) {
             match held.state.phase() {
-                Phase::Dead | Phase::Leaving => self.bury(&held),
+                Phase::Dead | Phase::Leaving => self.mark_dead(&held),
                 _ => drop(self.free_pending(held.at, held.state)),
             }
         }

@@ -28,7 +28,7 @@ use hilo_core::rate::Rate;
 
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
-use crate::shared::nameplate::Nameplate;
+use crate::shared::shared_name::SharedName;
 use crate::shared::totals::Totals;
 use crate::shared::{Condition, Lock};
 
@@ -178,7 +178,7 @@ pub struct Inner {
     pub fault: Fault,
     /// The used share of the sequence, in percent, that the last warning was about.
     pub warned: u8,
-    pub nameplate: Nameplate,
+    pub shared_name: SharedName,
 }
 
 /// As many ranges as a pool can have to flush at once, and what one reservation brings.
@@ -391,7 +391,7 @@ impl Locked {
     }
 
     /// Lets the worker of this generation act here from now on. `false`: a later one does.
-    pub fn employ(&mut self, generation: u64) -> bool {
+    pub fn claim_for_worker(&mut self, generation: u64) -> bool {
         if self.worker > generation {
             return false;
         }
@@ -412,8 +412,8 @@ impl Locked {
         }
         let same = self.slot.version.load(Relaxed) == version;
         self.raise(node, epoch);
-        if self.nameplate.is_wish() {
-            self.nameplate = Nameplate::default();
+        if self.shared_name.asks_for_creation() {
+            self.shared_name = SharedName::default();
         }
         if same {
             self.terms = Some(terms);

@@ -188,7 +188,7 @@ impl Shared {
     }
 
     /// Wakes the worker of a database, if there is one.
-    pub fn nudge(&self, database: u32) {
+    pub fn wake_worker(&self, database: u32) {
         let _lock = self.lock_workers(LW_SHARED);
         if let Some(place) = self.place_of(database) {
             self.signal(place);
@@ -241,7 +241,7 @@ impl Shared {
     }
 
     /// Wakes all workers.
-    pub fn nudge_all(&self) {
+    pub fn wake_all_workers(&self) {
         let _lock = self.lock_workers(LW_SHARED);
         for place in 0..self.workers.len() {
             if self.workers[place].database.load(Relaxed) != 0 {

@@ -15,8 +15,8 @@ use pgrx::prelude::*;
 use hilo_core::numbers::Timestamp;
 use hilo_core::range::Range;
 
-use crate::catalog::numbers::owned::{self, LentRows};
-use crate::catalog::rows::own;
+use crate::catalog::numbers::owned_position::{self, LentRows};
+use crate::catalog::rows::catalog_tables;
 use crate::catalog::rows::table::{LockWait, RowLock};
 use crate::catalog::sequence::{definitions, positions};
 use crate::errors::HiloError;
@@ -26,7 +26,7 @@ use crate::shared::content::Counted;
 use crate::shared::slices::IndexSpace;
 use crate::shared::{Shared, databases, slot};
 use crate::worker::Worker;
-use crate::worker::leaving::{self, Fate, Frozen};
+use crate::worker::outbound::{self, AfterCommit, Frozen};
 use crate::worker::transaction::{self, LOCKED};
 
 /// The most slots in one transaction.
@@ -69,7 +69,7 @@ impl Worker {
         if !self.is_scarce() {
             return;
         }
-        self.reap();
+        self.free_dropped_databases();
         if !self.is_scarce() {
             return;
         }
@@ -99,7 +99,7 @@ impl Worker {
 
     /// Frees the memory of databases that were dropped where nobody told us. While room is short,
     /// it looks for them again and again.
-    fn reap(&mut self) {
+    fn free_dropped_databases(&mut self) {
         const PAUSE: Duration = Duration::from_millis(100);
         if self.reaped_at.is_some_and(|at| at.elapsed() < PAUSE) {
             return;
@@ -107,7 +107,7 @@ impl Worker {
         self.reaped_at = Some(Instant::now());
         let shared = self.shared;
         let _ = transaction::run_within(self.patience(), c"hilo: freeing slots", || {
-            shared.reap(databases::exists);
+            shared.free_dropped_databases(databases::exists);
             Ok(())
         });
     }
@@ -139,18 +139,18 @@ impl Worker {
         }
         let shared = self.shared;
         let done = transaction::run_within(self.patience(), c"hilo: flushing ranges", || {
-            let installed = own::is_installed()?;
+            let installed = catalog_tables::is_installed()?;
             for frozen in &frozen {
                 let Frozen { index_space, ranges, counted, .. } = &**frozen;
                 frozen.outcome.set(match installed {
                     true => write(shared, index_space, ranges, From::Pool(*counted))?,
                     // It was dropped where nobody told the slots: see `session::invalidation`.
-                    false => Fate::Outdated,
+                    false => AfterCommit::Outdated,
                 });
             }
             Ok(())
         });
-        leaving::end_flush(shared);
+        outbound::end_flush(shared);
         match done.map_err(|failure| failure.sqlstate) {
             Err(LOCKED | DEADLOCK) => Err(TablesLocked),
             // So that one fault takes no other sequence down with it.
@@ -169,7 +169,7 @@ impl Worker {
         if !ours || locked.epoch == slot::DROPPED || locked.is_done() {
             return None;
         }
-        if !locked.employ(self.place.generation) {
+        if !locked.claim_for_worker(self.place.generation) {
             return None;
         }
         let was_frozen = locked.pool.is_frozen();
@@ -185,7 +185,7 @@ impl Worker {
         let serial = locked.serial();
         drop(locked);
         let ranges = ranges.as_slice().to_vec();
-        let outcome = Cell::new(Fate::RowLocked);
+        let outcome = Cell::new(AfterCommit::RowLocked);
         let frozen = Rc::new(Frozen {
             number,
             index_space,
@@ -196,7 +196,7 @@ impl Worker {
             counted,
             outcome,
         });
-        leaving::begin_flush(frozen.clone());
+        outbound::begin_flush(frozen.clone());
         Some(frozen)
     }
 }
@@ -220,37 +220,37 @@ pub(super) fn write(
     index_space: &IndexSpace,
     ranges: &[Range],
     from: From,
-) -> Result<Fate, HiloError> {
+) -> Result<AfterCommit, HiloError> {
     let IndexSpace { key, node, epoch } = *index_space;
-    if key.extension != own::catalog_oids()?.extension.to_u32() {
-        return Ok(Fate::Outdated);
+    if key.extension != catalog_tables::catalog_oids()?.extension.to_u32() {
+        return Ok(AfterCommit::Outdated);
     }
     let locked = match positions::lock(key.sequence, node, LockWait::Skip)? {
-        RowLock::Skipped => return Ok(Fate::RowLocked),
-        RowLock::Missing => return Ok(Fate::Outdated),
+        RowLock::Skipped => return Ok(AfterCommit::RowLocked),
+        RowLock::Missing => return Ok(AfterCommit::Outdated),
         RowLock::Locked(locked) => locked,
     };
     let Some(sequence) = definitions::by_id(key.sequence)? else {
-        return Ok(Fate::Outdated);
+        return Ok(AfterCommit::Outdated);
     };
     if locked.position.epoch != epoch || locked.position.incarnation != shared.life() {
-        return Ok(Fate::Outdated);
+        return Ok(AfterCommit::Outdated);
     }
     // Ranges may have been returned since the pool was frozen; they stay in memory.
-    let Some(held) = shared.in_memory(index_space) else { return Ok(Fate::RowLocked) };
+    let Some(held) = shared.in_memory(index_space) else { return Ok(AfterCommit::RowLocked) };
     let held = held.without(ranges)?;
-    owned::own(shared.life(), &sequence, &locked, |owned| {
+    owned_position::with_position(shared.life(), &sequence, &locked, |owned| {
         match from {
             From::Lease => owned.write_off(ranges)?,
             // If the sequence has a slot, that must learn of a lowered position, so an orphaned
             // slice then does not lower it.
             From::Slice if held.has_slot => {
-                owned.put(ranges)?;
+                owned.store_free(ranges)?;
                 if !sequence.definition.ordered {
                     shared.reload(&key);
                 }
             }
-            From::Pool(_) | From::Slice => owned.put_and_lower(ranges)?,
+            From::Pool(_) | From::Slice => owned.store_free_and_truncate(ranges)?,
         }
         match from {
             From::Lease => {}
@@ -262,10 +262,10 @@ pub(super) fn write(
                 shared.correct_served(&key, node, -rests);
             }
         }
-        owned.account(&held, LentRows::Always)?;
+        owned.record_held_ranges(&held, LentRows::Always)?;
         if held.ranges.is_empty() {
             owned.release();
         }
-        Ok(Fate::Written(owned.next_index))
+        Ok(AfterCommit::Written(owned.next_index))
     })
 }

@@ -12,8 +12,8 @@ use hilo_core::range::Range;
 
 use crate::catalog::lease::lease_id::LeaseId;
 use crate::catalog::lease::leases::{self, Lease};
-use crate::catalog::numbers::owned::{self, LentRows};
-use crate::catalog::rows::own;
+use crate::catalog::numbers::owned_position::{self, LentRows};
+use crate::catalog::rows::catalog_tables;
 use crate::catalog::rows::table::{LockWait, RowLock, next_command};
 use crate::catalog::sequence::definitions::Sequence;
 use crate::catalog::sequence::positions::{self, Position};
@@ -164,8 +164,8 @@ fn file(shared: &'static Shared, due: &[Lease], deferred: &mut Deferred) -> Resu
         // The position is none of the worker's, and nothing comes back to it.
         return end_leases(&sequence, position, due, &[], deferred).map(|_| next_command());
     }
-    owned::own(shared.life(), &sequence, &locked, |owned| {
-        let key = Key::here(own::catalog_oids()?.extension, id);
+    owned_position::with_position(shared.life(), &sequence, &locked, |owned| {
+        let key = Key::here(catalog_tables::catalog_oids()?.extension, id);
         let Some(held) = shared.in_memory(&IndexSpace { key, node, epoch: owned.epoch }) else {
             deferred.of.insert((id, node));
             return Ok(());
@@ -177,10 +177,10 @@ fn file(shared: &'static Shared, due: &[Lease], deferred: &mut Deferred) -> Resu
         owned.correct_served(used);
         shared.correct_served(&key, node, used);
         if !rests.is_empty() {
-            owned.put(&rests)?;
+            owned.store_free(&rests)?;
             shared.reload(&key);
         }
-        owned.account(&held, LentRows::Always)?;
+        owned.record_held_ranges(&held, LentRows::Always)?;
         if held.ranges.is_empty() && (position.incarnation == 0 || !held.has_slot) {
             owned.release();
         }
@@ -230,10 +230,10 @@ impl Worker {
         let (shared, from) = (self.shared, self.leases.next);
         let mut batch = Vec::new();
         let done = transaction::run_within(BRIEFLY, c"hilo: filing leases", || {
-            if !own::is_installed()? {
+            if !catalog_tables::is_installed()? {
                 return Ok(LeaseNews::default());
             }
-            if !own::lock_for_reservation()? {
+            if !catalog_tables::lock_for_reservation()? {
                 return Err(HiloError::InUse("_hilo.hilo_lease".into()));
             }
             let (found, next) = find(from, deferred)?;

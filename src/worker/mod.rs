@@ -8,8 +8,8 @@ mod auto_create;
 mod evict;
 mod exhaustion_warning;
 mod leases;
-mod leaving;
-mod leftovers;
+mod orphans;
+mod outbound;
 mod read_ahead;
 mod refill;
 mod reserve;
@@ -85,7 +85,7 @@ pub extern "C-unwind" fn hilo_worker_main(argument: pg_sys::Datum) {
     // cleaned up the connection.
     shutdown::init(place);
     connect(database);
-    leaving::init();
+    outbound::init();
     Worker::new(shared, database, place).run();
 }
 
@@ -102,7 +102,7 @@ fn connect(database: pg_sys::Oid) {
         )
     };
     settings();
-    crate::catalog::rows::own::init_process();
+    crate::catalog::rows::catalog_tables::init_process();
     // SAFETY: no transaction is open. An error ends the process.
     unsafe {
         pg_sys::StartTransactionCommand();

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use hilo_core::numbers::SequenceId;
 
-use crate::catalog::rows::own;
+use crate::catalog::rows::catalog_tables;
 use crate::catalog::sequence::definitions;
 use crate::gucs;
 use crate::shared::key::Key;
@@ -47,16 +47,16 @@ pub struct FirstUses {
     expected: VecDeque<Vec<SequenceId>>,
     /// Which waits were for an expected one: a bit for each, the last one lowest.
     in_order: u32,
-    mark: Option<Mark>,
+    trigger: Option<Trigger>,
     /// Whether those that were read ahead last are fetched by the next reservation.
     in_flight: bool,
     /// How often in a row nothing has come of reading ahead.
-    vain: u32,
+    misses: u32,
 }
 
 /// A sequence that was read ahead. With a threshold above what the pool has, the first take asks
 /// for the worker.
-struct Mark {
+struct Trigger {
     number: usize,
     sequence: SequenceId,
     /// The threshold that it gets back, once its block is there.
@@ -69,7 +69,7 @@ impl FirstUses {
     /// Notes that a session has waited for this sequence, whose first block it now has.
     pub fn note(&mut self, sequence: SequenceId) {
         if self.at.is_none_or(|at| at.elapsed() > PAUSE) {
-            (self.waits, self.vain, self.in_order) = (0, 0, 0);
+            (self.waits, self.misses, self.in_order) = (0, 0, 0);
         }
         self.waits = self.waits.saturating_add(1);
         self.at = Some(Instant::now());
@@ -77,8 +77,8 @@ impl FirstUses {
     }
 
     /// Notes that the first use of the marked one has come. Reading ahead goes on behind `end`.
-    fn go_on(&mut self, end: SequenceId) {
-        (self.waits, self.vain) = (self.waits.max(FIRST), 0);
+    fn on_trigger(&mut self, end: SequenceId) {
+        (self.waits, self.misses) = (self.waits.max(FIRST), 0);
         self.note(end);
         self.expect(vec![end]);
     }
@@ -97,28 +97,30 @@ impl FirstUses {
         let at = self.expected.iter().position(|next| next.contains(&last));
         let is_next = at.and_then(|at| self.expected.remove(at)).is_some();
         if !is_next {
-            self.waits = self.waits.min(FIRST << self.vain);
+            self.waits = self.waits.min(FIRST << self.misses);
         }
         self.in_order = (self.in_order << 1 | u32::from(is_next)) & LAST_FOUR;
         self.in_order.count_ones() >= IN_ORDER
     }
 
     /// Notes that nothing has come of reading ahead. The next time comes after twice as many waits.
-    fn give_up(&mut self) {
-        const MOST_VAIN: u32 = 8;
-        (self.waits, self.vain) = (0, (self.vain + 1).min(MOST_VAIN));
+    fn on_miss(&mut self) {
+        const MOST_MISSES: u32 = 8;
+        (self.waits, self.misses) = (0, (self.misses + 1).min(MOST_MISSES));
     }
 
     /// How many sequences to read ahead: 4, 16, 64 and so on.
     fn due(&self) -> usize {
-        match self.waits.checked_sub(FIRST << self.vain) {
+        match self.waits.checked_sub(FIRST << self.misses) {
             None => 0,
             Some(more) => 4_usize.checked_pow(more + 1).unwrap_or(MAX_AHEAD).min(MAX_AHEAD),
         }
     }
 
     fn is_mark(&self, number: usize, sequence: SequenceId) -> bool {
-        self.mark.as_ref().is_some_and(|mark| mark.number == number && mark.sequence == sequence)
+        self.trigger
+            .as_ref()
+            .is_some_and(|trigger| trigger.number == number && trigger.sequence == sequence)
     }
 }
 
@@ -134,21 +136,23 @@ impl Worker {
     /// Notes that the block of a slot has been published, and which threshold is usual.
     pub(super) fn set_mark(&mut self, key: &Key, number: usize, usual: i64) {
         if self.first_uses.is_mark(number, key.sequence)
-            && let Some(mark) = &mut self.first_uses.mark
+            && let Some(trigger) = &mut self.first_uses.trigger
         {
-            mark.threshold = Some(usual);
+            trigger.threshold = Some(usual);
         }
     }
 
     /// If a slot that asks for the worker is the marked one, notes that, as a wait.
     pub(super) fn pass_mark(&mut self, number: usize) {
-        let reached = |mark: &mut Mark| mark.number == number && mark.threshold.is_some();
-        let Some(mark) = self.first_uses.mark.take_if(reached) else { return };
+        let reached =
+            |trigger: &mut Trigger| trigger.number == number && trigger.threshold.is_some();
+        let Some(trigger) = self.first_uses.trigger.take_if(reached) else { return };
         let locked = self.shared.lock_slot(number);
-        if locked.key.database == self.database.to_u32() && locked.key.sequence == mark.sequence {
-            locked.slot.threshold.store(mark.threshold.unwrap_or_default(), Relaxed);
+        if locked.key.database == self.database.to_u32() && locked.key.sequence == trigger.sequence
+        {
+            locked.slot.threshold.store(trigger.threshold.unwrap_or_default(), Relaxed);
             drop(locked);
-            self.first_uses.go_on(mark.end);
+            self.first_uses.on_trigger(trigger.end);
         }
     }
 
@@ -156,8 +160,8 @@ impl Worker {
     /// the others are probably none either.
     pub(super) fn drop_mark(&mut self, key: &Key, number: usize) {
         if self.first_uses.is_mark(number, key.sequence) {
-            self.first_uses.mark = None;
-            self.first_uses.give_up();
+            self.first_uses.trigger = None;
+            self.first_uses.on_miss();
         }
     }
 
@@ -197,7 +201,7 @@ impl Worker {
         // By name only if no sibling is left to be read ahead.
         for next in [definitions::of_siblings, definitions::following] {
             let next = transaction::run_within(BRIEFLY, c"hilo: reading ahead", || {
-                Ok((own::catalog_oids()?.extension, next(last, count)?))
+                Ok((catalog_tables::catalog_oids()?.extension, next(last, count)?))
             });
             // If this fails, each is fetched when it is used.
             let Ok((extension, next)) = next else { continue };
@@ -206,8 +210,8 @@ impl Worker {
             if let Some(&(_, end)) = ahead.last() {
                 expected.extend(next.iter().skip_while(|id| **id != end).skip(1).take(NEAR));
             }
-            // If the mark is among them, they have been read ahead already.
-            known = self.first_uses.mark.as_ref().is_some_and(|it| next.contains(&it.sequence));
+            // If the trigger is among them, they have been read ahead already.
+            known = self.first_uses.trigger.as_ref().is_some_and(|it| next.contains(&it.sequence));
             if most > 0 && (known || !ahead.is_empty()) {
                 break;
             }
@@ -217,10 +221,10 @@ impl Worker {
             return none;
         }
         if let (Some(&(number, sequence)), Some(&(_, end))) = (ahead.first(), ahead.last()) {
-            self.first_uses.mark = Some(Mark { number, sequence, threshold: None, end });
+            self.first_uses.trigger = Some(Trigger { number, sequence, threshold: None, end });
             self.first_uses.in_flight = true;
         } else if !known {
-            self.first_uses.give_up();
+            self.first_uses.on_miss();
         }
         ahead.into_iter().map(|(number, _)| number).collect()
     }

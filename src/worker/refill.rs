@@ -12,17 +12,17 @@ use hilo_core::numbers::{Index, Micros, Serial, Timestamp};
 use hilo_core::policy;
 use hilo_core::pool::RETURNED;
 
-use crate::catalog::rows::own;
-use crate::catalog::rows::own::Own;
-use crate::catalog::sequence::node::{self, Here};
+use crate::catalog::rows::catalog_tables;
+use crate::catalog::rows::catalog_tables::CatalogTable;
+use crate::catalog::sequence::node::{self, LocalNode};
 use crate::errors::{FaultKind, HiloError};
 use crate::gucs;
 use crate::process::ffi;
 use crate::process::memory;
 use crate::shared::fault::Fault;
-use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
 use crate::shared::random_id;
+use crate::shared::shared_name::SharedName;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::worker::reserve::{self, Batch, Outcome, Plan, Reserved};
 use crate::worker::transaction::{self, BRIEFLY, Commit, Failure, LOCKED};
@@ -55,12 +55,12 @@ struct Retry {
 
 /// How a failed reservation is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Obstacle {
+enum FailureKind {
     /// Another transaction is in the way, such as one that has locked the row. It is tried again
     /// for as long as a session waits, because each caller's own timeout ends its wait.
-    Passing,
+    Transient,
     /// It is tried again a few times.
-    Lasting,
+    Persistent,
 }
 
 impl Retries {
@@ -84,15 +84,15 @@ impl Retries {
     }
 
     /// Notes a failure. Returns whether it was the last one that is tolerated.
-    fn note_failure(&mut self, number: usize, serial: Serial, obstacle: Obstacle) -> bool {
+    fn note_failure(&mut self, number: usize, serial: Serial, kind: FailureKind) -> bool {
         /// Retries no later than about 160 ms after a lock is released.
         const STEADY: u32 = 4;
         let before = self.0.get(&number).filter(|retry| retry.serial == serial);
         let failed = before.map_or(0, |retry| retry.failed) + 1;
-        let step = match obstacle {
-            Obstacle::Passing => failed.min(STEADY),
-            Obstacle::Lasting if failed < backoff::ATTEMPTS => failed,
-            Obstacle::Lasting => {
+        let step = match kind {
+            FailureKind::Transient => failed.min(STEADY),
+            FailureKind::Persistent if failed < backoff::ATTEMPTS => failed,
+            FailureKind::Persistent => {
                 self.0.remove(&number);
                 return true;
             }
@@ -174,7 +174,7 @@ impl Worker {
                 break;
             }
             match self.recheck(number) {
-                Some(plan) if plan.wish.is_some() => alone.push(plan),
+                Some(plan) if plan.create.is_some() => alone.push(plan),
                 Some(plan) => together.push(plan),
                 None => {}
             }
@@ -190,7 +190,7 @@ impl Worker {
         self.pass_mark(number);
         if !self.flush_other_node(number) {
             let serial = self.shared.slots[number].serial();
-            self.retries.note_failure(number, serial, Obstacle::Passing);
+            self.retries.note_failure(number, serial, FailureKind::Transient);
             self.shared.wanted.set(number);
             return None;
         }
@@ -208,8 +208,8 @@ impl Worker {
             return None;
         }
         let waited_for = slot.waiting.load(SeqCst) > 0;
-        let wish = Some(locked.nameplate).filter(Nameplate::is_wish);
-        if wish.is_some() && !waited_for {
+        let request = Some(locked.shared_name).filter(SharedName::asks_for_creation);
+        if request.is_some() && !waited_for {
             locked.end();
         }
         if locked.epoch == DROPPED {
@@ -217,7 +217,7 @@ impl Worker {
             self.shared.free(number);
             return None;
         }
-        if !locked.employ(self.place.generation) {
+        if !locked.claim_for_worker(self.place.generation) {
             return None;
         }
         let (now, window) = (ffi::now(), gucs::window().into());
@@ -262,7 +262,7 @@ impl Worker {
             from: locked.terms().map_or(from, |(terms, _)| from.max(terms.mapping.indexes().start)),
             places: locked.pool.places(),
             leaving: locked.leaving,
-            wish,
+            create: request,
             _pin: Pinned::new(slot),
         })
     }
@@ -315,13 +315,13 @@ impl Worker {
 
     fn reserve_together(&self, plans: &[Plan]) -> Result<(Vec<Outcome>, Commit), Failure> {
         let shared = self.shared;
-        let patience = plans.iter().any(|plan| plan.wish.is_some()).then_some(BRIEFLY);
+        let patience = plans.iter().any(|plan| plan.create.is_some()).then_some(BRIEFLY);
         transaction::run(patience, c"hilo: reserving blocks", || {
-            if !own::lock_for_reservation()? {
+            if !catalog_tables::lock_for_reservation()? {
                 return memory::try_collect(plans.iter().map(|_| Outcome::Locked));
             }
-            let here = Here::read()?;
-            let positions = Own::Position.write()?;
+            let here = LocalNode::read()?;
+            let positions = CatalogTable::Position.write()?;
             let _indexes = positions.keep_indexes();
             let mut batch = Batch::lock(plans, &here)?;
             let mut outcomes = memory::with_capacity(plans.len())?;
@@ -368,7 +368,7 @@ impl Worker {
                 }
                 Outcome::Locked => self.fail(plan, row_locked()),
                 Outcome::OtherNode => {
-                    self.retries.note_failure(plan.number, plan.serial, Obstacle::Passing);
+                    self.retries.note_failure(plan.number, plan.serial, FailureKind::Transient);
                     self.shared.wanted.set(plan.number);
                 }
                 // Who has begun to wait meanwhile asks again.
@@ -469,17 +469,17 @@ impl Worker {
         locked.counts.errors += 1;
         drop(locked);
         if (!known || since > REPEAT_AFTER) && !transaction::is_ending() {
-            let sequence = match &plan.wish {
-                Some(wish) => format!("\"{}\"", String::from_utf8_lossy(wish.name())),
+            let sequence = match &plan.create {
+                Some(request) => format!("\"{}\"", String::from_utf8_lossy(request.name())),
                 None => plan.index_space.key.sequence.to_string(),
             };
             log!("hilo could not reserve a block of sequence {sequence}: {}", failure.message);
         }
-        let obstacle = match failure.sqlstate == LOCKED && slot.waiting.load(SeqCst) > 0 {
-            true => Obstacle::Passing,
-            false => Obstacle::Lasting,
+        let kind = match failure.sqlstate == LOCKED && slot.waiting.load(SeqCst) > 0 {
+            true => FailureKind::Transient,
+            false => FailureKind::Persistent,
         };
-        if self.retries.note_failure(plan.number, plan.serial, obstacle) {
+        if self.retries.note_failure(plan.number, plan.serial, kind) {
             slot.faults.fetch_add(1, AcqRel);
             slot.refilled.broadcast();
         } else {

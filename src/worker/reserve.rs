@@ -7,16 +7,16 @@ use hilo_core::policy::{self, Remaining};
 use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
 use hilo_core::rate::Demand;
-use hilo_core::source::Wish;
+use hilo_core::source::LendRequest;
 
 use crate::catalog::lease::leases;
-use crate::catalog::numbers::owned::{self, LentRows, Owned};
+use crate::catalog::numbers::owned_position::{self, LentRows, OwnedPosition};
+use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::name::Name;
-use crate::catalog::rows::own::catalog_oids;
 use crate::catalog::rows::table;
 use crate::catalog::rows::table::{LockWait, RowLock, next_command};
 use crate::catalog::sequence::definitions::{self, Sequence};
-use crate::catalog::sequence::node::Here;
+use crate::catalog::sequence::node::LocalNode;
 use crate::catalog::sequence::numbering;
 use crate::catalog::sequence::positions::{self, LockedPosition, Position};
 use crate::errors::HiloError;
@@ -25,10 +25,10 @@ use crate::process::{ffi, memory};
 use crate::shared::Shared;
 use crate::shared::askers::Owner;
 use crate::shared::content::Counted;
-use crate::shared::inventory::InMemory;
+use crate::shared::inventory::HeldRanges;
 use crate::shared::key::Key;
-use crate::shared::nameplate::Nameplate;
 use crate::shared::pin::Pinned;
+use crate::shared::shared_name::SharedName;
 use crate::shared::slices::IndexSpace;
 use crate::shared::slot::{LEAVING, Terms, UNKNOWN};
 use crate::shared::totals::Totals;
@@ -62,7 +62,7 @@ pub struct Plan {
     /// Ranges on their way to the catalog.
     pub leaving: Ranges<LEAVING>,
     /// The sequence is to be created.
-    pub wish: Option<Nameplate>,
+    pub create: Option<SharedName>,
     pub _pin: Pinned,
 }
 
@@ -75,7 +75,7 @@ impl Plan {
     /// Whether a session waits to use the sequence, which was there before, for the first time
     /// since it has this slot.
     pub fn is_first_use(&self) -> bool {
-        self.index_space.epoch == UNKNOWN && self.need > 0 && self.wish.is_none()
+        self.index_space.epoch == UNKNOWN && self.need > 0 && self.create.is_none()
     }
 }
 
@@ -138,8 +138,8 @@ impl Batch {
     ///
     /// # Errors
     /// `OutOfMemory`, and those of reading the catalog.
-    pub fn lock(plans: &[Plan], here: &Here) -> Result<Batch, HiloError> {
-        let there = plans.iter().filter(|plan| plan.wish.is_none());
+    pub fn lock(plans: &[Plan], here: &LocalNode) -> Result<Batch, HiloError> {
+        let there = plans.iter().filter(|plan| plan.create.is_none());
         let ids = memory::try_collect(there.map(|plan| plan.index_space.key.sequence.0))?;
         let positions = positions::lock_all(&ids, here.id)?;
         Ok(Batch { positions, definitions: definitions::by_ids(&ids)? })
@@ -148,7 +148,7 @@ impl Batch {
     fn position(
         &mut self,
         id: SequenceId,
-        here: &Here,
+        here: &LocalNode,
     ) -> Result<RowLock<LockedPosition>, HiloError> {
         match self.positions.remove(&id) {
             Some(found) => Ok(found),
@@ -171,7 +171,7 @@ impl Batch {
 /// Reserves for one sequence.
 pub fn reserve(
     shared: &'static Shared,
-    here: &Here,
+    here: &LocalNode,
     batch: &mut Batch,
     plan: &Plan,
 ) -> Result<Outcome, HiloError> {
@@ -184,9 +184,9 @@ pub fn reserve(
     if plan.index_space.node >= 0 && plan.index_space.node != here.id {
         return Ok(Outcome::OtherNode);
     }
-    // Once the sequence is there, the slot has no wish any more.
-    if let Some(wish) = &plan.wish {
-        return first_of_all(shared, here, plan, wish);
+    // Once the sequence is there, the slot has no request any more.
+    if let Some(request) = &plan.create {
+        return first_of_all(shared, here, plan, request);
     }
     let locked = match batch.position(id, here)? {
         RowLock::Skipped => return Ok(Outcome::Locked),
@@ -220,8 +220,10 @@ pub fn reserve(
     if same && plan.holds && locked.position.incarnation != shared.life() {
         return Ok(Outcome::Foreign);
     }
-    owned::own(shared.life(), &sequence, &locked, |owned| take(shared, plan, &sequence, owned))
-        .map(|reserved| Outcome::Reserved(Box::new(reserved)))
+    owned_position::with_position(shared.life(), &sequence, &locked, |owned| {
+        take(shared, plan, &sequence, owned)
+    })
+    .map(|reserved| Outcome::Reserved(Box::new(reserved)))
 }
 
 /// Takes a block at the position, and free ranges below it, for a slot; puts into the catalog what
@@ -230,30 +232,30 @@ fn take(
     shared: &'static Shared,
     plan: &Plan,
     sequence: &Sequence,
-    owned: &mut Owned,
+    owned: &mut OwnedPosition,
 ) -> Result<Reserved, HiloError> {
     let same = plan.index_space.node == owned.node && plan.index_space.epoch == owned.epoch;
     let leaving: &[Range] = if same { plan.leaving.as_slice() } else { &[] };
     if !leaving.is_empty() {
         // A block among them that was not acknowledged may be served after this commit.
-        owned.touch();
+        owned.force_write();
     }
     // If a session is just taking a range, the catalog learns the next time of what memory holds.
     let Key { sequence: id, .. } = plan.index_space.key;
     let index_space =
         IndexSpace { key: plan.index_space.key, node: owned.node, epoch: owned.epoch };
     let held = match owned.is_unused() {
-        true => Some(InMemory::default()),
+        true => Some(HeldRanges::default()),
         false => shared.in_memory(&index_space),
     };
     let catalog_current = held.is_some();
     if let Some(held) = held {
-        owned.put(leaving)?;
+        owned.store_free(leaving)?;
         let rows = match leaving.is_empty() {
             true => LentRows::IfHeldBack,
             false => LentRows::Always,
         };
-        owned.account(&held.without(leaving)?, rows)?;
+        owned.record_held_ranges(&held.without(leaving)?, rows)?;
     }
     let available = if same { plan.available } else { 0 };
     let mut reserved = match sequence.definition.source {
@@ -278,23 +280,25 @@ fn take(
 /// Adds a sequence that a session has wished for. Its position is written once, with the block.
 fn first_of_all(
     shared: &'static Shared,
-    here: &Here,
+    here: &LocalNode,
     plan: &Plan,
-    wish: &Nameplate,
+    request: &SharedName,
 ) -> Result<Outcome, HiloError> {
     let id = plan.index_space.key.sequence;
-    let Some((sequence, position)) = auto_create::create(here, id, wish)? else {
+    let Some((sequence, position)) = auto_create::create(here, id, request)? else {
         return Ok(Outcome::Gone);
     };
-    owned::own_new(shared.life(), &sequence, position, |owned| take(shared, plan, &sequence, owned))
-        .map(|reserved| Outcome::Reserved(Box::new(reserved)))
+    owned_position::with_new_position(shared.life(), &sequence, position, |owned| {
+        take(shared, plan, &sequence, owned)
+    })
+    .map(|reserved| Outcome::Reserved(Box::new(reserved)))
 }
 
 /// Makes the position of a node that has not drawn from this sequence before. The definition is
 /// locked until the position exists: see sql/triggers.sql.
 fn first_on_node(
     shared: &'static Shared,
-    here: &Here,
+    here: &LocalNode,
     batch: &mut Batch,
     plan: &Plan,
 ) -> Result<Outcome, HiloError> {
@@ -317,7 +321,7 @@ fn first_on_node(
 /// epoch the slot has.
 fn reserve_own(
     sequence: &Sequence,
-    owned: &mut Owned,
+    owned: &mut OwnedPosition,
     plan: &Plan,
     available: i64,
 ) -> Result<Reserved, HiloError> {
@@ -332,7 +336,7 @@ fn reserve_own(
 /// Takes what a source has brought, and asks it for more if that is little.
 fn lend_received(
     sequence: &Sequence,
-    owned: &mut Owned,
+    owned: &mut OwnedPosition,
     plan: &Plan,
     available: i64,
 ) -> Result<Reserved, HiloError> {
@@ -348,9 +352,10 @@ fn lend_received(
     };
     let key = plan.index_space.key;
     let Plan { room: places_below, from, places, need, .. } = *plan;
-    let chosen = owned.lend_received(&Wish { room: places_below, from, count, places, need })?;
+    let chosen =
+        owned.lend_received(&LendRequest { room: places_below, from, count, places, need })?;
     let lent: i64 = chosen.blocks.iter().map(Range::len).sum();
-    let pace = policy::Supply {
+    let pace = policy::SourcePace {
         ahead: definition.reserve_ahead,
         latency: supply.latency as f64 / 1_000_000.0,
     };

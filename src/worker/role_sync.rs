@@ -2,7 +2,7 @@
 //! knows of.
 
 use crate::catalog::rights::role_references;
-use crate::catalog::rows::own;
+use crate::catalog::rows::catalog_tables;
 use crate::worker::Worker;
 use crate::worker::transaction::{self, BRIEFLY};
 
@@ -14,7 +14,7 @@ impl Worker {
             return;
         }
         let done = transaction::run_within(BRIEFLY, c"hilo: recording roles", || {
-            if own::is_installed()? { role_references::reconcile() } else { Ok(()) }
+            if catalog_tables::is_installed()? { role_references::reconcile() } else { Ok(()) }
         });
         if let Err(failure) = done {
             pgrx::log!("could not record the roles in the catalog of hilo: {}", failure.message);

@@ -17,10 +17,10 @@ use hilo_core::numbers::{Micros, SequenceId};
 use hilo_core::policy;
 
 use crate::backend::Global;
-use crate::catalog::numbers::owned::{self, Owned};
+use crate::catalog::numbers::owned_position::{self, OwnedPosition};
 use crate::catalog::numbers::source_query;
-use crate::catalog::numbers::sources::{self, Open, Request, Supply};
-use crate::catalog::rows::own::{catalog_oids, lock_for_reservation};
+use crate::catalog::numbers::sources::{self, Open, Request, SourceState};
+use crate::catalog::rows::catalog_tables::{catalog_oids, lock_for_reservation};
 use crate::catalog::rows::table::{LockWait, RowLock};
 use crate::catalog::sequence::definitions::{self, Sequence};
 use crate::catalog::sequence::node;
@@ -198,7 +198,7 @@ impl Source {
         for one in self.open().unwrap_or_default() {
             self.shared.reload(&Key::here(extension, one.sequence.id));
         }
-        self.shared.nudge_all();
+        self.shared.wake_all_workers();
     }
 
     /// Sleeps until a request may have come since `told` was read, or a signal comes, at most until
@@ -244,14 +244,14 @@ impl Source {
                 }
                 // A next request is written down where the worker finds that it is wanted.
                 shared.reload(&key);
-                shared.nudge(key.database);
+                shared.wake_worker(key.database);
                 return answered;
             }
             Err(_) if transaction::is_ending() => {}
             Err(failure)
                 if failure.message == COPIED && supply.may_part() && part(sequence, request) =>
             {
-                shared.nudge(ffi::database().to_u32());
+                shared.wake_worker(ffi::database().to_u32());
             }
             Err(failure) => self.fail(one, failure),
         }
@@ -275,7 +275,7 @@ impl Source {
         self.tell(one, noted, failure);
         if let Some(key) = noted.filter(|_| ends) {
             shared.reload(&key);
-            shared.nudge(key.database);
+            shared.wake_worker(key.database);
         }
     }
 
@@ -307,7 +307,7 @@ fn fault(sqlstate: i32, kind: FaultKind, message: &str) -> Fault {
 fn receive(
     shared: &'static Shared,
     sequence: &Sequence,
-    supply: &Supply,
+    supply: &SourceState,
     request: &Request,
     limit: Duration,
 ) -> Result<(Key, Option<HiloError>), HiloError> {
@@ -399,7 +399,7 @@ fn note(
     request: &Request,
     (message, ends): (&str, bool),
 ) -> Result<Option<Key>, HiloError> {
-    let note = |owned: &mut Owned, supply: &mut Supply| {
+    let note = |owned: &mut OwnedPosition, supply: &mut SourceState| {
         if ends {
             supply.give_up();
         }
@@ -428,7 +428,7 @@ fn with_request<T>(
     asked: &Sequence,
     node: i32,
     request: &Request,
-    work: impl FnOnce(&mut Owned, &mut Supply) -> Result<T, HiloError>,
+    work: impl FnOnce(&mut OwnedPosition, &mut SourceState) -> Result<T, HiloError>,
 ) -> Result<Option<(Key, T)>, HiloError> {
     let Some(locked) = lock_position(asked.id, node)? else { return Ok(None) };
     let same = |now: &Sequence| {
@@ -437,7 +437,7 @@ fn with_request<T>(
             && !locked.position.may_lack()
     };
     let Some(sequence) = definitions::by_id(asked.id)?.filter(same) else { return Ok(None) };
-    owned::own(shared.life(), &sequence, &locked, |owned| {
+    owned_position::with_position(shared.life(), &sequence, &locked, |owned| {
         let mut supply = owned.supply()?;
         if supply.open_request() != Some(*request) {
             return Ok(None);

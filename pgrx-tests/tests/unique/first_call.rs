@@ -1,6 +1,5 @@
-//! The first call of a session needs no table of hilo where another session has used the sequence before: it goes by
-//! that session's nameplate. It sees what is committed, and what this transaction has defined, as
-//! ever.
+//! The first call of a session reads no table of hilo if another session has used the sequence. It goes by the name in
+//! shared memory, and sees what is committed and what this transaction has defined.
 
 use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 

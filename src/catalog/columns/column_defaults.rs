@@ -11,9 +11,9 @@ use pgrx::prelude::*;
 use pgrx::varlena;
 
 use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::dependents::{self, DEFAULTS as ATTRDEF};
 use crate::catalog::rows::name::{Name, escape_for_message};
-use crate::catalog::rows::own::catalog_oids;
 use crate::catalog::rows::scan::{Index, Match};
 use crate::catalog::rows::table::{Row, Table, bytes_of, next_command};
 use crate::errors::{HiloError, OrRaise};

@@ -5,9 +5,9 @@
 use pgrx::pg_sys;
 
 use crate::catalog::lease::lease_id::LeaseId;
+use crate::catalog::rows::catalog_tables::{self, CatalogTable};
 use crate::catalog::rows::columns::lease as column;
 use crate::catalog::rows::object_lock::ObjectLock;
-use crate::catalog::rows::own::{self, Own};
 use crate::catalog::rows::scan::Match;
 use crate::catalog::rows::table::{Snapshot, is_own_transaction};
 use crate::errors::HiloError;
@@ -29,7 +29,8 @@ impl Drop for LockedName {
 pub fn lock(id: &LeaseId) -> Result<LockedName, HiloError> {
     let bits = u128::from_ne_bytes(*id);
     loop {
-        let name = LockedName(ObjectLock::new(Own::Lease.oid()?, (bits ^ (bits >> 64)) as u64));
+        let name =
+            LockedName(ObjectLock::new(CatalogTable::Lease.oid()?, (bits ^ (bits >> 64)) as u64));
         name.0.acquire(pg_sys::ExclusiveLock, false);
         let Some(writer) = writer_at_work(id)? else { return Ok(name) };
         drop(name);
@@ -41,13 +42,17 @@ pub fn lock(id: &LeaseId) -> Result<LockedName, HiloError> {
 fn writer_at_work(id: &LeaseId) -> Result<Option<pg_sys::TransactionId>, HiloError> {
     let mut found = None;
     let keys = [(column::LEASE, Match::Uuid(id))];
-    Own::Lease.read()?.seeing(Snapshot::Any).scan(own::LEASE_PKEY, &keys, |row| {
-        let writer = row.writer();
-        // SAFETY: only compares a number with the transactions that run; any number will do.
-        let at_work = unsafe { pg_sys::TransactionIdIsInProgress(writer) };
-        found = Some(writer).filter(|writer| at_work && !is_own_transaction(*writer));
-        row.free();
-        found.is_none()
-    });
+    CatalogTable::Lease.read()?.seeing(Snapshot::Any).scan(
+        catalog_tables::LEASE_PKEY,
+        &keys,
+        |row| {
+            let writer = row.writer();
+            // SAFETY: only compares a number with the transactions that run; any number will do.
+            let at_work = unsafe { pg_sys::TransactionIdIsInProgress(writer) };
+            found = Some(writer).filter(|writer| at_work && !is_own_transaction(*writer));
+            row.free();
+            found.is_none()
+        },
+    );
     Ok(found)
 }

@@ -11,8 +11,8 @@ use hilo_core::numbers::{Epoch, Index, SequenceId, Timestamp};
 use hilo_core::range::Range;
 
 use crate::catalog::lease::lease_id::{LeaseId, display};
+use crate::catalog::rows::catalog_tables::{self, CatalogTable};
 use crate::catalog::rows::columns::lease as column;
-use crate::catalog::rows::own::{self, Own};
 use crate::catalog::rows::record::{Field, get, record};
 use crate::catalog::rows::scan::{self, Match};
 use crate::catalog::rows::table::{
@@ -234,7 +234,7 @@ pub fn insert(
     ] {
         values[column as usize - 1] = value;
     }
-    Own::Lease.write()?.insert(&mut values);
+    CatalogTable::Lease.write()?.insert(&mut values);
     next_command();
     Ok(())
 }
@@ -272,8 +272,8 @@ pub(in crate::catalog) fn lock_as(
     wait: LockWait,
     strength: Strength,
 ) -> Result<RowLock<LockedLease>, HiloError> {
-    let table = Own::Lease.write()?;
-    let find = || table.find(own::LEASE_PKEY, &[(column::LEASE, Match::Uuid(id))]);
+    let table = CatalogTable::Lease.write()?;
+    let find = || table.find(catalog_tables::LEASE_PKEY, &[(column::LEASE, Match::Uuid(id))]);
     let found = table.lock_found_as(find, wait, strength);
     Ok(found.map(|row| LockedLease::of(table, row)))
 }
@@ -294,13 +294,13 @@ pub fn time_text(at: Timestamp) -> String {
 /// A lease, not locked, and whether nobody else has locked it, for sure.
 pub fn find(id: &LeaseId) -> Result<Option<(Lease, bool)>, HiloError> {
     let key = [(column::LEASE, Match::Uuid(id))];
-    let found = Own::Lease.read()?.find(own::LEASE_PKEY, &key);
+    let found = CatalogTable::Lease.read()?.find(catalog_tables::LEASE_PKEY, &key);
     Ok(found.map(|row| (Lease::from_row(&row), row.is_untouched())))
 }
 
 /// The leases that an index has under these keys.
 fn all(index: scan::Index, keys: &[(i16, Match)]) -> Result<Vec<Lease>, HiloError> {
-    Own::Lease.read()?.collect(index, keys, |row| Some(Lease::from_row(row)))
+    CatalogTable::Lease.read()?.collect(index, keys, |row| Some(Lease::from_row(row)))
 }
 
 fn of_sequence(sequence: SequenceId) -> (i16, Match<'static>) {
@@ -320,12 +320,15 @@ pub fn leased_ranges(position: &Position) -> Result<Vec<Range>, HiloError> {
 
 /// All leases of a sequence on a node, of whatever epoch.
 pub fn of_node(sequence: SequenceId, node: i32) -> Result<Vec<Lease>, HiloError> {
-    all(own::LEASE_SEQUENCE_IDX, &[of_sequence(sequence), (column::NODE, Match::Int4(node))])
+    all(
+        catalog_tables::LEASE_SEQUENCE_IDX,
+        &[of_sequence(sequence), (column::NODE, Match::Int4(node))],
+    )
 }
 
 /// The leases of a sequence on a node that are to be filed.
 pub fn due_of(sequence: SequenceId, node: i32) -> Result<Vec<Lease>, HiloError> {
-    all(own::LEASE_SEQUENCE_IDX, &due_by(sequence, node, ffi::now()))
+    all(catalog_tables::LEASE_SEQUENCE_IDX, &due_by(sequence, node, ffi::now()))
 }
 
 /// The keys of the leases of a sequence on a node that are due by then.
@@ -369,7 +372,7 @@ fn due(
     // Without it, the scan would visit every dead row before.
     let from = (column::DUE_AT, Match::TimestampFrom(from.0));
     let keys = [from, (column::DUE_AT, Match::TimestampLess(before.0))];
-    Own::Lease.read()?.scan(own::LEASE_DUE_AT_IDX, &keys, |row| {
+    CatalogTable::Lease.read()?.scan(catalog_tables::LEASE_DUE_AT_IDX, &keys, |row| {
         let (lease, at) = (Lease::from_row(&row), get::<Option<Timestamp>>(&row, column::DUE_AT));
         row.free();
         let late = at.is_some_and(|at| at > now);
@@ -389,13 +392,13 @@ fn due(
 /// Whether leases of a sequence on a node have ended that are to be filed.
 pub fn any_ended(sequence: SequenceId, node: i32) -> Result<bool, HiloError> {
     let key = due_by(sequence, node, FIRST_EXPIRY);
-    Ok(Own::Lease.read()?.find(own::LEASE_SEQUENCE_IDX, &key).is_some())
+    Ok(CatalogTable::Lease.read()?.find(catalog_tables::LEASE_SEQUENCE_IDX, &key).is_some())
 }
 
 /// The open leases with this holder.
 pub fn of_holder(holder: &[u8]) -> Result<Vec<Lease>, HiloError> {
     let (now, key) = (ffi::now(), [(column::HOLDER, Match::Text(holder))]);
-    let mut found = all(own::LEASE_HOLDER_IDX, &key)?;
+    let mut found = all(catalog_tables::LEASE_HOLDER_IDX, &key)?;
     found.retain(|lease| lease.is_open(now));
     Ok(found)
 }
@@ -439,7 +442,7 @@ fn delete_all(
     sequence: SequenceId,
     mut last_look: impl FnMut(&Lease) -> Result<(), HiloError>,
 ) -> Result<(), HiloError> {
-    for lease in all(own::LEASE_SEQUENCE_IDX, &[of_sequence(sequence)])? {
+    for lease in all(catalog_tables::LEASE_SEQUENCE_IDX, &[of_sequence(sequence)])? {
         if let RowLock::Locked(locked) = lock(&lease.id, LockWait::Block)? {
             last_look(&locked.lease)?;
             locked.delete();

@@ -14,8 +14,8 @@ use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::range::Range;
 
 use crate::backend::Global;
+use crate::catalog::rows::catalog_tables::{self, CatalogTable};
 use crate::catalog::rows::columns::free_range as column;
-use crate::catalog::rows::own::{self, Own};
 use crate::catalog::rows::scan::Match;
 use crate::catalog::rows::table::{Row, Table};
 use crate::catalog::sequence::positions::Position;
@@ -85,12 +85,12 @@ pub struct RangeRows {
 impl RangeRows {
     /// To read them.
     pub fn read(position: &Position) -> Result<RangeRows, HiloError> {
-        Ok(Self::new(Own::FreeRange.read()?, position))
+        Ok(Self::new(CatalogTable::FreeRange.read()?, position))
     }
 
     /// To write them in a transaction that gives the position another epoch, or deletes it.
     pub fn write(position: &Position) -> Result<RangeRows, HiloError> {
-        Ok(Self::new(Own::FreeRange.write()?, position))
+        Ok(Self::new(CatalogTable::FreeRange.write()?, position))
     }
 
     fn new(table: Table, position: &Position) -> RangeRows {
@@ -181,7 +181,7 @@ impl RangeRows {
         rows: &mut Vec<RangeRow>,
         wants: impl Fn(Range, usize) -> bool,
     ) {
-        self.table.scan(own::FREE_RANGE_PKEY, keys, |row| {
+        self.table.scan(catalog_tables::FREE_RANGE_PKEY, keys, |row| {
             let found = RangeRow::of(&row);
             row.free();
             let wanted = wants(found.range, rows.len());
@@ -202,7 +202,7 @@ impl RangeRows {
     pub(in crate::catalog) fn is_empty(&self) -> bool {
         match &self.known {
             Some(known) => known.is_empty(),
-            None => self.table.find(own::FREE_RANGE_PKEY, &self.keys()).is_none(),
+            None => self.table.find(catalog_tables::FREE_RANGE_PKEY, &self.keys()).is_none(),
         }
     }
 
@@ -245,8 +245,8 @@ impl RangeRows {
         let [a, b, c, d] = self.free_keys();
         let before = before.map(|before| (column::FIRST_INDEX, Match::Int8Less(before.0)));
         let found = match before {
-            Some(before) => self.table.last(own::FREE_RANGE_PKEY, &[a, b, c, d, before]),
-            None => self.table.last(own::FREE_RANGE_PKEY, &[a, b, c, d]),
+            Some(before) => self.table.last(catalog_tables::FREE_RANGE_PKEY, &[a, b, c, d, before]),
+            None => self.table.last(catalog_tables::FREE_RANGE_PKEY, &[a, b, c, d]),
         };
         found.map(|row| RangeRow::of(&row))
     }
@@ -259,7 +259,7 @@ impl RangeRows {
         }
         let [a, b, c, d] = self.free_keys();
         let keys = [a, b, c, d, (column::FIRST_INDEX, Match::Int8(start.0))];
-        self.table.find(own::FREE_RANGE_PKEY, &keys).map(|row| RangeRow::of(&row))
+        self.table.find(catalog_tables::FREE_RANGE_PKEY, &keys).map(|row| RangeRow::of(&row))
     }
 
     /// The ranges that are in some server's memory, or were when that server's life ended.

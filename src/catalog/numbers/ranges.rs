@@ -9,12 +9,12 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{Index, SequenceId};
 use hilo_core::options::Definition;
 use hilo_core::range::Range;
-use hilo_core::source::{self, Chosen, Wish};
+use hilo_core::source::{self, LendPlan, LendRequest};
 
 use crate::catalog::lease::leases;
 use crate::catalog::numbers::range_rows::{FREE, RangeRow, RangeRows};
+use crate::catalog::rows::catalog_tables::{self, CatalogTable};
 use crate::catalog::rows::columns::free_range as column;
-use crate::catalog::rows::own::{self, Own};
 use crate::catalog::rows::scan::Match;
 use crate::catalog::rows::table::next_command;
 use crate::catalog::sequence::gaps::{self, Reason};
@@ -63,11 +63,11 @@ pub(in crate::catalog) fn lend_chosen(
     rows: &mut RangeRows,
     next_index: Index,
     incarnation: i64,
-    wish: &Wish,
-) -> Result<Chosen, HiloError> {
+    request: &LendRequest,
+) -> Result<LendPlan, HiloError> {
     let found = rows.free();
-    let chosen = source::choose(&ranges(&found)?, next_index, wish);
-    let parts = chosen.returned.iter().chain(&chosen.blocks).copied();
+    let plan = source::choose(&ranges(&found)?, next_index, request);
+    let parts = plan.returned.iter().chain(&plan.blocks).copied();
     let parts = Range::union(memory::try_collect(parts)?);
     for row in &found {
         let rest = row.range.without(&parts);
@@ -77,10 +77,10 @@ pub(in crate::catalog) fn lend_chosen(
         rows.delete(row);
         rest.iter().for_each(|rest| rows.insert(rest, FREE));
     }
-    let lent = chosen.returned.iter().chain(&chosen.blocks);
+    let lent = plan.returned.iter().chain(&plan.blocks);
     lent.for_each(|lent| rows.insert(lent, incarnation));
     next_command();
-    Ok(chosen)
+    Ok(plan)
 }
 
 /// How many free ranges a position has at most, and how many are left if there would be more.
@@ -291,10 +291,10 @@ pub fn write_off(
 pub fn forget(sequence: SequenceId) -> Result<(), HiloError> {
     leases::forget(sequence)?;
     for (table, index) in [
-        (Own::FreeRange, own::FREE_RANGE_PKEY),
-        (Own::Gap, own::GAP_SEQUENCE_IDX),
-        (Own::Source, own::SOURCE_PKEY),
-        (Own::Privilege, own::PRIVILEGE_PKEY),
+        (CatalogTable::FreeRange, catalog_tables::FREE_RANGE_PKEY),
+        (CatalogTable::Gap, catalog_tables::GAP_SEQUENCE_IDX),
+        (CatalogTable::Source, catalog_tables::SOURCE_PKEY),
+        (CatalogTable::Privilege, catalog_tables::PRIVILEGE_PKEY),
     ] {
         table.write()?.delete_all(index, &[(column::SEQUENCE, Match::Int8(sequence.0))]);
     }

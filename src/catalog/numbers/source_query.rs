@@ -5,7 +5,7 @@ use std::ffi::CString;
 use pgrx::pg_sys;
 
 use crate::catalog::lease::lease_id::uuid_datum;
-use crate::catalog::numbers::sources::{Request, Supply};
+use crate::catalog::numbers::sources::{Request, SourceState};
 use crate::catalog::rows::table::text_datum;
 use crate::catalog::sequence::definitions::Sequence;
 use crate::errors::{HiloError, OrRaise};
@@ -25,7 +25,7 @@ pub struct Answer {
 /// owner's, so a process asks the sources of one owner only.
 ///
 /// Raises what the query raises, and `AnswerType` for rows of other columns.
-pub fn run(sequence: &Sequence, supply: &Supply, request: &Request) -> Answer {
+pub fn run(sequence: &Sequence, supply: &SourceState, request: &Request) -> Answer {
     let query = sequence.definition.source.as_deref().unwrap_or_default();
     let query = CString::new(query).map_err(|_| HiloError::AnswerType).or_raise();
     // The owner's policies apply, as in a query of his own.
@@ -66,7 +66,7 @@ pub fn release_locks() {
     unsafe { pg_sys::LockReleaseSession(pg_sys::USER_LOCKMETHOD as pg_sys::LOCKMETHODID) };
 }
 
-fn answer(query: &CString, sequence: &Sequence, supply: &Supply, request: &Request) -> Answer {
+fn answer(query: &CString, sequence: &Sequence, supply: &SourceState, request: &Request) -> Answer {
     memory::check().or_raise();
     let furthest = supply.furthest(sequence.definition.increment > 0);
     // The last two are for branches (sql/branches.sql).

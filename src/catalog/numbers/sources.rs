@@ -6,8 +6,8 @@
 //! the answer of the old one may be the first server's.
 //!
 //! A request that is refused is given up, and the next one has another uuid. An answer to it that
-//! is still on its way is not taken: [`Supply::open_request`] is another one by then. A centre that
-//! has given values for it makes them a gap when it sees to the next one, which says what was
+//! is still on its way is not taken: [`SourceState::open_request`] is another one by then. A centre
+//! that has given values for it makes them a gap when it sees to the next one, which says what was
 //! answered.
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ use hilo_core::past::Past;
 use hilo_core::policy::MAX_LEASE_SIZE;
 
 use crate::catalog::lease::lease_id::{LeaseId, random};
-use crate::catalog::rows::own::{self, Own};
+use crate::catalog::rows::catalog_tables::{self, CatalogTable};
 use crate::catalog::rows::record::{Field, record};
 use crate::catalog::rows::table::{Row, next_command};
 use crate::catalog::sequence::definitions::{self, Sequence};
@@ -38,7 +38,7 @@ const STEP: i64 = 4;
 
 /// A row of `_hilo.hilo_source`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Supply {
+pub struct SourceState {
     pub sequence: SequenceId,
     pub node: i32,
     /// The request that has no answer yet.
@@ -88,7 +88,7 @@ pub struct Request {
 }
 
 record! {
-    Supply of source {
+    SourceState of source {
         sequence in SEQUENCE;
         node in NODE;
         request of_some Request { id: REQUEST, wanted: WANTED, at: REQUESTED_AT };
@@ -113,7 +113,7 @@ record! {
     }
 }
 
-impl Supply {
+impl SourceState {
     /// The request without an answer, if this server has written it.
     pub fn open_request(&self) -> Option<Request> {
         self.request.filter(|_| self.is_here())
@@ -220,8 +220,8 @@ impl Supply {
     }
 
     /// The last value in the direction of the sequence that this source has brought.
-    pub fn furthest(&self, rising: bool) -> Option<i64> {
-        self.brought.bounds().map(|(low, high)| if rising { high } else { low })
+    pub fn furthest(&self, ascending: bool) -> Option<i64> {
+        self.brought.bounds().map(|(low, high)| if ascending { high } else { low })
     }
 
     /// How long its open request is not made again after it has failed.
@@ -263,26 +263,26 @@ fn here() -> (i64, (i64, i32)) {
 
 fn row_of(sequence: SequenceId, node: i32) -> Result<Option<Row>, HiloError> {
     static ROOTS: Places = Places::new();
-    Ok(ROOTS.find(&Own::Source.read()?, own::SOURCE_PKEY, (sequence, node)))
+    Ok(ROOTS.find(&CatalogTable::Source.read()?, catalog_tables::SOURCE_PKEY, (sequence, node)))
 }
 
 /// Whether a request has no answer yet. The caller need not hold the lock.
 pub fn is_open(sequence: SequenceId, node: i32, request: &Request) -> Result<bool, HiloError> {
-    let supply = row_of(sequence, node)?.map(|row| Supply::from_row(&row));
+    let supply = row_of(sequence, node)?.map(|row| SourceState::from_row(&row));
     Ok(supply.and_then(|supply| supply.open_request()) == Some(*request))
 }
 
 /// The row of a position whose lock the caller holds; a new one if there is none.
-pub fn of(position: &Position) -> Result<Supply, HiloError> {
+pub fn of(position: &Position) -> Result<SourceState, HiloError> {
     let Position { sequence, node, .. } = *position;
     let row = row_of(sequence, node)?;
-    let new = || Supply { sequence, node, ..Supply::default() };
-    Ok(row.map_or_else(new, |row| Supply::from_row(&row)))
+    let new = || SourceState { sequence, node, ..SourceState::default() };
+    Ok(row.map_or_else(new, |row| SourceState::from_row(&row)))
 }
 
 /// Writes the row of a position whose lock the caller holds.
-pub fn write(position: &Position, supply: &Supply) -> Result<(), HiloError> {
-    let table = Own::Source.write()?;
+pub fn write(position: &Position, supply: &SourceState) -> Result<(), HiloError> {
+    let table = CatalogTable::Source.write()?;
     match row_of(position.sequence, position.node)? {
         Some(row) => table.replace(&row, &mut supply.values()),
         None => table.insert(&mut supply.values()),
@@ -294,17 +294,18 @@ pub fn write(position: &Position, supply: &Supply) -> Result<(), HiloError> {
 /// A request that has no answer.
 pub struct Open {
     pub sequence: Sequence,
-    pub supply: Supply,
+    pub supply: SourceState,
     pub request: Request,
 }
 
 /// The requests of `node` that this server has written and that have no answer, for the sequences
 /// of an owner.
 pub fn open(node: i32, owner: pg_sys::Oid) -> Result<Vec<Open>, HiloError> {
-    let supplies = Own::Source.read()?.collect(own::SOURCE_PKEY, &[], |row| {
-        let supply = Supply::from_row(row);
-        (supply.node == node && supply.open_request().is_some()).then_some(supply)
-    })?;
+    let supplies =
+        CatalogTable::Source.read()?.collect(catalog_tables::SOURCE_PKEY, &[], |row| {
+            let supply = SourceState::from_row(row);
+            (supply.node == node && supply.open_request().is_some()).then_some(supply)
+        })?;
     let mut open = Vec::new();
     for supply in supplies {
         let is_its = |one: &Sequence| one.owner == owner && one.definition.source.is_some();

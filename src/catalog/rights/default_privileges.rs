@@ -8,9 +8,9 @@
 use pgrx::pg_sys;
 
 use crate::catalog::rights::privileges::{self, Privileges};
+use crate::catalog::rows::catalog_tables::{self, CatalogTable};
 use crate::catalog::rows::columns::default_privilege as column;
 use crate::catalog::rows::object_lock::ObjectLock;
-use crate::catalog::rows::own::{self, Own};
 use crate::catalog::rows::roles;
 use crate::catalog::rows::scan::{Index, Match};
 use crate::catalog::rows::table::{LockWait, RowLock, Strength, Table, next_command, text_datum};
@@ -29,7 +29,7 @@ pub struct Which<'a> {
 /// Opens the table to change the default privileges of `owner`. Others who do so wait until the
 /// transaction ends: none may add a row that another has just added.
 fn lock_owner(owner: pg_sys::Oid) -> Result<Table, HiloError> {
-    let table = Own::DefaultPrivilege.write()?;
+    let table = CatalogTable::DefaultPrivilege.write()?;
     ObjectLock::new(table.id(), owner.to_u32().into()).acquire(pg_sys::ExclusiveLock, false);
     Ok(table)
 }
@@ -71,7 +71,7 @@ pub fn grant(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), 
     roles::depend_on(grantee)?;
     let table = lock_owner(which.owner)?;
     for name in set.names() {
-        table.ensure(own::DEFAULT_PRIVILEGE_PKEY, &keys(which, grantee, name), &[]);
+        table.ensure(catalog_tables::DEFAULT_PRIVILEGE_PKEY, &keys(which, grantee, name), &[]);
     }
     next_command();
     Ok(())
@@ -81,16 +81,16 @@ pub fn grant(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), 
 pub fn revoke(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
     let table = lock_owner(which.owner)?;
     set.names().try_for_each(|name| {
-        delete(&table, own::DEFAULT_PRIVILEGE_PKEY, &keys(which, grantee, name))
+        delete(&table, catalog_tables::DEFAULT_PRIVILEGE_PKEY, &keys(which, grantee, name))
     })
 }
 
 /// Gives a new sequence the privileges that the sequences of its owner start with.
 pub fn apply(sequence: &Sequence) -> Result<(), HiloError> {
-    let table = Own::DefaultPrivilege.read()?;
+    let table = CatalogTable::DefaultPrivilege.read()?;
     let keys = [(column::OWNER, Match::Oid(sequence.owner))];
     let mut granted = false;
-    table.scan(own::DEFAULT_PRIVILEGE_PKEY, &keys, |row| {
+    table.scan(catalog_tables::DEFAULT_PRIVILEGE_PKEY, &keys, |row| {
         let grantee = row.oid(column::GRANTEE);
         let set = row.text(column::PRIVILEGE).as_deref().and_then(Privileges::by_name);
         // The owner has every privilege anyway.
@@ -135,8 +135,8 @@ pub fn check_pattern(pattern: &[u8]) -> Result<(), HiloError> {
 
 /// Where a role is mentioned: as the owner, and as the grantee.
 const MENTIONS: [(Index, i16); 2] = [
-    (own::DEFAULT_PRIVILEGE_PKEY, column::OWNER),
-    (own::DEFAULT_PRIVILEGE_GRANTEE_IDX, column::GRANTEE),
+    (catalog_tables::DEFAULT_PRIVILEGE_PKEY, column::OWNER),
+    (catalog_tables::DEFAULT_PRIVILEGE_GRANTEE_IDX, column::GRANTEE),
 ];
 
 /// Removes a role's default privileges, both those for its own new sequences and those that it
@@ -145,7 +145,7 @@ pub fn forget(role: pg_sys::Oid) -> Result<(), HiloError> {
     if mentioning(role)?.is_empty() {
         return Ok(());
     }
-    let table = Own::DefaultPrivilege.write()?;
+    let table = CatalogTable::DefaultPrivilege.write()?;
     MENTIONS
         .into_iter()
         .try_for_each(|(index, column)| delete(&table, index, &[(column, Match::Oid(role))]))
@@ -153,7 +153,7 @@ pub fn forget(role: pg_sys::Oid) -> Result<(), HiloError> {
 
 /// The default privileges that keep a role from being dropped, as messages name them.
 pub fn mentioning(role: pg_sys::Oid) -> Result<Vec<String>, HiloError> {
-    let table = Own::DefaultPrivilege.read()?;
+    let table = CatalogTable::DefaultPrivilege.read()?;
     let [owns, gets] =
         MENTIONS.map(|(index, column)| table.find(index, &[(column, Match::Oid(role))]).is_some());
     let owns = owns.then(|| "owner of default privileges on new hilo sequences".to_owned());

@@ -5,12 +5,12 @@ use pgrx::pg_sys;
 
 use crate::catalog::columns::{column_defaults, core_sequences};
 use crate::catalog::rights::privileges::{self, Privileges};
+use crate::catalog::rows::catalog_tables::{self, CatalogTable};
 use crate::catalog::rows::columns::sequence as column;
 use crate::catalog::rows::name::{Name, escape_for_message};
-use crate::catalog::rows::own::{self, Own};
 use crate::catalog::rows::table::Row;
 use crate::catalog::sequence::definitions::{self, Sequence};
-use crate::errors::{HiloError, Meant, OrRaise};
+use crate::errors::{HiloError, NameGuess, OrRaise};
 use crate::process::ffi;
 
 /// The most insertions, deletions and replacements of characters that count as a slip, as in core's
@@ -38,23 +38,23 @@ pub fn require_allowed(name: &[u8], needs: Privileges) -> Result<Sequence, HiloE
 
 /// For a call that needs a sequence that exists.
 pub fn to_use(name: &[u8]) -> HiloError {
-    error(name, Meant::Unknown)
+    error(name, NameGuess::Unknown)
 }
 
 /// For a call before which the caller may have forgotten to create the sequence.
 pub fn to_create(name: &[u8]) -> HiloError {
-    error(name, Meant::New)
+    error(name, NameGuess::New)
 }
 
-fn error(name: &[u8], otherwise: Meant) -> HiloError {
+fn error(name: &[u8], otherwise: NameGuess) -> HiloError {
     let folded = fold(name);
     let unquoted: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'"').collect();
     let (whole, parts) = ([&unquoted[..], &folded], [last_part(&unquoted), last_part(&folded)]);
     // The column needs the sequence, whatever else is called like it.
-    let of_column = column_defaults::is_used(name, MAX_COMPARED).then_some(Meant::OfColumn);
+    let of_column = column_defaults::is_used(name, MAX_COMPARED).then_some(NameGuess::OfColumn);
     let found = of_column
         .or_else(|| by_spelling(name, whole))
-        .or_else(|| core_sequences::by_name(name).map(Meant::Core))
+        .or_else(|| core_sequences::by_name(name).map(NameGuess::Core))
         .or_else(|| match similar(name) {
             Some((distance, found)) if !distance.of_parts => Some(found),
             found => by_spelling(name, parts).or(found.map(|(_, found)| found)),
@@ -68,17 +68,17 @@ fn may_see(sequence: &Sequence) -> bool {
 
 /// The sequence with one of these names: as an SQL identifier spells it, in double quotes, in
 /// another case, or after a schema.
-fn by_spelling(name: &[u8], spellings: [&[u8]; 2]) -> Option<Meant> {
+fn by_spelling(name: &[u8], spellings: [&[u8]; 2]) -> Option<NameGuess> {
     spellings
         .into_iter()
         .filter(|spelling| !spelling.is_empty() && *spelling != name)
         .find_map(|spelling| definitions::by_name(spelling).or_raise().filter(may_see))
-        .map(|sequence| Meant::Similar(sequence.name.to_string()))
+        .map(|sequence| NameGuess::Similar(sequence.name.to_string()))
 }
 
 /// The sequence whose name is nearest: by its whole name, else by what follows the last period,
 /// best in a schema of the search path.
-fn similar(name: &[u8]) -> Option<(Distance, Meant)> {
+fn similar(name: &[u8]) -> Option<(Distance, NameGuess)> {
     let wanted = fold(name);
     let limit = FURTHEST.min(wanted.len() as i32 / 2);
     let mut best: Option<(Distance, Name)> = None;
@@ -94,8 +94,12 @@ fn similar(name: &[u8]) -> Option<(Distance, Meant)> {
         }
         left > 0 && best.as_ref().is_none_or(|(distance, _)| *distance != Distance::default())
     };
-    Own::Definition.read().or_raise().scan(own::DEFINITION_NAME_KEY, &[], visit);
-    best.map(|(distance, name)| (distance, Meant::Similar(name.to_string())))
+    CatalogTable::Definition.read().or_raise().scan(
+        catalog_tables::DEFINITION_NAME_KEY,
+        &[],
+        visit,
+    );
+    best.map(|(distance, name)| (distance, NameGuess::Similar(name.to_string())))
 }
 
 /// How far two names are apart: the nearer is the less.

@@ -9,9 +9,9 @@ use hilo_core::numbers::SequenceId;
 
 use crate::advice::literal;
 use crate::catalog::rights::insert_rights;
+use crate::catalog::rows::catalog_tables::{self, CatalogTable, catalog_oids};
 use crate::catalog::rows::columns::privilege as column;
 use crate::catalog::rows::name::escape_for_message;
-use crate::catalog::rows::own::{self, Own, catalog_oids};
 use crate::catalog::rows::roles::{self, PUBLIC};
 use crate::catalog::rows::scan::Match;
 use crate::catalog::rows::table::next_command;
@@ -19,7 +19,7 @@ use crate::catalog::sequence::definitions::{self, Sequence};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
-use crate::shared::nameplate::Nameplate;
+use crate::shared::shared_name::SharedName;
 
 /// A set of privileges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,13 +212,13 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
     Ok(HeldPrivileges::read(sequence, user)?.privileges)
 }
 
-/// The same by a nameplate. `None`: it does not say what was granted, and the user is not the
+/// The same by a shared name. `None`: it does not say what was granted, and the user is not the
 /// owner.
-pub fn of_nameplate(nameplate: &Nameplate, user: pg_sys::Oid) -> Option<Privileges> {
-    if acts_as(user, pg_sys::Oid::from_u32(nameplate.owner())) {
+pub fn of_shared_name(shared_name: &SharedName, user: pg_sys::Oid) -> Option<Privileges> {
+    if acts_as(user, pg_sys::Oid::from_u32(shared_name.owner())) {
         return Some(Privileges::ALL);
     }
-    let granted = nameplate.grants()?.iter();
+    let granted = shared_name.grants()?.iter();
     let granted =
         granted.map(|(role, bits)| (pg_sys::Oid::from_u32(*role), Privileges::from_bits(*bits)));
     Some(by_grants(user, granted))
@@ -276,12 +276,16 @@ fn scan_grants(
     sequences: Match,
     mut visit: impl FnMut(SequenceId, pg_sys::Oid, Privileges),
 ) -> Result<(), HiloError> {
-    Own::Privilege.read()?.scan(own::PRIVILEGE_PKEY, &[(column::SEQUENCE, sequences)], |row| {
-        let name = row.text(column::PRIVILEGE).unwrap_or_default();
-        let privilege = Privileges::by_name(&name).unwrap_or(Privileges::NONE);
-        visit(SequenceId(row.int8(column::SEQUENCE)), row.oid(column::GRANTEE), privilege);
-        true
-    });
+    CatalogTable::Privilege.read()?.scan(
+        catalog_tables::PRIVILEGE_PKEY,
+        &[(column::SEQUENCE, sequences)],
+        |row| {
+            let name = row.text(column::PRIVILEGE).unwrap_or_default();
+            let privilege = Privileges::by_name(&name).unwrap_or(Privileges::NONE);
+            visit(SequenceId(row.int8(column::SEQUENCE)), row.oid(column::GRANTEE), privilege);
+            true
+        },
+    );
     Ok(())
 }
 
@@ -295,10 +299,10 @@ fn add(granted: &mut Vec<(pg_sys::Oid, Privileges)>, to: pg_sys::Oid, privilege:
 /// Gives `grantee` those privileges of `set` that it does not have yet.
 pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
     roles::depend_on(grantee)?;
-    let table = Own::Privilege.write()?;
+    let table = CatalogTable::Privilege.write()?;
     for name in set.names() {
         let keys = keys(sequence.id, grantee, name);
-        table.ensure(own::PRIVILEGE_PKEY, &keys, &[Some(sequence.owner.into())]);
+        table.ensure(catalog_tables::PRIVILEGE_PKEY, &keys, &[Some(sequence.owner.into())]);
     }
     next_command();
     Ok(())
@@ -306,15 +310,17 @@ pub fn grant(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Resu
 
 /// Whether a privilege is recorded for exactly this grantee.
 pub fn is_recorded(id: SequenceId, to: pg_sys::Oid, privilege: &str) -> Result<bool, HiloError> {
-    let found = Own::Privilege.read()?.find(own::PRIVILEGE_PKEY, &keys(id, to, privilege));
+    let found = CatalogTable::Privilege
+        .read()?
+        .find(catalog_tables::PRIVILEGE_PKEY, &keys(id, to, privilege));
     Ok(found.is_some())
 }
 
 /// Takes privileges from `grantee`.
 pub fn revoke(sequence: &Sequence, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
-    let table = Own::Privilege.write()?;
+    let table = CatalogTable::Privilege.write()?;
     for name in set.names() {
-        table.delete_all(own::PRIVILEGE_PKEY, &keys(sequence.id, grantee, name));
+        table.delete_all(catalog_tables::PRIVILEGE_PKEY, &keys(sequence.id, grantee, name));
     }
     next_command();
     Ok(())
@@ -328,9 +334,9 @@ pub fn change_owner(
     old: pg_sys::Oid,
     new: pg_sys::Oid,
 ) -> Result<(), HiloError> {
-    let table = Own::Privilege.write()?;
+    let table = CatalogTable::Privilege.write()?;
     let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
-    table.scan(own::PRIVILEGE_PKEY, &key, |row| {
+    table.scan(catalog_tables::PRIVILEGE_PKEY, &key, |row| {
         if [old, new].contains(&row.oid(column::GRANTEE)) {
             table.delete(&row);
         } else if row.oid(column::GRANTOR) == old {
@@ -361,7 +367,7 @@ pub fn may_have_own(user: pg_sys::Oid) -> Result<(), HiloError> {
     if roles::may_insert(user, catalog_oids()?.sequences) {
         return Ok(());
     }
-    let schema = String::from_utf8_lossy(&own::schema_identifier()?).into_owned();
+    let schema = String::from_utf8_lossy(&catalog_tables::schema_identifier()?).into_owned();
     let user = roles::identifier(user).unwrap_or_default().to_string_lossy().into_owned();
     Err(HiloError::NoCreate { schema, user })
 }

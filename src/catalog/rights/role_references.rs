@@ -7,8 +7,8 @@ use hilo_core::numbers::SequenceId;
 
 use crate::catalog::rights::default_privileges;
 use crate::catalog::rights::privileges::{self, Privileges};
+use crate::catalog::rows::catalog_tables::{self, CatalogTable};
 use crate::catalog::rows::columns::{default_privilege, privilege, sequence};
-use crate::catalog::rows::own::{self, Own};
 use crate::catalog::rows::roles::{NOBODY, PUBLIC, depend_on, exists, is_lasting};
 use crate::catalog::rows::scan::{Index, Match};
 use crate::catalog::rows::table::Row;
@@ -20,7 +20,7 @@ use crate::process::memory::TryGrow;
 pub fn of_owner(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     let key = [(sequence::OWNER, Match::Oid(role))];
     let sequence = |row: &Row| Some(Sequence::from_row(row));
-    Own::Definition.read()?.collect(own::DEFINITION_OWNER_IDX, &key, sequence)
+    CatalogTable::Definition.read()?.collect(catalog_tables::DEFINITION_OWNER_IDX, &key, sequence)
 }
 
 /// Locks the sequences that a role owns.
@@ -38,7 +38,11 @@ pub fn lock_of_owner(role: pg_sys::Oid) -> Result<Vec<LockedSequence>, HiloError
 pub fn with_grants_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     let key = [(privilege::GRANTEE, Match::Oid(role))];
     let sequence = |row: &Row| Some(row.int8(privilege::SEQUENCE));
-    let mut granted = Own::Privilege.read()?.collect(own::PRIVILEGE_GRANTEE_IDX, &key, sequence)?;
+    let mut granted = CatalogTable::Privilege.read()?.collect(
+        catalog_tables::PRIVILEGE_GRANTEE_IDX,
+        &key,
+        sequence,
+    )?;
     granted.sort_unstable();
     granted.dedup();
     let mut sequences = Vec::new();
@@ -51,7 +55,7 @@ pub fn with_grants_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
 /// Makes the cluster know of each role that an indexed column mentions, and has `forget` remove the
 /// mentions of one that does not exist.
 fn reconcile_column(
-    table: Own,
+    table: CatalogTable,
     index: Index,
     column: i16,
     forget: impl Fn(pg_sys::Oid) -> Result<(), HiloError>,
@@ -72,22 +76,37 @@ fn reconcile_column(
 /// exist. Needed after a restore, pg_upgrade or an update of the extension, which bring only the
 /// rows.
 pub fn reconcile() -> Result<(), HiloError> {
-    reconcile_column(Own::Definition, own::DEFINITION_OWNER_IDX, sequence::OWNER, |role| {
-        for locked in lock_of_owner(role)? {
-            locked.update(&Sequence { owner: NOBODY, ..locked.sequence.clone() });
-        }
-        Ok(())
-    })?;
-    reconcile_column(Own::Privilege, own::PRIVILEGE_GRANTEE_IDX, privilege::GRANTEE, |role| {
-        for sequence in with_grants_to(role)? {
-            if let Some(locked) = definitions::lock_existing(sequence.id)? {
-                privileges::revoke(&locked.sequence, role, Privileges::ALL)?;
+    reconcile_column(
+        CatalogTable::Definition,
+        catalog_tables::DEFINITION_OWNER_IDX,
+        sequence::OWNER,
+        |role| {
+            for locked in lock_of_owner(role)? {
+                locked.update(&Sequence { owner: NOBODY, ..locked.sequence.clone() });
             }
-        }
-        Ok(())
-    })?;
-    let (table, forget) = (Own::DefaultPrivilege, default_privileges::forget);
-    let by_grantee = own::DEFAULT_PRIVILEGE_GRANTEE_IDX;
-    reconcile_column(table, own::DEFAULT_PRIVILEGE_PKEY, default_privilege::OWNER, forget)?;
+            Ok(())
+        },
+    )?;
+    reconcile_column(
+        CatalogTable::Privilege,
+        catalog_tables::PRIVILEGE_GRANTEE_IDX,
+        privilege::GRANTEE,
+        |role| {
+            for sequence in with_grants_to(role)? {
+                if let Some(locked) = definitions::lock_existing(sequence.id)? {
+                    privileges::revoke(&locked.sequence, role, Privileges::ALL)?;
+                }
+            }
+            Ok(())
+        },
+    )?;
+    let (table, forget) = (CatalogTable::DefaultPrivilege, default_privileges::forget);
+    let by_grantee = catalog_tables::DEFAULT_PRIVILEGE_GRANTEE_IDX;
+    reconcile_column(
+        table,
+        catalog_tables::DEFAULT_PRIVILEGE_PKEY,
+        default_privilege::OWNER,
+        forget,
+    )?;
     reconcile_column(table, by_grantee, default_privilege::GRANTEE, forget)
 }

@@ -1,5 +1,6 @@
 //! Rows of hilo's tables, and of core's catalogs: how they are found, read and written.
 
+pub mod catalog_tables;
 pub mod chain;
 pub mod columns;
 pub mod dependents;
@@ -7,7 +8,6 @@ pub mod encoding;
 pub mod kept_indexes;
 pub mod name;
 pub mod object_lock;
-pub mod own;
 pub mod record;
 pub mod relations;
 pub mod restore;

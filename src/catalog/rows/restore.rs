@@ -3,7 +3,7 @@
 
 use pgrx::pg_sys;
 
-use crate::catalog::rows::own::INTERNALS;
+use crate::catalog::rows::catalog_tables::INTERNALS;
 use crate::catalog::rows::script;
 use crate::errors::HiloError;
 use crate::process::ffi;

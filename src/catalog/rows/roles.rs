@@ -15,9 +15,9 @@ use std::ffi::CString;
 
 use pgrx::pg_sys;
 
+use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::name::quote;
 use crate::catalog::rows::object_lock::ObjectLock;
-use crate::catalog::rows::own::catalog_oids;
 use crate::catalog::rows::relations;
 use crate::catalog::rows::scan::{Index, Match};
 use crate::catalog::rows::table::{Table, next_command};

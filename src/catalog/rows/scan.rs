@@ -138,21 +138,21 @@ fn array<T>(
 /// Core takes predicate locks for every snapshot that is MVCC. In a serializable transaction, a
 /// scan with `SnapshotAny` finds all versions, and those that the catalog snapshot sees are picked
 /// from them.
-struct Sight {
+struct ScanSnapshot {
     given: pg_sys::Snapshot,
     /// The catalog snapshot, registered for the time of the scan; null: none is needed.
     registered: pg_sys::Snapshot,
 }
 
-impl Sight {
-    fn new(table: &Table) -> Sight {
+impl ScanSnapshot {
+    fn new(table: &Table) -> ScanSnapshot {
         let fixed = match table.see {
             Snapshot::Catalog => None,
             Snapshot::OwnWrites => Some(&raw mut pg_sys::SnapshotSelfData),
             Snapshot::Any => Some(&raw mut pg_sys::SnapshotAnyData),
         };
         if let Some(given) = fixed {
-            return Sight { given, registered: std::ptr::null_mut() };
+            return ScanSnapshot { given, registered: std::ptr::null_mut() };
         }
         // SAFETY: inside a transaction. A registered snapshot is released by `drop`, or by the
         // transaction's abort.
@@ -162,7 +162,7 @@ impl Sight {
                 true => &raw mut pg_sys::SnapshotAnyData,
                 false => registered,
             };
-            Sight { given, registered }
+            ScanSnapshot { given, registered }
         }
     }
 
@@ -187,7 +187,7 @@ impl Sight {
     }
 }
 
-impl Drop for Sight {
+impl Drop for ScanSnapshot {
     fn drop(&mut self) {
         if !self.registered.is_null() {
             // SAFETY: `new` has registered it. The scan that was given it has ended.
@@ -242,8 +242,8 @@ impl Table {
         let by_order = matches!(index, Index::Named(_));
         let mut keys: Vec<_> = keys.iter().map(|(column, equals)| equals.key(*column)).collect();
         let (count, keys) = (keys.len() as i32, keys.as_mut_ptr());
-        let (sight, table, index) = (Sight::new(self), self.relation(), index.oid(self));
-        let (given, by_index) = (sight.given, index != pg_sys::InvalidOid);
+        let (snapshot, table, index) = (ScanSnapshot::new(self), self.relation(), index.oid(self));
+        let (given, by_index) = (snapshot.given, index != pg_sys::InvalidOid);
         // SAFETY: the relation is open and the index is one of its indexes, which stays locked for
         // the scan. The scan is ended below, or by the transaction's abort.
         unsafe {
@@ -261,7 +261,7 @@ impl Table {
                     break;
                 }
                 memory::check().or_raise();
-                if sight.sees(scan) && !visit(self.row(tuple)) {
+                if snapshot.sees(scan) && !visit(self.row(tuple)) {
                     break;
                 }
             }

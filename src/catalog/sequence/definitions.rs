@@ -9,9 +9,9 @@ use hilo_core::numbers::{SequenceId, Timestamp};
 use hilo_core::options::{DataType, Definition, each_option};
 
 use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::rows::catalog_tables::{self, CatalogTable, INTERNALS};
 use crate::catalog::rows::columns::sequence as column;
 use crate::catalog::rows::name::Name;
-use crate::catalog::rows::own::{self, INTERNALS, Own};
 use crate::catalog::rows::record::{Field, record};
 use crate::catalog::rows::scan::{Index, Match};
 use crate::catalog::rows::table::{LockWait, Row, RowLock, Table};
@@ -107,16 +107,16 @@ pub fn data_type_from(oid: pg_sys::Oid) -> Option<DataType> {
 
 /// The sequence that has this name now, whatever the transaction's snapshot.
 pub fn by_name(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
-    let table = Own::Definition.read()?;
+    let table = CatalogTable::Definition.read()?;
     let keys = [(column::NAME, Match::Text(name))];
-    let row = table.find(own::DEFINITION_NAME_KEY, &keys);
+    let row = table.find(catalog_tables::DEFINITION_NAME_KEY, &keys);
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
 /// The sequence that has this id now.
 pub fn by_id(id: SequenceId) -> Result<Option<Sequence>, HiloError> {
-    let table = Own::Definition.read()?;
-    let row = table.find(own::DEFINITION_PKEY, &[(column::ID, Match::Int8(id.0))]);
+    let table = CatalogTable::Definition.read()?;
+    let row = table.find(catalog_tables::DEFINITION_PKEY, &[(column::ID, Match::Int8(id.0))]);
     Ok(row.map(|row| Sequence::from_row(&row)))
 }
 
@@ -124,7 +124,8 @@ pub fn by_id(id: SequenceId) -> Result<Option<Sequence>, HiloError> {
 pub fn by_ids(ids: &[i64]) -> Result<HashMap<SequenceId, Sequence>, HiloError> {
     let keys = [(column::ID, Match::Int8In(ids))];
     let found = |row: &Row| Some(Sequence::from_row(row));
-    let found = Own::Definition.read()?.collect(own::DEFINITION_PKEY, &keys, found)?;
+    let found =
+        CatalogTable::Definition.read()?.collect(catalog_tables::DEFINITION_PKEY, &keys, found)?;
     memory::try_map(found.len(), found.into_iter().map(|sequence| (sequence.id, sequence)))
 }
 
@@ -141,14 +142,19 @@ fn owner_keys(column: i16, relid: pg_sys::Oid, attnum: Option<i16>) -> [(i16, Ma
 pub fn of_column(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<Vec<Sequence>, HiloError> {
     let keys = owner_keys(column::OWNED_BY, relid, attnum);
     let sequence = |row: &Row| Some(Sequence::from_row(row));
-    Own::Definition.read()?.collect(own::DEFINITION_OWNED_BY_IDX, &keys, sequence)
+    CatalogTable::Definition.read()?.collect(
+        catalog_tables::DEFINITION_OWNED_BY_IDX,
+        &keys,
+        sequence,
+    )
 }
 
 /// Whether a column, or any column of the table, owns a sequence in a database whose objects are of
 /// another version than the library. They are found by their names; in a version that lacks one of
 /// them, no column owned a sequence.
 pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<bool, HiloError> {
-    let table = relations::by_name(INTERNALS, own::NAMES[Own::Definition as usize]);
+    let table =
+        relations::by_name(INTERNALS, catalog_tables::NAMES[CatalogTable::Definition as usize]);
     let index = relations::by_name(INTERNALS, c"hilo_definition_owned_by_idx");
     // SAFETY: a look-up in a system cache, inside a transaction, by a name that is a C string.
     let column = unsafe { pg_sys::get_attnum(table, c"owned_by".as_ptr()) };
@@ -162,7 +168,9 @@ pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<
 
 /// Collects what `of` makes of each sequence that exists now.
 pub fn collect<T>(mut of: impl FnMut(Sequence) -> Option<T>) -> Result<Vec<T>, HiloError> {
-    Own::Definition.read()?.collect(own::DEFINITION_PKEY, &[], |row| of(Sequence::from_row(row)))
+    CatalogTable::Definition
+        .read()?
+        .collect(catalog_tables::DEFINITION_PKEY, &[], |row| of(Sequence::from_row(row)))
 }
 
 /// The ids of up to `most` sequences that will probably be used after `id`, without gapless ones.
@@ -181,14 +189,18 @@ pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloErr
         left -= 1;
         left > 0
     };
-    let table = Own::Definition.read()?;
+    let table = CatalogTable::Definition.read()?;
     let names: Vec<_> = name::successors(&before.name).take(most).collect();
     for names in names.chunks(AT_ONCE) {
         let mut rows = memory::with_capacity(AT_ONCE)?;
-        table.scan(own::DEFINITION_NAME_KEY, &[(column::NAME, Match::TextIn(names))], |row| {
-            rows.push(row);
-            rows.len() < AT_ONCE
-        });
+        table.scan(
+            catalog_tables::DEFINITION_NAME_KEY,
+            &[(column::NAME, Match::TextIn(names))],
+            |row| {
+                rows.push(row);
+                rows.len() < AT_ONCE
+            },
+        );
         if rows.is_empty() {
             break;
         }
@@ -202,7 +214,7 @@ pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloErr
         }
     }
     let after = [(column::NAME, Match::TextGreater(&before.name))];
-    table.scan(own::DEFINITION_NAME_KEY, &after, add);
+    table.scan(catalog_tables::DEFINITION_NAME_KEY, &after, add);
     Ok(found)
 }
 
@@ -224,7 +236,7 @@ pub fn of_siblings(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloE
 /// Adds a row. If its name is taken, a unique violation is raised.
 pub(in crate::catalog) fn insert(sequence: &Sequence) -> Result<(), HiloError> {
     roles::depend_on(sequence.owner)?;
-    Own::Definition.write()?.insert(&mut sequence.values());
+    CatalogTable::Definition.write()?.insert(&mut sequence.values());
     Ok(())
 }
 
@@ -250,8 +262,8 @@ impl LockedSequence {
 
 /// Locks the row of a sequence.
 pub fn lock(id: SequenceId, wait: LockWait) -> Result<RowLock<LockedSequence>, HiloError> {
-    let table = Own::Definition.write()?;
-    let find = || table.find(own::DEFINITION_PKEY, &[(column::ID, Match::Int8(id.0))]);
+    let table = CatalogTable::Definition.write()?;
+    let find = || table.find(catalog_tables::DEFINITION_PKEY, &[(column::ID, Match::Int8(id.0))]);
     let found = table.lock_found(find, wait);
     Ok(found.map(|row| {
         let sequence = Sequence::from_row(&row);

@@ -12,7 +12,7 @@ use pgrx::pg_sys;
 
 use hilo_core::numbers::{Epoch, Index, SequenceId};
 
-use crate::catalog::rows::own::{self, Own};
+use crate::catalog::rows::catalog_tables::{self, CatalogTable};
 use crate::catalog::rows::table::{LockWait, Row, RowLock, Table};
 use crate::catalog::sequence::definitions::{self, Sequence};
 use crate::catalog::sequence::node;
@@ -52,15 +52,15 @@ pub fn lock(
     known: Epoch,
     root: Option<pg_sys::ItemPointerData>,
 ) -> Result<Option<Locked>, HiloError> {
-    let node = node::Here::read()?.id;
-    let table = Own::Position.write()?;
+    let node = node::LocalNode::read()?.id;
+    let table = CatalogTable::Position.write()?;
     let (sequence, root) = (Cell::new(None), Cell::new(root));
     let in_chain = || {
         let found = table.in_chain(root.get()?).map(|row| (Position::from_row(&row), row));
         found.filter(|(at, _)| (at.sequence, at.node) == (id, node)).map(|(_, row)| row)
     };
     let in_index = || {
-        let row = table.find(own::POSITION_PKEY, &keys((id, node)))?;
+        let row = table.find(catalog_tables::POSITION_PKEY, &keys((id, node)))?;
         root.set(table.root_of(&row));
         Some(row)
     };
@@ -133,7 +133,8 @@ impl Counter {
         let row = match table.at(self.place).filter(|row| self.is_at(row)) {
             Some(row) => row,
             None => {
-                let Some(row) = table.find(own::POSITION_PKEY, &keys((sequence, node))) else {
+                let Some(row) = table.find(catalog_tables::POSITION_PKEY, &keys((sequence, node)))
+                else {
                     return Ok(());
                 };
                 if !self.is_at(&row) {

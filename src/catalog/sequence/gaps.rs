@@ -8,9 +8,9 @@ use hilo_core::numbers::{Epoch, SequenceId, Timestamp};
 use hilo_core::range::Range;
 
 use crate::catalog::columns::column_ref::ColumnRef;
+use crate::catalog::rows::catalog_tables::{self, CatalogTable};
 use crate::catalog::rows::columns::gap as column;
 use crate::catalog::rows::name::Name;
-use crate::catalog::rows::own::{self, Own};
 use crate::catalog::rows::record::{self, Field};
 use crate::catalog::rows::scan::Match;
 use crate::catalog::rows::table::{Row, Table, next_command, text_datum};
@@ -41,7 +41,9 @@ hilo_core::named! {
 /// The gaps recorded for a node.
 pub fn of_node(sequence: SequenceId, node: i32) -> Result<Vec<Gap>, HiloError> {
     let key = [(column::SEQUENCE, Match::Int8(sequence.0))];
-    Own::Gap.read()?.collect(own::GAP_SEQUENCE_IDX, &key, |row| of_row(row, node))
+    CatalogTable::Gap
+        .read()?
+        .collect(catalog_tables::GAP_SEQUENCE_IDX, &key, |row| of_row(row, node))
 }
 
 /// The gap in a row, if it is one of the node's.
@@ -110,11 +112,11 @@ pub fn add(sequence: SequenceId, node: i32, new: &[Gap]) -> Result<(), HiloError
     if new.is_empty() {
         return Ok(());
     }
-    let table = Own::Gap.write()?;
+    let table = CatalogTable::Gap.write()?;
     let (mut rows, mut gaps) = (Vec::new(), Vec::new());
     if node::id() == node {
         let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
-        table.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
+        table.scan(catalog_tables::GAP_SEQUENCE_IDX, &keys, |row| {
             if let Some(known) = of_row(&row, node) {
                 gaps.try_push(known).or_raise();
                 rows.try_push(row).or_raise();
@@ -161,7 +163,7 @@ const RELEASED: SequenceId = SequenceId(0);
 
 /// Keeps the gaps of a sequence that is dropped because `column` is released, under its name.
 pub fn keep(sequence: SequenceId, name: &Name, column: ColumnRef) -> Result<(), HiloError> {
-    let table = Own::Gap.write()?;
+    let table = CatalogTable::Gap.write()?;
     // An earlier sequence of the column had these, but for what this transaction has just kept.
     let earlier = |row: &Row| is_from(row, column) && !row.is_own();
     if let Some((first, _)) = restarts(&table, sequence, |_| true) {
@@ -180,7 +182,7 @@ pub fn keep(sequence: SequenceId, name: &Name, column: ColumnRef) -> Result<(), 
 /// Gives a sequence that adopts `column` the gaps that were kept when it was released. Their epochs
 /// come before all of its own.
 pub fn adopt(column: ColumnRef, sequence: SequenceId) -> Result<(), HiloError> {
-    let table = Own::Gap.write()?;
+    let table = CatalogTable::Gap.write()?;
     let first = restarts(&table, sequence, |_| true).map_or(0, |(first, _)| first.min(0));
     let to = [
         (column::SEQUENCE, Some(sequence.0.into())),
@@ -202,16 +204,20 @@ fn restarts(
     concerns: impl Fn(&Row) -> bool,
 ) -> Option<(i64, i64)> {
     let mut ends = None;
-    table.scan(own::GAP_SEQUENCE_IDX, &[(column::SEQUENCE, Match::Int8(sequence.0))], |row| {
-        if let Some(epoch) = record::get::<Option<Epoch>>(&row, column::EPOCH)
-            && concerns(&row)
-        {
-            let at = epoch.restarts();
-            let (first, last) = ends.unwrap_or((at, at));
-            ends = Some((at.min(first), at.max(last)));
-        }
-        true
-    });
+    table.scan(
+        catalog_tables::GAP_SEQUENCE_IDX,
+        &[(column::SEQUENCE, Match::Int8(sequence.0))],
+        |row| {
+            if let Some(epoch) = record::get::<Option<Epoch>>(&row, column::EPOCH)
+                && concerns(&row)
+            {
+                let at = epoch.restarts();
+                let (first, last) = ends.unwrap_or((at, at));
+                ends = Some((at.min(first), at.max(last)));
+            }
+            true
+        },
+    );
     ends
 }
 
@@ -224,7 +230,7 @@ fn change_all(
     to: &[(i16, Option<pg_sys::Datum>)],
 ) {
     let lower_by = restarts(table, of, &concerns).map_or(0, |(_, last)| (last + 1 - below).max(0));
-    table.scan(own::GAP_SEQUENCE_IDX, &[(column::SEQUENCE, Match::Int8(of.0))], |row| {
+    table.scan(catalog_tables::GAP_SEQUENCE_IDX, &[(column::SEQUENCE, Match::Int8(of.0))], |row| {
         if concerns(&row) {
             let epoch: Option<Epoch> = record::get(&row, column::EPOCH);
             let epoch = epoch.map(|epoch| epoch.lowered(lower_by));
@@ -244,13 +250,13 @@ pub fn forget_released(relid: pg_sys::Oid, attnum: i16) -> Result<(), HiloError>
         column.relid == relid && (attnum == 0 || column.attnum == attnum)
     };
     let mut any = false;
-    Own::Gap.read()?.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
+    CatalogTable::Gap.read()?.scan(catalog_tables::GAP_SEQUENCE_IDX, &keys, |row| {
         any = concerns(&row);
         !any
     });
     if any {
-        let table = Own::Gap.write()?;
-        table.scan(own::GAP_SEQUENCE_IDX, &keys, |row| {
+        let table = CatalogTable::Gap.write()?;
+        table.scan(catalog_tables::GAP_SEQUENCE_IDX, &keys, |row| {
             if concerns(&row) {
                 table.delete(&row);
             }

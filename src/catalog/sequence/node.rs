@@ -13,7 +13,7 @@ use crate::{citus, gucs};
 
 /// Who this server is, as of now.
 #[derive(Clone, Copy, Debug)]
-pub struct Here {
+pub struct LocalNode {
     pub id: i32,
     /// Its group, if it is a worker of Citus.
     worker: Option<i32>,
@@ -35,13 +35,13 @@ pub fn check_set(nodes: i32) -> Result<(), HiloError> {
     }
 }
 
-impl Here {
+impl LocalNode {
     /// # Errors
     /// `NodeId` if the id does not fit `hilo.node_count`.
-    pub fn read() -> Result<Here, HiloError> {
+    pub fn read() -> Result<LocalNode, HiloError> {
         let (id, count) = (id(), gucs::node_count());
         match id < count {
-            true => Ok(Here { id, worker: worker()? }),
+            true => Ok(LocalNode { id, worker: worker()? }),
             false => Err(HiloError::NodeId { id, count }),
         }
     }
@@ -97,9 +97,9 @@ pub fn check_no_clone() -> Result<(), HiloError> {
 /// Who this server is, if it may serve a sequence.
 ///
 /// # Errors
-/// The errors of [`Here::read`] and [`Here::check`].
-pub fn serves(sequence: &Sequence) -> Result<Here, HiloError> {
-    let here = Here::read()?;
+/// The errors of [`LocalNode::read`] and [`LocalNode::check`].
+pub fn serves(sequence: &Sequence) -> Result<LocalNode, HiloError> {
+    let here = LocalNode::read()?;
     here.check(&sequence.definition)?;
     Ok(here)
 }

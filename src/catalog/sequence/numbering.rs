@@ -12,7 +12,7 @@ use hilo_core::options::Definition;
 
 use crate::catalog::rows::name::escape_for_message;
 use crate::catalog::sequence::definitions::Sequence;
-use crate::catalog::sequence::node::Here;
+use crate::catalog::sequence::node::LocalNode;
 use crate::catalog::sequence::positions::{self, Position};
 use crate::catalog::sequence::{node, takeover};
 use crate::errors::HiloError;
@@ -54,7 +54,7 @@ impl Position {
 ///
 /// # Errors
 /// `NoPosition` if no other position is known, and those of [`begin_with`].
-pub fn join(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
+pub fn join(sequence: &Sequence, here: &LocalNode) -> Result<Position, HiloError> {
     let direction = sequence.definition.direction();
     let others = positions::of_all_nodes(sequence.id)?;
     let furthest = others.iter().max_by_key(|other| {
@@ -77,7 +77,7 @@ pub fn join(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
 /// if a node, or this server as another one, has reserved beyond the base under another numbering.
 pub fn begin_with(
     sequence: &Sequence,
-    here: &Here,
+    here: &LocalNode,
     numbering: Numbering,
 ) -> Result<Position, HiloError> {
     let known = positions::of_all_nodes(sequence.id)?;
@@ -94,7 +94,7 @@ pub fn is_open(sequence: &Sequence) -> Result<bool, HiloError> {
 
 fn first_position(
     sequence: &Sequence,
-    here: &Here,
+    here: &LocalNode,
     others: &[Position],
     numbering: Numbering,
 ) -> Result<Position, HiloError> {
@@ -120,7 +120,7 @@ pub fn starting_at(
     new: &Definition,
     base: i64,
 ) -> Result<Numbering, HiloError> {
-    let here = Here::read()?;
+    let here = LocalNode::read()?;
     here.check(new)?;
     let nodes = gucs::node_count();
     node::check_set(nodes)?;

@@ -12,8 +12,8 @@ use hilo_core::options::Definition;
 use hilo_core::range::Range;
 
 use crate::backend::Global;
+use crate::catalog::rows::catalog_tables::{self, CatalogTable};
 use crate::catalog::rows::columns::position as column;
-use crate::catalog::rows::own::{self, Own};
 use crate::catalog::rows::record::{Field, record};
 use crate::catalog::rows::scan::Match;
 use crate::catalog::rows::table::{LockWait, Row, RowLock, Table, is_own_transaction};
@@ -250,7 +250,7 @@ pub(in crate::catalog) fn own_write(table: &Table, sequence: SequenceId, node: i
 
 fn newest(table: &Table, sequence: SequenceId, node: i32) -> Option<Row> {
     remembered(table, sequence, node)
-        .or_else(|| table.find(own::POSITION_PKEY, &keys((sequence, node))))
+        .or_else(|| table.find(catalog_tables::POSITION_PKEY, &keys((sequence, node))))
 }
 
 /// A position row that this transaction has locked.
@@ -273,7 +273,7 @@ impl LockedPosition {
     }
 
     /// Replaces the row. All other writes about a position's ranges go through
-    /// [`crate::catalog::numbers::owned::own`].
+    /// [`crate::catalog::numbers::owned_position::with_position`].
     pub fn update(&self, position: &Position) {
         let place = self.table.replace(&self.row, &mut position.values());
         WRITTEN.note(&self.table, (position.sequence, position.node), place);
@@ -312,7 +312,7 @@ pub fn lock(
     node: i32,
     wait: LockWait,
 ) -> Result<RowLock<LockedPosition>, HiloError> {
-    let table = Rc::new(Own::Position.write()?);
+    let table = Rc::new(CatalogTable::Position.write()?);
     let found = newest(&table, sequence, node);
     Ok(lock_row(&table, sequence, node, found, wait))
 }
@@ -323,7 +323,7 @@ pub fn lock_all(
     sequences: &[i64],
     node: i32,
 ) -> Result<HashMap<SequenceId, RowLock<LockedPosition>>, HiloError> {
-    let table = Rc::new(Own::Position.write()?);
+    let table = Rc::new(CatalogTable::Position.write()?);
     let mut rows = memory::with_capacity(sequences.len())?;
     let mut others = memory::with_capacity(sequences.len())?;
     for id in sequences {
@@ -334,7 +334,7 @@ pub fn lock_all(
     }
     if !others.is_empty() {
         let keys = [(column::SEQUENCE, Match::Int8In(&others)), (column::NODE, Match::Int4(node))];
-        table.scan(own::POSITION_PKEY, &keys, |row| {
+        table.scan(catalog_tables::POSITION_PKEY, &keys, |row| {
             rows.push(row);
             rows.len() < sequences.len()
         });
@@ -373,30 +373,36 @@ fn lock_row(
 /// A node's row as it is now.
 pub fn find(sequence: SequenceId, node: i32) -> Result<Option<Position>, HiloError> {
     static ROOTS: Places = Places::new();
-    let row = ROOTS.find(&Own::Position.read()?, own::POSITION_PKEY, (sequence, node));
+    let row = ROOTS.find(
+        &CatalogTable::Position.read()?,
+        catalog_tables::POSITION_PKEY,
+        (sequence, node),
+    );
     Ok(row.map(|row| Position::from_row(&row)))
 }
 
 pub fn insert(position: &Position) -> Result<Version, HiloError> {
-    Own::Position.write()?.insert(&mut position.values());
+    CatalogTable::Position.write()?.insert(&mut position.values());
     Ok(Version::new(position))
 }
 
 /// The rows of all nodes for this sequence.
 pub fn of_all_nodes(sequence: SequenceId) -> Result<Vec<Position>, HiloError> {
     let key = &keys((sequence, 0))[..1];
-    Own::Position.read()?.collect(own::POSITION_PKEY, key, |row| Some(Position::from_row(row)))
+    CatalogTable::Position
+        .read()?
+        .collect(catalog_tables::POSITION_PKEY, key, |row| Some(Position::from_row(row)))
 }
 
 /// The rows of the other nodes, read without visiting the versions of `node`'s row, which may be
 /// many.
 pub fn of_other_nodes(sequence: SequenceId, node: i32) -> Result<Vec<Position>, HiloError> {
-    let table = Own::Position.read()?;
+    let table = CatalogTable::Position.read()?;
     let mut all = Vec::new();
     for other in [Match::Int4Less(node), Match::Int4Greater(node)] {
         let keys = [(column::SEQUENCE, Match::Int8(sequence.0)), (column::NODE, other)];
         let found = |row: &Row| Some(Position::from_row(row));
-        all.try_extend(table.collect(own::POSITION_PKEY, &keys, found)?)?;
+        all.try_extend(table.collect(catalog_tables::POSITION_PKEY, &keys, found)?)?;
     }
     Ok(all)
 }
@@ -416,7 +422,7 @@ pub fn find_own_write(
     sequence: SequenceId,
     node: i32,
 ) -> Result<Option<(Position, Version)>, HiloError> {
-    let row = newest(&Own::Position.read()?, sequence, node);
+    let row = newest(&CatalogTable::Position.read()?, sequence, node);
     Ok(row.filter(Row::is_own).map(|row| {
         let position = Position::from_row(&row);
         let version = Version { sequence, node, epoch: position.epoch, writer: row.writer() };

@@ -7,7 +7,7 @@
 use hilo_core::backoff;
 use hilo_core::numbers::{Micros, Timestamp};
 use hilo_core::policy::{
-    Remaining, Settings, Supply, next_block, request_size, reservation_size, shrunk_block,
+    Remaining, Settings, SourcePace, next_block, request_size, reservation_size, shrunk_block,
     threshold,
 };
 use hilo_core::rate::Rate;
@@ -183,7 +183,7 @@ impl Branch {
         }
         let held = self.available + self.left;
         let unmet = if held == 0 { need } else { 0 };
-        let supply = Supply { ahead, latency: self.latency };
+        let supply = SourcePace { ahead, latency: self.latency };
         let wanted = request_size(held, unmet, self.block, &demand, &supply, i64::MAX, settings);
         if wanted > 0 {
             self.request = Some((wanted, now + self.round_trip / 2));

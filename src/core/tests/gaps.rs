@@ -37,8 +37,8 @@ fn neighbours_become_one() {
     assert_eq!((one[0].gap.at, one[0].parts.as_slice()), (Timestamp(9), &[1, 0][..]));
     let apart = [gap(1, 10, 1, 0, 5), gap(11, 20, 1, 1, 5), gap(21, 30, 1, 1, HOUR + 5)];
     assert_eq!(join(&apart, 10, 5).len(), 3);
-    let falling = [gap(50, 30, -10, 0, 5), gap(20, 0, -10, 0, 5), gap(10, 10, -10, 1, 5)];
-    assert_eq!(ends(&join(&falling, 10, 5)), [(50, 0, 6), (10, 10, 1)]);
+    let descending = [gap(50, 30, -10, 0, 5), gap(20, 0, -10, 0, 5), gap(10, 10, -10, 1, 5)];
+    assert_eq!(ends(&join(&descending, 10, 5)), [(50, 0, 6), (10, 10, 1)]);
     // These were served in steps of two.
     let other = [gap(1, 9, 2, 0, 5), gap(10, 11, 1, 0, 5)];
     assert_eq!(join(&other, 10, 5).len(), 2);

@@ -3,7 +3,7 @@
 
 use hilo_core::backoff;
 use hilo_core::policy::{
-    FAILOVER_LAG, Remaining, Settings, Supply, ahead, failover_skip, lease_ahead, lease_size,
+    FAILOVER_LAG, Remaining, Settings, SourcePace, ahead, failover_skip, lease_ahead, lease_size,
     next_block, patience, request_size, reservation_size, shrunk_block, threshold,
 };
 use hilo_core::rate::Demand;
@@ -213,7 +213,7 @@ fn a_request_to_a_source_is_large_only_for_slow_sequences() {
     let wanted = |per_second: f64, whole: i64| {
         let demand = Demand { per_second, recent: 0.0, burst: 0 };
         let block = (per_second * 10.0) as i64;
-        let supply = Supply { ahead: None, latency: 0.1 };
+        let supply = SourcePace { ahead: None, latency: 0.1 };
         let held = (per_second * 14.0) as i64;
         request_size(held, 0, block, &demand, &supply, whole, &Settings::default())
     };

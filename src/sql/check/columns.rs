@@ -21,7 +21,7 @@ use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::column::column_values::Verdict;
 use crate::sql::column::stored::{self, Found};
 use crate::sql::column::values;
-use crate::sql::define::unserved::look;
+use crate::sql::define::unserved::unserved_ranges;
 
 row! {
     struct Unserved {
@@ -56,7 +56,7 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
     if definition.cycle || invalidation::in_progress() {
         return Ok(None);
     }
-    let before = Reach::of(&sequence);
+    let before = RemainingRange::of(&sequence);
     // Values beyond the bounds are never served.
     let (direction, bound) = (definition.direction(), definition.last_bound());
     let judge = |value| before.judge(value);
@@ -68,7 +68,8 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
         Err(report) => (None, Some(report.message().to_owned())),
     };
     // Meanwhile sessions may have got the value and inserted it. It is seen to be served now.
-    let is_due = |found: Found| matches!(Reach::of(&sequence).judge(found.value), Verdict::Found);
+    let is_due =
+        |found: Found| matches!(RemainingRange::of(&sequence).judge(found.value), Verdict::Found);
     if found.is_some_and(|found| !is_due(found)) {
         return Ok(None);
     }
@@ -84,16 +85,16 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
 }
 
 /// How far this node has come with a sequence.
-struct Reach {
+struct RemainingRange {
     mapping: Mapping,
     /// Yet to be served.
     ranges: Vec<Range>,
 }
 
-impl Reach {
-    fn of(sequence: &Sequence) -> Reach {
-        let found = look(sequence, node::id());
-        Reach { ranges: found.ranges(), mapping: found.mapping }
+impl RemainingRange {
+    fn of(sequence: &Sequence) -> RemainingRange {
+        let found = unserved_ranges(sequence, node::id());
+        RemainingRange { ranges: found.ranges(), mapping: found.mapping }
     }
 
     /// Whether `value` is yet to be served, or how to continue the search for one that is.

@@ -21,8 +21,8 @@ use crate::sql::call::spi;
 use crate::sql::call::stored_rows::{Record, row};
 use crate::sql::call::text::Text;
 use crate::sql::column::core_sequence::CoreSequence;
-use crate::sql::column::fed_column::{FedColumn, Question, Step};
 use crate::sql::column::lock;
+use crate::sql::column::sequence_column::{MoveRequest, SequenceColumn, Step};
 use crate::sql::column::values::Values;
 use crate::sql::define::ddl::{self, Duplicate};
 use crate::sql::define::ddl_checks;
@@ -42,7 +42,7 @@ fn hilo_adopt(
     ddl_checks::begin_write(c"hilo_adopt()");
     let (relation, column) = column_of(relation, column_name)?;
     let name = name.map(SequenceName::new_name).transpose()?;
-    let (sequence, reports) = adopt(Question::Adopt(relation, column, ordered), name)?;
+    let (sequence, reports) = adopt(MoveRequest::Adopt(relation, column, ordered), name)?;
     tell(reports);
     Ok(sequence.name)
 }
@@ -60,7 +60,7 @@ fn hilo_adopt_columns(
     ddl_checks::begin_write(c"hilo_adopt_sequence()");
     let sequence = ddl_checks::require(sequence, "sequence")?;
     let name = name.map(SequenceName::new_name).transpose()?;
-    let (sequence, mut reports) = adopt(Question::AdoptAll(sequence, ordered), name)?;
+    let (sequence, mut reports) = adopt(MoveRequest::AdoptAll(sequence, ordered), name)?;
     reports.extend(mentions.map(|mentions| mention_report(&sequence.name, &mentions.escaped())));
     tell(reports);
     Ok(sequence.name)
@@ -90,19 +90,19 @@ fn hilo_try_adopt(
 ) -> Result<Record<Adopted>, ErrorReport> {
     ddl_checks::begin_write(c"hilo_adopt_all()");
     let (relation, column) = column_of(relation, column_name)?;
-    let question = match sequence {
-        Some(sequence) => Question::AdoptAll(sequence, ordered),
-        None => Question::Adopt(relation, column, ordered),
+    let request = match sequence {
+        Some(sequence) => MoveRequest::AdoptAll(sequence, ordered),
+        None => MoveRequest::Adopt(relation, column, ordered),
     };
     let try_out = || {
         privileges::may_create()?;
-        let sequences = question.sequences();
-        let (name, _) = plan(question, &find(question)?, &sequences, None)?;
+        let sequences = request.sequences();
+        let (name, _) = plan(request, &find(request)?, &sequences, None)?;
         Ok((name, main(&sequences)?.ordered, Vec::new()))
     };
     let outcome = subtransaction::run(subtransaction::is_of_work, || {
         let done = match dry_run {
-            Some(false) => adopt(question, None)
+            Some(false) => adopt(request, None)
                 .map(|(adopted, told)| (adopted.name, adopted.definition.ordered, told)),
             _ => try_out(),
         };
@@ -134,9 +134,9 @@ pub(in crate::sql) fn column_of(
 }
 
 /// All columns that a sequence feeds, or the one that is asked for.
-fn find(question: Question) -> Result<Vec<FedColumn>, HiloError> {
-    let columns = question.columns();
-    if let Question::AdoptAll(sequence, _) = question
+fn find(request: MoveRequest) -> Result<Vec<SequenceColumn>, HiloError> {
+    let columns = request.columns();
+    if let MoveRequest::AdoptAll(sequence, _) = request
         && columns.is_empty()
     {
         // SAFETY: a look-up in a system cache, which takes any OID.
@@ -150,9 +150,12 @@ fn find(question: Question) -> Result<Vec<FedColumn>, HiloError> {
 }
 
 /// Moves the columns. Returns their new sequence, and what there is to tell.
-fn adopt(question: Question, name: Option<Name>) -> Result<(Sequence, Vec<HiloError>), HiloError> {
+fn adopt(
+    request: MoveRequest,
+    name: Option<Name>,
+) -> Result<(Sequence, Vec<HiloError>), HiloError> {
     privileges::may_create()?;
-    let (mut columns, mut sequences) = (find(question)?, question.sequences());
+    let (mut columns, mut sequences) = (find(request)?, request.sequences());
     loop {
         let tables = lock::for_move(&columns, || {
             // Only what is going to be dropped is kept from others.
@@ -161,13 +164,13 @@ fn adopt(question: Question, name: Option<Name>) -> Result<(Sequence, Vec<HiloEr
         });
         // Whatever was seen before the locks may have changed.
         let before = sequences;
-        (columns, sequences) = (find(question)?, question.sequences());
-        let is_locked = |column: &FedColumn| tables.contains(&column.place.relid);
+        (columns, sequences) = (find(request)?, request.sequences());
+        let is_locked = |column: &SequenceColumn| tables.contains(&column.place.relid);
         if columns.iter().all(is_locked) && sequences == before {
             break;
         }
     }
-    let (name, steps) = plan(question, &columns, &sequences, name)?;
+    let (name, steps) = plan(request, &columns, &sequences, name)?;
     let sequence = create(&columns, &sequences, name)?;
     for step in &steps {
         if let Some((grantee, privilege)) = step.grant {
@@ -180,8 +183,8 @@ fn adopt(question: Question, name: Option<Name>) -> Result<(Sequence, Vec<HiloEr
 
 /// Checks that the columns can be moved. Returns the name of their new sequence, and the steps.
 fn plan(
-    question: Question,
-    columns: &[FedColumn],
+    request: MoveRequest,
+    columns: &[SequenceColumn],
     sequences: &[CoreSequence],
     name: Option<Name>,
 ) -> Result<(Name, Vec<Step>), HiloError> {
@@ -192,7 +195,7 @@ fn plan(
         Some(name) => name,
         None => free_name(main(sequences)?)?,
     };
-    let steps = question.steps(&name)?;
+    let steps = request.steps(&name)?;
     if definitions::by_name(&name)?.is_some() {
         return Err(HiloError::Duplicate(name.to_string()));
     }
@@ -208,7 +211,7 @@ fn main(sequences: &[CoreSequence]) -> Result<&CoreSequence, HiloError> {
 /// Creates the sequence that takes the place of the old one. It begins behind the values of the
 /// columns, and behind all the sequences that have fed them.
 fn create(
-    columns: &[FedColumn],
+    columns: &[SequenceColumn],
     sequences: &[CoreSequence],
     name: Name,
 ) -> Result<Sequence, HiloError> {
@@ -216,7 +219,7 @@ fn create(
     let direction = old.direction();
     // Every committed row counts, and no row is hidden from this. Beyond the bound nothing is
     // served.
-    let furthest = |column: &FedColumn| {
+    let furthest = |column: &SequenceColumn| {
         Values::all(column.place, None).and_then(|all| all.furthest(direction, old.last()))
     };
     let held = columns.iter().map(furthest).collect::<Result<Vec<_>, _>>()?;
@@ -233,7 +236,7 @@ fn create(
     let definition = Definition::create(&old.options(widest.flatten()))?;
     let next = next.filter(|next| (definition.min_value..=definition.max_value).contains(next));
     let owner = old.heir;
-    let owns = |column: &&FedColumn| column.table_owner == owner && column.owns;
+    let owns = |column: &&SequenceColumn| column.table_owner == owner && column.owns;
     let owned_by = columns.iter().find(owns).map(|column| column.place);
     let former = Some(Name::from(old.former.as_slice()));
     let sequence = Sequence { owned_by, former, ..Sequence::new(name.clone(), owner, definition) };

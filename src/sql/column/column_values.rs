@@ -91,8 +91,8 @@ fn operators(kind: DataType) -> pg_sys::Oid {
     }
 }
 
-/// The function that compares a value of an integer type with a bigint: that of `<=` for rising
-/// numbers, that of `>=` for falling ones.
+/// The function that compares a value of an integer type with a bigint: that of `<=` for ascending
+/// numbers, that of `>=` for descending ones.
 fn comparison(kind: DataType, direction: Direction) -> u32 {
     use Direction::*;
     match (kind, direction) {

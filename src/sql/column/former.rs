@@ -7,7 +7,7 @@ use hilo_core::options::DataType;
 use crate::catalog::rows::table::text_datum;
 use crate::catalog::sequence::definitions::{Sequence, data_type_from};
 use crate::sql::call::spi::Planned;
-use crate::sql::column::fed_column::FedColumn;
+use crate::sql::column::sequence_column::SequenceColumn;
 
 static FORMER: Planned = Planned::new(include_str!("former.sql"));
 
@@ -25,7 +25,7 @@ pub struct Former {
 impl Former {
     /// The one that the sequence of a column has replaced.
     /// `owned`: whether the column is to own the new one.
-    pub fn of(column: &FedColumn, sequence: &Sequence, owned: bool) -> Option<Former> {
+    pub fn of(column: &SequenceColumn, sequence: &Sequence, owned: bool) -> Option<Former> {
         let former = sequence.former.as_ref()?;
         let text = |text: &[u8]| Some(text_datum(text));
         let parameters = [

@@ -15,8 +15,8 @@ use std::ffi::{CStr, c_char};
 
 use pgrx::prelude::*;
 
+use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::name::escape_for_message;
-use crate::catalog::rows::own::catalog_oids;
 use crate::errors::HiloError;
 use crate::process::ffi;
 

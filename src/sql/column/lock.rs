@@ -21,7 +21,7 @@ use crate::errors::{HiloError, OrRaise};
 use crate::process::ffi;
 use crate::process::time_limit;
 use crate::shared::wait_event;
-use crate::sql::column::fed_column::FedColumn;
+use crate::sql::column::sequence_column::SequenceColumn;
 
 const MOVE: pg_sys::LOCKMODE = pg_sys::AccessExclusiveLock as _;
 
@@ -35,14 +35,15 @@ const REST: u32 = 4;
 
 /// Locks the tables of columns and all that inherit from them, and then what `more` locks, in short
 /// attempts, for no longer than `lock_timeout`. Returns the tables.
-pub fn for_move(columns: &[FedColumn], more: impl Fn()) -> Vec<pg_sys::Oid> {
+pub fn for_move(columns: &[SequenceColumn], more: impl Fn()) -> Vec<pg_sys::Oid> {
     // SAFETY: reads settings of this process, neither of which is negative.
     let [timeout, deadlock] = unsafe { [pg_sys::LockTimeout, pg_sys::DeadlockTimeout] }
         .map(|ms| Duration::from_millis(ms as u64));
     let timeout = if timeout.is_zero() { Duration::MAX } else { timeout };
     let longest = LONGEST.min(deadlock / 2);
     let (began, mut attempts) = (Instant::now(), 0_u32);
-    let name = |column: &FedColumn| relations::identifier(column.place.relid).unwrap_or_default();
+    let name =
+        |column: &SequenceColumn| relations::identifier(column.place.relid).unwrap_or_default();
     let names = || columns.iter().map(name).collect::<BTreeSet<_>>();
     let names = || escape_for_message(&names().into_iter().collect::<Vec<_>>().join(&b", "[..]));
     let attempt = || {

@@ -13,7 +13,7 @@ use hilo_core::numbers::SequenceId;
 use crate::backend::Global;
 use crate::catalog::columns::column_defaults;
 use crate::catalog::columns::column_ref::ColumnRef;
-use crate::catalog::rows::own::catalog_oids;
+use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::table::next_command;
 use crate::catalog::rows::{relations, script};
 use crate::catalog::sequence::definitions::{self, LockedSequence, Sequence};
@@ -98,13 +98,13 @@ fn drop_sequences(ids: Vec<SequenceId>, keep: bool) {
         let Some(sequence) = definitions::by_id(id).or_raise().filter(is_gone) else {
             continue;
         };
-        if heir(&sequence).is_none() {
+        if successor_column(&sequence).is_none() {
             drop_defaults(&sequence, keep);
         }
         if let Some(locked) = definitions::lock_existing(id).or_raise()
             && is_gone(&locked.sequence)
         {
-            match heir(&locked.sequence) {
+            match successor_column(&locked.sequence) {
                 Some(column) => {
                     let owned_by = Some(column);
                     locked.update(&Sequence { owned_by, ..locked.sequence.clone() });
@@ -130,7 +130,7 @@ fn is_gone(sequence: &Sequence) -> bool {
 /// that replaces the old one in this transaction, as Citus does it to distribute a table in another
 /// way. The new table's shards and partitions use the sequence too. It does not go with one of
 /// these, which are no partitions yet: Citus attaches them afterwards.
-fn heir(sequence: &Sequence) -> Option<ColumnRef> {
+fn successor_column(sequence: &Sequence) -> Option<ColumnRef> {
     if membership::is_orphan(sequence) {
         return None;
     }

@@ -17,15 +17,15 @@ use crate::catalog::rows::table::text_datum;
 use crate::catalog::rows::{relations, roles};
 use crate::catalog::sequence::definitions::Sequence;
 use crate::errors::{HiloError, OrRaise};
-use crate::session::lease_news;
+use crate::session::lease_updates;
 use crate::sql::call::border::Call;
 use crate::sql::call::spi::{self, Planned};
 use crate::sql::call::text::Text;
 use crate::sql::column::adopt::column_of;
-use crate::sql::column::fed_column::{FedColumn, Question, oid_list};
 use crate::sql::column::former::Former;
 use crate::sql::column::lock;
-use crate::sql::define::{ddl_checks, ended, renumber};
+use crate::sql::column::sequence_column::{MoveRequest, SequenceColumn, oid_list};
+use crate::sql::define::{ddl_checks, numbering_change, renumber};
 
 /// The statements of [`create`].
 static STATEMENTS: Planned = Planned::new(concat!(
@@ -49,12 +49,12 @@ fn hilo_release(
     ddl_checks::begin_write(c"hilo_release()");
     let (relation, column) = column_of(relation, column_name)?;
     let identity = identity.map_or(Ok(None), self::identity)?;
-    let question = Question::Release(relation, column, identity.is_some());
+    let request = MoveRequest::Release(relation, column, identity.is_some());
     let missing = || HiloError::NoSuchRelation(relation.to_u32());
-    let find = || question.columns().pop().ok_or_else(missing);
+    let find = || request.columns().pop().ok_or_else(missing);
     let tables = lock::for_move(&[find()?], || {
         let locked = find().and_then(|column| ddl_checks::lock_owned(&column.hilo));
-        locked.and_then(|locked| ended::lock(&locked.sequence)).or_raise();
+        locked.and_then(|locked| numbering_change::lock(&locked.sequence)).or_raise();
     });
     // Whatever was seen before the locks may have changed.
     let column = find()?;
@@ -65,7 +65,7 @@ fn hilo_release(
         return Err(HiloError::NotTheTables(column.hilo.to_string()).into());
     }
     let oid = create(&column, &sequence, sequence_name, identity)?;
-    lease_news::write(Some(sequence.id))?;
+    lease_updates::write(Some(sequence.id))?;
     leases::write_off(sequence.id)?;
     ddl_checks::release(locked, column.place)?;
     Ok(oid)
@@ -73,7 +73,7 @@ fn hilo_release(
 
 /// Checks that no other column draws from the sequence, and that an identity column can have it.
 fn check(
-    column: &FedColumn,
+    column: &SequenceColumn,
     tables: &[pg_sys::Oid],
     identity: Option<&str>,
 ) -> Result<(), HiloError> {
@@ -115,7 +115,7 @@ fn identity(text: Text) -> Result<Option<&'static str>, HiloError> {
 /// and whoever had privileges on that has them on this. The rest is as in the one that hilo's has
 /// replaced.
 fn create(
-    column: &FedColumn,
+    column: &SequenceColumn,
     sequence: &Sequence,
     sequence_name: Option<&CStr>,
     identity: Option<&str>,
@@ -160,7 +160,7 @@ fn create(
 /// They are as they were before, unless they were altered since. The sequence of an identity column
 /// has the column's type.
 fn options(
-    column: &FedColumn,
+    column: &SequenceColumn,
     definition: &Definition,
     former: Option<&Former>,
     identity: Option<&str>,
@@ -187,7 +187,7 @@ fn options(
 }
 
 /// Where the new sequence stands, as the last arguments of setval.
-fn state(column: &FedColumn, sequence: &Sequence) -> Result<String, HiloError> {
+fn state(column: &SequenceColumn, sequence: &Sequence) -> Result<String, HiloError> {
     let definition = &sequence.definition;
     let data_type = definition.data_type.within(column.data_type);
     let [min, max] = [definition.min_value, definition.max_value].map(|it| data_type.clamp(it));
@@ -201,7 +201,7 @@ fn state(column: &FedColumn, sequence: &Sequence) -> Result<String, HiloError> {
 
 /// The name of the sequence of hilo's, without the table's schema. If that cannot be one of core's,
 /// or is taken: `table_column_seq`, with a number if that is taken too, as core chooses it.
-fn free_name(column: &FedColumn, schema: &CStr) -> CString {
+fn free_name(column: &SequenceColumn, schema: &CStr) -> CString {
     let table = relations::name(column.place.relid).unwrap_or_default();
     let whole = column.hilo.as_ref();
     let rest = whole.strip_prefix(schema.to_bytes()).and_then(|rest| rest.strip_prefix(b"."));

@@ -85,9 +85,9 @@ fn sync(sequence: &Sequence, place: ColumnRef) -> Result<Option<i64>, HiloError>
 
 /// The values that the sequence is yet to serve here, after this session has returned its own.
 fn give_back_and_look(sequence: &Sequence) -> Result<Unserved, HiloError> {
-    let node = node::Here::read()?.id;
+    let node = node::LocalNode::read()?.id;
     slice_table::return_slices(|entry| entry.id == sequence.id);
-    Ok(unserved::look(sequence, node))
+    Ok(unserved::unserved_ranges(sequence, node))
 }
 
 /// Makes sure that no value of the column comes back from a lease, besides those that are `known`.

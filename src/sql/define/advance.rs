@@ -14,8 +14,8 @@ use crate::errors::HiloError;
 use crate::session::slice_table;
 use crate::sql::call::border::Call;
 use crate::sql::define::ddl_checks::{begin_with_name, lock_by_name, require};
-use crate::sql::define::unserved::look;
-use crate::sql::define::{ended, open_leases, renumber};
+use crate::sql::define::unserved::unserved_ranges;
+use crate::sql::define::{numbering_change, open_leases, renumber};
 use crate::sql::types::sequence_type::SequenceName;
 
 /// `hilo_advance(name, at_least)`. Returns the next value, or NULL if there is none left.
@@ -38,7 +38,7 @@ fn hilo_advance(
 
 fn check(sequence: &Sequence) -> Result<(), HiloError> {
     privileges::allow(sequence, Privileges::UPDATE)?;
-    ended::refuse_source(sequence)?;
+    numbering_change::refuse_source(sequence)?;
     match sequence.definition.cycle {
         true => Err(HiloError::AdvanceCycling(sequence.name.to_string())),
         false => Ok(()),
@@ -72,7 +72,7 @@ fn is_beyond(sequence: &Sequence, at_least: i64) -> Result<Option<Option<i64>>, 
     if !all_leased_beyond()? {
         return Ok(None);
     }
-    let unserved = look(sequence, node::Here::read()?.id);
+    let unserved = unserved_ranges(sequence, node::LocalNode::read()?.id);
     numbering::check_moves(sequence, unserved.position.nodes, Some(at_least))?;
     if unserved.position.may_lack() {
         return Ok(None);

@@ -21,13 +21,13 @@ use crate::gucs;
 use crate::process::ffi;
 use crate::process::subtransaction;
 use crate::session::invalidation::{self, Change};
-use crate::session::uncommitted::{self, Origin};
+use crate::session::uncommitted::{self, NumberSource};
 use crate::sql::call::border::Call;
 use crate::sql::define::ddl_checks::{
     begin_with_name, check_owner, check_source_nodes, find_owned, lock_by_name, lock_owned, remove,
     require,
 };
-use crate::sql::define::ended::with_numbering;
+use crate::sql::define::numbering_change::with_numbering;
 use crate::sql::define::owned_by;
 use crate::sql::define::prefix;
 use crate::sql::types::sequence_type::SequenceName;
@@ -67,7 +67,7 @@ pub fn begin(
     duplicate: Duplicate,
 ) -> Result<Option<Sequence>, HiloError> {
     let Sequence { name, definition, .. } = &sequence;
-    let here = node::Here::read()?;
+    let here = node::LocalNode::read()?;
     here.check(definition)?;
     let nodes = given.map_or(gucs::node_count(), |numbering| numbering.nodes);
     node::check_set(nodes)?;
@@ -92,7 +92,7 @@ pub fn begin(
     };
     // The numbering of other nodes is not begun here: after a rollback this one may be told again.
     let is_own = given.is_none() && definition.source.is_none();
-    let origin = if is_own { Origin::New } else { Origin::Shared };
+    let origin = if is_own { NumberSource::New } else { NumberSource::Shared };
     if !insert(&sequence, &first, origin, duplicate) {
         return Ok(None);
     }
@@ -102,7 +102,12 @@ pub fn begin(
 
 /// Adds the rows of a new sequence. `false`: another transaction took the name first. That is
 /// returned only if a duplicate is skipped, which costs a subtransaction; otherwise it is an error.
-fn insert(sequence: &Sequence, first: &Position, origin: Origin, duplicate: Duplicate) -> bool {
+fn insert(
+    sequence: &Sequence,
+    first: &Position,
+    origin: NumberSource,
+    duplicate: Duplicate,
+) -> bool {
     let insert = || {
         creation::insert(sequence).or_raise();
         uncommitted::note_origin(positions::insert(first).or_raise(), origin).or_raise();

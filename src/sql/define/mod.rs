@@ -3,10 +3,10 @@
 pub mod advance;
 pub mod ddl;
 pub mod ddl_checks;
-pub mod ended;
 pub mod function_grants;
 pub mod grants;
 pub mod loads_hilo;
+pub mod numbering_change;
 pub mod open_leases;
 pub mod options;
 pub mod owned_by;

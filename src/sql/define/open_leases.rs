@@ -7,14 +7,14 @@ use crate::catalog::lease::leases::{self, Lease};
 use crate::catalog::sequence::definitions::Sequence;
 use crate::catalog::sequence::{node, positions};
 use crate::errors::HiloError;
-use crate::session::{lease_news, memo};
+use crate::session::{lease_updates, memo};
 
 pub fn of(sequence: &Sequence) -> Result<Vec<Lease>, HiloError> {
-    let Some(position) = positions::find(sequence.id, node::Here::read()?.id)? else {
+    let Some(position) = positions::find(sequence.id, node::LocalNode::read()?.id)? else {
         return Ok(Vec::new());
     };
     let mut open = leases::open_of(&position)?;
-    open.retain(|lease| !lease_news::passes(&lease.id));
+    open.retain(|lease| !lease_updates::passes(&lease.id));
     Ok(open)
 }
 
@@ -30,7 +30,7 @@ pub fn pass(
         check_for_interrupts!();
         // One that has ended meanwhile is yet to be served, or was filed.
         if lease_changes::keep(&lease.id)? {
-            lease_news::change(lease, memo::key_of(sequence.id)?, LeaseChange::Pass)?;
+            lease_updates::change(lease, memo::key_of(sequence.id)?, LeaseChange::Pass)?;
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use pgrx::prelude::*;
 use crate::catalog::columns::column_defaults;
 use crate::catalog::rights::privileges::{self, Privileges};
 use crate::catalog::rights::{default_privileges, role_references};
-use crate::catalog::rows::own::catalog_oids;
+use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::{relations, roles};
 use crate::catalog::sequence::definitions::{self, LockedSequence, Sequence};
 use crate::errors::{HiloError, OrRaise};

@@ -18,7 +18,7 @@ use crate::session::{memo, slice_table, uncommitted};
 use crate::shared;
 use crate::sql::call::border::Call;
 use crate::sql::define::ddl_checks::{begin_write, lock_by_name};
-use crate::sql::define::ended::{Continuation, Restart, with_numbering};
+use crate::sql::define::numbering_change::{Continuation, Restart, with_numbering};
 use crate::sql::define::redefine::Alteration;
 use crate::sql::define::unserved::index_space;
 use crate::sql::define::{owned_by, source};

@@ -8,7 +8,7 @@ use hilo_core::numbers::SequenceId;
 use hilo_core::options::{Definition, Options};
 use hilo_core::past::Span;
 
-use crate::catalog::numbers::sources::{self, Supply};
+use crate::catalog::numbers::sources::{self, SourceState};
 use crate::catalog::rows::table::{LockWait, RowLock};
 use crate::catalog::sequence::definitions::{self, Sequence};
 use crate::catalog::sequence::positions::Position;
@@ -18,7 +18,7 @@ use crate::sql::call::border::Call;
 use crate::sql::define::ddl_checks::{
     begin_with_name, begin_write, check_owner, check_source_nodes, lock_owned, require,
 };
-use crate::sql::define::ended::Restart;
+use crate::sql::define::numbering_change::Restart;
 use crate::sql::define::redefine::Alteration;
 use crate::sql::types::sequence_type::SequenceName;
 
@@ -106,14 +106,14 @@ fn begin(change: &Alteration) -> Result<(), HiloError> {
 }
 
 /// Bars all that this source has brought.
-fn forget_source(supply: &mut Supply) {
+fn forget_source(supply: &mut SourceState) {
     let brought = std::mem::take(&mut supply.brought);
     supply.own.add_all(&brought);
 }
 
 /// Adds what its own numberings may have served. Earlier ones than the last are known to have begun
 /// within the bounds, and to have ended before this one. If it had a source before, `own` has them.
-fn own_past(sequence: &Sequence, position: &Position, supply: &mut Supply) {
+fn own_past(sequence: &Sequence, position: &Position, supply: &mut SourceState) {
     let definition = &sequence.definition;
     let Definition { min_value, max_value, increment, .. } = *definition;
     if definition.cycle {
@@ -143,11 +143,12 @@ fn end(change: &Alteration) -> Result<i64, HiloError> {
         return Err(HiloError::SourceUsed(old.name.to_string()));
     }
     forget_source(&mut supply);
-    let rising = old.definition.increment > 0;
-    let last = supply.own.bounds().map(|(low, high)| if rising { high } else { low });
+    let ascending = old.definition.increment > 0;
+    let last = supply.own.bounds().map(|(low, high)| if ascending { high } else { low });
     let next = |last: i64| last.saturating_add(old.definition.increment);
     let start = change.restart.unwrap_or_else(|| last.map_or(old.definition.start_value, next));
-    if let Some(last) = last.filter(|last| if rising { start <= *last } else { start >= *last }) {
+    if let Some(last) = last.filter(|last| if ascending { start <= *last } else { start >= *last })
+    {
         return Err(HiloError::DetachedBefore { name: old.name.to_string(), start, last });
     }
     supply.leave();

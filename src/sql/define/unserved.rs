@@ -10,7 +10,7 @@ use crate::catalog::lease::leases::{self, Ended};
 use crate::catalog::numbers::range_rows::RangeRows;
 use crate::catalog::numbers::ranges;
 use crate::catalog::sequence::definitions::Sequence;
-use crate::catalog::sequence::node::Here;
+use crate::catalog::sequence::node::LocalNode;
 use crate::catalog::sequence::positions::{self, Position};
 use crate::catalog::sequence::{numbering, takeover};
 use crate::errors::{HiloError, OrRaise};
@@ -67,10 +67,10 @@ impl Unserved {
 
 /// Looks at what a sequence is yet to serve on `node`. It takes nothing from anyone, and everything
 /// that a session gets from the sequence before the call is seen to be served.
-pub fn look(sequence: &Sequence, node: i32) -> Unserved {
+pub fn unserved_ranges(sequence: &Sequence, node: i32) -> Unserved {
     let found = positions::find(sequence.id, node).or_raise();
     // Without a position, a node joins the others if it knows of any.
-    let joined = || Here::read().and_then(|here| numbering::join(sequence, &here));
+    let joined = || LocalNode::read().and_then(|here| numbering::join(sequence, &here));
     let first = || joined().unwrap_or_else(|_| Position::first(sequence, node));
     let position = found.unwrap_or_else(first);
     let of = |position: Position, next_index, held| Unserved {

@@ -24,7 +24,7 @@ use std::ffi::CStr;
 use pgrx::pg_sys;
 
 use crate::backend::Global;
-use crate::catalog::rows::own::catalog_oids;
+use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::roles;
 use crate::process::ffi;
 use crate::sql::call::raw_function::{argument, raw_functions};

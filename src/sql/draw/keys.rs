@@ -12,7 +12,7 @@ use crate::catalog::rows::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
-use crate::session::memo::Memo;
+use crate::session::memo::CachedName;
 use crate::session::{draw, look_up};
 use crate::sql::call::border::Call;
 use crate::sql::call::raw_function::raw_functions;
@@ -57,7 +57,7 @@ unsafe extern "C-unwind" fn nextkey(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys:
     text_datum(&text(frame_of(memo).or_raise(), value))
 }
 
-fn frame_of(memo: &'static Memo) -> Result<&'static Frame, HiloError> {
+fn frame_of(memo: &'static CachedName) -> Result<&'static Frame, HiloError> {
     let prefix = gucs::server_prefix_bytes();
     if memo.key_frame(prefix).is_none() {
         let min_value = memo.entry().map_or(0, |entry| entry.mapping().min_value);

@@ -1,6 +1,6 @@
 //! Leases: ranges that leave the server. Taking one and ending one are parts of the caller's
-//! transaction. An end is written when the transaction commits (`session::lease_news`): until then
-//! it locks nothing, so nobody who revokes a lease waits for its holder.
+//! transaction. An end is written when the transaction commits (`session::lease_updates`): until
+//! then it locks nothing, so nobody who revokes a lease waits for its holder.
 
 use pgrx::Uuid;
 use pgrx::pg_sys;
@@ -20,7 +20,7 @@ use crate::catalog::sequence::{definitions, positions};
 use crate::errors::{Closed, HiloError, check_argument};
 use crate::gucs;
 use crate::process::ffi;
-use crate::session::{lease, lease_news, memo};
+use crate::session::{lease, lease_updates, memo};
 use crate::sql::call::border::Call;
 use crate::sql::call::stored_rows::{Record, row};
 use crate::sql::call::text::{Text, Written};
@@ -96,7 +96,7 @@ fn take(request: &Request, id: LeaseId) -> Result<Granted, HiloError> {
     let leased_at = ffi::now();
     (lease.id, lease.expires_at) = (id, expiry(request.ttl, leased_at)?);
     leases::insert(&lease, leased_at, request.holder, client_addr())?;
-    lease_news::expires(lease.expires_at);
+    lease_updates::expires(lease.expires_at);
     Ok((lease, suggested))
 }
 
@@ -164,7 +164,7 @@ fn expiry(ttl: Option<Interval>, now: Timestamp) -> Result<Option<Timestamp>, Hi
 /// Why a lease is not open, if it is not. The changes of this transaction count.
 fn closed_reason(lease: &Lease) -> Option<Closed> {
     let now = ffi::now();
-    let own = lease_news::end_of(&lease.id).map(|how| match how {
+    let own = lease_updates::end_of(&lease.id).map(|how| match how {
         Ended::Returned => Closed::Returned(leases::time_text(now)),
         Ended::Revoked => Closed::Revoked(leases::time_text(now)),
     });
@@ -190,7 +190,7 @@ fn open(id: &LeaseId) -> Result<(Lease, bool), HiloError> {
 
 /// Notes what becomes of a lease when this transaction commits.
 fn change(lease: &Lease, change: LeaseChange) -> Result<(), HiloError> {
-    lease_news::change(lease, memo::key_of(lease.sequence)?, change)
+    lease_updates::change(lease, memo::key_of(lease.sequence)?, change)
 }
 
 /// Whether the current user took the lease, owns its sequence, or is a superuser.
@@ -276,7 +276,7 @@ fn hilo_lease_revoke(
         pgrx::check_for_interrupts!();
         let picked = match &named {
             Some(named) => named.id == lease.id,
-            None => lease_news::end_of(&lease.id).is_none() && may_end(&lease)?,
+            None => lease_updates::end_of(&lease.id).is_none() && may_end(&lease)?,
         };
         if picked {
             change(&lease, LeaseChange::Revoke)?;

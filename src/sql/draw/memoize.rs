@@ -16,7 +16,7 @@ use std::ffi::c_void;
 
 use pgrx::prelude::*;
 
-use crate::catalog::rows::own::catalog_oids;
+use crate::catalog::rows::catalog_tables::catalog_oids;
 
 /// Whether there is anything in an item of FROM for [`keep_out`]: few are LATERAL.
 ///

@@ -10,7 +10,7 @@ use crate::catalog::rows::name::escape_for_message;
 use crate::catalog::sequence::definitions;
 use crate::errors::{HiloError, OrRaise, check_argument};
 use crate::process::memory;
-use crate::session::memo::{self, Memo};
+use crate::session::memo::{self, CachedName};
 use crate::session::{draw, range, refuse_parallel_worker};
 use crate::sql::call::border::Call;
 use crate::sql::call::raw_function::raw_functions;
@@ -25,11 +25,11 @@ raw_functions!(hilo_nextval_wrapper, hilo_nextvals_wrapper);
 /// # Safety
 /// The call must have a first argument, which is a hilo_sequence and not NULL.
 #[inline(always)]
-pub unsafe fn known_memo(call: Call) -> Option<&'static Memo> {
+pub unsafe fn known_memo(call: Call) -> Option<&'static CachedName> {
     // SAFETY: the caller guarantees that the argument is a hilo_sequence. The memory of this call
     // site is null or a memo, which is never freed.
     let (name, memo) =
-        unsafe { (SequenceName::plain(call.argument(0))?, call.extra::<Memo>().as_ref()) };
+        unsafe { (SequenceName::plain(call.argument(0))?, call.extra::<CachedName>().as_ref()) };
     if let Some(memo) = memo
         && memo.is_of(name)
     {
@@ -88,7 +88,7 @@ pub unsafe fn begin_with_name<'a>(fcinfo: pg_sys::FunctionCallInfo) -> (Call, Se
 #[derive(Clone, Copy)]
 struct Series {
     name: &'static [u8],
-    memo: Option<&'static Memo>,
+    memo: Option<&'static CachedName>,
     left: i64,
 }
 

@@ -17,8 +17,8 @@ use hilo_core::document::{Document, place_of};
 use hilo_core::plan::Row;
 
 use crate::catalog::columns::column_defaults;
+use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::name::Name;
-use crate::catalog::rows::own::catalog_oids;
 use crate::catalog::sequence::node;
 use crate::errors::{DocumentError, HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};

@@ -12,7 +12,7 @@ use crate::catalog::rows::encoding::decode;
 use crate::catalog::rows::name::Name;
 use crate::catalog::rows::roles::{self, PUBLIC};
 use crate::catalog::sequence::definitions::{self, Sequence};
-use crate::catalog::sequence::node::{self, Here};
+use crate::catalog::sequence::node::{self, LocalNode};
 use crate::catalog::sequence::{numbering, positions};
 use crate::errors::HiloError;
 use crate::gucs;
@@ -99,7 +99,7 @@ impl Known {
     pub fn summary(&self) -> Result<Described, HiloError> {
         let (sequence, mut summary) = (&self.sequence, self.described()?);
         let position = match positions::find(sequence.id, node::id())? {
-            None => Here::read().and_then(|here| numbering::join(sequence, &here)).ok(),
+            None => LocalNode::read().and_then(|here| numbering::join(sequence, &here)).ok(),
             found => found,
         };
         summary.entry.numbering = position.map(|position| Numbered {

@@ -13,8 +13,8 @@ use pgrx::prelude::*;
 
 use hilo_core::numbers::SequenceId;
 
+use crate::catalog::rows::catalog_tables::{CatalogTable, INTERNALS};
 use crate::catalog::rows::columns::{free_range, lease, position, sequence, source};
-use crate::catalog::rows::own::{INTERNALS, Own};
 use crate::catalog::rows::scan::{Index, Match};
 use crate::catalog::rows::table::{LockWait, Row, RowLock, Table, next_command, split, text_datum};
 use crate::catalog::rows::{restore, roles, script};
@@ -129,7 +129,7 @@ fn replace_made_by_script(name: &[u8], id: SequenceId) -> Result<(), HiloError> 
     session::prepare();
     // Another session may be restoring the positions: those of this sequence are either there, or
     // come afterwards.
-    let positions = Own::Position.oid()?;
+    let positions = CatalogTable::Position.oid()?;
     // SAFETY: the table exists. The lock is kept until the transaction ends.
     unsafe { pg_sys::LockRelationOid(positions, pg_sys::ShareRowExclusiveLock as _) };
     if let Some(locked) = definitions::lock_existing(made.id)? {

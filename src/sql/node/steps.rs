@@ -16,7 +16,7 @@ use crate::catalog::sequence::numbering::{self, Numbering};
 use crate::catalog::sequence::{node, positions};
 use crate::errors::{DocumentError, HiloError, OrRaise};
 use crate::session::invalidation;
-use crate::session::uncommitted::{self, Origin};
+use crate::session::uncommitted::{self, NumberSource};
 use crate::sql::define::ddl::{self, Duplicate};
 use crate::sql::define::ddl_checks::lock_owned;
 use crate::sql::define::redefine::Alteration;
@@ -146,7 +146,7 @@ fn number(sequence: &Sequence, given: Numbering) -> Result<(), HiloError> {
     let first = numbering::begin_with(sequence, &node::serves(sequence)?, given)?;
     // After a rollback the server may be told again, and would serve what this transaction has
     // drawn.
-    uncommitted::note_origin(positions::insert(&first)?, Origin::Shared)?;
+    uncommitted::note_origin(positions::insert(&first)?, NumberSource::Shared)?;
     next_command();
     invalidation::begin();
     Ok(())

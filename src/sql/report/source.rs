@@ -9,8 +9,8 @@ use serde::de::value::{Error, MapDeserializer};
 use serde::de::{DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
 use serde::forward_to_deserialize_any;
 
+use crate::catalog::rows::catalog_tables;
 use crate::catalog::rows::name::{escape_for_message, utf8};
-use crate::catalog::rows::own;
 use crate::errors::OrRaise;
 use crate::process::ffi;
 use crate::process::memory;
@@ -25,7 +25,7 @@ pub type Read<T> = Result<T, String>;
 /// names of the extension's functions and views. No user can plant anything in its search_path.
 pub fn rows<T: DeserializeOwned>(sql: &str) -> Read<Vec<T>> {
     // In the database's encoding.
-    let schema = [&own::schema_identifier().or_raise()[..], b"."].concat();
+    let schema = [&catalog_tables::schema_identifier().or_raise()[..], b"."].concat();
     let sql = sql.as_bytes().split(|byte| *byte == b'@').collect::<Vec<_>>().join(&schema[..]);
     let read =
         || spi::with_rights_of(ffi::current_user(), || spi::rows(&sql, |row| record::<T>(&row)));

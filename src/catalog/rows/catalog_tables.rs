@@ -17,7 +17,7 @@ use crate::errors::HiloError;
 
 /// One of the tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Own {
+pub enum CatalogTable {
     Definition,
     Position,
     FreeRange,
@@ -28,7 +28,7 @@ pub enum Own {
     DefaultPrivilege,
 }
 
-/// Their names, in the order of [`Own`].
+/// Their names, in the order of [`CatalogTable`].
 pub const NAMES: [&CStr; 8] = [
     c"hilo_definition",
     c"hilo_position",
@@ -58,7 +58,7 @@ pub const DEFAULT_PRIVILEGE_PKEY: Index = Index::Named(c"hilo_default_privilege_
 pub const DEFAULT_PRIVILEGE_GRANTEE_IDX: Index =
     Index::Named(c"hilo_default_privilege_grantee_idx");
 
-impl Own {
+impl CatalogTable {
     /// # Errors
     /// As for [`catalog_oids`].
     pub fn oid(self) -> Result<pg_sys::Oid, HiloError> {
@@ -95,7 +95,7 @@ pub struct CatalogOids {
     pub schema: pg_sys::Oid,
     /// The schema `_hilo`, which has everything else.
     pub internals: pg_sys::Oid,
-    /// In the order of [`Own`].
+    /// In the order of [`CatalogTable`].
     tables: [pg_sys::Oid; NAMES.len()],
     /// The view `hilo_sequences`, INSERT on which is the right to create sequences.
     pub sequences: pg_sys::Oid,
@@ -112,7 +112,7 @@ pub struct CatalogOids {
 /// # Errors
 /// As for [`catalog_oids`].
 pub fn lock_for_reservation() -> Result<bool, HiloError> {
-    use Own::*;
+    use CatalogTable::*;
     let tables = catalog_oids()?.tables;
     // SAFETY: takes the lock or does not; any OID can be locked, even that of a table that has
     // been dropped.

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use hilo_core::range::Range;
 
-use crate::catalog::rows::own;
+use crate::catalog::rows::catalog_tables;
 use crate::process::memory::{self, TryGrow};
 use crate::shared::pending::Place;
 use crate::shared::slices::IndexSpace;
 use crate::worker::Worker;
 use crate::worker::evict::{self, From};
-use crate::worker::leaving::{self, Fate, Leftover};
+use crate::worker::outbound::{self, AfterCommit, Leftover};
 use crate::worker::transaction::{self, Failure, LOCKED};
 
 /// The most ranges in one transaction.
@@ -100,23 +100,24 @@ impl Worker {
         let shared = self.shared;
         transaction::run_within(patience, c"hilo: writing what is left", || {
             // Ranges of a dropped extension belong to no sequence any more.
-            if !own::is_installed()? {
-                return leaving::begin(shared, batch).map(|_| true);
+            if !catalog_tables::is_installed()? {
+                return outbound::begin(shared, batch).map(|_| true);
             }
             let mut all = true;
             for same in batch.chunk_by(|one, other| one.index_space() == other.index_space()) {
                 let index_space = same[0].index_space();
-                let marked = leaving::begin(shared, same)?;
+                let marked = outbound::begin(shared, same)?;
                 let ranges: Vec<Range> = marked.iter().map(Leftover::range).collect();
                 let from = match same[0] {
                     Leftover::Slice { .. } => From::Slice,
                     Leftover::Lease(_) => From::Lease,
                 };
                 if !ranges.is_empty()
-                    && let Fate::RowLocked = evict::write(shared, index_space, &ranges, from)?
+                    && let AfterCommit::RowLocked =
+                        evict::write(shared, index_space, &ranges, from)?
                 {
                     all = false;
-                    leaving::cancel(shared, marked.len());
+                    outbound::cancel(shared, marked.len());
                 }
             }
             Ok(all)

@@ -13,22 +13,22 @@ use crate::catalog::numbers::ranges;
 use crate::catalog::rows::table::{LockWait, RowLock, next_command};
 use crate::catalog::sequence::definitions::Sequence;
 use crate::catalog::sequence::gaps::{self, Reason};
-use crate::catalog::sequence::node::{self, Here};
+use crate::catalog::sequence::node::{self, LocalNode};
 use crate::catalog::sequence::numbering::{self, Numbering};
 use crate::catalog::sequence::positions::{self, LockedPosition, Position};
 use crate::catalog::sequence::takeover;
 use crate::errors::HiloError;
 use crate::session::invalidation::{self, Change};
-use crate::session::uncommitted::{Continued, Origin};
+use crate::session::uncommitted::{Continued, NumberSource};
 use crate::session::{gapless, slice_table, uncommitted};
 use crate::shared;
 use crate::sql::define::unserved::index_space;
 
 /// How this node begins with a sequence of which it has no position.
-type First = fn(&Sequence, &Here) -> Result<Position, HiloError>;
+type First = fn(&Sequence, &LocalNode) -> Result<Position, HiloError>;
 
 /// Like a new sequence, because the caller renumbers it at once.
-fn first_position(sequence: &Sequence, here: &Here) -> Result<Position, HiloError> {
+fn first_position(sequence: &Sequence, here: &LocalNode) -> Result<Position, HiloError> {
     Ok(Position::first(sequence, here.id))
 }
 
@@ -61,7 +61,7 @@ pub fn refuse_source(sequence: &Sequence) -> Result<(), HiloError> {
 
 /// A numbering that has ended. Until this transaction ends, no session takes from the pool, which
 /// is frozen.
-struct Ended<'a> {
+struct ClosedNumbering<'a> {
     locked: LockedPosition,
     sequence: &'a Sequence,
     /// Where it ended. Values reserved below that and not served are written off. For leases of
@@ -71,14 +71,18 @@ struct Ended<'a> {
 
 /// A numbering after which a user says where the numbers begin. Only this makes numbers this
 /// transaction's own.
-pub struct Restart<'a>(Ended<'a>);
+pub struct Restart<'a>(ClosedNumbering<'a>);
 
 /// A numbering whose numbers continue in the next one. If all sessions share them, a rollback
 /// serves them again, so this transaction draws none of them.
-pub struct Continuation<'a>(Ended<'a>);
+pub struct Continuation<'a>(ClosedNumbering<'a>);
 
-impl<'a> Ended<'a> {
-    fn close(sequence: &'a Sequence, first: First, reason: Reason) -> Result<Ended<'a>, HiloError> {
+impl<'a> ClosedNumbering<'a> {
+    fn close(
+        sequence: &'a Sequence,
+        first: First,
+        reason: Reason,
+    ) -> Result<ClosedNumbering<'a>, HiloError> {
         let locked = lock_position(sequence, first)?;
         let mut position = locked.position;
         if sequence.definition.gapless {
@@ -91,7 +95,7 @@ impl<'a> Ended<'a> {
             ranges::write_off(rows, &position, definition, lost, reason)?;
         }
         position.settled_index = position.next_index;
-        Ok(Ended { locked, sequence, position })
+        Ok(ClosedNumbering { locked, sequence, position })
     }
 
     fn mapping(&self) -> Mapping {
@@ -118,7 +122,7 @@ impl<'a> Ended<'a> {
         epoch: Epoch,
         numbering: Numbering,
         next_index: Index,
-        origin: Origin,
+        origin: NumberSource,
     ) -> Result<(), HiloError> {
         let (old, mapping) = (self.position, self.mapping());
         let (system_id, timeline) = positions::server();
@@ -149,18 +153,18 @@ impl<'a> Restart<'a> {
 
     /// The numbering may be that of a source.
     pub fn close_any(sequence: &'a Sequence) -> Result<Restart<'a>, HiloError> {
-        Ended::close(sequence, first_position, Reason::Altered).map(Restart)
+        ClosedNumbering::close(sequence, first_position, Reason::Altered).map(Restart)
     }
 
     /// The same where a copy of this server may serve what was not served here.
     pub fn close_copied(sequence: &'a Sequence) -> Result<Restart<'a>, HiloError> {
-        Ended::close(sequence, first_position, Reason::Restored).map(Restart)
+        ClosedNumbering::close(sequence, first_position, Reason::Restored).map(Restart)
     }
 
     /// Begins with a numbering that all sessions are to share: this transaction draws nothing.
     pub fn share(self, numbering: Numbering) -> Result<(), HiloError> {
         let epoch = self.0.position.epoch.restart();
-        self.0.open(epoch, numbering, Index::ZERO, Origin::Shared)
+        self.0.open(epoch, numbering, Index::ZERO, NumberSource::Shared)
     }
 
     pub fn position(&self) -> &Position {
@@ -183,13 +187,13 @@ impl<'a> Restart<'a> {
             ended.jump_to(next.map_or(old.limit(), |next| old.first_index_from(next)))?;
         }
         let epoch = self.0.position.epoch.restart();
-        self.0.open(epoch, numbering, next_index, Origin::New)
+        self.0.open(epoch, numbering, next_index, NumberSource::New)
     }
 
     /// Tells the client if this goes back to values that may have been served. A sequence that has
     /// served nothing yet has nothing to repeat.
     pub fn notice(&self, new: &Definition, numbering: Numbering, next_index: Index) {
-        let Ended { sequence, position, .. } = &self.0;
+        let ClosedNumbering { sequence, position, .. } = &self.0;
         if position.is_first() && position.next_index == Index::ZERO {
             return;
         }
@@ -210,7 +214,7 @@ impl<'a> Continuation<'a> {
     /// `HasSource`
     pub fn close(sequence: &'a Sequence) -> Result<Continuation<'a>, HiloError> {
         refuse_source(sequence)?;
-        let mut ended = Ended::close(sequence, numbering::join, Reason::Altered)?;
+        let mut ended = ClosedNumbering::close(sequence, numbering::join, Reason::Altered)?;
         if !sequence.definition.gapless && ended.position.may_lack() {
             takeover::skip(sequence, &mut ended.position)?;
         }
@@ -236,7 +240,7 @@ impl<'a> Continuation<'a> {
     /// # Errors
     /// The errors of [`invalidation::note`].
     pub fn end(self) -> Result<(), HiloError> {
-        let Ended { sequence, position, .. } = &self.0;
+        let ClosedNumbering { sequence, position, .. } = &self.0;
         let (old, epoch) = (*position, position.epoch.next());
         let change = Change::Renumbered { old, mapping: self.mapping(), epoch };
         invalidation::note(sequence.id, change)
@@ -247,9 +251,9 @@ impl<'a> Continuation<'a> {
         let ended = &self.0;
         let own = ended.locked.is_own().then(|| ended.locked.version());
         let origin = match own {
-            _ if ended.sequence.definition.gapless => Origin::Gapless(own),
-            None => Origin::Shared,
-            Some(version) => Origin::Continues(Continued {
+            _ if ended.sequence.definition.gapless => NumberSource::Gapless(own),
+            None => NumberSource::Shared,
+            Some(version) => NumberSource::Continues(Continued {
                 version,
                 mapping: ended.mapping(),
                 next_index: ended.position.next_index,

@@ -9,8 +9,8 @@ use hilo_core::options::DataType;
 
 use crate::catalog::columns::column_ref::ColumnRef;
 use crate::catalog::rights::privileges::{self, Privileges};
+use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::name::{Name, escape_for_message};
-use crate::catalog::rows::own::catalog_oids;
 use crate::catalog::rows::relations;
 use crate::catalog::rows::table::text_datum;
 use crate::catalog::sequence::definitions::data_type_from;
@@ -22,7 +22,7 @@ use crate::sql::column::stored::base_type;
 use crate::sql::column::values::{self, Use};
 
 /// A column of a table that the current user owns.
-pub struct FedColumn {
+pub struct SequenceColumn {
     pub place: ColumnRef,
     pub name: CString,
     pub table_owner: pg_sys::Oid,
@@ -38,7 +38,7 @@ pub struct FedColumn {
 
 /// Which columns are to get another kind of sequence.
 #[derive(Clone, Copy)]
-pub enum Question<'a> {
+pub enum MoveRequest<'a> {
     /// A column gets one of hilo's, which is ordered as this says; `None`: as the old one.
     Adopt(pg_sys::Oid, &'a CStr, Option<bool>),
     /// All columns that this sequence of core's feeds do.
@@ -47,8 +47,8 @@ pub enum Question<'a> {
     Release(pg_sys::Oid, &'a CStr, bool),
 }
 
-/// A query of what is known of the columns, as `Question::ask` runs it. Unless its parameters stand
-/// wherever they are used, all dependencies of the database are read.
+/// A query of what is known of the columns, as `MoveRequest::ask` runs it. Unless its parameters
+/// stand wherever they are used, all dependencies of the database are read.
 macro_rules! query {
     ($rest:literal) => {
         Planned::new(concat!(
@@ -66,14 +66,16 @@ static COLUMNS: Planned = query!("columns.sql");
 static SEQUENCES: Planned = query!("sequences.sql");
 static STEPS: Planned = query!("steps.sql");
 
-impl Question<'_> {
+impl MoveRequest<'_> {
     /// Runs a query of what is known of the columns. `name`: that of a sequence of hilo's.
     fn ask<T>(self, query: &Planned, name: &[u8], each: impl FnMut(Row) -> T) -> Vec<T> {
         let none = (pg_sys::InvalidOid, c"");
         let ((relation, column), sequence, ordered, identity) = match self {
-            Question::Adopt(relation, column, ordered) => ((relation, column), None, ordered, None),
-            Question::AdoptAll(sequence, ordered) => (none, Some(sequence), ordered, None),
-            Question::Release(relation, column, identity) => {
+            MoveRequest::Adopt(relation, column, ordered) => {
+                ((relation, column), None, ordered, None)
+            }
+            MoveRequest::AdoptAll(sequence, ordered) => (none, Some(sequence), ordered, None),
+            MoveRequest::Release(relation, column, identity) => {
                 ((relation, column), None, None, Some(identity))
             }
         };
@@ -97,12 +99,13 @@ impl Question<'_> {
     }
 
     /// Looks the columns up, and checks that they may be moved.
-    pub fn columns(self) -> Vec<FedColumn> {
-        if let Question::Adopt(relid, column, _) | Question::Release(relid, column, _) = self {
+    pub fn columns(self) -> Vec<SequenceColumn> {
+        if let MoveRequest::Adopt(relid, column, _) | MoveRequest::Release(relid, column, _) = self
+        {
             values::find_column(relid, column, Use::Move).or_raise();
         }
         let found = self.ask(&COLUMNS, b"", |row| {
-            let column = FedColumn {
+            let column = SequenceColumn {
                 place: ColumnRef { relid: row.oid(1), attnum: 0 },
                 name: CString::new(row.bytes(2).unwrap_or_default()).unwrap_or_default(),
                 table_owner: row.oid(3),
@@ -111,7 +114,7 @@ impl Question<'_> {
                 owns: row.bool(5),
                 hilo: Name::from(row.bytes(6).unwrap_or_default().as_slice()),
             };
-            (column, told(&row, 7))
+            (column, report_of_row(&row, 7))
         });
         found.into_iter().map(|(column, refusal)| column.check(refusal).or_raise()).collect()
     }
@@ -129,7 +132,7 @@ impl Question<'_> {
     pub fn steps(self, name: &Name) -> Result<Vec<Step>, HiloError> {
         let mut steps = self.ask(&STEPS, name, |row| {
             let grant = Privileges::by_name(&row.text(7)).map(|privilege| (row.oid(6), privilege));
-            Step { statement: row.bytes(5), grant, report: told(&row, 1) }
+            Step { statement: row.bytes(5), grant, report: report_of_row(&row, 1) }
         });
         // Such a reason comes first.
         match steps.first_mut().and_then(|step| step.report.take_if(|report| report.is_error())) {
@@ -147,15 +150,15 @@ pub struct Step {
 }
 
 /// The report that a query makes in the columns from `at` on: SQLSTATE, message, DETAIL, HINT.
-fn told(row: &Row, at: i32) -> Option<HiloError> {
+fn report_of_row(row: &Row, at: i32) -> Option<HiloError> {
     let text = |number| Some(row.text(number)).filter(|text| !text.is_empty());
     let (message, detail, hint) = (row.text(at + 1), text(at + 2), text(at + 3));
     text(at).map(|state| HiloError::Told { state, message, detail, hint })
 }
 
-impl FedColumn {
+impl SequenceColumn {
     /// Completes a column that was found, unless there is a `refusal` or another reason.
-    fn check(mut self, refusal: Option<HiloError>) -> Result<FedColumn, HiloError> {
+    fn check(mut self, refusal: Option<HiloError>) -> Result<SequenceColumn, HiloError> {
         let relid = self.place.relid;
         let table = || escape_for_message(&relations::identifier(relid).unwrap_or_default());
         if !privileges::acts_as(ffi::current_user(), self.table_owner) {

@@ -2,24 +2,24 @@
 //!
 //! The session that looks a name up in the catalog leaves its result in the slot of the sequence.
 //! With it goes the version of the slot that its own memo has. While the slot has that version,
-//! every memo of the name is valid, and so is the nameplate. Whatever changes what the name means
-//! raises the version (`session/invalidation.rs`). So a nameplate has no owner, nobody has to
+//! every memo of the name is valid, and so is the shared name. Whatever changes what the name means
+//! raises the version (`session/invalidation.rs`). So a shared name has no owner, nobody has to
 //! remove it, and it ends with the slot, or with the memory after a crash.
 //!
-//! `directory.rs` leads from a name to the slot that may have its nameplate. A name that finds
-//! another one's place there takes it; the nameplate itself says for which name it is.
+//! `directory.rs` leads from a name to the slot that may have its shared name. A name that finds
+//! another one's place there takes it; the shared name itself says for which name it is.
 
 /// The longest name, and the longest key format, in bytes. With a longer format, the name is looked
 /// up in the catalog each time.
 const NAME: usize = hilo_core::name::MAX_LENGTH;
 const FORMAT: usize = 48;
-/// The most roles. If more have a privilege, the nameplate knows of none.
+/// The most roles. If more have a privilege, the shared name knows of none.
 const GRANTS: usize = 6;
 /// Instead of a number of roles: what was granted is not known.
 const UNKNOWN: u8 = u8::MAX;
 /// Instead of a version: no sequence has the name. The worker creates one for the owner while a
 /// session waits for it (`hilo.auto_create`).
-const WISH: u64 = u64::MAX;
+const CREATE_REQUEST: u64 = u64::MAX;
 /// Instead of a length: the sequence has no key format of its own.
 const DEFAULT: u8 = u8::MAX;
 
@@ -46,11 +46,11 @@ impl<const N: usize> Text<N> {
     }
 }
 
-/// The nameplate of a slot, which its lock guards.
+/// The shared name of a slot, which its lock guards.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct Nameplate {
-    /// The version of the slot with which it is valid, or [`WISH`]; 0: there is no nameplate.
+pub struct SharedName {
+    /// The version of the slot with which it is valid, or [`CREATE_REQUEST`]; 0: there is none.
     version: u64,
     owner: u32,
     granted: [(u32, u8); GRANTS],
@@ -59,9 +59,9 @@ pub struct Nameplate {
     key_format: Text<FORMAT>,
 }
 
-impl Default for Nameplate {
-    fn default() -> Nameplate {
-        Nameplate {
+impl Default for SharedName {
+    fn default() -> SharedName {
+        SharedName {
             version: 0,
             owner: 0,
             granted: Default::default(),
@@ -72,42 +72,42 @@ impl Default for Nameplate {
     }
 }
 
-impl Nameplate {
+impl SharedName {
     /// `granted`: the roles with a privilege, as OIDs and sets of bits; `None`: not known. `None`
-    /// is returned for what has no room in a nameplate.
+    /// is returned for what has no room in a shared name.
     pub fn new(
         name: &[u8],
         owner: u32,
         key_format: Option<&str>,
         granted: Option<&[(u32, u8)]>,
-    ) -> Option<Nameplate> {
+    ) -> Option<SharedName> {
         let key_format = match key_format {
             Some(text) => Text::new(text.as_bytes())?,
             None => Text { len: DEFAULT, ..Text::EMPTY },
         };
-        let mut nameplate =
-            Nameplate { owner, key_format, name: Text::new(name)?, ..Nameplate::default() };
+        let mut shared_name =
+            SharedName { owner, key_format, name: Text::new(name)?, ..SharedName::default() };
         if let Some(granted) = granted
-            && let Some(room) = nameplate.granted.get_mut(..granted.len())
+            && let Some(room) = shared_name.granted.get_mut(..granted.len())
         {
             room.copy_from_slice(granted);
-            nameplate.grants = granted.len() as u8;
+            shared_name.grants = granted.len() as u8;
         }
-        Some(nameplate)
+        Some(shared_name)
     }
 
-    /// The nameplate of a sequence that is to be created.
-    pub fn wish(name: &[u8], owner: u32) -> Option<Nameplate> {
-        Nameplate::new(name, owner, None, None).map(|wish| wish.at(WISH))
+    /// The shared name of a sequence that is to be created.
+    pub fn create_request(name: &[u8], owner: u32) -> Option<SharedName> {
+        SharedName::new(name, owner, None, None).map(|request| request.at(CREATE_REQUEST))
     }
 
-    pub fn is_wish(&self) -> bool {
-        self.version == WISH
+    pub fn asks_for_creation(&self) -> bool {
+        self.version == CREATE_REQUEST
     }
 
     /// The same, valid with this version of the slot.
-    pub(super) fn at(self, version: u64) -> Nameplate {
-        Nameplate { version, ..self }
+    pub(super) fn at(self, version: u64) -> SharedName {
+        SharedName { version, ..self }
     }
 
     pub fn name(&self) -> &[u8] {

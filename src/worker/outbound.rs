@@ -62,7 +62,7 @@ impl Leftover {
     fn leave(&self, shared: &Shared) {
         match self {
             Leftover::Slice { slice, .. } => shared.adopt(slice),
-            Leftover::Lease(held) => shared.bury(held),
+            Leftover::Lease(held) => shared.mark_dead(held),
         }
     }
 
@@ -84,12 +84,12 @@ pub(super) struct Frozen {
     pub was_frozen: bool,
     pub ranges: Vec<Range>,
     pub counted: Counted,
-    pub outcome: Cell<Fate>,
+    pub outcome: Cell<AfterCommit>,
 }
 
 /// The fate of the ranges that were to be written.
 #[derive(Clone, Copy)]
-pub(super) enum Fate {
+pub(super) enum AfterCommit {
     /// The catalog has them; the position is at this index now.
     Written(Index),
     /// Another transaction has locked the row, or it cannot be told right now what memory holds.
@@ -100,25 +100,25 @@ pub(super) enum Fate {
 }
 
 impl Frozen {
-    fn conclude(&self, shared: &'static Shared, done: Fate) {
+    fn conclude(&self, shared: &'static Shared, done: AfterCommit) {
         let mut locked = shared.lock_slot(self.number);
         locked.slot.reserving.store(0, Release);
         if locked.serial() != self.serial {
             return;
         }
         match done {
-            Fate::Written(next_index) => {
+            AfterCommit::Written(next_index) => {
                 locked.forget_queue();
                 locked.reserved_to = Some(next_index);
                 locked.free_end = Index::MAX;
             }
-            Fate::Outdated => locked.forget_queue(),
-            Fate::RowLocked => {
+            AfterCommit::Outdated => locked.forget_queue(),
+            AfterCommit::RowLocked => {
                 locked.catalog_stale = true;
                 locked.reinstate();
             }
         }
-        if !(matches!(done, Fate::RowLocked) && self.was_frozen) {
+        if !(matches!(done, AfterCommit::RowLocked) && self.was_frozen) {
             locked.thaw(self.freezes);
         }
         let slot = locked.slot;
@@ -137,7 +137,10 @@ pub(super) fn begin_flush(frozen: Rc<Frozen>) {
 
 /// Serves from the pools again whose transaction has not begun.
 pub(super) fn end_flush(shared: &'static Shared) {
-    FLUSHED.borrow_mut().drain(..).for_each(|frozen| frozen.conclude(shared, Fate::RowLocked));
+    FLUSHED
+        .borrow_mut()
+        .drain(..)
+        .for_each(|frozen| frozen.conclude(shared, AfterCommit::RowLocked));
 }
 
 /// The other ranges that the current transaction writes.

@@ -4,8 +4,8 @@
 //! `_hilo.hilo_free_range` that says whose memory holds it. From there to `next_index`, any index
 //! may be in the memory of the life that `incarnation` names. So after a crash the catalog alone
 //! says what to write off, each index once. This needs those rows and the position to change in one
-//! transaction. Therefore [`own`] is the worker's only way to all of them, and it writes the
-//! position last. A session that renumbers the sequence writes off all ranges and then the
+//! transaction. Therefore [`with_position`] is the worker's only way to all of them, and it writes
+//! the position last. A session that renumbers the sequence writes off all ranges and then the
 //! position.
 
 use std::ops::Deref;
@@ -15,13 +15,13 @@ use pgrx::pg_sys;
 use hilo_core::numbers::Index;
 use hilo_core::past::Span;
 use hilo_core::range::Range;
-use hilo_core::source::{self, AnswerError, Chosen, Known, Lost, Wish};
+use hilo_core::source::{self, AnswerError, Known, LendPlan, LendRequest, Lost};
 
 use crate::catalog::lease::leases;
 use crate::catalog::numbers::range_rows::RangeRows;
 use crate::catalog::numbers::ranges;
 use crate::catalog::numbers::source_query::Answer;
-use crate::catalog::numbers::sources::{self, Supply};
+use crate::catalog::numbers::sources::{self, SourceState};
 use crate::catalog::sequence::definitions::Sequence;
 use crate::catalog::sequence::gaps::{self, Reason};
 use crate::catalog::sequence::node;
@@ -30,7 +30,7 @@ use crate::catalog::sequence::takeover::{discards_free, reason, skip};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
-use crate::shared::inventory::InMemory;
+use crate::shared::inventory::HeldRanges;
 use crate::shared::totals::Totals;
 
 /// When each range in memory below the pool gets a row of its own.
@@ -42,13 +42,13 @@ pub enum LentRows {
 }
 
 /// A locked position of this server, for the life whose memory has its ranges.
-pub struct Owned<'a> {
+pub struct OwnedPosition<'a> {
     sequence: &'a Sequence,
     position: Position,
     /// The transaction that wrote the position.
     writer: pg_sys::TransactionId,
     /// Whether the row is written even if it has not changed.
-    touched: bool,
+    write_forced: bool,
     /// The rows of ranges below the position; `None`: nobody has asked for them.
     rows: Option<RangeRows>,
 }
@@ -60,17 +60,17 @@ pub struct Owned<'a> {
 /// # Errors
 /// `NodeUnset`, those of `work`, and those of writing to the catalog. The transaction has to be
 /// rolled back then.
-pub fn own<T>(
+pub fn with_position<T>(
     life: i64,
     sequence: &Sequence,
     locked: &LockedPosition,
-    work: impl FnOnce(&mut Owned) -> Result<T, HiloError>,
+    work: impl FnOnce(&mut OwnedPosition) -> Result<T, HiloError>,
 ) -> Result<T, HiloError> {
-    let mut owned = Owned::of(sequence, locked.position, locked.version().writer);
+    let mut owned = OwnedPosition::of(sequence, locked.position, locked.version().writer);
     let done = owned.hold(life, work)?;
     // Whoever remembers rows knows by the version of the position whether they have changed.
     let rewritten = owned.rows.as_ref().is_some_and(RangeRows::are_written);
-    if owned.touched || rewritten || owned.position != locked.position {
+    if owned.write_forced || rewritten || owned.position != locked.position {
         locked.update(&owned.position);
         owned.writer = positions::writer();
     }
@@ -82,30 +82,34 @@ pub fn own<T>(
 /// the first time.
 ///
 /// # Errors
-/// As for [`own`].
-pub fn own_new<T>(
+/// As for [`with_position`].
+pub fn with_new_position<T>(
     life: i64,
     sequence: &Sequence,
     position: Position,
-    work: impl FnOnce(&mut Owned) -> Result<T, HiloError>,
+    work: impl FnOnce(&mut OwnedPosition) -> Result<T, HiloError>,
 ) -> Result<T, HiloError> {
-    let mut owned = Owned::of(sequence, position, positions::writer());
+    let mut owned = OwnedPosition::of(sequence, position, positions::writer());
     let done = owned.hold(life, work)?;
     positions::insert(&owned.position)?;
     owned.keep_rows();
     Ok(done)
 }
 
-impl Deref for Owned<'_> {
+impl Deref for OwnedPosition<'_> {
     type Target = Position;
     fn deref(&self) -> &Position {
         &self.position
     }
 }
 
-impl Owned<'_> {
-    fn of(sequence: &Sequence, position: Position, writer: pg_sys::TransactionId) -> Owned<'_> {
-        Owned { sequence, position, writer, touched: false, rows: None }
+impl OwnedPosition<'_> {
+    fn of(
+        sequence: &Sequence,
+        position: Position,
+        writer: pg_sys::TransactionId,
+    ) -> OwnedPosition<'_> {
+        OwnedPosition { sequence, position, writer, write_forced: false, rows: None }
     }
 
     /// The rows of ranges below the position, in its epoch.
@@ -200,8 +204,8 @@ impl Owned<'_> {
     }
 
     /// Has the row written even if it does not change, so that the commit waits for the standby.
-    pub fn touch(&mut self) {
-        self.touched = true;
+    pub fn force_write(&mut self) {
+        self.write_forced = true;
     }
 
     /// Brings the catalog up to date with what memory holds.
@@ -210,7 +214,11 @@ impl Owned<'_> {
     /// would hold it back, and a crash would then write off all that was served since. In that case
     /// `settled_index` rises to the first index that no session has taken from the pool. The ranges
     /// below that get rows of their own. With [`LentRows::Always`] this is done in any case.
-    pub fn account(&mut self, held: &InMemory, rows: LentRows) -> Result<(), HiloError> {
+    pub fn record_held_ranges(
+        &mut self,
+        held: &HeldRanges,
+        rows: LentRows,
+    ) -> Result<(), HiloError> {
         if self.sequence.definition.source.is_some() {
             // In a copy of the database, the rows are of what the other one's memory held.
             self.supply()?;
@@ -243,7 +251,7 @@ impl Owned<'_> {
 
     /// Writes ranges that leave memory: they become free, or, for an ordered sequence, which never
     /// goes back, they are written off.
-    pub fn put(&mut self, leaving: &[Range]) -> Result<(), HiloError> {
+    pub fn store_free(&mut self, leaving: &[Range]) -> Result<(), HiloError> {
         if leaving.is_empty() {
             return Ok(());
         }
@@ -257,9 +265,9 @@ impl Owned<'_> {
 
     /// Writes the ranges that leave memory with the pool: the position is lowered by what is at the
     /// top.
-    pub fn put_and_lower(&mut self, leaving: &[Range]) -> Result<(), HiloError> {
+    pub fn store_free_and_truncate(&mut self, leaving: &[Range]) -> Result<(), HiloError> {
         if self.sequence.definition.source.is_some() {
-            self.put(leaving)?;
+            self.store_free(leaving)?;
             // Ranges above are not reserved at the position, and free.
             let (rows, position) = self.rows()?;
             ranges::lower_into(rows, position);
@@ -269,7 +277,7 @@ impl Owned<'_> {
         if let Some(top) = rest.pop_if(|last| last.end == self.position.next_index) {
             self.position.lower(top.start);
         }
-        self.put(&rest)?;
+        self.store_free(&rest)?;
         // An ordered sequence never goes back to those that remain.
         if !self.sequence.definition.ordered && self.has_rows()? {
             let (rows, position) = self.rows()?;
@@ -300,7 +308,7 @@ impl Owned<'_> {
 
     /// The known state of the source. In a copy of the database, what the source has brought is the
     /// other's: it is written off.
-    pub fn supply(&mut self) -> Result<Supply, HiloError> {
+    pub fn supply(&mut self) -> Result<SourceState, HiloError> {
         let mut supply = sources::of(self)?;
         let before = supply.database;
         if supply.take_over() {
@@ -314,7 +322,7 @@ impl Owned<'_> {
     }
 
     /// Notes that the source has failed.
-    pub fn note_failure(&self, supply: &mut Supply, error: String) -> Result<(), HiloError> {
+    pub fn note_failure(&self, supply: &mut SourceState, error: String) -> Result<(), HiloError> {
         if supply.failures == 0 {
             supply.failing_since = Some(ffi::now());
         }
@@ -325,19 +333,19 @@ impl Owned<'_> {
 
     /// Lends to memory what it gets next of what the source has brought. The position is where that
     /// ends.
-    pub fn lend_received(&mut self, wish: &Wish) -> Result<Chosen, HiloError> {
+    pub fn lend_received(&mut self, request: &LendRequest) -> Result<LendPlan, HiloError> {
         let (rows, position) = self.rows()?;
         let (next, life) = (position.next_index, position.incarnation);
-        let chosen = ranges::lend_chosen(rows, next, life, wish)?;
-        if let Some(last) = chosen.blocks.last() {
+        let plan = ranges::lend_chosen(rows, next, life, request)?;
+        if let Some(last) = plan.blocks.last() {
             position.next_index = last.end;
         }
-        Ok(chosen)
+        Ok(plan)
     }
 
     /// Asks the source for `wanted` values, unless that is 0 or it has been asked: another process
     /// makes the request once this is committed. Returns whether it has been asked.
-    pub fn request(&self, supply: &mut Supply, wanted: i64) -> Result<bool, HiloError> {
+    pub fn request(&self, supply: &mut SourceState, wanted: i64) -> Result<bool, HiloError> {
         if supply.open_request().is_some() {
             return Ok(true);
         }
@@ -353,7 +361,7 @@ impl Owned<'_> {
     /// would have brought is lost. So is a part that may have been served before.
     pub fn receive(
         &mut self,
-        supply: &mut Supply,
+        supply: &mut SourceState,
         answer: &Answer,
         took: i64,
     ) -> Result<Option<HiloError>, HiloError> {

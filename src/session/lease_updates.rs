@@ -13,7 +13,7 @@ use crate::backend::Global;
 use crate::catalog::lease::lease_changes::{self, LeaseChange};
 use crate::catalog::lease::lease_id::LeaseId;
 use crate::catalog::lease::leases::{self, Ended, Lease};
-use crate::catalog::rows::own::catalog_oids;
+use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::errors::HiloError;
 use crate::process::memory::TryGrow;
 use crate::process::{ffi, subtransaction};
@@ -24,7 +24,7 @@ use crate::shared::workers::LeaseNews;
 
 /// The changes of this transaction to a lease.
 #[derive(Clone, Copy)]
-struct Noted {
+struct LeaseUpdate {
     id: LeaseId,
     /// Where the lease begins.
     start: Index,
@@ -35,7 +35,7 @@ struct Noted {
     change: Option<LeaseChange>,
 }
 
-type LeaseNotes = Nested<LeaseId, Noted>;
+type LeaseNotes = Nested<LeaseId, LeaseUpdate>;
 
 static STATE: Global<RefCell<LeaseNotes>> = Global::new(RefCell::new(Nested::empty()));
 
@@ -54,7 +54,7 @@ pub fn change(lease: &Lease, key: Key, change: LeaseChange) -> Result<(), HiloEr
     let (id, start) = (lease.id, lease.range.start);
     let mut state = STATE.borrow_mut();
     let known = state.get(&id).copied();
-    let mut noted = known.unwrap_or(Noted { id, start, key, passed: false, change: None });
+    let mut noted = known.unwrap_or(LeaseUpdate { id, start, key, passed: false, change: None });
     match change {
         LeaseChange::Pass => noted.passed = true,
         change => noted.change = Some(change),
@@ -102,7 +102,7 @@ pub fn write(of: Option<SequenceId>) -> Result<(), HiloError> {
     // same leases do it in one order. Leases are also filed in it, so that the rests of neighbours
     // are one range.
     let mut changes = Vec::new();
-    let is_of = |noted: &&mut Noted| of.is_none_or(|of| of == noted.key.sequence);
+    let is_of = |noted: &&mut LeaseUpdate| of.is_none_or(|of| of == noted.key.sequence);
     for noted in STATE.borrow_mut().values_mut().filter(is_of) {
         let place = (noted.key.sequence, noted.start, noted.id);
         let pass = noted.passed.then_some(LeaseChange::Pass);
