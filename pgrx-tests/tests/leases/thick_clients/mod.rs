@@ -2,6 +2,7 @@
 //! ended, each number is explained.
 
 mod programs;
+mod scenes;
 mod statements;
 
 use std::fs::{self, File};
