@@ -1,5 +1,5 @@
 //! The parts of `hilo_create_missing` that no query can be. They read defaults and tables as they
-//! are now, and run no code of the tables' owners. The rest is in `sql/adopt.sql`.
+//! are now, and run no code of the tables' owners. The rest is in `sql/missing.sql`.
 
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::ErrorReport;
