@@ -121,25 +121,62 @@ COMMENT ON FUNCTION @extschema@.hilo_adopt_sequence(regclass, @extschema@.hilo_s
     'the tables. Changes nothing if one of the columns cannot be moved. Errors: as for '
     'hilo_adopt, 55000 if it feeds no column.';
 
-CREATE FUNCTION _hilo.hilo_adoptable(schema oid)
+CREATE FUNCTION _hilo.hilo_core_fed(schema oid)
     RETURNS TABLE (
-        place bigint, relation regclass, column_name name, sequence regclass, follows boolean,
-        name text, action text, detail text
+        relation oid, number smallint, sequence oid, parent oid,
+        several boolean, elsewhere text, leader text, objects text
     )
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 100
+    LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
 BEGIN ATOMIC
     WITH fed AS MATERIALIZED (
         SELECT f.relation, f.number, pg_catalog.min(f.sequence) AS sequence
           FROM _hilo.hilo_core_feeds() f
          GROUP BY f.relation, f.number
     ), heir AS MATERIALIZED (
-        SELECT f.relation, f.number, pg_catalog.min(i.inhparent) AS parent
-          FROM fed f
-          JOIN pg_catalog.pg_attribute a ON a.attrelid = f.relation AND a.attnum = f.number
-          JOIN pg_catalog.pg_inherits i ON i.inhrelid = f.relation
+        SELECT fed.relation, fed.number, pg_catalog.min(i.inhparent) AS parent
+          FROM fed
+          JOIN pg_catalog.pg_attribute a ON a.attrelid = fed.relation AND a.attnum = fed.number
+          JOIN pg_catalog.pg_inherits i ON i.inhrelid = fed.relation
           JOIN pg_catalog.pg_attribute p ON p.attrelid = i.inhparent AND p.attname = a.attname
-          JOIN fed q ON q.relation = p.attrelid AND q.number = p.attnum
-         GROUP BY f.relation, f.number
+          JOIN fed above ON above.relation = p.attrelid AND above.number = p.attnum
+         GROUP BY fed.relation, fed.number
+    ), root AS (
+        SELECT fed.sequence, c.relnamespace <> hilo_core_fed.schema AS elsewhere,
+               pg_catalog.format('%s.%I', fed.relation::regclass::text, a.attname) AS object
+          FROM fed
+          JOIN pg_catalog.pg_class c ON c.oid = fed.relation
+          JOIN pg_catalog.pg_attribute a ON a.attrelid = fed.relation AND a.attnum = fed.number
+         WHERE NOT EXISTS (SELECT FROM heir
+                            WHERE heir.relation = fed.relation AND heir.number = fed.number)
+    ), shared AS (
+        SELECT root.sequence, pg_catalog.count(*) > 1 AS several,
+               pg_catalog.min(root.object) FILTER (WHERE root.elsewhere) AS elsewhere,
+               pg_catalog.min(root.object) AS leader,
+               pg_catalog.string_agg(root.object, ', ' ORDER BY root.object) AS objects
+          FROM root
+         GROUP BY root.sequence
+    )
+    SELECT fed.relation, fed.number, fed.sequence, heir.parent,
+           shared.several, shared.elsewhere, shared.leader, shared.objects
+      FROM fed
+      LEFT JOIN heir ON heir.relation = fed.relation AND heir.number = fed.number
+      LEFT JOIN shared ON shared.sequence = fed.sequence;
+END;
+COMMENT ON FUNCTION _hilo.hilo_core_fed(oid) IS
+    'Returns all columns that a sequence of Postgres feeds. parent: the table from which the '
+    'column has its default. several: whether the sequence feeds more of them. objects: these; '
+    'leader: the first; elsewhere: one of another schema';
+
+CREATE FUNCTION _hilo.hilo_drawing_columns(schema oid)
+    RETURNS TABLE (
+        relation oid, column_name name, object text, name text, missing text,
+        sequence oid, parent oid, several boolean, elsewhere text, leader text, objects text,
+        owned oid, domain oid, of_domain text
+    )
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 100
+BEGIN ATOMIC
+    WITH fed AS MATERIALIZED (
+        SELECT f.* FROM _hilo.hilo_core_fed(schema) f
     ), owned AS (
         -- Sequences from which no default draws, though a column owns them.
         SELECT d.refobjid AS relation, d.refobjsubid::smallint AS number,
@@ -148,97 +185,92 @@ BEGIN ATOMIC
           JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.relkind = 'S'
          WHERE d.classid = 1259::oid AND d.refclassid = 1259::oid
            AND d.deptype = 'a' AND d.refobjsubid > 0
-           AND NOT EXISTS (SELECT FROM fed f WHERE f.sequence = d.objid)
+           AND NOT EXISTS (SELECT FROM fed WHERE fed.sequence = d.objid)
          GROUP BY d.refobjid, d.refobjsubid
-    ), root AS (
-        SELECT f.relation, f.number, f.sequence,
-               c.relnamespace <> hilo_adoptable.schema AS elsewhere,
-               pg_catalog.format('%s.%I', f.relation::regclass::text, a.attname) AS object
-          FROM fed f
-          JOIN pg_catalog.pg_class c ON c.oid = f.relation
-          JOIN pg_catalog.pg_attribute a ON a.attrelid = f.relation AND a.attnum = f.number
-         WHERE NOT EXISTS (SELECT FROM heir h WHERE h.relation = f.relation AND h.number = f.number)
-    ), shared AS (
-        SELECT r.sequence, pg_catalog.count(*) > 1 AS several,
-               pg_catalog.min(r.object) FILTER (WHERE r.elsewhere) AS elsewhere,
-               pg_catalog.min(r.object) AS leader,
-               pg_catalog.string_agg(r.object, ', ' ORDER BY r.object) AS objects
-          FROM root r
-         GROUP BY r.sequence
     ), drawn AS (
         SELECT d.relation, d.number, pg_catalog.min(d.name) AS name,
                pg_catalog.min(d.name) FILTER (WHERE d.missing) AS missing
           FROM _hilo.hilo_column_defaults() d
          GROUP BY d.relation, d.number
-    ), every AS (
-        SELECT c.oid AS relation, a.attname AS column_name, f.sequence, d.name, d.missing,
-               h.parent, s.several, s.elsewhere, s.objects, s.leader,
-               CASE WHEN q.draws IS NOT TRUE THEN o.sequence END AS owned,
-               pg_catalog.format('%s.%I', c.oid::regclass::text, a.attname) AS object,
-               CASE WHEN e.oid IS NULL THEN t.typdefault END AS of_domain,
-               t.oid::regtype::text AS domain,
-               (SELECT pg_catalog.min(x.extname::text)
-                  FROM pg_catalog.pg_depend e
-                  JOIN pg_catalog.pg_extension x ON x.oid = e.refobjid
-                 WHERE e.classid = 1259::oid AND e.objid = c.oid
-                   AND e.refclassid = 3079::oid AND e.deptype = 'e') AS extension
-          FROM pg_catalog.pg_class c
-          JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0::smallint
-                                        AND NOT a.attisdropped
-          LEFT JOIN pg_catalog.pg_attrdef e ON e.adrelid = c.oid AND e.adnum = a.attnum
-          LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid AND t.typtype = 'd'
-                                        AND c.relkind <> 'v'
-          LEFT JOIN fed f ON f.relation = c.oid AND f.number = a.attnum
-          LEFT JOIN owned o ON o.relation = c.oid AND o.number = a.attnum
-          LEFT JOIN heir h ON h.relation = c.oid AND h.number = a.attnum
-          LEFT JOIN shared s ON s.sequence = f.sequence
-          LEFT JOIN drawn d ON d.relation = c.oid AND d.number = a.attnum
-         CROSS JOIN LATERAL (
-             SELECT COALESCE(pg_catalog.pg_get_expr(e.adbin, e.adrelid), t.typdefault)
-                    ~ 'nextval[(]' AS draws) q
-         WHERE c.relnamespace = hilo_adoptable.schema AND c.relkind IN ('r', 'p', 'f', 'v')
-           AND (f.sequence IS NOT NULL OR o.sequence IS NOT NULL OR d.name IS NOT NULL OR q.draws)
     )
+    SELECT c.oid, a.attname, pg_catalog.format('%s.%I', c.oid::regclass::text, a.attname),
+           drawn.name, drawn.missing, fed.sequence, fed.parent,
+           fed.several, fed.elsewhere, fed.leader, fed.objects,
+           CASE WHEN own.draws IS NOT TRUE THEN owned.sequence END,
+           t.oid, CASE WHEN e.oid IS NULL THEN t.typdefault END
+      FROM pg_catalog.pg_class c
+      JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0::smallint
+                                    AND NOT a.attisdropped
+      LEFT JOIN pg_catalog.pg_attrdef e ON e.adrelid = c.oid AND e.adnum = a.attnum
+      LEFT JOIN pg_catalog.pg_type t ON t.oid = a.atttypid AND t.typtype = 'd'
+                                    AND c.relkind <> 'v'
+      LEFT JOIN fed ON fed.relation = c.oid AND fed.number = a.attnum
+      LEFT JOIN owned ON owned.relation = c.oid AND owned.number = a.attnum
+      LEFT JOIN drawn ON drawn.relation = c.oid AND drawn.number = a.attnum
+     CROSS JOIN LATERAL (
+         SELECT COALESCE(pg_catalog.pg_get_expr(e.adbin, e.adrelid), t.typdefault)
+                ~ 'nextval[(]' AS draws) own
+     WHERE c.relnamespace = hilo_drawing_columns.schema AND c.relkind IN ('r', 'p', 'f', 'v')
+       AND (fed.sequence IS NOT NULL OR owned.sequence IS NOT NULL OR drawn.name IS NOT NULL
+            OR own.draws);
+END;
+COMMENT ON FUNCTION _hilo.hilo_drawing_columns(oid) IS
+    'Returns the columns of a schema that draw from a sequence, or may. name: of hilo''s; missing: '
+    'one that does not exist. sequence: of Postgres, with what _hilo.hilo_core_fed() says of it. '
+    'owned: one of theirs, from which no default draws. of_domain: the default of their domain';
+
+CREATE FUNCTION _hilo.hilo_adoptable(schema oid)
+    RETURNS TABLE (
+        place bigint, relation regclass, column_name name, sequence regclass, follows boolean,
+        name text, action text, detail text
+    )
+    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 100
+BEGIN ATOMIC
     SELECT pg_catalog.row_number() OVER (
                -- The columns of a shared sequence follow the first of them.
-               ORDER BY COALESCE(CASE WHEN e.parent IS NULL THEN e.leader END,
-                                 e.object) COLLATE "C",
-                        e.object <> e.leader, e.object COLLATE "C") AS place,
-           e.relation::regclass, e.column_name, e.sequence::regclass,
-           e.leader IS NOT NULL AND e.parent IS NULL AND e.object <> e.leader, e.name,
-           CASE WHEN e.name IS NOT NULL OR e.parent IS NOT NULL
-                     OR e.of_domain ~ 'hilo_nextval[(]' THEN 'skip'
-                WHEN e.sequence IS NULL AND (e.of_domain IS NOT NULL OR e.owned IS NOT NULL)
+               ORDER BY COALESCE(CASE WHEN c.parent IS NULL THEN c.leader END,
+                                 c.object) COLLATE "C",
+                        c.object <> c.leader, c.object COLLATE "C") AS place,
+           c.relation::regclass, c.column_name, c.sequence::regclass,
+           c.leader IS NOT NULL AND c.parent IS NULL AND c.object <> c.leader, c.name,
+           CASE WHEN c.name IS NOT NULL OR c.parent IS NOT NULL
+                     OR c.of_domain ~ 'hilo_nextval[(]' THEN 'skip'
+                WHEN c.sequence IS NULL AND (c.of_domain IS NOT NULL OR c.owned IS NOT NULL)
                      OR e.extension IS NOT NULL
-                     OR e.several AND e.elsewhere IS NOT NULL THEN 'refuse' END,
-           CASE WHEN e.missing IS NOT NULL
+                     OR c.several AND c.elsewhere IS NOT NULL THEN 'refuse' END,
+           CASE WHEN c.missing IS NOT NULL
                 THEN pg_catalog.format('its default names hilo sequence "%s", which does not '
-                                       'exist: use hilo_create_missing', e.missing)
-                WHEN e.name IS NOT NULL OR e.of_domain ~ 'hilo_nextval[(]'
+                                       'exist: use hilo_create_missing', c.missing)
+                WHEN c.name IS NOT NULL OR c.of_domain ~ 'hilo_nextval[(]'
                 THEN 'hilo feeds it already'
-                WHEN e.parent IS NOT NULL
-                THEN pg_catalog.format('it goes along with %s', e.parent::regclass::text)
-                WHEN e.sequence IS NULL AND e.of_domain IS NOT NULL
+                WHEN c.parent IS NOT NULL
+                THEN pg_catalog.format('it goes along with %s', c.parent::regclass::text)
+                WHEN c.sequence IS NULL AND c.of_domain IS NOT NULL
                 THEN pg_catalog.format('its domain %s has the default %s: use hilo_create, with '
                                        'the next value of the sequence, and ALTER DOMAIN',
-                                       e.domain, e.of_domain)
-                WHEN e.sequence IS NULL AND e.owned IS NOT NULL
+                                       c.domain::regtype::text, c.of_domain)
+                WHEN c.sequence IS NULL AND c.owned IS NOT NULL
                 THEN pg_catalog.format('it owns sequence %1$s, but its default does not draw from '
                                        'it: a trigger or a program may. Give it the default '
-                                       'nextval(%2$L) in place of that, and adopt it then',
-                                       e.owned::regclass::text, e.owned::regclass::text)
+                                       'nextval(%1$L) in place of that, and adopt it then',
+                                       c.owned::regclass::text)
                 WHEN e.extension IS NOT NULL
                 THEN pg_catalog.format('its table belongs to extension %I', e.extension)
-                WHEN e.several AND e.elsewhere IS NOT NULL
+                WHEN c.several AND c.elsewhere IS NOT NULL
                 THEN pg_catalog.format('sequence %s feeds columns of other schemas too, such as '
                                        '%s: use hilo_adopt_sequence',
-                                       e.sequence::regclass::text, e.elsewhere)
-                WHEN e.several
-                THEN pg_catalog.format('sequence %s, with all that it feeds: %s',
-                                       e.sequence::regclass::text, e.objects)
-                WHEN e.sequence IS NOT NULL
-                THEN pg_catalog.format('sequence %s', e.sequence::regclass::text) END
-      FROM every e
+                                       c.sequence::regclass::text, c.elsewhere)
+                WHEN c.sequence IS NOT NULL
+                THEN pg_catalog.format('sequence %s', c.sequence::regclass::text)
+                     || CASE WHEN c.several
+                             THEN ', with all that it feeds: ' || c.objects ELSE '' END END
+      FROM _hilo.hilo_drawing_columns(schema) c
+      LEFT JOIN LATERAL (
+          SELECT pg_catalog.min(x.extname::text) AS extension
+            FROM pg_catalog.pg_depend d
+            JOIN pg_catalog.pg_extension x ON x.oid = d.refobjid
+           WHERE d.classid = 1259::oid AND d.objid = c.relation
+             AND d.refclassid = 3079::oid AND d.deptype = 'e') e ON true
      ORDER BY place;
 END;
 COMMENT ON FUNCTION _hilo.hilo_adoptable(oid) IS
