@@ -48,26 +48,11 @@ COMMENT ON FUNCTION @extschema@.hilo_lease_revoke(uuid, text) IS
     'values become a gap, because nobody knows which of them were used. For holders that will not '
     'come back. Errors: for a lease as for hilo_lease_return, 22023 if both arguments are null.';
 
--- PL/pgSQL, so that what is refused fails by itself. A row that somebody has locked must not hold
--- up the rest. So each such call halves how long the next one may wait: all of them together take
--- no longer than twice the first.
-CREATE FUNCTION @extschema@.hilo_refill(
-    returns uuid[] DEFAULT '{}', nexts bigint[] DEFAULT '{}', renewals uuid[] DEFAULT '{}',
-    names text[] DEFAULT '{}', sizes bigint[] DEFAULT '{}', leases uuid[] DEFAULT NULL,
-    holder text DEFAULT NULL, ttl interval DEFAULT NULL
-) RETURNS TABLE (
-    kind text, name text, lease uuid, first bigint, last bigint, increment bigint, count bigint,
-    expires_at timestamptz, key_format text, server_prefix text, suggested bigint,
-    sqlstate text, message text, detail text, hint text
-)
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 100
-    SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms'
-AS $refill$
-DECLARE
-    call record;
-    patience CONSTANT text := pg_catalog.current_setting('hilo.reserve_timeout', true);
-    reserve_ms double precision := least(250, 1000.0 * extract(epoch FROM patience::interval));
-    lock_ms double precision := 100;
+CREATE FUNCTION _hilo.hilo_check_refill(
+    returns uuid[], nexts bigint[], renewals uuid[], names text[], sizes bigint[], leases uuid[]
+) RETURNS void
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $check$
 BEGIN
     IF returns IS NULL OR nexts IS NULL OR renewals IS NULL OR names IS NULL OR sizes IS NULL
        OR pg_catalog.array_position(returns, NULL) IS NOT NULL
@@ -100,19 +85,45 @@ BEGIN
             MESSAGE = 'two leases of one call have the same name',
             HINT = 'Give each lease a uuid of its own.';
     END IF;
-    PERFORM pg_catalog.set_config(
-        'hilo.reserve_timeout', pg_catalog.format('%sms', pg_catalog.ceil(reserve_ms)), true);
+END;
+$check$;
+COMMENT ON FUNCTION _hilo.hilo_check_refill(
+    uuid[], bigint[], uuid[], text[], bigint[], uuid[]) IS
+    'Fails with 22023 if hilo_refill cannot have these arguments';
+
+-- PL/pgSQL, so that what is refused fails by itself. A row that somebody has locked must not hold
+-- up the rest. So each such call halves how long the next one may wait: all of them together take
+-- no longer than twice the first.
+CREATE FUNCTION @extschema@.hilo_refill(
+    returns uuid[] DEFAULT '{}', nexts bigint[] DEFAULT '{}', renewals uuid[] DEFAULT '{}',
+    names text[] DEFAULT '{}', sizes bigint[] DEFAULT '{}', leases uuid[] DEFAULT NULL,
+    holder text DEFAULT NULL, ttl interval DEFAULT NULL
+) RETURNS TABLE (
+    kind text, name text, lease uuid, first bigint, last bigint, increment bigint, count bigint,
+    expires_at timestamptz, key_format text, server_prefix text, suggested bigint,
+    sqlstate text, message text, detail text, hint text
+)
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 100
+    SET search_path = pg_catalog, pg_temp SET lock_timeout = '100ms'
+AS $refill$
+DECLARE
+    call record;
+    patience CONSTANT text := pg_catalog.current_setting('hilo.reserve_timeout', true);
+    wait_ms double precision := least(250, 1000.0 * extract(epoch FROM patience::interval));
+    lock_ms double precision := 100;
+BEGIN
+    PERFORM _hilo.hilo_check_refill(returns, nexts, renewals, names, sizes, leases);
     FOR call IN
         SELECT 'returned' AS kind, NULL::text AS name, r.lease, r.next AS n
-          FROM ROWS FROM (pg_catalog.unnest(returns), pg_catalog.unnest(nexts)) AS r (lease, next)
+          FROM unnest(returns, nexts) AS r (lease, next)
          UNION ALL
-        SELECT 'renewed', NULL, r.lease, NULL
-          FROM pg_catalog.unnest(renewals) AS r (lease)
+        SELECT 'renewed', NULL, r.lease, NULL FROM pg_catalog.unnest(renewals) AS r (lease)
          UNION ALL
         SELECT 'leased', a.name, a.lease, a.n
-          FROM ROWS FROM (pg_catalog.unnest(names), pg_catalog.unnest(sizes),
-                          pg_catalog.unnest(leases)) AS a (name, n, lease)
+          FROM unnest(names, sizes, leases) AS a (name, n, lease)
     LOOP
+        PERFORM pg_catalog.set_config('hilo.reserve_timeout', pg_catalog.ceil(wait_ms)::text, true),
+                pg_catalog.set_config('lock_timeout', pg_catalog.ceil(lock_ms)::text, true);
         SELECT call.kind, call.name, call.lease
           INTO kind, name, lease, first, last, increment, count, expires_at,
                key_format, server_prefix, suggested, hilo_refill.sqlstate, message, detail, hint;
@@ -123,28 +134,20 @@ BEGIN
             ELSE
                 SELECT l.* INTO lease, first, last, increment, count, expires_at,
                                 key_format, server_prefix, suggested
-                  FROM _hilo.hilo_lease(_hilo.hilo_sequence(call.name), call.n, holder, ttl,
-                                        call.lease) AS l;
+                  FROM _hilo.hilo_lease(
+                           _hilo.hilo_sequence(call.name), call.n, holder, ttl, call.lease) AS l;
             END CASE;
         EXCEPTION
-            WHEN read_only_sql_transaction THEN
-                RAISE;
+            WHEN read_only_sql_transaction THEN RAISE;
             WHEN OTHERS THEN
                 hilo_refill.sqlstate := SQLSTATE;
                 GET STACKED DIAGNOSTICS message = MESSAGE_TEXT, detail = PG_EXCEPTION_DETAIL,
                                         hint = PG_EXCEPTION_HINT;
-                detail := nullif(detail, '');
-                hint := nullif(hint, '');
         END;
+        detail := nullif(detail, ''); hint := nullif(hint, '');
         IF hilo_refill.sqlstate = '55P03' THEN
-            reserve_ms := reserve_ms / 2::double precision;
+            wait_ms := wait_ms / 2::double precision;
             lock_ms := lock_ms / 2::double precision;
-            PERFORM pg_catalog.set_config(
-                        'hilo.reserve_timeout',
-                        pg_catalog.format('%sms', pg_catalog.ceil(reserve_ms)), true),
-                    pg_catalog.set_config(
-                        'lock_timeout',
-                        pg_catalog.format('%sms', pg_catalog.ceil(lock_ms)), true);
         END IF;
         RETURN NEXT;
     END LOOP;
@@ -170,6 +173,37 @@ CREATE FUNCTION _hilo.hilo_is_later(one uuid, other uuid) RETURNS boolean
        AND pg_catalog.substr(other::text, 15, 1) = '7';
 COMMENT ON FUNCTION _hilo.hilo_is_later(uuid, uuid) IS
     'Whether one request was made after the other. Only uuids of version 7 tell';
+
+CREATE FUNCTION _hilo.hilo_end_requests(
+    name text, receiver text, request uuid, answered uuid
+) RETURNS boolean
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $end$
+DECLARE
+    other record;
+    is_late boolean := false;
+BEGIN
+    FOR other IN
+        SELECT l.* FROM _hilo.hilo_leases() l
+         WHERE l.holder = receiver AND l.name = hilo_end_requests.name
+           AND l.lease <> request AND l.usename = current_user
+    LOOP
+        IF _hilo.hilo_is_later(other.lease, request) THEN
+            is_late := true;
+        ELSIF answered IS NULL OR other.lease = answered THEN
+            PERFORM _hilo.hilo_lease_return(
+                other.lease, other.last + pg_catalog.split_part(other.numbering, '.', 3)::bigint);
+        ELSE
+            -- The receiver has given it up, or a copy of the receiver has made it.
+            PERFORM _hilo.hilo_lease_revoke(other.lease, NULL::text);
+        END IF;
+    END LOOP;
+    RETURN is_late;
+END;
+$end$;
+COMMENT ON FUNCTION _hilo.hilo_end_requests(text, text, uuid, uuid) IS
+    'Ends the earlier requests of a receiver, and returns whether there is a later one. The values '
+    'of the answered one count as used, those of others are a gap; null: they count as used too';
 
 -- PL/pgSQL, because an error has to name the request. A statement after hilo_lease reads the newest
 -- rows, so a request that comes late finds the one that came after it. Most are refused before they
@@ -214,22 +248,7 @@ BEGIN
         SELECT l.* INTO STRICT known FROM _hilo.hilo_leases() l WHERE l.lease = request;
         numbering := known.numbering;
         is_of_another := known.holder IS DISTINCT FROM receiver;
-        FOR known IN
-            SELECT l.* FROM _hilo.hilo_leases() l
-             WHERE l.holder = receiver AND l.name = known.name
-               AND l.lease <> request AND l.usename = current_user
-        LOOP
-            IF _hilo.hilo_is_later(known.lease, request) THEN
-                is_late := true;
-            ELSIF answered IS NULL OR known.lease = answered THEN
-                PERFORM _hilo.hilo_lease_return(
-                    known.lease,
-                    known.last + pg_catalog.split_part(known.numbering, '.', 3)::bigint);
-            ELSE
-                -- The receiver has given it up, or a copy of the receiver has made it.
-                PERFORM _hilo.hilo_lease_revoke(known.lease, NULL::text);
-            END IF;
-        END LOOP;
+        is_late := _hilo.hilo_end_requests(known.name, receiver, request, answered);
     END IF;
     IF is_late THEN
         RAISE duplicate_object USING
