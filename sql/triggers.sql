@@ -118,6 +118,64 @@ CREATE FUNCTION _hilo.hilo_is_recorded(sequence bigint, grantee _hilo.hilo_role,
 COMMENT ON FUNCTION _hilo.hilo_is_recorded(bigint, _hilo.hilo_role, text) IS
     'Returns whether a privilege is recorded for exactly this grantee';
 
+CREATE FUNCTION _hilo.hilo_merge_definitions(
+    own _hilo.hilo_definition, theirs _hilo.hilo_definition, elsewhere text
+) RETURNS _hilo.hilo_definition
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $$
+BEGIN
+    IF theirs.name <> own.name AND _hilo.hilo_has_name(theirs.name) THEN
+        RAISE WARNING
+            'hilo sequence "%" was renamed to "%" on another server', own.name, theirs.name
+            USING DETAIL = 'Another sequence on this server has the new name, so the sequence '
+                           'keeps its old name here.',
+                  HINT = 'Rename one of the two sequences.';
+        theirs.name := own.name;
+    END IF;
+    -- A query that runs here runs as nobody else.
+    IF theirs.owner::text = '-' OR own.source <> elsewhere THEN
+        theirs.owner := own.owner;
+    ELSIF theirs.owner::oid <> own.owner::oid THEN
+        PERFORM _hilo.hilo_depend_on(theirs.owner);
+    END IF;
+    IF (theirs.data_type, theirs.start_value, theirs.increment, theirs.min_value, theirs.max_value,
+        theirs.cycle, theirs.ordered, theirs.gapless)
+       IS DISTINCT FROM
+       (own.data_type, own.start_value, own.increment, own.min_value, own.max_value,
+        own.cycle, own.ordered, own.gapless)
+       AND _hilo.hilo_is_served_here(own.id)
+    THEN
+        RAISE WARNING 'hilo sequence "%" is numbered differently on another server', own.name
+            USING DETAIL = 'A row of _hilo.hilo_definition arrived by replication with a different '
+                           'data type, increment, start value, bounds, cycle, order, or gapless. '
+                           'This server kept its own, because it has numbered the sequence by '
+                           'them.',
+                  HINT = 'Make the same change on every node that serves the sequence.';
+        theirs.data_type := own.data_type;
+        theirs.start_value := own.start_value;
+        theirs.increment := own.increment;
+        theirs.min_value := own.min_value;
+        theirs.max_value := own.max_value;
+        theirs.cycle := own.cycle;
+        theirs.ordered := own.ordered;
+        theirs.gapless := own.gapless;
+    END IF;
+    -- A source is this server's own: what the other one brings there is not brought here. So are
+    -- these.
+    theirs.reserve_ahead := own.reserve_ahead;
+    theirs.created_at := own.created_at;
+    theirs.extension := own.extension;
+    theirs.source := CASE WHEN theirs.source IS NULL OR own.source IS NOT NULL
+                               OR _hilo.hilo_is_served_here(own.id)
+                          THEN own.source ELSE elsewhere END;
+    RETURN theirs;
+END
+$$;
+COMMENT ON FUNCTION _hilo.hilo_merge_definitions(
+    _hilo.hilo_definition, _hilo.hilo_definition, text) IS
+    'Returns the replicated definition of a sequence, with those columns of the own one that '
+    'another server has no say in. elsewhere: the source of one that has its source there';
+
 -- The functions of these triggers have the rights of their owner. Whoever applies rows may write to
 -- the tables, and needs no other right. Nobody else can call them, or have a table of his own call
 -- them. A copy brings rows that are here already, as after a restore: each becomes an update.
@@ -169,49 +227,7 @@ BEGIN
         PERFORM _hilo.hilo_depend_on(NEW.owner);
         RETURN NEW;
     END IF;
-    IF NEW.name <> OLD.name AND _hilo.hilo_has_name(NEW.name) THEN
-        RAISE WARNING 'hilo sequence "%" was renamed to "%" on another server', OLD.name, NEW.name
-            USING DETAIL = 'Another sequence on this server has the new name, so the sequence '
-                           'keeps its old name here.',
-                  HINT = 'Rename one of the two sequences.';
-        NEW.name := OLD.name;
-    END IF;
-    -- A query that runs here runs as nobody else.
-    IF NEW.owner::text = '-' OR OLD.source <> elsewhere THEN
-        NEW.owner := OLD.owner;
-    ELSIF NEW.owner::oid <> OLD.owner::oid THEN
-        PERFORM _hilo.hilo_depend_on(NEW.owner);
-    END IF;
-    IF (NEW.data_type, NEW.start_value, NEW.increment, NEW.min_value, NEW.max_value,
-        NEW.cycle, NEW.ordered, NEW.gapless)
-       IS DISTINCT FROM
-       (OLD.data_type, OLD.start_value, OLD.increment, OLD.min_value, OLD.max_value,
-        OLD.cycle, OLD.ordered, OLD.gapless)
-       AND _hilo.hilo_is_served_here(OLD.id)
-    THEN
-        RAISE WARNING 'hilo sequence "%" is numbered differently on another server', OLD.name
-            USING DETAIL = 'A row of _hilo.hilo_definition arrived by replication with a different '
-                           'data type, increment, start value, bounds, cycle, order, or gapless. '
-                           'This server kept its own, because it has numbered the sequence by '
-                           'them.',
-                  HINT = 'Make the same change on every node that serves the sequence.';
-        NEW.data_type := OLD.data_type;
-        NEW.start_value := OLD.start_value;
-        NEW.increment := OLD.increment;
-        NEW.min_value := OLD.min_value;
-        NEW.max_value := OLD.max_value;
-        NEW.cycle := OLD.cycle;
-        NEW.ordered := OLD.ordered;
-        NEW.gapless := OLD.gapless;
-    END IF;
-    -- A source is this server's own: what the other one brings there is not brought here. So are
-    -- these.
-    NEW.reserve_ahead := OLD.reserve_ahead;
-    NEW.created_at := OLD.created_at;
-    NEW.extension := OLD.extension;
-    NEW.source := CASE WHEN NEW.source IS NULL OR OLD.source IS NOT NULL
-                            OR _hilo.hilo_is_served_here(OLD.id)
-                       THEN OLD.source ELSE elsewhere END;
+    NEW := _hilo.hilo_merge_definitions(OLD, NEW, elsewhere);
     IF NEW *= OLD THEN
         RETURN NULL;
     END IF;
@@ -331,7 +347,9 @@ REVOKE ALL ON FUNCTION _hilo.hilo_is_served_here(bigint),
     _hilo.hilo_depend_on(_hilo.hilo_role), _hilo.hilo_own_replicated(),
     _hilo.hilo_note_replicated(bigint, text), _hilo.hilo_has_name(text), _hilo.hilo_has_id(bigint),
     _hilo.hilo_has_position(bigint, integer),
-    _hilo.hilo_is_recorded(bigint, _hilo.hilo_role, text), _hilo.hilo_replicated_sequence(),
+    _hilo.hilo_is_recorded(bigint, _hilo.hilo_role, text),
+    _hilo.hilo_merge_definitions(_hilo.hilo_definition, _hilo.hilo_definition, text),
+    _hilo.hilo_replicated_sequence(),
     _hilo.hilo_replicated_position(), _hilo.hilo_replicated_privilege(),
     _hilo.hilo_replicated_default_privilege(), _hilo.hilo_keep_out() FROM PUBLIC;
 
