@@ -41,8 +41,147 @@ COMMENT ON FUNCTION _hilo.hilo_answer(text) IS
     'Runs a query as the caller, and returns the first column of its first row, or its error. '
     'Waits for 8 s for each lock';
 
--- The connection of a source stays open for its next query. A query is sent and then looked after,
--- because a call that waits inside libpq hears no cancel and no shutdown.
+CREATE FUNCTION _hilo.hilo_ask_coordinator(query text) RETURNS jsonb
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $ask$
+DECLARE
+    has_answered boolean;
+    answer text;
+BEGIN
+    -- Citus connects again as the current user.
+    EXECUTE 'SELECT r.success, r.result FROM pg_catalog.pg_dist_local_group l '
+            'CROSS JOIN LATERAL pg_catalog.run_command_on_coordinator($1) r '
+            'WHERE l.groupid <> 0'
+       INTO has_answered, answer
+      USING pg_catalog.format('SELECT _hilo.hilo_answer(%L::pg_catalog.text)', query);
+    IF has_answered IS NOT TRUE THEN
+        RAISE connection_failure USING
+            MESSAGE = coalesce('the coordinator of Citus did not answer: ' || answer,
+                               'this server is the coordinator of Citus'),
+            HINT = 'The owner of the sequence must be able to log in at the coordinator.';
+    END IF;
+    RETURN answer::jsonb;
+END;
+$ask$;
+COMMENT ON FUNCTION _hilo.hilo_ask_coordinator(text) IS
+    'Returns what hilo_answer returns on the coordinator of Citus';
+
+-- A query is sent and then looked after, because a call that waits inside libpq hears no cancel and
+-- no shutdown.
+CREATE FUNCTION _hilo.hilo_dblink_query(
+    dblink text, connection text, query text, deadline timestamptz
+) RETURNS jsonb
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $query$
+DECLARE
+    result CONSTANT text := pg_catalog.format(
+        'SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink);
+    is_sent boolean;
+    is_ready boolean;
+    answer jsonb;
+    more jsonb;
+BEGIN
+    EXECUTE pg_catalog.format('SELECT %s.dblink_send_query($1, $2) = 1', dblink)
+       INTO is_sent USING connection, query;
+    IF NOT is_sent THEN
+        RAISE connection_failure USING MESSAGE = 'could not send a query to the server';
+    END IF;
+    LOOP
+        EXECUTE pg_catalog.format('SELECT %s.dblink_is_busy($1) = 0', dblink)
+           INTO is_ready USING connection;
+        EXIT WHEN is_ready;
+        IF pg_catalog.clock_timestamp() > deadline THEN
+            RAISE query_canceled USING MESSAGE = 'it did not answer within 10 seconds';
+        END IF;
+        PERFORM pg_catalog.pg_sleep(0.001);
+    END LOOP;
+    EXECUTE result INTO answer USING connection;
+    -- The end of the results, after which the connection takes the next query.
+    EXECUTE result INTO more USING connection;
+    RETURN answer;
+END;
+$query$;
+COMMENT ON FUNCTION _hilo.hilo_dblink_query(text, text, text, timestamptz) IS
+    'Returns the first column of the first row of a query over a connection of dblink. dblink: '
+    'its schema';
+
+CREATE FUNCTION _hilo.hilo_ask_by_dblink(dblink text, server name, query text, of_source boolean)
+    RETURNS jsonb
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $ask$
+DECLARE
+    disconnect CONSTANT text := pg_catalog.format(
+        'SELECT %s.dblink_disconnect($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink);
+    -- No session has opened one of this name before, for a function that runs as somebody else.
+    connection CONSTANT text := CASE WHEN of_source
+        THEN pg_catalog.format('hilo %L %L %L', session_user, current_user, server)
+        ELSE pg_catalog.gen_random_uuid()::text END;
+    deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() + '10 s'::interval;
+    was_open boolean;
+    is_open boolean;
+    answer jsonb;
+    state text; message text; detail text; hint text;
+BEGIN
+    LOOP
+        EXECUTE pg_catalog.format(
+            'SELECT coalesce($1 = ANY (%s.dblink_get_connections()), false)', dblink)
+           INTO was_open USING connection;
+        is_open := was_open;
+        BEGIN
+            IF NOT is_open THEN
+                EXECUTE pg_catalog.format('SELECT %s.dblink_connect($1, $2)', dblink)
+                  USING connection, server::text;
+                is_open := true;
+                EXECUTE pg_catalog.format('SELECT %s.dblink_exec($1, $2)', dblink)
+                  USING connection, 'SET search_path = pg_catalog, pg_temp; '
+                                    'SET default_transaction_isolation = ''read committed''; '
+                                    'SET client_min_messages = error; '
+                                    -- A query that this server gives up ends there, too.
+                                    'SET lock_timeout = ''8s''; SET statement_timeout = ''10s''';
+            END IF;
+            answer := _hilo.hilo_dblink_query(dblink, connection, query, deadline);
+            IF NOT of_source THEN
+                EXECUTE disconnect USING connection;
+            END IF;
+            RETURN pg_catalog.jsonb_build_object('answer', answer);
+        EXCEPTION WHEN query_canceled OR OTHERS THEN
+            GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
+                detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
+        END;
+        IF state = '57014' THEN
+            EXECUTE pg_catalog.replace(disconnect, 'dblink_disconnect', 'dblink_cancel_query')
+              USING connection;
+        END IF;
+        EXECUTE disconnect USING connection;
+        -- A connection that had been open may be one to a server that was restarted since.
+        EXIT WHEN NOT was_open OR state !~ '^(08|57P)';
+    END LOOP;
+    RETURN pg_catalog.jsonb_build_object('state', state, 'message', message, 'detail', detail,
+                                         'hint', hint, 'is_connected', is_open);
+END;
+$ask$;
+COMMENT ON FUNCTION _hilo.hilo_ask_by_dblink(text, name, text, boolean) IS
+    'Returns what hilo_answer would return on a foreign server, and with an error whether there '
+    'was a connection. dblink: the schema of dblink. of_source: the connection stays';
+
+CREATE FUNCTION _hilo.hilo_dblink_hint(server name, failure jsonb, of_source boolean) RETURNS text
+    LANGUAGE sql STABLE PARALLEL SAFE
+    RETURN CASE
+        WHEN failure @> '{"state": "42501", "is_connected": false}'
+        THEN pg_catalog.format('Grant it here: GRANT USAGE ON FOREIGN SERVER %I TO %I;',
+                               server, CURRENT_USER)
+        WHEN failure ->> 'state'::text = '42501' AND of_source
+        THEN 'Grant LEASE on it there to the role of the user mapping, by hilo_grant.'
+        WHEN failure ->> 'hint'::text <> '' THEN failure ->> 'hint'::text
+        WHEN failure ->> 'state'::text = '25006'
+        THEN 'The foreign server must lead to a primary that may write.'
+        WHEN failure ->> 'state'::text ~ '^(08|28|2F|42704|57)'
+        THEN pg_catalog.format('Look whether server "%s" answers, and its user mapping.', server)
+        END;
+COMMENT ON FUNCTION _hilo.hilo_dblink_hint(name, jsonb, boolean) IS
+    'Returns what to do about a query that a foreign server has refused';
+
+-- The connection of a source stays open for its next query.
 CREATE FUNCTION _hilo.hilo_remote(server name, query text, of_source boolean DEFAULT false)
     RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -53,50 +192,12 @@ DECLARE
           FROM pg_catalog.pg_extension e
           JOIN pg_catalog.pg_namespace n ON n.oid = e.extnamespace
          WHERE e.extname = 'dblink');
-    result CONSTANT text := pg_catalog.format(
-        'SELECT r FROM %s.dblink_get_result($1) AS t (r jsonb)', dblink);
-    disconnect CONSTANT text := pg_catalog.format(
-        'SELECT %s.dblink_disconnect($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink);
-    cancel CONSTANT text := pg_catalog.format(
-        'SELECT %s.dblink_cancel_query($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink);
-    -- No session has opened one of this name before, for a function that runs as somebody else.
-    connection CONSTANT text := CASE WHEN of_source
-        THEN pg_catalog.format('hilo %L %L %L', session_user, current_user, server)
-        ELSE pg_catalog.gen_random_uuid()::text END;
-    overtaken CONSTANT text := '% comes after a later one of its receiver%';
-    deadline CONSTANT timestamptz := pg_catalog.clock_timestamp() + '10 s'::interval;
-    is_open boolean;
-    is_connected boolean;
-    found boolean;
     answer jsonb;
-    more jsonb;
-    state text; message text; detail text; hint text;
+    state text;
+    message text;
 BEGIN
     IF server IS NULL THEN
-        -- Citus connects again as the current user.
-        EXECUTE 'SELECT r.success, r.result FROM pg_catalog.pg_dist_local_group l '
-                'CROSS JOIN LATERAL pg_catalog.run_command_on_coordinator($1) r '
-                'WHERE l.groupid <> 0'
-           INTO found, message
-          USING pg_catalog.format('SELECT _hilo.hilo_answer(%L::pg_catalog.text)', query);
-        IF found IS NOT TRUE THEN
-            RAISE connection_failure USING
-                MESSAGE = coalesce('the coordinator of Citus did not answer: ' || message,
-                                   'this server is the coordinator of Citus'),
-                HINT = 'The owner of the sequence must be able to log in at the coordinator.';
-        END IF;
-        answer := message::jsonb;
-        state := answer ->> 'state';
-        IF state IS NULL THEN
-            RETURN nullif(answer -> 'answer', 'null');
-        ELSIF of_source AND state = '42710' AND answer ->> 'message' LIKE overtaken THEN
-            RAISE duplicate_object USING MESSAGE = 'a copy of this server has asked by its name';
-        END IF;
-        RAISE EXCEPTION USING ERRCODE = state, DETAIL = coalesce(answer ->> 'detail', ''),
-            MESSAGE = 'the coordinator of Citus refused: ' || (answer ->> 'message'),
-            HINT = CASE WHEN state = '42501'
-                        THEN 'Grant LEASE on it there to the owner of the sequence, by hilo_grant.'
-                        ELSE coalesce(answer ->> 'hint', '') END;
+        answer := _hilo.hilo_ask_coordinator(query);
     ELSIF dblink IS NULL THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = 'extension dblink is not installed',
@@ -106,71 +207,27 @@ BEGIN
         RAISE undefined_object USING
             MESSAGE = pg_catalog.format('server "%s" does not exist', server),
             HINT = 'Create it with CREATE SERVER, or name one of those in pg_foreign_server.';
+    ELSE
+        answer := _hilo.hilo_ask_by_dblink(dblink, server, query, of_source);
     END IF;
-    LOOP
-        EXECUTE pg_catalog.format(
-            'SELECT coalesce($1 = ANY (%s.dblink_get_connections()), false)', dblink)
-           INTO is_open USING connection;
-        is_connected := is_open;
-        BEGIN
-            IF NOT is_open THEN
-                EXECUTE pg_catalog.format('SELECT %s.dblink_connect($1, $2)', dblink)
-                  USING connection, server::text;
-                is_connected := true;
-                EXECUTE pg_catalog.format('SELECT %s.dblink_exec($1, $2)', dblink)
-                  USING connection, 'SET search_path = pg_catalog, pg_temp; '
-                                    'SET default_transaction_isolation = ''read committed''; '
-                                    'SET client_min_messages = error; '
-                                    -- A query that this server gives up ends there, too.
-                                    'SET lock_timeout = ''8s''; SET statement_timeout = ''10s''';
-            END IF;
-            EXECUTE pg_catalog.format('SELECT %s.dblink_send_query($1, $2) = 1', dblink)
-               INTO found USING connection, query;
-            IF NOT found THEN
-                RAISE connection_failure USING MESSAGE = 'could not send a query to the server';
-            END IF;
-            LOOP
-                EXECUTE pg_catalog.format('SELECT %s.dblink_is_busy($1) = 0', dblink)
-                   INTO found USING connection;
-                EXIT WHEN found;
-                IF pg_catalog.clock_timestamp() > deadline THEN
-                    RAISE query_canceled USING MESSAGE = 'it did not answer within 10 seconds';
-                END IF;
-                PERFORM pg_catalog.pg_sleep(0.001);
-            END LOOP;
-            EXECUTE result INTO answer USING connection;
-            -- The end of the results, after which the connection takes the next query.
-            EXECUTE result INTO more USING connection;
-            IF NOT of_source THEN
-                EXECUTE disconnect USING connection;
-            END IF;
-            RETURN answer;
-        EXCEPTION WHEN query_canceled OR OTHERS THEN
-            GET STACKED DIAGNOSTICS state = RETURNED_SQLSTATE, message = MESSAGE_TEXT,
-                detail = PG_EXCEPTION_DETAIL, hint = PG_EXCEPTION_HINT;
-        END;
-        IF state = '57014' THEN
-            EXECUTE cancel USING connection;
-        END IF;
-        EXECUTE disconnect USING connection;
-        IF of_source AND state = '42710' AND message LIKE overtaken THEN
-            RAISE duplicate_object USING MESSAGE = 'a copy of this server has asked by its name';
-        END IF;
-        -- A connection that had been open may be one to a server that was restarted since.
-        EXIT WHEN NOT is_open OR state !~ '^(08|57P)';
-    END LOOP;
+    state := answer ->> 'state';
+    message := answer ->> 'message';
+    IF state IS NULL THEN
+        RETURN nullif(answer -> 'answer', 'null');
+    ELSIF of_source AND state = '42710'
+          AND message LIKE '% comes after a later one of its receiver%'
+    THEN
+        RAISE duplicate_object USING MESSAGE = 'a copy of this server has asked by its name';
+    ELSIF server IS NULL THEN
+        RAISE EXCEPTION USING ERRCODE = state, DETAIL = coalesce(answer ->> 'detail', ''),
+            MESSAGE = 'the coordinator of Citus refused: ' || message,
+            HINT = CASE WHEN state = '42501'
+                        THEN 'Grant LEASE on it there to the owner of the sequence, by hilo_grant.'
+                        ELSE coalesce(answer ->> 'hint', '') END;
+    END IF;
     PERFORM _hilo.hilo_raise(
-        state, pg_catalog.format('server "%s": %s', server, message), nullif(detail, ''),
-        CASE WHEN state = '42501' AND NOT is_connected
-             THEN pg_catalog.format('Grant it here: GRANT USAGE ON FOREIGN SERVER %I TO %I;',
-                                    server, current_user)
-             WHEN state = '42501' AND of_source
-             THEN 'Grant LEASE on it there to the role of the user mapping, by hilo_grant.'
-             WHEN hint <> '' THEN hint
-             WHEN state = '25006' THEN 'The foreign server must lead to a primary that may write.'
-             WHEN state ~ '^(08|28|2F|42704|57)'
-             THEN pg_catalog.format('Look whether server "%s" answers, and its user mapping.',
-                                    server) END);
+        state, pg_catalog.format('server "%s": %s', server, message),
+        nullif(answer ->> 'detail', ''), _hilo.hilo_dblink_hint(server, answer, of_source));
 END;
 $remote$;
 COMMENT ON FUNCTION _hilo.hilo_remote(name, text, boolean) IS
