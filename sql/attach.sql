@@ -12,83 +12,26 @@ COMMENT ON FUNCTION _hilo.hilo_refuse_counter(text, text) IS
     'Fails with 55000. The sources that hilo_attach writes call it where their counter is not '
     'what it was';
 
--- The query that takes whole blocks from a mapper's own counter, as the mapper does. $2 is how many
--- values are wanted, $4 the furthest that has come. A million calls of nextval bring less, but in
--- time. A block below the minimum of the counter is cut there. Names are filled in last, so that no
--- name is taken for a part of the query.
-CREATE FUNCTION _hilo.hilo_make_source(
-    relation regclass, client text, entity text, size bigint, makes text, origin bigint, step text,
-    first text
-) RETURNS text
+CREATE FUNCTION _hilo.hilo_counter_size(
+    relation regclass, client text, entity text, size bigint, makes text, origin bigint
+) RETURNS bigint
     LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
-    SET quote_all_identifiers = off
-AS $source$
+AS $size$
 DECLARE
-    of_core CONSTANT text :=
-        'WITH r AS (SELECT min(b.value) AS first, max(b.value) AS last '
-        'FROM (SELECT v.value, v.value - @size@::bigint '
-        '* row_number() OVER (ORDER BY v.value) AS island FROM (SELECT nextval(%1$s) AS value '
-        'FROM generate_series(1::bigint, LEAST($2, 1000000::bigint))) v) b GROUP BY b.island) ';
-    of_sequence CONSTANT text :=
-        'WITH r AS (SELECT i.first, i.last '
-        'FROM (SELECT GREATEST(@first@, @low@::bigint) AS first, '
-        '(@first@) + size - 1 AS last FROM (SELECT nextval(%1$s) AS value, '
-        '@size@::bigint AS size '
-        'FROM generate_series(1::bigint, LEAST(@blocks@ + 1, 1000000::bigint))) b) i '
-        'WHERE i.last >= i.first) ';
-    of_table CONSTANT text :=
-        'WITH b AS (@write@ RETURNING @read@ AS value, @size@::bigint AS size), '
-        'r AS (SELECT @first@ AS first, (@first@) + ($2 + size - 1) / size * size - 1 AS last '
-        'FROM b) ';
-    -- It never comes back to what it has brought, $4.
-    checked CONSTANT text :=
-        'SELECT CASE WHEN r.first @beyond@ $4 OR $4 IS NULL THEN r.first '
-        'ELSE _hilo.hilo_refuse_counter(''the counter was set back: it gives '' || r.first::text '
-        '|| '' after '' || $4::text, '
-        '''Set it beyond all numbers of the tables that use it.''::text) END, r.last FROM r';
-    -- The first statement has the lock of a session that draws, and so nobody changes what the
-    -- second one finds.
-    as_it_was CONSTANT text :=
-        'SELECT pg_sequence_last_value(%1$s); SELECT CASE WHEN EXISTS (SELECT FROM pg_sequence o '
-        'WHERE o.seqrelid = %1$s AND o.seqincrement = %2$s AND NOT o.seqcycle AND o.seqcache = 1) '
-        'THEN 0 ELSE _hilo.hilo_refuse_counter('
-        '''the counter has another INCREMENT, CYCLE or CACHE than when it was attached''::text, '
-        '''Change it back, or call hilo_attach again.''::text) END; ';
-    of_segment CONSTANT text :=
-        'UPDATE %2$s SET next_val = next_val + @blocks@ * @step@ WHERE sequence_name = %3$s';
-    of_unique_key CONSTANT text := 'UPDATE %2$s SET next_hi = next_hi + @blocks@';
-    of_entity CONSTANT text :=
-        'INSERT INTO %2$s AS t (entity_name, hi_value) VALUES (%3$s, @blocks@ - 1) '
-        'ON CONFLICT (entity_name) DO UPDATE SET hi_value = t.hi_value + @blocks@';
     counter record;
-    here CONSTANT text :=
-        '(SELECT concat_ws(''/'', c.system_identifier, substr(pg_walfile_name('
-        'pg_current_wal_lsn()), 1, 8), d.oid) FROM pg_control_system() c, pg_database d '
-        'WHERE d.datname = current_database())';
-    drawn CONSTANT text := quote_literal(relation::text) || '::regclass';
-    place text;
-    query text;
-    marks text[];
 BEGIN
-    -- A standby refuses what comes next.
-    IF NOT pg_is_in_recovery() THEN
-        EXECUTE 'SELECT ' || here INTO place;
-    END IF;
-    SELECT c.relkind, c.relpersistence, o.seqincrement AS increment, o.seqmin AS low,
-           o.seqcycle AS cycle, o.seqcache AS cache INTO counter
-      FROM pg_class c LEFT JOIN pg_sequence o ON o.seqrelid = c.oid WHERE c.oid = relation;
-    IF client = 'nhibernate-optimizer-hilo' THEN
-        RAISE feature_not_supported USING
-            MESSAGE = 'NHibernate''s optimizer "hilo" shares a counter with nobody',
-            DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
-            HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
-    ELSIF makes IS NULL OR counter.relkind IS NULL OR (CASE counter.relkind
+    SELECT c.relkind, c.relpersistence, o.seqincrement AS increment,
+           o.seqcycle AS cycle, o.seqcache AS cache
+      INTO counter
+      FROM pg_class c
+      LEFT JOIN pg_sequence o ON o.seqrelid = c.oid
+     WHERE c.oid = relation;
+    IF makes IS NULL OR counter.relkind IS NULL OR (CASE counter.relkind
             WHEN 'S' THEN makes NOT IN ('nextval', 'hibernate_unique_key')
             WHEN 'r' THEN makes = 'nextval' ELSE true END)
     THEN
-        PERFORM _hilo.hilo_raise(
-            '22023'::text, format('%s is no counter of the mapper "%s"', relation, client),
-            NULL::text, 'docs/clients.md has the names of the mappers.'::text);
+        PERFORM _hilo.hilo_refuse_client(
+            client, format('%s is no counter of the mapper "%s"', relation, client));
     ELSIF counter.relpersistence <> 'p' OR counter.cycle OR counter.cache > 1 THEN
         RAISE object_not_in_prerequisite_state USING
             MESSAGE = format('%s cannot be shared with hilo', relation),
@@ -111,37 +54,139 @@ BEGIN
             MESSAGE = 'the table has a counter for each entity: say which',
             HINT = 'entity is the name in its first column.';
     END IF;
-    query := CASE WHEN client = 'core' THEN of_core
-                  WHEN counter.relkind = 'S' THEN of_sequence
-                  ELSE of_table END || checked;
-    marks := ARRAY[
-        '@write@', CASE makes WHEN 'hibernate_sequences' THEN of_segment
-                              WHEN 'hibernate_unique_key' THEN of_unique_key
-                              ELSE of_entity END,
-        '@read@', CASE makes WHEN 'hibernate_sequences' THEN 'next_val - @blocks@ * @step@'
-                             WHEN 'hibernate_unique_key' THEN 'next_hi - @blocks@'
-                             ELSE 't.hi_value - @blocks@ + 1' END,
-        '@blocks@', '($2 + @size@ - 1) / @size@',
-        '@step@', CASE step WHEN 'size' THEN size ELSE 1 END::text,
-        '@beyond@', CASE WHEN size < 0 THEN '<' ELSE '>' END,
-        '@first@', first, '@low@', COALESCE(counter.low, 1)::text, '@size@', size::text];
-    FOR i IN 1 .. cardinality(marks) BY 2 LOOP
-        query := replace(query, marks[i], marks[i + 1]);
-    END LOOP;
-    -- hilo_check reads what the comment says.
-    -- A server that took over from another may have the counter as it was earlier.
+    RETURN size;
+END;
+$size$;
+COMMENT ON FUNCTION _hilo.hilo_counter_size(regclass, text, text, bigint, text, bigint) IS
+    'Returns how many values a block of a counter has, or fails if a mapper cannot share it';
+
+-- hilo_check reads what the comment says. A server that took over from another may have the counter
+-- as it was earlier.
+CREATE FUNCTION _hilo.hilo_guard_counter(
+    relation regclass, client text, size bigint, entity text
+) RETURNS text
+    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+    SET quote_all_identifiers = off
+AS $guard$
+DECLARE
+    here CONSTANT text :=
+        '(SELECT concat_ws(''/'', c.system_identifier, substr(pg_walfile_name('
+        'pg_current_wal_lsn()), 1, 8), d.oid) FROM pg_control_system() c, pg_database d '
+        'WHERE d.datname = current_database())';
+    -- The first statement has the lock of a session that draws, and so nobody changes what the
+    -- second one finds.
+    as_it_was CONSTANT text :=
+        'SELECT pg_sequence_last_value(%1$s); SELECT CASE WHEN EXISTS (SELECT FROM pg_sequence o '
+        'WHERE o.seqrelid = %1$s AND o.seqincrement = %2$s AND NOT o.seqcycle AND o.seqcache = 1) '
+        'THEN 0 ELSE _hilo.hilo_refuse_counter('
+        '''the counter has another INCREMENT, CYCLE or CACHE than when it was attached''::text, '
+        '''Change it back, or call hilo_attach again.''::text) END; ';
+    increment CONSTANT bigint := (
+        SELECT o.seqincrement FROM pg_sequence o WHERE o.seqrelid = relation);
+    place text;
+BEGIN
+    -- A standby refuses what comes next.
+    IF NOT pg_is_in_recovery() THEN
+        EXECUTE 'SELECT ' || here INTO place;
+    END IF;
     RETURN format('/* %s of %s from %s */ SELECT CASE WHEN %s = %L THEN 0 '
                   'ELSE _hilo.hilo_refuse_counter('
                   '''the counter may lack numbers, since another server drew from it''::text, '
                   '''Set it beyond all numbers of the tables that use it, and call hilo_attach '
                   'again.''::text) END; ',
-                  client, size,
-                  hashtextextended(concat_ws(' ', relation::text, CASE
-                      WHEN makes IN ('hibernate_sequences', 'mt_hilo') THEN entity END), 0),
+                  client, size, hashtextextended(concat_ws(' ', relation::text, entity), 0),
                   here, place)
-           || CASE WHEN counter.relkind = 'S'
-                   THEN format(as_it_was, drawn, counter.increment) ELSE '' END
-           || format(query, drawn, relation::text, quote_literal(entity));
+           || CASE WHEN increment IS NULL THEN ''
+                   ELSE format(as_it_was, quote_literal(relation::text) || '::regclass',
+                               increment) END;
+END;
+$guard$;
+COMMENT ON FUNCTION _hilo.hilo_guard_counter(regclass, text, bigint, text) IS
+    'Returns queries that fail if a counter may have lost numbers or works otherwise than now. '
+    'entity: which of the counters of a table';
+
+-- The queries that take whole blocks from a counter, as the mapper does. $2 is how many values are
+-- wanted, $4 the furthest that has come. A million calls of nextval bring less, but in time. A
+-- block below the minimum of the counter is cut there. hilo_make_source fills in the names between
+-- @, and those that begin with %.
+CREATE VIEW _hilo.hilo_counter_query AS
+    SELECT q.counter, q.query
+      FROM (VALUES
+('core', $query$
+  WITH r AS (SELECT min(b.value) AS first, max(b.value) AS last
+               FROM (SELECT v.value,
+                            v.value - @size@::bigint * row_number() OVER (ORDER BY v.value)
+                                AS island
+                       FROM (SELECT nextval(%1$s) AS value
+                               FROM generate_series(1::bigint, LEAST($2, 1000000::bigint))) v) b
+              GROUP BY b.island)
+$query$),
+('sequence', $query$
+  WITH r AS (SELECT i.first, i.last
+               FROM (SELECT GREATEST(@first@, @low@::bigint) AS first, (@first@) + size - 1 AS last
+                       FROM (SELECT nextval(%1$s) AS value, @size@::bigint AS size
+                               FROM generate_series(
+                                        1::bigint, LEAST(@blocks@ + 1, 1000000::bigint))) b) i
+              WHERE i.last >= i.first)
+$query$),
+('hibernate_sequences', $query$
+  WITH b AS (UPDATE %2$s SET next_val = next_val + @blocks@ * @step@
+              WHERE sequence_name = %3$s
+          RETURNING next_val - @blocks@ * @step@ AS value, @size@::bigint AS size), @rows@
+$query$),
+('hibernate_unique_key', $query$
+  WITH b AS (UPDATE %2$s SET next_hi = next_hi + @blocks@
+          RETURNING next_hi - @blocks@ AS value, @size@::bigint AS size), @rows@
+$query$),
+('mt_hilo', $query$
+  WITH b AS (INSERT INTO %2$s AS t (entity_name, hi_value) VALUES (%3$s, @blocks@ - 1)
+                 ON CONFLICT (entity_name) DO UPDATE SET hi_value = t.hi_value + @blocks@
+          RETURNING t.hi_value - @blocks@ + 1 AS value, @size@::bigint AS size), @rows@
+$query$)
+           ) AS q (counter, query);
+-- hilo_make_source reads it with its caller's rights.
+REVOKE ALL ON _hilo.hilo_counter_query FROM PUBLIC;
+GRANT SELECT ON _hilo.hilo_counter_query TO PUBLIC;
+COMMENT ON VIEW _hilo.hilo_counter_query IS
+    'Queries that take whole blocks from a counter: of core, of a sequence that a mapper uses, or '
+    'of a table by its name';
+
+-- Names are filled in last, so that no name is taken for a part of the query.
+CREATE FUNCTION _hilo.hilo_make_source(
+    relation regclass, client text, entity text, size bigint, makes text, origin bigint, step text,
+    first text
+) RETURNS text
+    LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+    SET quote_all_identifiers = off
+AS $source$
+DECLARE
+    -- It never comes back to what it has brought, $4.
+    checked CONSTANT text :=
+        'SELECT CASE WHEN r.first @beyond@ $4 OR $4 IS NULL THEN r.first '
+        'ELSE _hilo.hilo_refuse_counter(''the counter was set back: it gives '' || r.first::text '
+        '|| '' after '' || $4::text, '
+        '''Set it beyond all numbers of the tables that use it.''::text) END, r.last FROM r';
+    low CONSTANT bigint := (SELECT o.seqmin FROM pg_sequence o WHERE o.seqrelid = relation);
+    query text;
+BEGIN
+    size := _hilo.hilo_counter_size(relation, client, entity, size, makes, origin);
+    SELECT q.query || checked INTO query
+      FROM _hilo.hilo_counter_query q
+     WHERE q.counter = CASE WHEN client = 'core' THEN 'core'
+                            WHEN low IS NOT NULL THEN 'sequence'
+                            ELSE makes END;
+    query := _hilo.hilo_fill_in(query, ARRAY[
+        '@rows@', 'r AS (SELECT @first@ AS first, '
+                  '(@first@) + ($2 + size - 1) / size * size - 1 AS last FROM b)',
+        '@blocks@', '($2 + @size@ - 1) / @size@',
+        '@step@', CASE step WHEN 'size' THEN size ELSE 1 END::text,
+        '@beyond@', CASE WHEN size < 0 THEN '<' ELSE '>' END,
+        '@first@', first, '@low@', low::text, '@size@', size::text]);
+    RETURN _hilo.hilo_guard_counter(
+               relation, client, size,
+               CASE WHEN makes IN ('hibernate_sequences', 'mt_hilo') THEN entity END)
+           || format(query, quote_literal(relation::text) || '::regclass', relation::text,
+                     quote_literal(entity));
 END;
 $source$;
 COMMENT ON FUNCTION _hilo.hilo_make_source(regclass, text, text, bigint, text, bigint, text,

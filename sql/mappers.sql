@@ -34,26 +34,31 @@ COMMENT ON FUNCTION _hilo.hilo_mappers() IS
     'Returns the Hi/Lo mappers: what a facade makes, what the mapper reads for a block, and what '
     'it adds to that. origin: where block 0 begins, for those that count blocks';
 
--- A façade belongs to who makes it. Its functions have the rights of who calls them, and depend on
--- nothing of the extension. They call what is in _hilo, so that the extension's schema can be
--- renamed. They cast each argument, because others may put functions into the façade's schema.
-CREATE FUNCTION _hilo.hilo_make_facade(
-    schema name, client text, makes text, origin bigint, value text, step text
-) RETURNS SETOF text
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10 SET search_path = pg_catalog, pg_temp
-AS $make$
-DECLARE
-    draw CONSTANT text :=
-        'BEGIN RETURN _hilo.hilo_nextval('
-        '_hilo.hilo_sequence(array_to_string(parse_ident($1), ''.''))); END';
-    next CONSTANT text :=
-        'BEGIN RETURN @schema@.hilo_block(array_to_string(parse_ident($1), ''.'')); END';
-    refuse CONSTANT text := $body$
+CREATE FUNCTION _hilo.hilo_refuse_client(client text, problem text) RETURNS void
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
+AS $refuse$
 BEGIN
-    RAISE feature_not_supported USING MESSAGE = 'the facade of a mapper only gives out blocks',
-        HINT = 'Call hilo_setval or hilo_advance while no mapper runs.';
-END$body$;
-    block CONSTANT text := $body$
+    IF client = 'nhibernate-optimizer-hilo' THEN
+        RAISE feature_not_supported USING
+            MESSAGE = 'NHibernate''s optimizer "hilo" shares a counter with nobody',
+            DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
+            HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
+    END IF;
+    PERFORM _hilo.hilo_raise('22023'::text, problem, NULL::text,
+                             'docs/clients.md has the names of the mappers.'::text);
+END;
+$refuse$;
+COMMENT ON FUNCTION _hilo.hilo_refuse_client(text, text) IS
+    'Fails with 0A000 if this mapper cannot share a counter, else with 22023 and the problem';
+
+-- The parts of facades. makes: the mappers whose facades have the part; is_core: core alone, or all
+-- others. A part without a language is a view. hilo_make_facade fills in the names between @.
+CREATE VIEW _hilo.hilo_facade_part AS
+    SELECT part.place, part.makes::text[], part.is_core, part.signature, part.result,
+           part.language, part.body
+      FROM (VALUES
+(1, '{nextval, hibernate_unique_key, hibernate_sequences, mt_hilo}', false,
+ 'hilo_block(name text)', 'bigint', 'plpgsql', $body$
 DECLARE
     q record;
     first bigint;
@@ -73,31 +78,64 @@ BEGIN
                             COALESCE(size::text, 'adaptive')),
             HINT = 'Its increment must be 1, and its block_size the allocation size of the mapper.';
     END IF;
-    @take@
+    -- The mapper counts blocks, or the values of its blocks.
+    IF @origin@ IS NULL THEN
+        SELECT r.first, r.last INTO first, last
+          FROM _hilo.hilo_nextrange(_hilo.hilo_sequence($1), size) r;
+    ELSIF mod(q.start_value - @origin@, size) <> 0 THEN
+        RAISE object_not_in_prerequisite_state USING
+            MESSAGE = format('hilo sequence "%s" does not begin with a block of %s', $1, size),
+            HINT = 'Its start_value must be a multiple of its block_size, plus @origin@.';
+    ELSE
+        first := q.start_value + _hilo.hilo_next_hi(_hilo.hilo_sequence($1)) * size;
+        last := first + size - 1;
+    END IF;
     IF last - first + 1 <> size THEN
         RAISE object_not_in_prerequisite_state
             USING MESSAGE = format('hilo sequence "%s" gave a short block', $1);
     END IF;
     RETURN @value@;
-END$body$;
-    range CONSTANT text :=
-        'SELECT r.first, r.last INTO first, last '
-        'FROM _hilo.hilo_nextrange(_hilo.hilo_sequence($1), size::bigint) r;';
-    hi CONSTANT text := $body$
-    IF mod(q.start_value - @origin@, size) <> 0 THEN
-        RAISE object_not_in_prerequisite_state USING
-            MESSAGE = format('hilo sequence "%s" does not begin with a block of %s', $1, size),
-            HINT = 'Its start_value must be a multiple of its block_size, plus @origin@.';
-    END IF;
-    first := q.start_value + _hilo.hilo_next_hi(_hilo.hilo_sequence($1)) * size;
-    last := first + size - 1;$body$;
-    -- STABLE, without settings: the planner then looks one name up.
-    names CONSTANT text :=
-        'SELECT s.name::pg_catalog.text FROM _hilo.hilo_sequences() s '
-        'WHERE s.block_size IS NOT NULL';
-    -- A mapper reads a row and then writes behind it. Until it has written, its transaction reads
-    -- the same block again.
-    drawn CONSTANT text := $body$
+END$body$),
+(2, '{nextval}', true, 'nextval(sequence text)', 'bigint', 'plpgsql', $body$
+BEGIN
+    RETURN _hilo.hilo_nextval(_hilo.hilo_sequence(array_to_string(parse_ident($1), '.')));
+END$body$),
+(3, '{nextval, hibernate_unique_key}', false,
+ 'nextval(sequence text)', 'bigint', 'plpgsql', $body$
+BEGIN
+    RETURN @schema@.hilo_block(array_to_string(parse_ident($1), '.'));
+END$body$),
+(4, '{nextval, hibernate_unique_key}', NULL,
+ 'setval(sequence text, value bigint)', 'bigint', 'plpgsql', $body$
+BEGIN
+    RAISE feature_not_supported USING MESSAGE = 'the facade of a mapper only gives out blocks',
+        HINT = 'Call hilo_setval or hilo_advance while no mapper runs.';
+END$body$),
+(5, '{nextval, hibernate_unique_key}', NULL,
+ 'setval(sequence text, value bigint, is_called boolean)', 'bigint', 'plpgsql',
+ $body$
+BEGIN
+    RAISE feature_not_supported USING MESSAGE = 'the facade of a mapper only gives out blocks',
+        HINT = 'Call hilo_setval or hilo_advance while no mapper runs.';
+END$body$),
+(6, '{mt_hilo}', NULL, 'mt_get_next_hi(entity varchar)', 'integer', 'plpgsql', $body$
+BEGIN
+    RETURN @schema@.hilo_block(entity::text);
+END$body$),
+-- STABLE, without settings: the planner then looks one name up.
+(7, '{hibernate_sequences}', NULL, 'hilo_names()', 'SETOF text', 'sql', $body$
+SELECT s.name::pg_catalog.text
+  FROM _hilo.hilo_sequences() s
+ WHERE s.block_size IS NOT NULL$body$),
+(8, '{mt_hilo}', NULL, 'hilo_names()', 'TABLE (name varchar, hi bigint)', 'sql', $body$
+SELECT s.name, (s.max_reserved OPERATOR(pg_catalog.-) 1::pg_catalog.int8)
+               OPERATOR(pg_catalog./) s.block_size
+  FROM _hilo.hilo_sequences() s
+ WHERE s.block_size IS NOT NULL$body$),
+-- A mapper reads a row and then writes behind it. Until it has written, its transaction reads the
+-- same block again.
+(9, '{hibernate_sequences, hibernate_unique_key}', NULL,
+ 'hilo_drawn(name text)', 'bigint', 'plpgsql', $body$
 DECLARE
     own CONSTANT text := format('%s %s', @key@, $1);
     held jsonb := NULLIF(current_setting('hilo_facade.drawn', true), '')::jsonb;
@@ -110,8 +148,9 @@ BEGIN
         PERFORM set_config('hilo_facade.drawn', held::text, true);
     END IF;
     RETURN (held ->> own)::bigint;
-END$body$;
-    written CONSTANT text := $body$
+END$body$),
+(10, '{hibernate_sequences, hibernate_unique_key}', NULL,
+ 'hilo_written()', 'trigger', 'plpgsql', $body$
 DECLARE
     name CONSTANT text := @segment@;
 BEGIN
@@ -133,90 +172,91 @@ BEGIN
     PERFORM set_config('hilo_facade.drawn', (current_setting('hilo_facade.drawn')::jsonb
                                              - format('%s %s', @key@, name))::text, true);
     RETURN NEW;
-END$body$;
-    get_hi CONSTANT text := 'BEGIN RETURN @schema@.hilo_block(entity::text); END';
-    floor CONSTANT text := $body$
+END$body$),
+(11, '{mt_hilo}', NULL, 'hilo_written()', 'trigger', 'plpgsql', $body$
 BEGIN
     PERFORM _hilo.hilo_advance(_hilo.hilo_sequence(s.name),
                                ((NEW.hi_value + 1) * s.block_size)::bigint)
        FROM _hilo.hilo_sequences() s WHERE s.name = OLD.entity_name;
     RETURN NEW;
-END$body$;
-    hi_values CONSTANT text :=
-        'SELECT s.name, (s.max_reserved OPERATOR(pg_catalog.-) 1::pg_catalog.int8) '
-        'OPERATOR(pg_catalog./) s.block_size '
-        'FROM _hilo.hilo_sequences() s WHERE s.block_size IS NOT NULL';
-    of_sequence CONSTANT boolean := makes IN ('nextval', 'hibernate_unique_key');
+END$body$),
+(12, '{hibernate_sequences}', NULL, 'hibernate_sequences', NULL, NULL, $body$
+SELECT n.name AS sequence_name, @schema@.hilo_drawn(n.name) AS next_val
+  FROM @schema@.hilo_names() AS n (name)$body$),
+(12, '{hibernate_unique_key}', NULL, 'hibernate_unique_key', NULL, NULL, $body$
+SELECT @schema@.hilo_drawn('hibernate_unique_key') AS next_hi$body$),
+(12, '{mt_hilo}', NULL, 'mt_hilo', NULL, NULL, $body$
+SELECT n.name AS entity_name, n.hi AS hi_value
+  FROM @schema@.hilo_names() AS n$body$)
+           ) AS part (place, makes, is_core, signature, result, language, body);
+-- hilo_make_facade reads it with its caller's rights.
+REVOKE ALL ON _hilo.hilo_facade_part FROM PUBLIC;
+GRANT SELECT ON _hilo.hilo_facade_part TO PUBLIC;
+COMMENT ON VIEW _hilo.hilo_facade_part IS
+    'Functions and views of the facades that hilo_facade makes, in the order of their creation';
+
+CREATE FUNCTION _hilo.hilo_fill_in(text text, marks text[]) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
+AS $fill$
+BEGIN
+    FOR i IN 1 .. cardinality(marks) BY 2 LOOP
+        text := replace(text, marks[i], COALESCE(marks[i + 1], ''));
+    END LOOP;
+    RETURN text;
+END;
+$fill$;
+COMMENT ON FUNCTION _hilo.hilo_fill_in(text, text[]) IS
+    'Replaces each mark in a text by the one that follows it in the array';
+
+-- A façade belongs to who makes it. Its functions have the rights of who calls them, and depend on
+-- nothing of the extension. They call what is in _hilo, so that the extension's schema can be
+-- renamed. They cast each argument, because others may put functions into the façade's schema.
+CREATE FUNCTION _hilo.hilo_make_facade(
+    schema name, client text, makes text, origin bigint, value text, step text
+) RETURNS SETOF text
+    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10 SET search_path = pg_catalog, pg_temp
+AS $make$
+DECLARE
     marks CONSTANT text[] := ARRAY[
-        '@take@', CASE WHEN origin IS NULL THEN range ELSE hi END,
-        '@value@', COALESCE(value, ''), '@step@', COALESCE(step, ''),
-        '@origin@', COALESCE(origin::text, ''),
+        '@value@', value, '@step@', step, '@origin@', COALESCE(origin::text, 'NULL'),
         '@column@', CASE makes WHEN 'hibernate_sequences' THEN 'next_val' ELSE 'next_hi' END,
         '@segment@', CASE makes WHEN 'hibernate_sequences' THEN 'NEW.sequence_name'
                                 ELSE quote_literal(makes) END,
         '@key@', quote_literal(schema), '@schema@', quote_ident(schema)];
     part record;
-    body text;
-    view text;
 BEGIN
-    IF client = 'nhibernate-optimizer-hilo' THEN
-        RAISE feature_not_supported USING
-            MESSAGE = 'NHibernate''s optimizer "hilo" shares a counter with nobody',
-            DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
-            HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
-    ELSIF makes IS NULL THEN
-        PERFORM _hilo.hilo_raise(
-            '22023'::text, format('"%s" is no mapper for which hilo has a facade', client),
-            NULL::text, 'docs/clients.md has the names.'::text);
+    IF makes IS NULL THEN
+        PERFORM _hilo.hilo_refuse_client(
+            client, format('"%s" is no mapper for which hilo has a facade', client));
     END IF;
     FOR part IN
-        SELECT p.* FROM (VALUES
-            ('hilo_block(name text)', 'bigint', 'plpgsql', block, client <> 'core'),
-            ('nextval(sequence text)', 'bigint', 'plpgsql',
-             CASE client WHEN 'core' THEN draw ELSE next END, of_sequence),
-            ('setval(sequence text, value bigint)', 'bigint', 'plpgsql', refuse, of_sequence),
-            ('setval(sequence text, value bigint, is_called boolean)', 'bigint', 'plpgsql', refuse,
-             of_sequence),
-            ('mt_get_next_hi(entity varchar)', 'integer', 'plpgsql', get_hi, makes = 'mt_hilo'),
-            ('hilo_names()', 'SETOF text', 'sql', names, makes = 'hibernate_sequences'),
-            ('hilo_names()', 'TABLE (name varchar, hi bigint)', 'sql', hi_values,
-             makes = 'mt_hilo'),
-            ('hilo_drawn(name text)', 'bigint', 'plpgsql', drawn,
-             makes IN ('hibernate_sequences', 'hibernate_unique_key')),
-            ('hilo_written()', 'trigger', 'plpgsql',
-             CASE makes WHEN 'mt_hilo' THEN floor ELSE written END, makes <> 'nextval')
-        ) AS p (signature, result, language, body, wanted) WHERE p.wanted
+        SELECT p.*, _hilo.hilo_fill_in(p.body, marks) AS code
+          FROM _hilo.hilo_facade_part p
+         WHERE hilo_make_facade.makes = ANY (p.makes)
+           AND (p.is_core IS NULL OR p.is_core = (client = 'core'))
+         ORDER BY p.place
     LOOP
-        body := part.body;
-        FOR i IN 1 .. cardinality(marks) BY 2 LOOP
-            body := replace(body, marks[i], marks[i + 1]);
-        END LOOP;
-        EXECUTE format('CREATE FUNCTION %I.%s RETURNS %s LANGUAGE %s %s AS %L',
-                       schema, part.signature, part.result, part.language,
-                       CASE part.language WHEN 'sql' THEN 'STABLE'
-                                          ELSE 'SET search_path = pg_catalog, pg_temp' END, body);
-        RETURN NEXT format('function %I.%s', schema, part.signature);
+        IF part.language IS NULL THEN
+            EXECUTE format('CREATE VIEW %I.%I AS %s', schema, part.signature, part.code);
+            EXECUTE format('CREATE TRIGGER hilo_written INSTEAD OF INSERT OR UPDATE ON %1$I.%2$I '
+                           'FOR EACH ROW EXECUTE FUNCTION %1$I.hilo_written()',
+                           schema, part.signature);
+            -- It holds nothing. Who draws needs a privilege on the sequence.
+            EXECUTE format('GRANT SELECT, INSERT, UPDATE ON %I.%I TO PUBLIC',
+                           schema, part.signature);
+            RETURN NEXT format('view %I.%I', schema, part.signature);
+        ELSE
+            EXECUTE format('CREATE FUNCTION %I.%s RETURNS %s LANGUAGE %s %s AS %L',
+                           schema, part.signature, part.result, part.language,
+                           CASE part.language WHEN 'sql' THEN 'STABLE'
+                                ELSE 'SET search_path = pg_catalog, pg_temp' END, part.code);
+            RETURN NEXT format('function %I.%s', schema, part.signature);
+        END IF;
     END LOOP;
     EXECUTE format('COMMENT ON FUNCTION %I.%I(text) IS %L', schema,
                    CASE client WHEN 'core' THEN 'nextval' ELSE 'hilo_block' END,
                    'facade of hilo for ' || client);
-    view := CASE makes
-        WHEN 'hibernate_sequences'
-        THEN 'SELECT n.name AS sequence_name, %1$I.hilo_drawn(n.name) AS next_val '
-             'FROM %1$I.hilo_names() AS n (name)'
-        WHEN 'hibernate_unique_key'
-        THEN 'SELECT %1$I.hilo_drawn(''hibernate_unique_key'') AS next_hi'
-        WHEN 'mt_hilo'
-        THEN 'SELECT n.name AS entity_name, n.hi AS hi_value FROM %1$I.hilo_names() AS n' END;
-    IF view IS NOT NULL THEN
-        EXECUTE format('CREATE VIEW %1$I.%2$I AS ' || view, schema, makes);
-        EXECUTE format('CREATE TRIGGER hilo_written INSTEAD OF INSERT OR UPDATE ON %1$I.%2$I '
-                       'FOR EACH ROW EXECUTE FUNCTION %1$I.hilo_written()', schema, makes);
-        -- It holds nothing. Who draws needs a privilege on the sequence.
-        EXECUTE format('GRANT SELECT, INSERT, UPDATE ON %I.%I TO PUBLIC', schema, makes);
-        RETURN NEXT format('view %I.%I', schema, makes);
-    END IF;
-    IF of_sequence THEN
+    IF makes IN ('nextval', 'hibernate_unique_key') THEN
         RAISE NOTICE 'nextval with a regclass still draws from a sequence of Postgres'
             USING HINT = 'Drop the sequences that hilo''s take the place of, '
                          'and let the mapper call nextval with a text.';

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hilo_tests::{Client, ClientExt, Cluster, wait_until};
 
 /// Values to try for an argument of each type: NULL and the type's extremes, a usual one first.
-const EXTREMES: [(&str, &[&str]); 26] = [
+const EXTREMES: [(&str, &[&str]); 27] = [
     (
         "_hilo.hilo_definition",
         &[
@@ -57,6 +57,7 @@ const EXTREMES: [(&str, &[&str]); 26] = [
     ("regrole", &["'postgres'", "NULL", "0"]),
     ("uuid", &["'c95a9e3e-06b0-4f65-8a6e-2daf37c98211'", "NULL"]),
     ("interval", &["'1 hour'", "NULL", "'0'", "'-1 day'", "'1 microsecond'", "'178000000 years'"]),
+    ("timestamp with time zone", &["now()", "NULL", "'-infinity'", "'infinity'"]),
     ("internal", &["NULL"]),
     ("double precision", &["0.9", "NULL", "-1", "'NaN'", "'-Infinity'"]),
     (
