@@ -1,4 +1,5 @@
--- hilo_lite: leases, keys and gapless numbers of hilo where no library can be loaded: docs/install.md.
+-- hilo_lite: leases, keys and gapless numbers of hilo where no library can be loaded:
+-- docs/install.md.
 --
 -- Locks: the row of a sequence is the one lock. Its counter, its unused ranges and the ends of its
 -- leases change only under it. Who locks several does so in the order of their ids. Nobody waits
