@@ -65,19 +65,20 @@ CREATE FUNCTION _hilo.hilo_place_from(value bigint, grid _hilo.hilo_grid) RETURN
 COMMENT ON FUNCTION _hilo.hilo_place_from(bigint, _hilo.hilo_grid) IS
     'Returns the first place whose value does not lie before a value';
 
-CREATE FUNCTION _hilo.hilo_places(one bigint, other bigint, grid _hilo.hilo_grid)
-    RETURNS TABLE (one_place bigint, other_place bigint, first bigint, next bigint, are_on boolean)
+CREATE FUNCTION _hilo.hilo_places(from_value bigint, to_value bigint, grid _hilo.hilo_grid)
+    RETURNS TABLE (from_place bigint, to_place bigint, first bigint, next bigint, are_on boolean)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 1
 BEGIN ATOMIC
-    SELECT p.one, p.other, LEAST(p.one, p.other), GREATEST(p.one + e.one, p.other + e.other),
-           e.one + e.other = 2::bigint
-      FROM (SELECT _hilo.hilo_place_from($1, $3) AS one,
-                   _hilo.hilo_place_from($2, $3) AS other) p
+    SELECT place.of_from, place.of_to, LEAST(place.of_from, place.of_to),
+           GREATEST(place.of_from + exact.of_from, place.of_to + exact.of_to),
+           exact.of_from + exact.of_to = 2::bigint
+      FROM (SELECT _hilo.hilo_place_from($1, $3) AS of_from,
+                   _hilo.hilo_place_from($2, $3) AS of_to) place
      CROSS JOIN LATERAL (
-         SELECT CASE WHEN $1 = _hilo.hilo_value_at(p.one, $3)
-                     THEN 1::bigint ELSE 0::bigint END AS one,
-                CASE WHEN $2 = _hilo.hilo_value_at(p.other, $3)
-                     THEN 1::bigint ELSE 0::bigint END AS other) e;
+         SELECT CASE WHEN $1 = _hilo.hilo_value_at(place.of_from, $3)
+                     THEN 1::bigint ELSE 0::bigint END AS of_from,
+                CASE WHEN $2 = _hilo.hilo_value_at(place.of_to, $3)
+                     THEN 1::bigint ELSE 0::bigint END AS of_to) exact;
 END;
 COMMENT ON FUNCTION _hilo.hilo_places(bigint, bigint, _hilo.hilo_grid) IS
     'Returns where two values lie in a numbering, or would. The values from one to the other have '
@@ -177,7 +178,7 @@ BEGIN ATOMIC
                     9223372036854775807::numeric)::bigint AS count) n
      CROSS JOIN LATERAL (
          SELECT i.are_on
-                AND pg_catalog.abs(i.other_place - i.one_place) >= k.count - 1::bigint
+                AND pg_catalog.abs(i.to_place - i.from_place) >= k.count - 1::bigint
                 AND pg_catalog.mod(k.step::numeric, (p.grid).increment::numeric) = 0::numeric
                     AS is_whole,
                 pg_catalog.mod((p.grid).increment::numeric, k.step::numeric) = 0::numeric
@@ -231,7 +232,7 @@ COMMENT ON FUNCTION _hilo.hilo_every_so_many(bigint, bigint, bigint, bigint[]) I
 CREATE FUNCTION _hilo.hilo_numberings(name @extschema@.hilo_sequence)
     RETURNS TABLE (
         at bigint, grid _hilo.hilo_grid, firsts bigint[], nexts bigint[], reasons text[],
-        one bigint, other bigint
+        first_value bigint, last_value bigint
     )
     LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
@@ -275,8 +276,7 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION _hilo.hilo_numberings(@extschema@.hilo_sequence) IS
     'Returns the numberings whose values are examined, in the order of at. firsts, nexts, '
-    'reasons: of the segments, the first places, the places after the last ones, and why. one, '
-    'other: the first and the last value';
+    'reasons: of the segments, the first places, the places after the last ones, and why';
 
 CREATE FUNCTION _hilo.hilo_absent(
     relation regclass, column_name name, grid _hilo.hilo_grid,
@@ -304,7 +304,7 @@ COMMENT ON FUNCTION _hilo.hilo_absent(
 
 CREATE FUNCTION _hilo.hilo_shared_places(
     grid _hilo.hilo_grid, first bigint, next bigint,
-    other _hilo.hilo_grid, firsts bigint[], nexts bigint[], one_value bigint, other_value bigint
+    other _hilo.hilo_grid, firsts bigint[], nexts bigint[], first_value bigint, last_value bigint
 )
     RETURNS TABLE (shared_first bigint, shared_next bigint)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 10
@@ -379,7 +379,7 @@ CREATE FUNCTION @extschema@.hilo_find_gaps(
     LANGUAGE sql VOLATILE STRICT PARALLEL UNSAFE ROWS 1000 SET jit = off
 BEGIN ATOMIC
     WITH numbering AS MATERIALIZED (
-        SELECT n.at, n.grid, n.firsts, n.nexts, n.reasons, n.one, n.other
+        SELECT n.at, n.grid, n.firsts, n.nexts, n.reasons, n.first_value, n.last_value
           FROM _hilo.hilo_numberings($1) n
     ), absent AS MATERIALIZED (
         SELECT n.at, n.grid, a.reason, a.first, a.next
@@ -391,21 +391,22 @@ BEGIN ATOMIC
         SELECT a.at, a.grid, a.reason, a.first, a.next FROM absent a WHERE a.at = 0::bigint
          UNION ALL
         -- The parts that no numbering before this one has examined.
-        SELECT a.at, a.grid, a.reason, f.first, f.next
+        SELECT a.at, a.grid, a.reason, rest.first, rest.next
           FROM absent a
          CROSS JOIN LATERAL (
-             SELECT pg_catalog.max(t.next) OVER (
-                        ORDER BY t.first, t.next
+             SELECT pg_catalog.max(examined.next) OVER (
+                        ORDER BY examined.first, examined.next
                         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS first,
-                    t.first AS next
+                    examined.first AS next
                FROM (VALUES (a.first, a.first), (a.next, a.next)
                       UNION ALL
                      SELECT s.shared_first, s.shared_next
                        FROM numbering n
                       CROSS JOIN LATERAL _hilo.hilo_shared_places(
-                          a.grid, a.first, a.next, n.grid, n.firsts, n.nexts, n.one, n.other) s
-                      WHERE n.at < a.at) AS t (first, next)) f
-         WHERE a.at > 0::bigint AND f.first < f.next
+                          a.grid, a.first, a.next,
+                          n.grid, n.firsts, n.nexts, n.first_value, n.last_value) s
+                      WHERE n.at < a.at) AS examined (first, next)) rest
+         WHERE a.at > 0::bigint AND rest.first < rest.next
     )
     SELECT _hilo.hilo_value_at(s.part_first, m.grid),
            _hilo.hilo_value_at(s.part_next - 1::bigint, m.grid),
