@@ -269,11 +269,11 @@ COMMENT ON FUNCTION _hilo.hilo_make_facade(name, text, text, bigint, text, text)
 CREATE FUNCTION @extschema@.hilo_facade(schema name, client text) RETURNS SETOF text
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
 BEGIN ATOMIC
-    SELECT f.made
+    SELECT facade.object
       FROM (SELECT hilo_facade.client) c
       LEFT JOIN _hilo.hilo_mappers() m ON m.client = c.client
      CROSS JOIN LATERAL _hilo.hilo_make_facade(
-         hilo_facade.schema, c.client, m.makes, m.origin, m.value, m.step) AS f (made);
+         hilo_facade.schema, c.client, m.makes, m.origin, m.value, m.step) AS facade (object);
 END;
 COMMENT ON FUNCTION @extschema@.hilo_facade(name, text) IS
     'Makes, in a schema, the functions and views that a Hi/Lo mapper calls, so that the mapper '

@@ -42,13 +42,13 @@ BEGIN ATOMIC
           FROM above a
           JOIN pg_catalog.pg_inherits i ON i.inhrelid = a.parent
     ), judged AS MATERIALIZED (
-        SELECT q.*, pg_catalog.bool_or(q.own) OVER one AS lacked,
-               pg_catalog.min(q.relowner) OVER one <> pg_catalog.max(q.relowner) OVER one
+        SELECT q.*, pg_catalog.bool_or(q.own) OVER of_name AS lacked,
+               pg_catalog.min(q.relowner) OVER of_name <> pg_catalog.max(q.relowner) OVER of_name
                    AS several,
-               CASE WHEN pg_catalog.bool_and(q.own) OVER one
+               CASE WHEN pg_catalog.bool_and(q.own) OVER of_name
                     THEN _hilo.hilo_stored_type(q.relation, q.number) END AS type
           FROM named q
-        WINDOW one AS (PARTITION BY q.name)
+        WINDOW of_name AS (PARTITION BY q.name)
     ), explained AS (
         SELECT j.*, j.uses || CASE
                    WHEN NOT j.own THEN ', whose table belongs to another role.'
@@ -125,9 +125,10 @@ BEGIN ATOMIC
     -- A wait for a lock may have brought more. They are left for the next call.
     WITH found AS MATERIALIZED (
         SELECT m.* FROM _hilo.hilo_missing() m WHERE m.obstacle IS NULL AND NOT m.inherits
-    ), made AS MATERIALIZED (
-        SELECT w.name, _hilo.hilo_create_beyond(
-                   w.name, w.owner, w.relations, w.columns, w.types) AS next_value
+    ), created AS MATERIALIZED (
+        SELECT wanted.name, _hilo.hilo_create_beyond(
+                   wanted.name, wanted.owner, wanted.relations, wanted.columns,
+                   wanted.types) AS next_value
           FROM (SELECT f.name, pg_catalog.min(f.owner) AS owner,
                        pg_catalog.array_agg(f.relation ORDER BY f.relation, f.column_name)
                            AS relations,
@@ -137,11 +138,11 @@ BEGIN ATOMIC
                   FROM found f
                  GROUP BY f.name
                 HAVING pg_catalog.bool_and(f.relation = ANY (locked))
-                 ORDER BY f.name) w
+                 ORDER BY f.name) wanted
     )
-    SELECT f.name, f.relation::regclass, f.column_name, m.next_value
-      FROM made m
-      JOIN found f ON f.name = m.name
+    SELECT f.name, f.relation::regclass, f.column_name, created.next_value
+      FROM created
+      JOIN found f ON f.name = created.name
      ORDER BY f.name, f.relation, f.column_name;
 END;
 COMMENT ON FUNCTION _hilo.hilo_create_missing(oid[]) IS
