@@ -16,9 +16,21 @@
 -- Names: what users call is in the first schema of the search_path, all else in _hilo. Bodies call
 -- functions of pg_catalog and _hilo alone. A body in BEGIN ATOMIC or RETURN is bound when it is
 -- created, in a search_path that may hold anything. So its operators have exactly the types of
--- core's. All others run below the trigger, which sets the search_path, or set it themselves.
+-- core's. hilo_ask and hilo_refill, whose plans are kept, use no operator and no type that is not
+-- theirs. All others run below the trigger, which sets the search_path, or set it themselves.
 
+DO $$
+BEGIN
+    IF pg_catalog.to_regnamespace('_hilo') IS NOT NULL THEN
+        RAISE '% is in this database already', coalesce(
+            pg_catalog.obj_description(pg_catalog.to_regnamespace('_hilo')::oid, 'pg_namespace'),
+            'hilo') USING ERRCODE = '42710',
+            HINT = 'Nothing is changed. "Managed clouds" in docs/install.md of hilo says how to '
+                'update hilo_lite and how to remove it.';
+    END IF;
+END $$;
 CREATE SCHEMA _hilo;
+COMMENT ON SCHEMA _hilo IS 'hilo_lite 1.0.0';
 GRANT USAGE ON SCHEMA _hilo TO PUBLIC;
 CREATE DOMAIN hilo_sequence AS text;
 
@@ -123,13 +135,16 @@ END $$;
 
 -- Whether a role owns a sequence, has one of the privileges, or is the one that took a lease.
 CREATE FUNCTION _hilo.hilo_may(caller name, s bigint, wanted text[], taker regrole DEFAULT NULL)
-RETURNS boolean LANGUAGE sql STABLE AS $$
-    SELECT pg_has_role(caller, q.owner::oid, 'USAGE') OR pg_has_role(caller, taker::oid, 'USAGE')
-        OR EXISTS (SELECT FROM _hilo.hilo_privilege p
-                    WHERE p.sequence = s AND p.privilege = ANY (wanted)
-                      AND (p.grantee::oid = 0 OR pg_has_role(caller, p.grantee::oid, 'USAGE')))
-      FROM _hilo.hilo_definition q WHERE q.id = s
-$$;
+RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (
+        SELECT pg_has_role(caller, q.owner::oid, 'USAGE')
+            OR pg_has_role(caller, taker::oid, 'USAGE')
+            OR EXISTS (SELECT FROM _hilo.hilo_privilege p
+                        WHERE p.sequence = s AND p.privilege = ANY (wanted) AND (p.grantee::oid = 0
+                           OR pg_has_role(caller, p.grantee::oid, 'USAGE')))
+          FROM _hilo.hilo_definition q WHERE q.id = s);
+END $$;
 -- The sequence, locked. Who may not use it does not lock it either.
 CREATE FUNCTION _hilo.hilo_locked(caller name, name text, VARIADIC wanted text[])
 RETURNS _hilo.hilo_definition LANGUAGE plpgsql AS $$
@@ -173,6 +188,29 @@ BEGIN
         WHEN n < room OR NOT s.cycle THEN s.next_value + n * s.increment
         WHEN up THEN s.min_value ELSE s.max_value END WHERE q.id = s.id;
     first := s.next_value;
+END $$;
+
+-- Draws n values. One statement locks and draws, but for the last values before a bound.
+CREATE FUNCTION _hilo.hilo_draw(caller name, name text, n bigint, wanted text[])
+RETURNS _hilo.hilo_outcome LANGUAGE plpgsql AS $$
+DECLARE
+    s _hilo.hilo_definition; o _hilo.hilo_outcome;
+BEGIN
+    IF current_setting('synchronous_commit') = 'off' THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    UPDATE _hilo.hilo_definition q SET next_value = q.next_value + n * q.increment::numeric
+     WHERE q.name = hilo_draw.name AND q.next_value BETWEEN q.min_value AND q.max_value
+       AND q.next_value + n * q.increment::numeric BETWEEN q.min_value AND q.max_value
+       AND _hilo.hilo_may(caller, q.id, wanted)
+    RETURNING q.next_value - n * q.increment::numeric, q.next_value - q.increment, q.increment, n
+         INTO o.first, o.last, o.increment, o.count;
+    IF NOT FOUND THEN
+        s := _hilo.hilo_locked(caller, name, VARIADIC wanted);
+        SELECT c.first, c.first + (c.n - 1) * s.increment, s.increment, c.n
+          INTO o.first, o.last, o.increment, o.count FROM _hilo.hilo_cut(s, n, false) AS c;
+    END IF;
+    RETURN o;
 END $$;
 
 -- Keeps a range as free or as a gap. One that ends before it, for the same reason, becomes longer.
@@ -418,16 +456,13 @@ BEGIN
        OR NEW.op IN ('draw', 'range') AND (n >= 1) IS NOT TRUE OR NEW.op = 'set' AND n IS NULL THEN
         RAISE 'the number of values, and the ttl of a lease, must be positive'
             USING ERRCODE = '22023', HINT = 'A lease without a ttl is for ever.';
-    ELSIF NEW.op IN ('draw', 'range', 'lease', 'set', 'alter', 'drop', 'grant', 'revoke') THEN
+    ELSIF NEW.op IN ('lease', 'set', 'alter', 'drop', 'grant', 'revoke') THEN
         s := _hilo.hilo_locked(NEW.caller, NEW.names[1], VARIADIC CASE
-            WHEN NEW.op = 'draw' THEN '{USAGE,UPDATE}'::text[]
-            WHEN NEW.op IN ('range', 'lease', 'set') THEN '{UPDATE}' ELSE '{}' END);
+            WHEN NEW.op IN ('lease', 'set') THEN '{UPDATE}'::text[] ELSE '{}' END);
     END IF;
     CASE NEW.op
-        WHEN 'draw', 'range' THEN
-            SELECT c.first, c.first + (c.n - 1) * s.increment, s.increment, c.n
-              INTO o.first, o.last, o.increment, o.count
-              FROM _hilo.hilo_cut(s, NEW.sizes[1], false) AS c;
+        WHEN 'draw' THEN o := _hilo.hilo_draw(NEW.caller, NEW.names[1], n, '{USAGE,UPDATE}');
+        WHEN 'range' THEN o := _hilo.hilo_draw(NEW.caller, NEW.names[1], n, '{UPDATE}');
         WHEN 'refill' THEN done := _hilo.hilo_refill_rows(NEW);
         WHEN 'lease' THEN o := _hilo.hilo_take(NEW.caller, s, n, lease, NEW.holder, NEW.ttl);
         WHEN 'returned', 'renewed', 'revoked' THEN
@@ -505,10 +540,14 @@ CREATE VIEW hilo_gaps WITH (security_barrier) AS
 -- The functions that users call, with the names, arguments and results that they have in hilo.
 CREATE FUNCTION _hilo.hilo_ask(op text, name text, n bigint DEFAULT NULL, lease uuid DEFAULT NULL,
     holder text DEFAULT NULL, ttl interval DEFAULT NULL, options jsonb DEFAULT '{}')
-RETURNS _hilo.hilo_outcome LANGUAGE sql BEGIN ATOMIC
+RETURNS _hilo.hilo_outcome LANGUAGE plpgsql AS $$
+DECLARE
+    o _hilo.hilo_outcome;
+BEGIN
     INSERT INTO _hilo.hilo_request (op, names, sizes, leases, holder, ttl, options)
-    VALUES ($1, ARRAY[$2], ARRAY[$3], ARRAY[$4], $5, $6, $7) RETURNING (result[1]).*;
-END;
+    VALUES ($1, ARRAY[$2], ARRAY[$3], ARRAY[$4], $5, $6, $7) RETURNING (result[1]).* INTO o;
+    RETURN o;
+END $$;
 CREATE FUNCTION hilo_create(name hilo_sequence, start_value bigint DEFAULT NULL,
     increment bigint DEFAULT 1, min_value bigint DEFAULT NULL, max_value bigint DEFAULT NULL,
     data_type regtype DEFAULT 'bigint', cycle boolean DEFAULT false, ordered boolean DEFAULT false,
@@ -573,13 +612,14 @@ LANGUAGE sql RETURN CASE WHEN $1 IS NULL AND $2 IS NOT NULL
 CREATE FUNCTION hilo_refill(returns uuid[] DEFAULT '{}', nexts bigint[] DEFAULT '{}',
     renewals uuid[] DEFAULT '{}', names text[] DEFAULT '{}', sizes bigint[] DEFAULT '{}',
     leases uuid[] DEFAULT NULL, holder text DEFAULT NULL, ttl interval DEFAULT NULL)
-RETURNS SETOF _hilo.hilo_outcome LANGUAGE sql BEGIN ATOMIC
-    WITH done AS (
-        INSERT INTO _hilo.hilo_request
-            (op, returns, nexts, renewals, names, sizes, leases, holder, ttl)
-        VALUES ('refill', $1, $2, $3, $4, $5, $6, $7, $8) RETURNING result)
-    SELECT o.* FROM done, ROWS FROM (pg_catalog.unnest(result)) AS o;
-END;
+RETURNS SETOF _hilo.hilo_outcome LANGUAGE plpgsql AS $$
+DECLARE
+    done _hilo.hilo_outcome[];
+BEGIN
+    INSERT INTO _hilo.hilo_request (op, returns, nexts, renewals, names, sizes, leases, holder, ttl)
+    VALUES ('refill', $1, $2, $3, $4, $5, $6, $7, $8) RETURNING result INTO done;
+    RETURN QUERY SELECT o.* FROM pg_catalog.unnest(done) AS o;
+END $$;
 
 -- Keys. hilo_frame: what all keys of a sequence have.
 CREATE FUNCTION _hilo.hilo_frame(name text, OUT before text, OUT width integer, OUT behind text)

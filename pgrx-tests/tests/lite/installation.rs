@@ -22,6 +22,12 @@ fn psql_is_enough() {
     let mut app = cluster.connect_as("app", "shop");
     app.run("INSERT INTO ids.t VALUES (DEFAULT), (DEFAULT)");
     assert_eq!(app.all::<i64>("SELECT id FROM ids.t"), [1, 2]);
+    // It says what is there, and that nothing has changed.
+    shop.refusal(&script("hilo_lite--1.0.0.sql"))
+        .is("42710")
+        .says("hilo_lite 1.0.0 is in this database already")
+        .hints("Nothing is changed.");
+    app.run("INSERT INTO ids.t VALUES (DEFAULT)");
     cluster.finish();
 }
 
