@@ -15,6 +15,7 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_void};
 
+use pgrx::pg_sys::ffi::pg_guard_ffi_boundary;
 use pgrx::pg_sys::{self, RenameStmt};
 use pgrx::prelude::*;
 
@@ -76,10 +77,10 @@ mod raw {
     }
 }
 
-/// Neither this function nor the hook that it calls is run under pgrx's guard. A guard would raise
-/// each error of every utility statement again, without its constraint's name, its position and its
-/// context. An error may therefore jump over this frame: nothing in it needs to be dropped.
+/// This and the other hooks call those that others have set under pgrx's guard. It raises an error
+/// again as it was (`errors_of_others_arrive_whole`, in `pgrx-tests/tests/sql/edges.rs`).
 #[allow(clippy::too_many_arguments)]
+#[pg_guard]
 unsafe extern "C-unwind" fn process_utility(
     statement: *mut pg_sys::PlannedStmt,
     query: *const c_char,
@@ -110,34 +111,39 @@ unsafe extern "C-unwind" fn process_utility(
             false => statement,
         };
         let next = PREV_UTILITY.get().unwrap_or(raw::standard_ProcessUtility);
-        next(
-            statement,
-            query,
-            read_only_tree,
-            context,
-            params,
-            environment,
-            destination,
-            completion,
-        );
+        pg_guard_ffi_boundary(|| {
+            next(
+                statement,
+                query,
+                read_only_tree,
+                context,
+                params,
+                environment,
+                destination,
+                completion,
+            )
+        });
         // Core has refused whoever may not rename it.
         if renames {
-            refuse_rename();
+            HiloError::InternalsRenamed.raise();
         }
         owned::after_drop(mark, keep);
         if !copied.is_null() {
             owned::after(copied, keep);
         }
         if discards {
-            forget();
+            memo::forget_last();
         }
     }
 }
 
 /// Whether a statement renames schema `_hilo`, by whose name everything of the extension is found.
-#[pg_guard]
-unsafe extern "C-unwind" fn renames_internals(statement: *const RenameStmt) -> bool {
-    // SAFETY: the statement is complete; the name of a schema is null or a C string.
+///
+/// # Safety
+/// It must be complete.
+unsafe fn renames_internals(statement: *const RenameStmt) -> bool {
+    // SAFETY: the caller guarantees that the statement is complete; the name of a schema is null
+    // or a C string.
     let of_ours = unsafe {
         let RenameStmt { renameType: kind, subname: name, .. } = *statement;
         kind == pg_sys::ObjectType::OBJECT_SCHEMA
@@ -147,23 +153,23 @@ unsafe extern "C-unwind" fn renames_internals(statement: *const RenameStmt) -> b
     of_ours && !matches!(catalog_tables::is_installed(), Ok(false))
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn refuse_rename() {
-    HiloError::InternalsRenamed.raise()
-}
+#[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18"))]
+type Jumble = *mut pg_sys::JumbleState;
+#[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18")))]
+type Jumble = *const pg_sys::JumbleState;
 
-/// Runs for every statement that has been analyzed. As in `process_utility`, nothing is guarded but
-/// the work.
+/// Runs for every statement that has been analyzed.
+#[pg_guard]
 unsafe extern "C-unwind" fn after_analysis(
     state: *mut pg_sys::ParseState,
     query: *mut pg_sys::Query,
-    jumble: *mut pg_sys::JumbleState,
+    jumble: Jumble,
 ) {
     // SAFETY: this is the hook that was set before ours, called with the same arguments. The query
     // is one that the parser has made.
     unsafe {
         if let Some(prev) = PREV_ANALYZE.get() {
-            prev(state, query, jumble);
+            pg_guard_ffi_boundary(|| prev(state, query, jumble));
         }
         if generated_always::concerns(query) {
             generated_always::check(query);
@@ -171,8 +177,8 @@ unsafe extern "C-unwind" fn after_analysis(
     }
 }
 
-/// Runs for each item of FROM that is planned, when the ways to scan it are known. As in
-/// `process_utility`, nothing is guarded but the work.
+/// Runs for each item of FROM that is planned, when the ways to scan it are known.
+#[pg_guard]
 unsafe extern "C-unwind" fn paths(
     root: *mut pg_sys::PlannerInfo,
     relation: *mut pg_sys::RelOptInfo,
@@ -182,7 +188,7 @@ unsafe extern "C-unwind" fn paths(
     // SAFETY: this is the hook that was set before ours, called with the same arguments.
     unsafe {
         if let Some(prev) = PREV_PATHS.get() {
-            prev(root, relation, index, entry);
+            pg_guard_ffi_boundary(|| prev(root, relation, index, entry));
         }
         if memoize::concerns(relation) {
             memoize::keep_out(root, relation, entry);
@@ -190,13 +196,9 @@ unsafe extern "C-unwind" fn paths(
     }
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn forget() {
-    memo::forget_last();
-}
-
 /// Runs for each object that is made, changed or dropped, and also for each function that is run
-/// and each schema that is searched. As in `process_utility`, nothing is guarded but the work.
+/// and each schema that is searched.
+#[pg_guard]
 unsafe extern "C-unwind" fn object_access(
     access: pg_sys::ObjectAccessType::Type,
     class: pg_sys::Oid,
@@ -208,7 +210,7 @@ unsafe extern "C-unwind" fn object_access(
     // SAFETY: this is the hook that was set before ours, called with the same arguments.
     unsafe {
         if let Some(prev) = PREV_ACCESS.get() {
-            prev(access, class, object, part, arg);
+            pg_guard_ffi_boundary(|| prev(access, class, object, part, arg));
         }
         match access {
             OAT_DROP => on_drop(class, object, part),
@@ -222,12 +224,7 @@ unsafe extern "C-unwind" fn object_access(
     }
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn on_drop(
-    class: pg_sys::Oid,
-    object: pg_sys::Oid,
-    part: std::ffi::c_int,
-) {
+fn on_drop(class: pg_sys::Oid, object: pg_sys::Oid, part: std::ffi::c_int) {
     match class {
         pg_sys::AuthIdRelationId => owners::on_drop_role(object),
         pg_sys::RelationRelationId => owned::on_drop(object, part),
@@ -244,8 +241,7 @@ unsafe extern "C-unwind" fn on_drop(
     }
 }
 
-#[pg_guard]
-unsafe extern "C-unwind" fn note_extension_change(extension: pg_sys::Oid) {
+fn note_extension_change(extension: pg_sys::Oid) {
     if version::on_change(extension).or_raise() {
         invalidation::extension_appears();
     }

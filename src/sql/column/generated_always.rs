@@ -45,8 +45,7 @@ pub unsafe fn concerns(query: *const pg_sys::Query) -> bool {
 ///
 /// # Safety
 /// As for [`concerns`].
-#[pg_guard]
-pub unsafe extern "C-unwind" fn check(query: *mut pg_sys::Query) {
+pub unsafe fn check(query: *mut pg_sys::Query) {
     // SAFETY: what EXPLAIN and WITH contain has been analyzed with the statement.
     unsafe {
         if !concerns(query) {

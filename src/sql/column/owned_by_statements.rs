@@ -6,7 +6,6 @@
 use std::cell::RefCell;
 
 use pgrx::pg_sys;
-use pgrx::prelude::*;
 
 use hilo_core::numbers::SequenceId;
 
@@ -75,8 +74,7 @@ pub fn mark() -> usize {
 /// Runs at the end of a utility statement: drops the sequences whose columns or extensions it has
 /// dropped, those beyond `mark`. They may be used by the defaults of other columns. With `keep`,
 /// these prevent the drop.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn after_drop(mark: usize, keep: bool) {
+pub fn after_drop(mark: usize, keep: bool) {
     let ids = {
         let mut dropped = DROPPED.borrow_mut();
         let mark = mark.min(dropped.len());
@@ -223,8 +221,7 @@ pub unsafe fn keeps_dependents(node: *mut pg_sys::Node) -> bool {
 ///
 /// # Safety
 /// `node` must be a statement.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn before(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
+pub unsafe fn before(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
     // SAFETY: the tag of a node tells its type; the copy is in the statement's memory context.
     unsafe {
         let concerns = match (*node).type_ {
@@ -267,8 +264,7 @@ unsafe fn before_alter_table(statement: *mut pg_sys::AlterTableStmt) -> *mut pg_
 ///
 /// # Safety
 /// `node` must come from [`before`], in the same statement.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn after(node: *mut pg_sys::Node, keep: bool) {
+pub unsafe fn after(node: *mut pg_sys::Node, keep: bool) {
     next_command();
     // SAFETY: the tag of a node tells its type.
     unsafe {

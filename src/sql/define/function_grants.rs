@@ -27,10 +27,7 @@ pub unsafe fn concerns(node: *mut pg_sys::Node) -> bool {
 ///
 /// # Safety
 /// It must be one that `concerns`.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn in_this_version(
-    statement: *mut pg_sys::PlannedStmt,
-) -> *mut pg_sys::PlannedStmt {
+pub unsafe fn in_this_version(statement: *mut pg_sys::PlannedStmt) -> *mut pg_sys::PlannedStmt {
     // SAFETY: the copy is of the same types as the original, whose objects are functions.
     unsafe {
         let copy = pg_sys::copyObjectImpl(statement.cast()).cast::<pg_sys::PlannedStmt>();
@@ -69,8 +66,7 @@ unsafe fn counterpart(
         }
         let hilo = pg_sys::get_extension_oid(c"hilo".as_ptr(), true);
         let find = |is_meant: &dyn Fn(*mut pg_sys::_FuncCandidateList) -> bool| {
-            let first =
-                pg_sys::FuncnameGetCandidates(names, -1, null_mut(), false, false, false, true);
+            let first = candidates(names);
             let mut found = successors((!first.is_null()).then_some(first), |&one| {
                 (!(*one).next.is_null()).then_some((*one).next)
             })
@@ -81,6 +77,21 @@ unsafe fn counterpart(
             found.next().filter(|_| found.next().is_none())
         };
         find(&|_| true).or_else(|| find(&|one| begins_with(one, (*function).objargs)))
+    }
+}
+
+/// The functions of a name, if there are any.
+///
+/// # Safety
+/// It must be a list of the parts of a name.
+unsafe fn candidates(names: *mut pg_sys::List) -> pg_sys::FuncCandidateList {
+    let (any, none) = (-1, null_mut());
+    // SAFETY: the look-up runs inside a transaction.
+    unsafe {
+        #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18"))]
+        return pg_sys::FuncnameGetCandidates(names, any, none, false, false, false, true);
+        #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18")))]
+        return pg_sys::FuncnameGetCandidates(names, any, none, false, false, false, true, &mut 0);
     }
 }
 

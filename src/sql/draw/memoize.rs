@@ -31,8 +31,7 @@ pub unsafe fn concerns(relation: *const pg_sys::RelOptInfo) -> bool {
 ///
 /// # Safety
 /// `relation` must be a relation that `root` plans, and `entry` its entry in the range table.
-#[pg_guard]
-pub unsafe extern "C-unwind" fn keep_out(
+pub unsafe fn keep_out(
     root: *mut pg_sys::PlannerInfo,
     relation: *mut pg_sys::RelOptInfo,
     entry: *mut pg_sys::RangeTblEntry,
