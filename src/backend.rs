@@ -4,7 +4,8 @@
 use std::cell::Cell;
 use std::ops::Deref;
 
-/// A static of this process. A backend has one thread.
+/// A static of this process. A backend has one thread. pgrx has no such type, and `thread_local!`
+/// costs a call for each access in a library that is loaded while the program runs.
 pub struct Global<T>(T);
 
 // SAFETY: a backend has one thread, so no two threads access it.

@@ -1,40 +1,50 @@
-//! The way of an error through pgrx, when the system refuses memory.
+//! The way of an error through pgrx, when the system refuses memory. This file needs nothing of
+//! hilo's but what [`init`] is given, so that pgrx could have it.
 //!
-//! pgrx's guard turns an error of core's into a panic, and at the end of our function into an error
-//! again. Both times it copies the report into the current memory context. If that context is full,
-//! the copy fails with an error of its own, which the guard copies in the same way. Postgres ends
-//! such a recursion with a PANIC of the server. An error while the report is raised again unwinds
-//! into core's frames, and the process aborts.
+//! * pgrx's guard around core's functions copies the report of an error into the memory context
+//!   that is current. If that context is full, the copy fails with an error of its own, which the
+//!   guard copies in the same way. Postgres ends such a recursion with a PANIC of the server.
+//!   [`copy`] prevents this.
+//! * pgrx's guard around our functions raises an error of Rust's with texts that it allocates in
+//!   that context. An error on the way unwinds into core's frames, and the process aborts.
+//!   [`start`] prevents this. An error of core's needs no memory there: pgrx raises again the one
+//!   that core has kept.
+//! * Where a collection cannot grow and nobody has foreseen it, the standard library aborts the
+//!   process, and all sessions of the server end with it. [`end`] ends this session alone.
 //!
-//! The copies are therefore made in memory that is set aside when the library is loaded. The
-//! linker's option `--wrap` (see `build.rs`) puts [`copy`] and [`start`] in the place of two
-//! functions of core's. These are what pgrx calls at these points, in this library alone. That is
-//! one place for every call of core's, present and future, for errors of every kind. It costs
-//! nothing until there is an error. An entry on core's `error_context_stack` that frees a reserve
-//! would have to be pushed wherever core calls us. It would see errors only while the reserve is
-//! there, and would depend on the system's allocator.
+//! Without any of the three, `a_session_without_memory_says_so` fails (`durable/robustness.rs`).
 //!
-//! Rust's part of a report comes from the reserve in `process/memory.rs`. Where a collection cannot
-//! grow and nobody has foreseen it, the standard library aborts the process, and all sessions of
-//! the server end with it. [`end`] is in the place of `abort`, and ends this session alone.
+//! The copies and texts are made in memory that is set aside when the library is loaded. The
+//! linker's option `--wrap` (see `build.rs`) puts these functions in the place of those that pgrx
+//! and the standard library call, in this library alone. That is one place for every call of
+//! core's, present and future, for errors of every kind. It costs nothing until there is an error.
+//! An entry on core's `error_context_stack` that frees a reserve would have to be pushed wherever
+//! core calls us. It would see errors only while the reserve is there, and would depend on the
+//! system's allocator.
 
-use std::cell::Cell;
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Relaxed};
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
 
-use crate::backend::Global;
-use crate::errors::LONGEST;
-use crate::process::memory;
+/// The library's part, for [`init`].
+pub struct Limits {
+    /// The most bytes of a message, a DETAIL or a HINT. Longer ones are cut.
+    pub longest: usize,
+    /// Whether the system has just refused memory to Rust's allocator.
+    pub is_short: fn() -> bool,
+}
 
+static LIMITS: OnceLock<Limits> = OnceLock::new();
 /// In bytes. A message, a DETAIL and a HINT of the greatest length fit several times.
 const ROOM: usize = 128 << 10;
 /// The memory context that is set aside. It is empty but while an error is passed on.
-static PLACE: Global<Cell<pg_sys::MemoryContext>> = Global::new(Cell::new(std::ptr::null_mut()));
+static PLACE: AtomicPtr<pg_sys::MemoryContextData> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether [`copy`] is running.
-static COPYING: Global<Cell<bool>> = Global::new(Cell::new(false));
+static COPYING: AtomicBool = AtomicBool::new(false);
 
 mod raw {
     use super::*;
@@ -65,19 +75,21 @@ mod raw {
 /// Sets the memory aside. Called once, from `_PG_init`, before anything that may fail in Rust. When
 /// a session loads the library, libc and the standard library make memory of their own for the
 /// thread, or abort.
-pub fn init() {
+pub fn init(limits: Limits) {
+    LIMITS.get_or_init(|| limits);
     // SAFETY: the context is one for the life of the process, and forked processes inherit it. An
     // error jumps past frames that have nothing to drop: there is no memory yet with which the
     // guard could catch it.
-    PLACE.set(unsafe {
+    let place = unsafe {
         raw::AllocSetContextCreateInternal(
             pg_sys::TopMemoryContext,
-            c"hilo errors".as_ptr(),
+            c"errors of Rust".as_ptr(),
             ROOM,
             ROOM,
             ROOM,
         )
-    });
+    };
+    PLACE.store(place, Relaxed);
     // SAFETY: as above; what is allocated is freed at once, and is there for what comes next.
     unsafe { raw::pfree(raw::palloc0(2 * ROOM)) };
 }
@@ -90,8 +102,9 @@ unsafe fn enter() {
     // SAFETY: `init` made the context before anything could call this. Neither function raises an
     // error.
     unsafe {
-        raw::MemoryContextReset(PLACE.get());
-        pg_sys::CurrentMemoryContext = PLACE.get();
+        let place = PLACE.load(Relaxed);
+        raw::MemoryContextReset(place);
+        pg_sys::CurrentMemoryContext = place;
     }
 }
 
@@ -109,19 +122,21 @@ unsafe extern "C-unwind" fn copy() -> *mut pg_sys::ErrorData {
     unsafe {
         let before = pg_sys::CurrentMemoryContext;
         enter();
-        let copied = match COPYING.replace(true) {
+        let copied = match COPYING.swap(true, Relaxed) {
             true => Err(Box::new(()) as Box<dyn std::any::Any + Send>),
             false => catch_unwind(AssertUnwindSafe(|| {
                 pg_sys::ffi::pg_guard_ffi_boundary(|| raw::__real_CopyErrorData())
             })),
         };
-        COPYING.set(false);
+        COPYING.store(false, Relaxed);
         let copied = copied.unwrap_or_else(|_| {
             enter();
             out_of_memory()
         });
-        for text in [(*copied).message, (*copied).detail, (*copied).hint] {
-            shorten(text);
+        if let Some(limits) = LIMITS.get() {
+            for text in [(*copied).message, (*copied).detail, (*copied).hint] {
+                shorten(text, limits.longest);
+            }
         }
         pg_sys::CurrentMemoryContext = before;
         copied
@@ -142,32 +157,32 @@ unsafe fn out_of_memory() -> *mut pg_sys::ErrorData {
     }
 }
 
-/// Cuts a text of the copy so that Rust's reserve and the room hold it.
+/// Cuts a text of the copy to so many bytes, so that Rust's reserve holds it.
 ///
 /// # Safety
 /// The text is null or ends with a null byte.
-unsafe fn shorten(text: *mut c_char) {
+unsafe fn shorten(text: *mut c_char, longest: usize) {
     // SAFETY: the caller guarantees where it ends, and it is cut before that.
     unsafe {
         if text.is_null() {
             return;
         }
         let length = libc::strlen(text);
-        if length > LONGEST {
-            let kept = raw::pg_mbcliplen(text, length as c_int, LONGEST as c_int);
+        if length > longest {
+            let kept = raw::pg_mbcliplen(text, length as c_int, longest as c_int);
             *text.add(kept as usize) = 0;
         }
     }
 }
 
-/// In the place of `errstart`. The texts with which pgrx raises an error again are allocated in the
-/// room. An error leaves the current context to whoever catches it.
+/// In the place of `errstart`. The texts with which pgrx raises an error of Rust's are allocated in
+/// the room. An error leaves the current context to whoever catches it.
 ///
 /// # Safety
 /// As for `errstart`.
 #[unsafe(export_name = "__wrap_errstart")]
 unsafe extern "C-unwind" fn start(level: c_int, domain: *const c_char) -> bool {
-    // SAFETY: the arguments are the caller's. By now pgrx has freed its copy of an error.
+    // SAFETY: the arguments are the caller's. By now pgrx has freed its copy of another error.
     unsafe {
         let wanted = raw::__real_errstart(level, domain);
         if wanted && level >= PgLogLevel::ERROR as c_int {
@@ -186,7 +201,8 @@ unsafe extern "C-unwind" fn start(level: c_int, domain: *const c_char) -> bool {
 unsafe extern "C-unwind" fn end() -> ! {
     // SAFETY: the arguments are constants, and core has set aside the memory for so short a report.
     unsafe {
-        if memory::is_short() && raw::__real_errstart(PgLogLevel::FATAL as c_int, std::ptr::null())
+        if LIMITS.get().is_some_and(|limits| (limits.is_short)())
+            && raw::__real_errstart(PgLogLevel::FATAL as c_int, std::ptr::null())
         {
             raw::errcode(PgSqlErrorCode::ERRCODE_OUT_OF_MEMORY as c_int);
             raw::errmsg(c"out of memory".as_ptr());

@@ -29,7 +29,10 @@ pub extern "C-unwind" fn _PG_init() {
     // SAFETY: both are statics that the server has set before it loads a library.
     let preloaded =
         unsafe { pg_sys::process_shared_preload_libraries_in_progress && !pg_sys::IsBinaryUpgrade };
-    error_path::init();
+    error_path::init(error_path::Limits {
+        longest: errors::LONGEST,
+        is_short: process::memory::is_short,
+    });
     process::memory::init();
     // Both may raise an error, so they come before all that must not be done twice.
     if catalog::rows::version::on_load().or_raise() {
