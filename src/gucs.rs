@@ -193,7 +193,10 @@ pub fn session_libraries() -> Option<SessionLibraries> {
         if option.is_null() {
             return None;
         }
+        #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18"))]
         let value = (*option.cast::<pg_sys::config_string>()).reset_val;
+        #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18")))]
+        let value = (*option).__bindgen_anon_1._string.reset_val;
         Some(SessionLibraries {
             has_hilo: lists_hilo(c_str(value).to_bytes()),
             of_server: (*option).reset_source <= pg_sys::GucSource::PGC_S_ARGV,

@@ -60,9 +60,14 @@ impl Server {
 
     /// Whether initdb makes clusters with checksums, as it does from PostgreSQL 18 on.
     pub fn has_checksums(&self) -> bool {
+        self.version() >= 18
+    }
+
+    /// The major version.
+    pub fn version(&self) -> u32 {
         let version = ask(&self.pg_config, "--version");
         let major = version.split([' ', '.']).find_map(|word| word.parse::<u32>().ok());
-        major.expect("it has a version") >= 18
+        major.expect("it has a version")
     }
 
     pub fn bindir(&self) -> &Path {

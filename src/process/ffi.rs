@@ -147,10 +147,6 @@ unsafe extern "C-unwind" {
     pub fn enable_timeout_after(id: i32, delay_ms: i32);
     pub fn enable_timeout_every(id: i32, at: pg_sys::TimestampTz, delay_ms: i32);
     pub fn disable_timeout(id: i32, keep_indicator: bool);
-    /// Core's handler of SIGINT for backends.
-    pub fn StatementCancelHandler(signal: std::ffi::c_int);
-    /// Core's handler of SIGHUP for background processes.
-    pub fn SignalHandlerForConfigReload(signal: std::ffi::c_int);
     /// Core's check that the current user owns a relation, before the relation is locked.
     pub fn RangeVarCallbackOwnsRelation(
         range: *const pg_sys::RangeVar,
@@ -194,11 +190,60 @@ pub unsafe fn attribute<'a>(
     }
 }
 
-/// A signal handler that does nothing.
-///
-/// # Safety
-/// There are no conditions; the type of signal handlers requires `unsafe`.
-pub unsafe extern "C-unwind" fn ignore_signal(_signal: std::ffi::c_int) {}
+/// A signal handler. From PostgreSQL 19 on, it is told who sent the signal.
+#[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18"))]
+pub type Handler = unsafe extern "C-unwind" fn(std::ffi::c_int);
+#[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18")))]
+pub type Handler = unsafe extern "C-unwind" fn(std::ffi::c_int, *const pg_sys::pg_signal_info);
+
+/// Makes a [`Handler`] of a function without arguments.
+macro_rules! handler {
+    ($function:expr) => {{
+        unsafe extern "C-unwind" fn handle(
+            _signal: std::ffi::c_int,
+            #[cfg(not(any(
+                feature = "pg15",
+                feature = "pg16",
+                feature = "pg17",
+                feature = "pg18"
+            )))]
+            _sender: *const pgrx::pg_sys::pg_signal_info,
+        ) {
+            $function()
+        }
+        handle as $crate::process::ffi::Handler
+    }};
+}
+pub(crate) use handler;
+
+mod handlers {
+    // SAFETY: tcopprot.h and interrupt.h declare them as signal handlers. They are not called here.
+    unsafe extern "C-unwind" {
+        pub fn StatementCancelHandler();
+        pub fn SignalHandlerForConfigReload();
+    }
+}
+
+/// One of core's handlers.
+fn of_core(handler: unsafe extern "C-unwind" fn()) -> Handler {
+    // SAFETY: it is one, as declared above without its arguments.
+    unsafe { std::mem::transmute(handler) }
+}
+
+/// Core's handler of SIGINT for backends.
+pub fn cancel() -> Handler {
+    of_core(handlers::StatementCancelHandler)
+}
+
+/// Core's handler of SIGHUP for background processes.
+pub fn reload() -> Handler {
+    of_core(handlers::SignalHandlerForConfigReload)
+}
+
+/// A handler that does nothing.
+pub fn ignore() -> Handler {
+    handler!(|| ())
+}
 
 #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
 use pg_sys::pqsignal;
@@ -209,7 +254,7 @@ use pg_sys::pqsignal_be as pqsignal;
 ///
 /// # Safety
 /// The handler must be safe to run at any moment.
-pub unsafe fn set_handler(signal: u32, handler: unsafe extern "C-unwind" fn(std::ffi::c_int)) {
+pub unsafe fn set_handler(signal: u32, handler: Handler) {
     // SAFETY: the caller guarantees that the handler is safe to run at any moment.
     unsafe { pqsignal(signal as i32, Some(handler)) };
 }

@@ -104,7 +104,7 @@ impl Layout {
         unsafe {
             std::ptr::write_bytes(base, 0, self.offsets().1);
             let control = &mut *(base as *mut Control);
-            control.tranche = pg_sys::LWLockNewTrancheId();
+            control.tranche = new_tranche();
         }
         // SAFETY: as the caller says.
         let shared = unsafe { self.place_in(memory) };
@@ -163,10 +163,29 @@ impl Layout {
                 notes: std::slice::from_raw_parts(part(15) as *const Note, self.slots),
             }
         };
-        // SAFETY: the name is static. Other processes name it for themselves.
-        unsafe { pg_sys::LWLockRegisterTranche(shared.control.tranche, TRANCHE.as_ptr()) };
+        name_tranche(shared.control.tranche);
         shared
     }
+}
+
+/// A number for the kind of lock. From PostgreSQL 19 on core keeps its name for all processes.
+fn new_tranche() -> i32 {
+    // SAFETY: shared memory is being made. The name is static, and short.
+    unsafe {
+        #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18"))]
+        return pg_sys::LWLockNewTrancheId();
+        #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18")))]
+        return pg_sys::LWLockNewTrancheId(TRANCHE.as_ptr());
+    }
+}
+
+/// Names the kind of lock, which every process did for itself before PostgreSQL 19.
+fn name_tranche(_tranche: i32) {
+    // SAFETY: the name is static.
+    #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18"))]
+    unsafe {
+        pg_sys::LWLockRegisterTranche(_tranche, TRANCHE.as_ptr())
+    };
 }
 
 fn base(memory: *mut c_void) -> *mut u8 {

@@ -174,15 +174,33 @@ fn version_in(maker: &Maker) -> String {
     text.trim_end_matches('\0').rsplit(' ').next().unwrap_or_default().into()
 }
 
-fn segment(
-    name: &CStr,
-    size: usize,
-    fill: unsafe extern "C-unwind" fn(*mut c_void),
-) -> *mut c_void {
+/// Makes of a new segment what it is to be.
+type Fill = unsafe extern "C-unwind" fn(*mut c_void);
+
+fn segment(name: &CStr, size: usize, fill: Fill) -> *mut c_void {
     let mut found = false;
     // SAFETY: the name is short, and copied; the function is called once, with a new segment,
     // before others find it.
-    unsafe { pg_sys::GetNamedDSMSegment(name.as_ptr(), size, Some(fill), &mut found) }
+    unsafe {
+        #[cfg(any(feature = "pg17", feature = "pg18"))]
+        return pg_sys::GetNamedDSMSegment(name.as_ptr(), size, Some(fill), &mut found);
+        #[cfg(not(any(feature = "pg17", feature = "pg18")))]
+        return pg_sys::GetNamedDSMSegment(
+            name.as_ptr(),
+            size,
+            Some(call),
+            &mut found,
+            fill as *mut c_void,
+        );
+    }
+}
+
+/// Calls the function that core was given beside this one.
+#[cfg(not(any(feature = "pg17", feature = "pg18")))]
+#[pg_guard]
+unsafe extern "C-unwind" fn call(segment: *mut c_void, fill: *mut c_void) {
+    // SAFETY: `segment` gave it, and the segment is what it is called with.
+    unsafe { std::mem::transmute::<*mut c_void, Fill>(fill)(segment) }
 }
 
 #[pg_guard]

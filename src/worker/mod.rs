@@ -116,9 +116,9 @@ fn signals() {
     // ignored. SAFETY: each handler may run at any moment: it sets flags and the latch of this
     // process, or does nothing.
     unsafe {
-        ffi::set_handler(pg_sys::SIGTERM, transaction::request_end);
-        ffi::set_handler(pg_sys::SIGHUP, ffi::SignalHandlerForConfigReload);
-        ffi::set_handler(pg_sys::SIGINT, ffi::ignore_signal);
+        ffi::set_handler(pg_sys::SIGTERM, ffi::handler!(transaction::request_end));
+        ffi::set_handler(pg_sys::SIGHUP, ffi::reload());
+        ffi::set_handler(pg_sys::SIGINT, ffi::ignore());
         pg_sys::BackgroundWorkerUnblockSignals();
     }
 }

@@ -20,12 +20,10 @@ static AT_END: AtomicBool = AtomicBool::new(false);
 /// A transaction is running, so a cancel is caught.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// The handler of SIGTERM. The first signal cuts short what a transaction waits for: a lock, or the
-/// synchronous standby. A later signal does not cut short what the worker does at its end.
-///
-/// # Safety
-/// It may run at any moment: it only stores to flags of this process and sets its latch.
-pub unsafe extern "C-unwind" fn request_end(_signal: std::ffi::c_int) {
+/// The work of the handler of SIGTERM. The first signal cuts short what a transaction waits for: a
+/// lock, or the synchronous standby. A later signal does not cut short what the worker does at its
+/// end. It may run at any moment: it only stores to flags of this process and sets its latch.
+pub fn request_end() {
     // SAFETY: core's own handlers set these flags, and the latch is this process's own.
     unsafe {
         if !ENDING.swap(true, Relaxed) && RUNNING.load(Relaxed) {
@@ -144,7 +142,7 @@ pub fn run_within<T>(
 fn heed_cancels(patience: Duration) {
     // SAFETY: these are core's own handler and variable, set on this process's one thread.
     unsafe {
-        ffi::set_handler(pg_sys::SIGINT, ffi::StatementCancelHandler);
+        ffi::set_handler(pg_sys::SIGINT, ffi::cancel());
         pg_sys::LockTimeout = patience.as_millis().max(1) as i32;
     }
 }
@@ -155,7 +153,7 @@ fn ignore_cancels() {
     // SAFETY: as above.
     unsafe {
         pg_sys::LockTimeout = 0;
-        ffi::set_handler(pg_sys::SIGINT, ffi::ignore_signal);
+        ffi::set_handler(pg_sys::SIGINT, ffi::ignore());
         (&raw mut pg_sys::QueryCancelPending).write_volatile(0);
         if is_ending() && !AT_END.load(Relaxed) {
             // That was the signal to end.

@@ -10,7 +10,8 @@ use std::process::Command;
 use yaml_rust2::YamlLoader;
 
 /// The system's own, which are not set for hilo.
-const FOREIGN: [&str; 5] = ["BASH_SOURCE", "PATH", "PGHOST", "RUST_FLAG", "VERSION_CODENAME"];
+const FOREIGN: [&str; 7] =
+    ["BASH_SOURCE", "CARGO_HOME", "PATH", "PGHOST", "RUST_FLAG", "TERM", "VERSION_CODENAME"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

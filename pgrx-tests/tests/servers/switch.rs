@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::*};
 use std::thread;
 
 use hilo_tests::recipe::{BlockKind, Servers, blocks};
-use hilo_tests::{ClientExt, Cluster, LONG, Mode, wait_until};
+use hilo_tests::{ClientExt, Cluster, LONG, Mode, SERVER, wait_until};
 
 const NAMES: [&str; 4] = ["adaptive", "blocks", "ordered", "falling"];
 const MORE: &str = "SELECT hilo_create('adaptive'), hilo_create('blocks', block_size => 50),
@@ -125,4 +125,34 @@ fn sequences_continue_with_the_very_next_number() {
         "SELECT what FROM hilo_check() WHERE object NOT LIKE 'setting f%' AND severity <> 'note'";
     assert_eq!(new.all::<String>(found), Vec::<String>::new());
     assert_eq!(servers.0["new"].log_count("skipping the next"), 0);
+}
+
+/// Core replicates its own sequences from PostgreSQL 19 on. That touches none of hilo's.
+#[test]
+fn replication_of_cores_sequences_leaves_hilos_alone() {
+    if SERVER.version() < 19 {
+        println!("SKIPPED: sequences are replicated from PostgreSQL 19 on");
+        return;
+    }
+    let [publisher, subscriber] = [(); 2].map(|()| Cluster::builder().logical().start_with_hilo());
+    let (mut there, mut here) = (publisher.connect("postgres"), subscriber.connect("postgres"));
+    for client in [&mut there, &mut here] {
+        client.run("SELECT hilo_create('numbers'); CREATE SEQUENCE of_core");
+    }
+    there.draw("numbers", 300);
+    there.run("SELECT setval('of_core', 500); CREATE PUBLICATION sequences FOR ALL SEQUENCES");
+    subscriber.subscribe("sequences", &publisher, "sequences", "");
+    let mut arrives = |value: i64| {
+        wait_until("core's sequence arrives", LONG, || {
+            here.one::<i64>("SELECT last_value FROM of_core") == value
+        });
+        assert_eq!(here.one::<i64>("SELECT hilo_nextval('numbers')"), value / 500);
+    };
+    arrives(500);
+    there.run("SELECT setval('of_core', 1000)");
+    subscriber.connect("postgres").run("ALTER SUBSCRIPTION sequences REFRESH SEQUENCES");
+    arrives(1000);
+    assert_eq!(there.one::<i64>("SELECT hilo_nextval('numbers')"), 301);
+    subscriber.finish();
+    publisher.finish();
 }

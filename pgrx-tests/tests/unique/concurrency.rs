@@ -126,6 +126,10 @@ fn maintenance_of_hilos_tables_disturbs_no_call() {
 fn maintain(client: &mut Client, table: &str, with_order: bool) {
     client.run(&format!("REINDEX TABLE CONCURRENTLY {table}"));
     client.run(&format!("VACUUM FULL {table}"));
+    if client.one::<i32>("SELECT current_setting('server_version_num')::int") >= 190_000 {
+        client.run(&format!("REPACK {table}"));
+        client.run(&format!("REPACK (CONCURRENTLY) {table}"));
+    }
     if with_order {
         client.run(&format!("REINDEX TABLE {table}"));
         let index: String = client.one(&format!(

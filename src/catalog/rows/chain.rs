@@ -10,6 +10,27 @@ use crate::catalog::rows::table::{Row, Table, block_of};
 /// The most line pointers that a heap page has, with room to spare.
 const LINE_POINTERS: usize = pg_sys::BLCKSZ as usize / 24;
 
+/// Removes versions from a page that nobody may see any more, if there is little room in it.
+///
+/// # Safety
+/// The relation must be open, and the buffer be pinned and hold a page of it.
+unsafe fn prune(relation: pg_sys::Relation, buffer: pg_sys::Buffer) {
+    // SAFETY: as the caller guarantees. The page of the visibility map is pinned only if it is
+    // asked for, and is released.
+    unsafe {
+        #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18"))]
+        pg_sys::heap_page_prune_opt(relation, buffer);
+        #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17", feature = "pg18")))]
+        {
+            let mut map = pg_sys::InvalidBuffer as pg_sys::Buffer;
+            pg_sys::heap_page_prune_opt(relation, buffer, &mut map, false);
+            if map != pg_sys::InvalidBuffer as pg_sys::Buffer {
+                pg_sys::ReleaseBuffer(map);
+            }
+        }
+    }
+}
+
 impl Table {
     /// The version at this place, if it is in force: see [`Table::at`]. As a scan of the index
     /// would, it first removes old versions from its page, if there is little room for others.
@@ -22,7 +43,7 @@ impl Table {
         // see changes.
         unsafe {
             let buffer = pg_sys::ReadBuffer(relation, block);
-            pg_sys::heap_page_prune_opt(relation, buffer);
+            prune(relation, buffer);
             pg_sys::ReleaseBuffer(buffer);
         }
         self.at(place)
@@ -47,9 +68,9 @@ impl Table {
         unsafe {
             let buffer = pg_sys::ReadBuffer(relation, block);
             if pg_sys::PageGetHeapFreeSpace(pg_sys::BufferGetPage(buffer)) < ROOM {
-                pg_sys::heap_page_prune_opt(relation, buffer);
+                prune(relation, buffer);
             }
-            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as _);
             let found = pg_sys::heap_hot_search_buffer(
                 &mut place,
                 relation,
@@ -59,7 +80,7 @@ impl Table {
                 std::ptr::null_mut(),
                 true,
             );
-            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_UNLOCK as i32);
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_UNLOCK as _);
             let row = found.then(|| self.row(&mut tuple));
             pg_sys::ReleaseBuffer(buffer);
             row
@@ -74,9 +95,9 @@ impl Table {
         // has room for.
         unsafe {
             let buffer = pg_sys::ReadBuffer(self.relation(), block_of(&place));
-            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as _);
             pg_sys::heap_get_root_tuples(pg_sys::BufferGetPage(buffer), roots.as_mut_ptr());
-            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_UNLOCK as i32);
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_UNLOCK as _);
             pg_sys::ReleaseBuffer(buffer);
         }
         let root = *roots.get((place.ip_posid as usize).checked_sub(1)?)?;

@@ -179,9 +179,9 @@ impl ScanSnapshot {
         unsafe {
             let slot = (*scan).slot as *mut pg_sys::BufferHeapTupleTableSlot;
             let (tuple, buffer) = ((*slot).base.tuple, (*slot).buffer);
-            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as i32);
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_SHARE as _);
             let sees = pg_sys::HeapTupleSatisfiesVisibility(tuple, self.registered, buffer);
-            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_UNLOCK as i32);
+            pg_sys::LockBuffer(buffer, pg_sys::BUFFER_LOCK_UNLOCK as _);
             sees
         }
     }

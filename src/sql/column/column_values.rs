@@ -173,11 +173,18 @@ impl Scan {
         unsafe {
             let snapshot = pg_sys::RegisterSnapshot(pg_sys::GetLatestSnapshot());
             let slot = pg_sys::table_slot_create(table.0, std::ptr::null_mut());
+            let (heap, by) = (table.0, index.0);
             #[cfg(any(feature = "pg15", feature = "pg16", feature = "pg17"))]
-            let scan = pg_sys::index_beginscan(table.0, index.0, snapshot, 1, 0);
-            #[cfg(not(any(feature = "pg15", feature = "pg16", feature = "pg17")))]
-            let scan =
-                pg_sys::index_beginscan(table.0, index.0, snapshot, std::ptr::null_mut(), 1, 0);
+            let scan = pg_sys::index_beginscan(heap, by, snapshot, 1, 0);
+            #[cfg(feature = "pg18")]
+            let scan = pg_sys::index_beginscan(heap, by, snapshot, std::ptr::null_mut(), 1, 0);
+            #[cfg(not(any(
+                feature = "pg15",
+                feature = "pg16",
+                feature = "pg17",
+                feature = "pg18"
+            )))]
+            let scan = pg_sys::index_beginscan(heap, by, snapshot, std::ptr::null_mut(), 1, 0, 0);
             // The value is read from the index.
             (*scan).xs_want_itup = true;
             let stored = match *(*index.0).rd_indoption & pg_sys::INDOPTION_DESC as i16 {
