@@ -247,7 +247,7 @@ BEGIN ATOMIC
                 THEN pg_catalog.format('it goes along with %s', c.parent::regclass::text)
                 WHEN c.sequence IS NULL AND c.of_domain IS NOT NULL
                 THEN pg_catalog.format('its domain %s has the default %s: use hilo_create, with '
-                                       'the next value of the sequence, and ALTER DOMAIN',
+                                       'ordered => true and its next value, and ALTER DOMAIN',
                                        c.domain::regtype::text, c.of_domain)
                 WHEN c.sequence IS NULL AND c.owned IS NOT NULL
                 THEN pg_catalog.format('it owns sequence %1$s, but its default does not draw from '

@@ -223,7 +223,8 @@ error_table! {
         SourceCycles = "0A000",
         #[error("a sequence with a source cannot be ordered")]
         #[detail("{OTHERS_DECIDE}")]
-        #[hint("Choose either ordered or a source.")]
+        #[hint("Choose either ordered or a source. hilo_alter(name, ordered => false) gives up the \
+                order of a sequence that exists.")]
         SourceOrdered = "0A000",
         #[error("a sequence with a source cannot be gapless")]
         #[detail("{OTHERS_DECIDE}")]

@@ -366,7 +366,7 @@ pub enum HiloError: Code {
     #[error("sequence {0} feeds no column")]
     #[detail("No column default calls nextval for it, and no identity column has it.")]
     #[hint("For a sequence that programs draw from, use hilo_create, with its next value as \
-            start_value.")]
+            start_value, and ordered => true unless its CACHE is larger than 1.")]
     FeedsNothing(sequence: String) = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
     #[error("hilo sequence \"{0}\" is shared by several nodes")]
     #[detail("A sequence of Postgres knows nothing of the values that other nodes serve.")]

@@ -9,10 +9,10 @@ pub const ELSEWHERE: &[(&str, &str)] = &[
     ("hilo_adopt_on_all_nodes", "Citus: servers/citus"),
     ("fields that hilo_export returns", "Citus: servers/citus"),
     ("make branches with hilo_attach_server", "Citus, or another server: servers/attachments"),
-    ("Grant LEASE on it there", "another server: servers/branches"),
+    ("Grant LEASE on it there", "another server: servers/attachments"),
     ("On every node", "several nodes: servers/nodes, servers/summaries"),
     ("If another node has it", "several nodes: servers/summaries"),
-    ("Let one node serve it alone", "several nodes: servers/nodes"),
+    ("Let one node serve it alone", "several nodes: servers/summaries"),
     ("Replicate _hilo.hilo_position", "a subscriber: servers/replicated_rows"),
     ("give the columns that it fills a wider type", "the worker writes it to the log"),
     ("Let the source continue beyond {end}", "hilo_stat_sources shows it: durable/sources"),
@@ -86,6 +86,8 @@ pub const CASES: &[Case] = cases! {
         => "SELECT hilo_detach('steps', 5000)", "SELECT hilo_alter('steps', increment => 2); SELECT draw('steps')";
     "SELECT hilo_create('behind'); SELECT draw('behind'); CREATE SEQUENCE counter", "SELECT hilo_attach('behind', 'counter', 'core')"
         => "SELECT setval('counter', 5000)", "SELECT hilo_attach('behind', 'counter', 'core'); SELECT draw('behind')";
+    "SELECT hilo_create('tidy', ordered => true); SELECT draw('tidy'); CREATE SEQUENCE tidied START 5000", "SELECT hilo_attach('tidy', 'tidied', 'core')"
+        => "SELECT hilo_alter('tidy', ordered => false)", "SELECT hilo_attach('tidy', 'tidied', 'core'); SELECT draw('tidy')";
     "SELECT hilo_create('theirs', source => 'SELECT 1000::bigint, 1999::bigint')",
         "SET check_function_bodies = off; SET ROLE writer; UPDATE _hilo.hilo_definition SET source = 'SELECT 2::bigint, 3::bigint' WHERE name = 'theirs'"
         => "SELECT hilo_alter('theirs', source => 'SELECT 3000::bigint, 3999::bigint')", "SELECT draw('theirs')";
@@ -101,7 +103,7 @@ pub const CASES: &[Case] = cases! {
 
     // Columns and owners.
     "CREATE SEQUENCE prog; INSERT INTO drawn SELECT 'prog', nextval('prog') FROM generate_series(1, 5)", "SELECT hilo_adopt_sequence('prog')"
-        => "SELECT hilo_create('prog', start_value => 6)", "SELECT draw('prog')";
+        => "SELECT hilo_create('prog', start_value => 6, ordered => true)", "SELECT draw('prog')";
     "CREATE SEQUENCE sh; CREATE TABLE sh1 (id bigint DEFAULT nextval('sh')); CREATE TABLE sh2 (id bigint DEFAULT nextval('sh'));
      INSERT INTO sh1 DEFAULT VALUES", "SELECT hilo_adopt('sh1', 'id')"
         => "SELECT hilo_adopt_sequence('sh')", "INSERT INTO sh1 DEFAULT VALUES; INSERT INTO sh2 DEFAULT VALUES";
