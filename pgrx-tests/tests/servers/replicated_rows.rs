@@ -29,6 +29,13 @@ fn a_definition_without_a_position_is_not_served() {
     let summary: String = there.one("SELECT hilo_node_summary()::text");
     let apply = format!("SELECT count(*) FROM hilo_apply('{summary}')");
     assert_eq!(here.one::<i64>(&apply), 0, "another server knows no more");
+    // If that server is lost, the HINT says this.
+    here.run(
+        "BEGIN; SET LOCAL hilo.on_every_node = on;
+         SELECT hilo_alter('early', restart_with => 200000)",
+    );
+    assert!(here.one::<i64>("SELECT hilo_nextval('early')") >= 200_000);
+    here.run("ROLLBACK");
     there.run("ALTER PUBLICATION own ADD TABLE _hilo.hilo_position");
     here.run("ALTER SUBSCRIPTION own REFRESH PUBLICATION");
     subscriber.wait_for_copy();

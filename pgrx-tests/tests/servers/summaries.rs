@@ -46,7 +46,26 @@ fn none_begins_or_moves_alone() {
         seen.extend(client.draw("s", 2_000));
     }
     assert_unique("s", &seen);
+    one_serves_it_alone(&mut nodes, &seen);
     nodes.into_iter().for_each(|(cluster, _)| cluster.finish());
+}
+
+/// The HINT leads to a sequence of Postgres that begins beyond all that both nodes have served.
+fn one_serves_it_alone(nodes: &mut [(Cluster, Client); 2], seen: &[i64]) {
+    let [(cluster, client), (_, other)] = nodes;
+    client.run("CREATE TABLE t (id bigint DEFAULT hilo_nextval('s'))");
+    let release = "SELECT hilo_release('t', 'id', NULL)";
+    client.refusal(release).is("55000").hints("drop it on the others").hints("hilo.node_count = 1");
+    let reserved = "SELECT max_reserved FROM hilo_sequences WHERE name = 's'";
+    let reserved = client.one::<i64>(reserved).max(other.one(reserved));
+    other.run("SELECT hilo_drop('s')");
+    cluster.configure("hilo.node_count", "1");
+    cluster.reload();
+    wait_until("the session knows", LONG, || client.one::<String>("SHOW hilo.node_count") == "1");
+    client.run(&format!("SELECT hilo_alter('s', restart_with => {})", reserved + 1));
+    client.run(release);
+    let first: i64 = client.one("INSERT INTO t DEFAULT VALUES RETURNING id");
+    assert!(seen.iter().all(|value| *value < first), "{first}");
 }
 
 /// Servers without Citus are compared by their summaries, which a client carries; and completed by them.
