@@ -1,24 +1,26 @@
 //! Definitions of sequences as a document: its form, and the place of its first fault.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 pub use crate::entry::Entry;
-pub use crate::grants::{Grant, Grants, Privilege, list, without};
-pub use crate::node_numbers::{Node, Numbered, Within};
+pub use crate::grants::{Grant, Privilege};
+pub use crate::node_numbers::{Node, Numbering};
 use crate::options::{Definition, OptionError};
 
 /// The document that `hilo_export` returns and `hilo_apply` takes. A field that is left out, or
 /// null, stands for its default.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Document {
     /// The version of this form.
-    #[cfg_attr(feature = "schema", schemars(with = "i64", extend("const" = 1)))]
-    pub hilo: Version,
+    #[cfg_attr(feature = "schema", schemars(extend("const" = 1)))]
+    #[serde(deserialize_with = "version")]
+    hilo: i64,
     /// Which server this is the summary of, as hilo_node_summary() returns it. hilo_apply() refuses
     /// that of a server with the id of this one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,27 +29,13 @@ pub struct Document {
     pub sequences: Vec<Entry>,
 }
 
-/// The one version that there is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "i64", into = "i64")]
-pub struct Version;
-
-impl TryFrom<i64> for Version {
-    type Error = String;
-
-    fn try_from(version: i64) -> Result<Version, String> {
-        match version {
-            1 => Ok(Version),
-            _ => Err(format!(
-                "version {version} of the document is not known; this version of hilo reads 1"
-            )),
-        }
-    }
-}
-
-impl From<Version> for i64 {
-    fn from(_: Version) -> i64 {
-        1
+/// Reads the one version that there is.
+fn version<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    match i64::deserialize(from)? {
+        1 => Ok(1),
+        version => Err(D::Error::custom(format!(
+            "version {version} of the document is not known; this version of hilo reads 1"
+        ))),
     }
 }
 
@@ -82,6 +70,10 @@ fn check_objects(document: &Value) -> Result<(), Fault> {
 }
 
 impl Document {
+    pub fn new(node: Option<Node>, sequences: Vec<Entry>) -> Document {
+        Document { hilo: 1, node, sequences }
+    }
+
     /// # Errors
     /// The first fault of the text.
     pub fn parse(text: &str) -> Result<Document, Fault> {
@@ -104,48 +96,17 @@ impl Document {
     }
 }
 
-impl Entry {
-    /// Returns what is granted. A grantee that is no role means all roles if it spells `public`.
-    pub fn grants(
-        &self,
-        at: usize,
-        mut is_role: impl FnMut(&str) -> bool,
-    ) -> Result<Option<Grants>, Fault> {
-        let Some(list) = &self.privileges else { return Ok(None) };
-        let mut grants = Grants::new();
-        for (number, Grant { grantee, privileges }) in list.iter().enumerate() {
-            let fault = |field: String, what: String| {
-                let place = place_of(at, &format!(".privileges[{number}].{field}"));
-                Err(Fault { place, what: format!("{what} appears twice") })
-            };
-            let is_public = grantee.eq_ignore_ascii_case("public") && !is_role(grantee);
-            let role = if is_public { "public" } else { grantee };
-            let mut set = BTreeSet::new();
-            if let Some(twice) = privileges.iter().position(|one| !set.insert(*one)) {
-                return fault(format!("privileges[{twice}]"), "the privilege".into());
-            }
-            if grants.insert(role.to_owned(), set).is_some() {
-                return fault("grantee".into(), format!("the grantee \"{grantee}\""));
-            }
-        }
-        grants.retain(|_, set| !set.is_empty());
-        Ok(Some(grants))
-    }
-}
-
 /// A sequence as a document describes it, or as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Described {
     pub entry: Entry,
     pub definition: Definition,
-    /// The grants. `None`: the document does not say, or nobody asks.
-    pub granted: Option<Grants>,
 }
 
 impl Described {
     pub fn new(entry: Entry) -> Result<Described, OptionError> {
         let definition = Definition::create(&entry.options())?.plain();
-        Ok(Described { entry, definition, granted: None })
+        Ok(Described { entry, definition })
     }
 
     /// The options, each with its value.
@@ -156,7 +117,7 @@ impl Described {
     }
 
     /// The options that differ in `old`: each says `from` and `to`.
-    pub fn changes(&self, old: &Described) -> Map<String, Value> {
+    pub fn differences(&self, old: &Described) -> Map<String, Value> {
         let columns = [self, old].map(|one| &one.entry.owned_by);
         if self.definition == old.definition && columns[0] == columns[1] {
             return Map::new();
@@ -169,4 +130,17 @@ impl Described {
         };
         differ.map(change).collect()
     }
+}
+
+/// Pairs what has the same name, in the order of the names.
+pub fn by_name<N: Ord, A, B>(
+    ones: impl IntoIterator<Item = (N, A)>,
+    others: impl IntoIterator<Item = (N, B)>,
+) -> BTreeMap<N, (Option<A>, Option<B>)> {
+    let alone = ones.into_iter().map(|(name, one)| (name, (Some(one), None)));
+    let mut pairs: BTreeMap<_, (_, Option<B>)> = alone.collect();
+    for (name, other) in others {
+        pairs.entry(name).or_default().1 = Some(other);
+    }
+    pairs
 }

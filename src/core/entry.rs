@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::grants::Grant;
-use crate::node_numbers::Numbered;
+use crate::node_numbers::Numbering;
 use crate::options::{DataType, Options, each_option};
 
 macro_rules! entry {
@@ -18,6 +18,7 @@ macro_rules! entry {
                 feature = "schema",
                 schemars(length(min = 1, max = 255), regex(pattern = r"^[^\u0000-\u001f\u007f]+$"))
             )]
+            #[serde(skip_serializing_if = "String::is_empty")]
             pub name: String,
             $($(#[doc = $about])*
             $(#[cfg_attr(feature = "schema", schemars $bounds)])?
@@ -40,7 +41,7 @@ macro_rules! entry {
             /// positions. Any other must be. Default: as hilo_create numbers it; unchecked for one
             /// that exists.
             #[serde(skip_serializing_if = "Option::is_none")]
-            pub numbering: Option<Numbered>,
+            pub numbering: Option<Numbering>,
             /// Whether a source brings the values. Only a summary says so, to everybody who may
             /// read the sequence; hilo_apply refuses such a sequence without its source.
             #[serde(skip_serializing_if = "Option::is_none")]

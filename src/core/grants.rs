@@ -1,6 +1,6 @@
 //! Privileges as documents list them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub struct Grant {
 
 named! {
     /// A right, in the order in which documents list them.
-    #[derive(PartialOrd, Ord, Serialize, Deserialize)]
+    #[derive(PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
     #[serde(rename_all = "UPPERCASE")]
     pub enum Privilege {
@@ -29,24 +29,34 @@ named! {
     }
 }
 
-/// Privileges by grantee.
-pub type Grants = BTreeMap<String, BTreeSet<Privilege>>;
-
-/// The list of a document.
-pub fn list(grants: &Grants) -> Vec<Grant> {
-    let grant = |(grantee, set): (&String, &BTreeSet<_>)| Grant {
-        grantee: grantee.clone(),
-        privileges: set.iter().copied().collect(),
-    };
-    grants.iter().map(grant).collect()
+/// Sorts a list, so that equal ones are equal.
+///
+/// # Errors
+/// The place in the list of what it says twice.
+pub fn sort(list: &mut Vec<Grant>) -> Result<(), String> {
+    let mut grantees = HashSet::new();
+    for (at, Grant { grantee, privileges }) in list.iter_mut().enumerate() {
+        let mut known = HashSet::new();
+        if let Some(twice) = privileges.iter().position(|one| !known.insert(*one)) {
+            return Err(format!("[{at}].privileges[{twice}]"));
+        }
+        if !grantees.insert(grantee.clone()) {
+            return Err(format!("[{at}].grantee"));
+        }
+        privileges.sort_unstable();
+    }
+    list.retain(|grant| !grant.privileges.is_empty());
+    list.sort_unstable_by(|one, other| one.grantee.cmp(&other.grantee));
+    Ok(())
 }
 
-/// The privileges that `some` have and `others` do not.
-pub fn without(some: &Grants, others: &Grants) -> Grants {
-    let none = BTreeSet::new();
-    let rest = |(grantee, set): (&String, &BTreeSet<_>)| {
-        let rest: BTreeSet<_> = set - others.get(grantee).unwrap_or(&none);
-        (!rest.is_empty()).then(|| (grantee.clone(), rest))
-    };
-    some.iter().filter_map(rest).collect()
+/// What some have and others, who are sorted, do not.
+pub fn without(some: &[Grant], others: &[Grant]) -> impl Iterator<Item = Grant> {
+    some.iter().filter_map(|grant| {
+        let same = others.binary_search_by(|other| other.grantee.cmp(&grant.grantee));
+        let held = same.map_or(&[][..], |at| &others[at].privileges);
+        let mut rest = grant.clone();
+        rest.privileges.retain(|one| !held.contains(one));
+        (!rest.privileges.is_empty()).then_some(rest)
+    })
 }

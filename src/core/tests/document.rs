@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 
 use hilo_core::compare::differences;
 use hilo_core::document::*;
+use hilo_core::grants::sort;
 use hilo_core::key_format;
-use hilo_core::node_numbers::Numbering;
 use hilo_core::options::{DataType, Definition, Options};
-use hilo_core::plan::Change;
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option::of;
 use proptest::prelude::*;
@@ -52,9 +51,9 @@ fn privileges() -> impl Strategy<Value = BTreeSet<Privilege>> {
 
 prop_compose! {
     fn numbering()(
-        base: i64, nodes in 1..=1024_i64, stripe in 1..=i64::MAX, reserved_to in of(any::<i64>()),
-    ) -> Numbered {
-        Numbered { base, nodes: Within(nodes), stripe: Within(stripe), reserved_to }
+        base: i64, nodes in 1..=1024, stripe in 1..=i64::MAX,
+    ) -> Numbering {
+        Numbering { base, nodes, stripe }
     }
 }
 
@@ -67,21 +66,23 @@ prop_compose! {
         numbering in of(numbering()),
         fed in of(any::<bool>()),
     ) -> Entry {
-        let privileges = grants.map(|grants| list(&grants));
-        Entry { owned_by, owner, privileges, numbering, fed, ..Entry::new(String::new(), options) }
+        let privileges = grants.map(|grants| {
+            let grant = |(grantee, set): (_, BTreeSet<_>)| {
+                Grant { grantee, privileges: set.into_iter().collect() }
+            };
+            grants.into_iter().map(grant).collect()
+        });
+        Entry { owned_by, owner, privileges, numbering, fed, ..Entry::new("a".into(), options) }
     }
 }
 
 prop_compose! {
     fn document()(
-        node in of((0..1024_i64, 1..=1024_i64, any::<String>())), entries in vec(entry(), 1..4),
+        node in of((0..1024, 1..=1024, any::<String>())), entries in vec(entry(), 1..4),
     ) -> Document {
-        let node = node.map(|(id, count, server)| {
-            Node { id: Within(id), count: Within(count), server }
-        });
+        let node = node.map(|(id, count, server)| Node { id, count, server });
         let named = |(at, entry)| Entry { name: format!("s{at}"), ..entry };
-        let sequences = entries.into_iter().enumerate().map(named).collect();
-        Document { node, sequences, ..Document::default() }
+        Document::new(node, entries.into_iter().enumerate().map(named).collect())
     }
 }
 
@@ -207,16 +208,24 @@ fn faults_have_their_places() {
 }
 
 #[test]
-fn public_means_all_roles_unless_a_role_has_the_name() {
+fn a_privilege_and_a_grantee_appear_once() {
+    let list = |grants: Value| serde_json::from_value::<Vec<Grant>>(grants).unwrap();
     let grant =
-        |grantee: &str, privilege| Grant { grantee: grantee.into(), privileges: vec![privilege] };
-    let privileges =
-        Some(vec![grant("PUBLIC", Privilege::Usage), grant("public", Privilege::Lease)]);
-    let entry = Entry { name: "a".into(), privileges, ..Entry::default() };
-    let grants = entry.grants(0, |role| role == "PUBLIC").unwrap().unwrap();
-    assert_eq!(grants.keys().collect::<Vec<_>>(), ["PUBLIC", "public"]);
-    let fault = entry.grants(0, |_| false).unwrap_err();
-    assert_eq!(fault.place, "sequences[0].privileges[1].grantee");
+        |grantee: &str, privileges: &[&str]| json!({"grantee": grantee, "privileges": privileges});
+    let mut unsorted = list(json!([
+        grant("public", &["LEASE", "USAGE"]),
+        grant("bert", &[]),
+        grant("anna", &["SELECT"])
+    ]));
+    assert_eq!(sort(&mut unsorted), Ok(()));
+    let sorted = [grant("anna", &["SELECT"]), grant("public", &["USAGE", "LEASE"])];
+    assert_eq!(unsorted, list(json!(sorted)));
+    for (twice, place) in [
+        (json!([grant("a", &["USAGE", "USAGE"])]), "[0].privileges[1]"),
+        (json!([grant("a", &["USAGE"]), grant("a", &["LEASE"])]), "[1].grantee"),
+    ] {
+        assert_eq!(sort(&mut list(twice)), Err(place.into()));
+    }
 }
 
 fn described(sequences: Value) -> Vec<Described> {
@@ -227,7 +236,7 @@ fn described(sequences: Value) -> Vec<Described> {
 
 fn wanted(sequence: Value) -> Described {
     let mut wanted = described(json!([sequence])).remove(0);
-    wanted.granted = wanted.entry.grants(0, |_| true).unwrap();
+    wanted.entry.privileges.iter_mut().for_each(|list| sort(list).unwrap());
     wanted
 }
 
@@ -244,15 +253,15 @@ fn a_sequence_as_the_document_wants_it_is_left_alone() {
         json!({"name": "a", "privileges": [{"grantee": "bert", "privileges": ["USAGE"]}]}),
     ];
     for same in same {
-        assert_eq!(wanted(same).change(&found()), None);
+        assert_eq!(wanted(same).changes(&found()), []);
     }
 }
 
 #[test]
 fn each_difference_is_one_change() {
     let rows = |sequence: Value| -> Vec<_> {
-        let rows = wanted(sequence).change(&found()).unwrap_or_default().rows;
-        rows.into_iter().map(|row| json!([row.action, row.detail])).collect()
+        let rows = wanted(sequence).changes(&found()).into_iter().map(|change| json!(change));
+        rows.map(|row| json!([row["action"], row["detail"]])).collect()
     };
     assert_eq!(
         rows(json!({
@@ -274,14 +283,12 @@ fn each_difference_is_one_change() {
         ]
     );
     let numbering = json!({"base": 1, "nodes": 2, "stripe": 1});
-    let told = wanted(json!({"name": "a", "numbering": numbering})).change(&found());
-    let numbering = Some(Numbering { base: 1, nodes: 2, stripe: 1 });
-    assert_eq!(told, Some(Change { numbering, ..Change::default() }));
+    assert_eq!(rows(json!({"name": "a", "numbering": numbering})), [json!(["number", numbering])]);
 }
 
 #[test]
 fn two_servers_differ_in_what_they_serve() {
-    let node = |id, server: &str| Node { id: Within(id), count: Within(4), server: server.into() };
+    let node = |id, server: &str| Node { id, count: 4, server: server.into() };
     let compare = |mine: Value, theirs: Value, id| -> Vec<String> {
         let (me, other) = (node(0, "north"), node(id, "south"));
         let [mine, theirs] = [mine, theirs].map(described);

@@ -7,34 +7,36 @@
 //! that differ are, in the order of their names. Each step determines its work again, after these
 //! waits. A dry run does the same, and undoes it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use pgrx::memcxt::PgMemoryContexts;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
+use serde_json::json;
 
-use hilo_core::document::{Document, place_of};
-use hilo_core::plan::Row;
+use hilo_core::document::{Document, Entry, by_name};
+use hilo_core::plan::Change;
 
 use crate::catalog::columns::column_defaults;
 use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::name::Name;
+use crate::catalog::sequence::definitions;
 use crate::catalog::sequence::node;
-use crate::errors::{DocumentError, HiloError, OrRaise};
+use crate::errors::{DocumentError, HiloError};
 use crate::process::memory::{self, TryGrow};
 use crate::process::subtransaction;
 use crate::sql::call::border::Call;
 use crate::sql::call::jsonb::JsonB;
 use crate::sql::call::stored_rows::{Rows, row};
+use crate::sql::define::ddl;
 use crate::sql::define::ddl_checks::{begin_write, check_owner, lock_by_name, require};
-use crate::sql::node::document::{document, placed};
+use crate::sql::node::document::{Place, with_place};
 use crate::sql::node::known::{self, Known, this_node};
-use crate::sql::node::steps::{Step, Work};
 use crate::sql::node::target::Target;
 
 row! {
     struct Done {
-        action: &'static str,
+        action: String,
         name: Name,
         detail: JsonB,
     }
@@ -49,123 +51,172 @@ fn hilo_apply(
     dry_run: Option<bool>,
 ) -> Result<Rows<Done>, ErrorReport> {
     begin_write(c"hilo_apply()");
-    let document = self::document(require(document, "document")?)?;
+    let document = require(document, "document")?;
     let mut rows = Rows::begin(call);
-    let apply = Apply::new(document, prune == Some(true), dry_run == Some(true))?;
-    let seen = apply.seen()?;
-    apply.check_rights(&seen);
-    let done = match apply.dry_run {
-        false => apply.run(&seen)?,
-        true => subtransaction::try_out(|| apply.run(&seen).or_raise()),
-    };
-    for (name, Row { action, detail }) in done {
-        rows.add(Done { action, name, detail: JsonB::of(&detail)? });
+    let done = with_place(|place| {
+        let document = place.read(document)?;
+        let apply = Apply::new(document, prune == Some(true), dry_run == Some(true), place)?;
+        let seen = apply.sequences()?;
+        apply.check_rights(&seen)?;
+        match apply.dry_run {
+            false => apply.run(&seen),
+            true => subtransaction::try_out(|| apply.run(&seen)),
+        }
+    })?;
+    for (name, change) in done {
+        let row = json!(change);
+        let action = row["action"].as_str().unwrap_or_default().to_owned();
+        rows.add(Done { action, name, detail: JsonB::of(&row["detail"])? });
     }
     Ok(rows)
 }
 
-struct Apply {
+struct Apply<'a> {
     targets: Vec<Target>,
+    /// Whether the document is the summary of a server.
+    of_server: bool,
     prune: bool,
     dry_run: bool,
+    place: &'a Place,
 }
 
-/// The sequences that the transaction sees, by name. `None`: it has been dropped or renamed since.
-type Seen = HashMap<Name, Option<Known>>;
+/// By name, what the document says and what the transaction sees. The inner `None`: the sequence
+/// has been dropped or renamed since.
+type Sequences<'a> = BTreeMap<Name, (Option<&'a Target>, Option<Option<Known>>)>;
 
-impl Apply {
+enum Work<'a> {
+    Create(&'a Target),
+    Change(&'a Target),
+    Drop,
+}
+
+impl Apply<'_> {
     /// # Errors
     /// The first fault of the document.
-    fn new(document: Document, prune: bool, dry_run: bool) -> Result<Apply, HiloError> {
+    fn new(
+        document: Document,
+        prune: bool,
+        dry_run: bool,
+        place: &Place,
+    ) -> Result<Apply<'_>, HiloError> {
         let Document { node, sequences, .. } = document;
         let mut targets = Vec::new();
         for (at, entry) in sequences.into_iter().enumerate() {
-            targets.try_push(Target::new(at, entry, node.is_some()))?;
+            targets.try_push(Target::new(at, entry, place)?)?;
         }
-        let here = this_node();
+        place.clear();
+        let (here, of_server) = (this_node(), node.is_some());
         if node.is_some_and(|node| node.id == here.id && node.server != here.server) {
             return Err(DocumentError::OtherServer(node::id()).into());
         }
-        Ok(Apply { targets, prune, dry_run })
+        Ok(Apply { targets, of_server, prune, dry_run, place })
     }
 
-    fn seen(&self) -> Result<Seen, HiloError> {
-        memory::check()?;
-        let names = self.targets.iter().map(|target| target.name.to_vec());
-        let names = memory::try_collect(names)?;
+    /// All sequences that the caller may read or, if nothing is pruned, those of the document.
+    fn sequences(&self) -> Result<Sequences<'_>, HiloError> {
+        let names = memory::try_collect(self.targets.iter().map(|target| target.name.to_vec()))?;
         let seen = known::visible((!self.prune).then_some(&names[..]))?;
-        memory::try_map(
-            seen.len(),
-            seen.into_iter().map(|(name, known)| {
-                let known = known.filter(|known| known.sequence.name == name);
-                (name, known)
-            }),
-        )
+        memory::check_available((names.len() + seen.len()) << 8)?;
+        let as_seen = |(name, known): (Name, Option<Known>)| {
+            let known = known.filter(|known| known.sequence.name == name);
+            (name, known)
+        };
+        let targets = self.targets.iter().map(|target| (target.name.clone(), target));
+        Ok(by_name(targets, seen.into_iter().map(as_seen)))
     }
 
     /// Checks that the caller may do what the document says, before it learns whether that is
     /// needed.
-    fn check_rights(&self, seen: &Seen) {
-        for target in &self.targets {
-            if !matches!(seen.get(&target.name), Some(Some(known)) if known.is_own()) {
-                target.check_rights();
+    fn check_rights(&self, sequences: &Sequences) -> Result<(), HiloError> {
+        for (target, seen) in sequences.values() {
+            let is_own = matches!(seen, Some(Some(known)) if known.is_own());
+            if let Some(target) = target.filter(|_| !is_own) {
+                self.place.set(target.at, "");
+                target.check_rights()?;
             }
         }
+        Ok(())
     }
 
-    /// Returns the rows of what was done, each with the name.
-    fn run(&self, seen: &Seen) -> Result<Vec<(Name, Row)>, HiloError> {
+    /// Returns what was done, each with the name.
+    fn run(&self, seen: &Sequences) -> Result<Vec<(Name, Change)>, HiloError> {
         let (mut done, mut scratch) = (Vec::new(), PgMemoryContexts::new("hilo_apply"));
-        if self.steps(seen)?.is_empty() {
+        if self.work(seen)?.is_empty() {
             return Ok(done);
         }
         for target in &self.targets {
-            placed(&place_of(target.at, ".owned_by"), || target.lock_column());
+            self.place.set(target.at, ".owned_by");
+            target.lock_column()?;
         }
+        self.place.clear();
         lock_definitions()?;
-        let seen = self.seen()?;
-        let steps = self.steps(&seen)?;
-        check_dependents(&steps)?;
-        for step in steps.iter().filter(|step| matches!(step.work, Work::Change(_))) {
-            lock_by_name(&step.name, check_owner)?;
+        let seen = self.sequences()?;
+        let work = self.work(&seen)?;
+        check_dependents(&work)?;
+        for (name, _) in work.iter().filter(|(_, work)| matches!(work, Work::Change(_))) {
+            lock_by_name(name, check_owner)?;
         }
-        for step in steps {
+        for (name, work) in &work {
             pgrx::check_for_interrupts!();
             memory::check()?;
-            // SAFETY: the rows are not in the scratch context, and nothing else remains.
-            let rows = unsafe {
-                let rows = scratch.switch_to(|_| step.take(self.dry_run));
+            // SAFETY: the changes are not in the scratch context, and nothing else remains.
+            let changes = unsafe {
+                let changes = scratch.switch_to(|_| self.take(name, work));
                 scratch.reset();
-                rows
+                changes?
             };
-            done.try_extend(rows.into_iter().map(|row| (step.name.clone(), row)))?;
+            done.try_extend(changes.into_iter().map(|change| ((*name).clone(), change)))?;
         }
         Ok(done)
     }
 
-    /// The work, in the order of the names.
-    fn steps(&self, seen: &Seen) -> Result<Vec<Step<'_>>, HiloError> {
-        let mut steps = Vec::new();
-        for target in &self.targets {
+    /// Returns what is to be done, in the order of the names.
+    fn work<'a>(&self, sequences: &'a Sequences) -> Result<Vec<(&'a Name, Work<'a>)>, HiloError> {
+        let mut all = Vec::new();
+        for (name, (target, seen)) in sequences {
             memory::check()?;
-            let differs = |known: &Known| Ok::<_, HiloError>(target.change(known)?.is_some());
-            let work = match seen.get(&target.name) {
-                None => Work::Create(target),
-                Some(Some(known)) if !differs(known)? => continue,
-                Some(_) => Work::Change(target),
+            let work = match (target, seen) {
+                (Some(target), None) => Work::Create(target),
+                (Some(target), Some(Some(known))) if !target.differs(known)? => continue,
+                (Some(target), Some(_)) => Work::Change(target),
+                (None, Some(Some(known))) if self.prune && known.is_own() => Work::Drop,
+                (None, _) => continue,
             };
-            steps.try_push(Step { name: target.name.clone(), work })?;
+            all.try_push((name, work))?;
         }
-        if self.prune {
-            let kept: HashSet<_> = self.targets.iter().map(|target| &target.name).collect();
-            let own = |known: &Option<Known>| known.as_ref().is_some_and(Known::is_own);
-            let rest = seen.iter().filter(|(name, known)| !kept.contains(name) && own(known));
-            steps
-                .try_extend(rest.map(|(name, _)| Step { name: name.clone(), work: Work::Drop }))?;
-        }
-        steps.sort_unstable_by(|one, other| one.name.cmp(&other.name));
-        Ok(steps)
+        Ok(all)
     }
+
+    /// Does a piece of the work. Others draw from a sequence until it is dropped indeed.
+    fn take(&self, name: &Name, work: &Work) -> Result<Vec<Change>, HiloError> {
+        match work {
+            Work::Create(target) => {
+                self.place.set(target.at, "");
+                target.create(self.of_server)?;
+                target.change(self.dry_run)?;
+                whole(name, Change::Create)
+            }
+            Work::Change(target) => {
+                self.place.set(target.at, "");
+                target.change(self.dry_run)
+            }
+            Work::Drop => {
+                self.place.clear();
+                let change = whole(name, Change::Drop)?;
+                if !self.dry_run {
+                    ddl::drop(name, true, false)?;
+                }
+                Ok(change)
+            }
+        }
+    }
+}
+
+/// The row of a sequence that is created or dropped.
+fn whole(name: &Name, change: fn(Entry) -> Change) -> Result<Vec<Change>, HiloError> {
+    let Some(sequence) = definitions::by_name(name)? else { return Ok(Vec::new()) };
+    let entry = Known::of(sequence)?.described()?.entry;
+    Ok(vec![change(Entry { name: String::new(), ..entry })])
 }
 
 /// Waits for other transactions that apply a document, and for DROP EXTENSION. Only for a role that
@@ -179,9 +230,9 @@ fn lock_definitions() -> Result<(), HiloError> {
 }
 
 /// Refuses to drop what a column default uses.
-fn check_dependents(steps: &[Step]) -> Result<(), HiloError> {
-    let dropped = steps.iter().filter(|step| matches!(step.work, Work::Drop));
-    let dropped: HashSet<_> = dropped.map(|step| &step.name).collect();
+fn check_dependents(work: &[(&Name, Work)]) -> Result<(), HiloError> {
+    let dropped = work.iter().filter(|(_, work)| matches!(work, Work::Drop));
+    let dropped: BTreeSet<_> = dropped.map(|(name, _)| *name).collect();
     if dropped.is_empty() {
         return Ok(());
     }

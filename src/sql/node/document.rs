@@ -1,51 +1,75 @@
 //! Documents that are arguments: their text, and the place of what is wrong.
 
-use std::panic::AssertUnwindSafe;
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::panic::{AssertUnwindSafe, RefUnwindSafe};
 
-use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
+use pgrx::pg_sys::panic::{CaughtError, ErrorReport, ErrorReportWithLevel};
 use pgrx::prelude::*;
 
-use hilo_core::document::{Described, Document, Entry, Fault, place_of};
+use hilo_core::document::{Document, Fault};
 
 use crate::catalog::rows::encoding::encode;
 use crate::catalog::rows::name::escape_for_message;
 use crate::errors::{DocumentError, HiloError, OrRaise, shorten};
-use crate::process::subtransaction;
 use crate::sql::call::jsonb::JsonB;
 
-pub fn document(argument: JsonB) -> Result<Document, HiloError> {
-    Ok(Document::parse(&argument.text()?).unwrap_or_else(refuse))
+/// The place in a document that is being worked on; empty: none.
+#[derive(Default)]
+pub struct Place(RefCell<String>);
+
+/// After an error it is read alone.
+impl RefUnwindSafe for Place {}
+
+impl Place {
+    /// Begins to work on a field of a sequence, or on all of it.
+    pub fn set(&self, at: usize, field: &str) {
+        let mut place = self.0.borrow_mut();
+        place.clear();
+        let _ = write!(place, "sequences[{at}]{field}");
+    }
+
+    pub fn clear(&self) {
+        self.0.borrow_mut().clear();
+    }
+
+    pub fn read(&self, argument: JsonB) -> Result<Document, HiloError> {
+        Document::parse(&argument.text()?).map_err(|Fault { place, what }| {
+            self.0.replace(if place == "." { "the top level".into() } else { place });
+            form(&what)
+        })
+    }
+
+    /// The report with the place in its DETAIL.
+    fn in_report(&self, report: &ErrorReportWithLevel) -> ErrorReport {
+        let mut detail = report.detail().map_or(String::new(), |text| format!("{text} "));
+        detail += &format!("The error is at {} of the document.", self.0.borrow());
+        let (code, message) = (report.sql_error_code(), report.message().to_owned());
+        let placed = ErrorReport::new(code, message, "hilo").set_detail(shorten(detail));
+        match report.hint() {
+            Some(hint) => placed.set_hint(hint),
+            None => placed,
+        }
+    }
 }
 
-/// Raises the error for a fault of the form.
-pub fn refuse<T>(Fault { place, what }: Fault) -> T {
-    placed(&place, || Err(DocumentError::Form(escape_for_message(&encode(&what))).into()))
+/// The error for a fault of the form.
+pub fn form(what: &str) -> HiloError {
+    DocumentError::Form(escape_for_message(&encode(what))).into()
 }
 
-/// The sequence at this place of a document.
-pub fn described(at: usize, entry: Entry) -> Described {
-    placed(&place_of(at, ""), || Ok(Described::new(entry)?))
-}
-
-/// Does `work`. An error, also of core's, says to which place of the document it belongs.
-pub fn placed<T>(place: &str, work: impl FnOnce() -> Result<T, HiloError>) -> T {
-    PgTryBuilder::new(AssertUnwindSafe(|| work().or_raise()))
-        .catch_others(|error| match error {
+/// Does work on a document. An error, also of core's, says to which place it belongs.
+pub fn with_place<T>(work: impl FnOnce(&Place) -> Result<T, HiloError>) -> Result<T, ErrorReport> {
+    let place = Place::default();
+    PgTryBuilder::new(AssertUnwindSafe(|| Ok(work(&place).or_raise())))
+        .catch_others(|error| match &error {
             CaughtError::PostgresError(report) | CaughtError::ErrorReport(report)
-                if report.sql_error_code() != PgSqlErrorCode::ERRCODE_QUERY_CANCELED =>
+                if !place.0.borrow().is_empty()
+                    && report.sql_error_code() != PgSqlErrorCode::ERRCODE_QUERY_CANCELED =>
             {
-                let place = if place == "." { "the top level" } else { place };
-                let mut detail = report.detail().map_or(String::new(), |text| format!("{text} "));
-                detail += &format!("The error is at {place} of the document.");
-                let message = report.message().to_owned();
-                let placed = ErrorReport::new(report.sql_error_code(), message, "hilo");
-                let placed = placed.set_detail(shorten(detail));
-                subtransaction::replace(match report.hint() {
-                    Some(hint) => placed.set_hint(hint),
-                    None => placed,
-                })
+                Err(place.in_report(report))
             }
-            error => error.rethrow(),
+            _ => error.rethrow(),
         })
         .execute()
 }

@@ -31,9 +31,9 @@ fn written(
     known: &[Known],
     describe: fn(&Known) -> Result<Described, HiloError>,
 ) -> Result<JsonB, HiloError> {
-    let mut document = Document { node, ..Document::default() };
+    let mut sequences = Vec::new();
     for one in known {
-        document.sequences.try_push(describe(one)?.entry)?;
+        sequences.try_push(describe(one)?.entry)?;
     }
-    JsonB::of(&document)
+    JsonB::of(&Document::new(node, sequences))
 }

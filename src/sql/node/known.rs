@@ -2,7 +2,7 @@
 
 use pgrx::pg_sys;
 
-use hilo_core::document::{Described, Entry, Grants, Node, Numbered, Privilege, Within, list};
+use hilo_core::document::{Described, Entry, Grant, Node, Privilege};
 use hilo_core::numbers::SequenceId;
 
 use crate::catalog::columns::column_ref::ColumnRef;
@@ -84,14 +84,13 @@ impl Known {
         if definition.source.is_some() && !self.is_own() {
             (definition.source, definition.reserve_ahead) = (None, None);
         }
-        let granted = self.grants();
         let entry = Entry {
             owned_by: self.sequence.owned_by.and_then(decoded_column),
             owner: decoded_role(self.sequence.owner),
-            privileges: Some(list(&granted)),
+            privileges: Some(self.privileges()),
             ..Entry::new(decode(&self.sequence.name), definition.options())
         };
-        Ok(Described { entry, definition, granted: Some(granted) })
+        Ok(Described { entry, definition })
     }
 
     /// The same with what other servers need to know: how this node numbers the sequence, or will
@@ -102,26 +101,28 @@ impl Known {
             None => LocalNode::read().and_then(|here| numbering::join(sequence, &here)).ok(),
             found => found,
         };
-        summary.entry.numbering = position.map(|position| Numbered {
-            reserved_to: position.last_value(&sequence.definition),
-            ..position.numbering().into()
-        });
+        summary.entry.numbering = position.map(|position| position.numbering());
         summary.entry.fed = sequence.definition.source.is_some().then_some(true);
         Ok(summary)
     }
 
-    /// The grants, without roles that do not exist any more.
-    fn grants(&self) -> Grants {
-        let named = self.granted.iter().filter_map(|(role, set)| {
-            let role = if *role == PUBLIC { "public".to_owned() } else { decoded_role(*role)? };
-            Some((role, set.names().filter_map(Privilege::by_name).collect()))
-        });
-        named.collect()
+    /// What is granted, by grantee, without roles that do not exist any more.
+    fn privileges(&self) -> Vec<Grant> {
+        let grant = |(role, set): &(pg_sys::Oid, Privileges)| {
+            let privileges = set.names().filter_map(Privilege::by_name).collect();
+            Some(Grant { grantee: decoded_role(*role)?, privileges })
+        };
+        let mut list: Vec<_> = self.granted.iter().filter_map(grant).collect();
+        list.sort_unstable_by(|one, other| one.grantee.cmp(&other.grantee));
+        list
     }
 }
 
 fn decoded_role(role: pg_sys::Oid) -> Option<String> {
-    roles::name(role).map(|name| decode(name.to_bytes()))
+    match role {
+        PUBLIC => Some("public".to_owned()),
+        role => roles::name(role).map(|name| decode(name.to_bytes())),
+    }
 }
 
 pub fn decoded_column(column: ColumnRef) -> Option<String> {
@@ -131,9 +132,5 @@ pub fn decoded_column(column: ColumnRef) -> Option<String> {
 /// This server. Its life tells it from others: copies share its system identifier.
 pub fn this_node() -> Node {
     let life = shared::get().map_or(positions::server().0, |shared| shared.life());
-    Node {
-        id: Within(node::id().into()),
-        count: Within(gucs::node_count().into()),
-        server: life.to_string(),
-    }
+    Node { id: node::id(), count: gucs::node_count(), server: life.to_string() }
 }

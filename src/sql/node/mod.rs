@@ -8,5 +8,4 @@ mod export;
 mod known;
 pub mod replication_triggers;
 pub mod restore_triggers;
-mod steps;
 mod target;
