@@ -225,20 +225,26 @@ unsafe extern "C-unwind" fn object_access(
 }
 
 fn on_drop(class: pg_sys::Oid, object: pg_sys::Oid, part: std::ffi::c_int) {
-    match class {
+    let done = match class {
         pg_sys::AuthIdRelationId => owners::on_drop_role(object),
         pg_sys::RelationRelationId => owned::on_drop(object, part),
         pg_sys::DatabaseRelationId => {
             // A session that cannot use the memory may drop one all the same, as one may that has
             // not loaded hilo.
-            let _ = subtransaction::run(|_| true, || dropped::note(object));
+            let note = || {
+                dropped::note(object);
+                Ok(())
+            };
+            let _ = subtransaction::run(|_| true, note);
+            Ok(())
         }
         pg_sys::ExtensionRelationId if is_hilo(object) && shared::get().is_ok() => {
             invalidation::note_extension_drop(object)
         }
         pg_sys::ExtensionRelationId => owned::on_drop_extension(object),
-        _ => {}
-    }
+        _ => Ok(()),
+    };
+    done.or_raise();
 }
 
 fn note_extension_change(extension: pg_sys::Oid) {

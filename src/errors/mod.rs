@@ -152,7 +152,14 @@ pub fn shorten(mut text: String) -> String {
     text
 }
 
-/// `?` for functions that Postgres calls.
+/// `?` where an error cannot be returned. These are the boundaries to Postgres:
+///
+/// * its callbacks, hooks and triggers;
+/// * functions that do without `#[pg_extern]`, and arguments, which pgrx makes;
+/// * work that runs under a catch, as in `process/subtransaction.rs`.
+///
+/// Elsewhere, functions that make a datum, a tuple or markup raise `OutOfMemory`. Core does so too,
+/// in `palloc`.
 pub trait OrRaise<T> {
     /// Returns the value, or raises its error as a Postgres ERROR.
     fn or_raise(self) -> T;

@@ -2,8 +2,10 @@
 
 use std::panic::AssertUnwindSafe;
 
-use pgrx::pg_sys::panic::{CaughtError, ErrorReport, ErrorReportWithLevel as Report};
+use pgrx::pg_sys::panic::{CaughtError, ErrorReportWithLevel as Report};
 use pgrx::prelude::*;
+
+use crate::errors::{HiloError, OrRaise};
 
 /// The level that is open. The transaction itself is level 1, and a savepoint or a block with
 /// exceptions is one level deeper.
@@ -18,9 +20,9 @@ pub fn level() -> i32 {
 /// knows of it, and the transaction is then as core would have left it.
 pub fn run<T>(
     catches: fn(&CaughtError) -> bool,
-    work: impl FnOnce() -> T,
+    work: impl FnOnce() -> Result<T, HiloError>,
 ) -> Result<T, Box<Report>> {
-    end_with(work, pg_sys::ReleaseCurrentSubTransaction, catches)
+    end_with(|| work().or_raise(), pg_sys::ReleaseCurrentSubTransaction, catches)
 }
 
 /// Runs `work` in a subtransaction, and undoes what it has done even if it returns: only the result
@@ -96,14 +98,6 @@ pub fn sqlstate(error: &CaughtError) -> PgSqlErrorCode {
         | CaughtError::ErrorReport(report)
         | CaughtError::RustPanic { ereport: report, .. } => report.sql_error_code(),
     }
-}
-
-/// Raises another error in the place of one that a handler was called with.
-pub fn replace(error: impl Into<ErrorReport>) -> ! {
-    // SAFETY: the handler has a copy of the error. Core has room for few, and would keep it.
-    unsafe { pg_sys::FlushErrorState() };
-    error.into().report(PgLogLevel::ERROR);
-    unreachable!("an ERROR does not return")
 }
 
 /// Whether an error ends only what was tried, and not the session's statement or transaction.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use pgrx::pg_sys;
 
 use crate::backend::Global;
+use crate::errors::HiloError;
 use crate::process::{connections, ffi, subtransaction};
 
 /// The work has not come to its end in time.
@@ -52,7 +53,10 @@ unsafe extern "C-unwind" fn on_look() {
 }
 
 /// Runs `work` in a subtransaction, for no longer than `limit`. An error goes on to the caller.
-pub fn within<T>(limit: Duration, work: impl FnOnce() -> T) -> Result<T, TooLate> {
+pub fn within<T>(
+    limit: Duration,
+    work: impl FnOnce() -> Result<T, HiloError>,
+) -> Result<T, TooLate> {
     limited(limit, None, work)
 }
 
@@ -60,7 +64,7 @@ pub fn within<T>(limit: Duration, work: impl FnOnce() -> T) -> Result<T, TooLate
 pub fn within_unless<T>(
     limit: Duration,
     is_over: Look,
-    work: impl FnOnce() -> T,
+    work: impl FnOnce() -> Result<T, HiloError>,
 ) -> Result<T, TooLate> {
     limited(limit, Some(is_over), work)
 }
@@ -118,7 +122,7 @@ impl Drop for Running {
 fn limited<T>(
     limit: Duration,
     is_over: Option<Look>,
-    work: impl FnOnce() -> T,
+    work: impl FnOnce() -> Result<T, HiloError>,
 ) -> Result<T, TooLate> {
     let _running = Running::begin(limit, is_over);
     // An interrupted call may say so in words of its own.

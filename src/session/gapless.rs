@@ -23,7 +23,7 @@ use crate::catalog::rows::table;
 use crate::catalog::sequence::definitions::{self, Sequence};
 use crate::catalog::sequence::gapless::{self, Counter, Locked};
 use crate::catalog::sequence::positions::Position;
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::memory::TryGrow;
 use crate::process::subtransaction;
@@ -244,7 +244,7 @@ pub fn note_renumbering(id: SequenceId) -> Result<(), HiloError> {
 }
 
 /// Writes how far each sequence was counted.
-fn write_all() {
+fn write_all() -> Result<(), HiloError> {
     let counts = with(|state| {
         state.empty();
         let mut counts = Vec::new();
@@ -255,12 +255,9 @@ fn write_all() {
                 counts.try_push((entry.id, count.counter, count.next))?;
             }
         }
-        Ok(counts)
+        Ok::<_, HiloError>(counts)
     });
-    let counts: Result<_, HiloError> = counts;
-    for (id, counter, next) in counts.or_raise() {
-        write(id, counter, next).or_raise();
-    }
+    counts?.into_iter().try_for_each(|(id, counter, next)| write(id, counter, next))
 }
 
 fn write(id: SequenceId, mut counter: Counter, next: Index) -> Result<(), HiloError> {
@@ -274,13 +271,13 @@ fn write(id: SequenceId, mut counter: Counter, next: Index) -> Result<(), HiloEr
     Ok(())
 }
 
-pub fn at_transaction(event: pg_sys::XactEvent::Type) {
+pub fn at_transaction(event: pg_sys::XactEvent::Type) -> Result<(), HiloError> {
     use pg_sys::XactEvent::*;
     if !ACTIVE.get() {
-        return;
+        return Ok(());
     }
     match event {
-        XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE => write_all(),
+        XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE => write_all()?,
         XACT_EVENT_COMMIT | XACT_EVENT_PREPARE => end(),
         XACT_EVENT_ABORT => {
             roll_back(1);
@@ -288,6 +285,7 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
         }
         _ => {}
     }
+    Ok(())
 }
 
 /// Begins a level of the transaction.

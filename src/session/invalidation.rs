@@ -18,7 +18,7 @@ use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::name::Name;
 use crate::catalog::sequence::gaps;
 use crate::catalog::sequence::positions::Position;
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::{ffi, subtransaction};
 use crate::session::{in_doubt, lease_pending, memo, uncommitted};
 use crate::shared::key::Key;
@@ -62,11 +62,12 @@ pub fn extension_appears() {
 
 /// Notes that this transaction drops the extension: its slots serve nothing from the moment that
 /// the commit returns.
-pub fn note_extension_drop(extension: pg_sys::Oid) {
+pub fn note_extension_drop(extension: pg_sys::Oid) -> Result<(), HiloError> {
     begin();
     let key = Key::here(extension, Key::NONE.sequence);
-    add(key, Change::Extension).or_raise();
+    add(key, Change::Extension)?;
     SINCE_DROP.set(false);
+    Ok(())
 }
 
 fn drops_extension() -> bool {
@@ -113,10 +114,10 @@ fn add(key: Key, change: Change) -> Result<(), HiloError> {
     noted.map_err(|_| HiloError::OutOfMemory)
 }
 
-pub fn at_transaction(event: pg_sys::XactEvent::Type) {
+pub fn at_transaction(event: pg_sys::XactEvent::Type) -> Result<(), HiloError> {
     use pg_sys::XactEvent::*;
     if !DEFINED.get() && !APPEARED.get() {
-        return;
+        return Ok(());
     }
     if matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE)
         && (APPEARED.get() || drops_extension())
@@ -127,15 +128,15 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
         // Citus drops an extension like this. All that the transaction has defined before is
         // dropped with it.
         XACT_EVENT_PRE_PREPARE if drops_extension() && !SINCE_DROP.get() => {}
-        XACT_EVENT_PRE_PREPARE if OWN.get() => HiloError::Prepare.raise(),
+        XACT_EVENT_PRE_PREPARE if OWN.get() => return Err(HiloError::Prepare),
         XACT_EVENT_PRE_PREPARE if DEFINED.get() => {
-            end_leases().or_raise();
-            leave_in_doubt().or_raise();
+            end_leases()?;
+            leave_in_doubt()?;
         }
         XACT_EVENT_PREPARE => end(),
         XACT_EVENT_PRE_COMMIT => {
-            end_leases().or_raise();
-            uncommitted::write_back();
+            end_leases()?;
+            uncommitted::write_back()?;
         }
         XACT_EVENT_COMMIT => {
             publish();
@@ -144,6 +145,7 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
         XACT_EVENT_ABORT => end(),
         _ => {}
     }
+    Ok(())
 }
 
 /// Ends what other transactions have leased out of numberings that end with this transaction. They

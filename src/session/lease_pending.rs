@@ -17,7 +17,7 @@ use crate::backend::Global;
 use crate::catalog::sequence::definitions;
 use crate::catalog::sequence::gaps::{self, Reason};
 use crate::catalog::sequence::positions::{Position, Version};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::{ffi, memory, subtransaction};
 use crate::session::{lease_updates, memo, uncommitted, wait};
 use crate::shared::key::Key;
@@ -127,23 +127,24 @@ pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloErr
     Ok(())
 }
 
-pub fn at_transaction(event: pg_sys::XactEvent::Type) {
+pub fn at_transaction(event: pg_sys::XactEvent::Type) -> Result<(), HiloError> {
     use pg_sys::XactEvent::*;
     let is_empty = || OPEN.borrow().saved_count() == 0;
     if is_empty() && lease_updates::is_empty() {
-        return lease_updates::forget();
+        lease_updates::forget();
+        return Ok(());
     }
     match event {
         // Any session could commit it, even after a restart, and the worker would not learn of it.
         XACT_EVENT_PRE_PREPARE if !is_empty() || lease_updates::concerns_worker() => {
-            HiloError::PrepareLease.raise()
+            return Err(HiloError::PrepareLease);
         }
-        XACT_EVENT_PRE_PREPARE => lease_updates::write(None).or_raise(),
+        XACT_EVENT_PRE_PREPARE => lease_updates::write(None)?,
         XACT_EVENT_PREPARE => lease_updates::forget(),
         XACT_EVENT_PRE_COMMIT => {
             // These may wait for other transactions; those wait for this one from the next step on.
-            lease_updates::write(None).or_raise();
-            begin_commit();
+            lease_updates::write(None)?;
+            begin_commit()?;
         }
         XACT_EVENT_COMMIT => {
             let open = OPEN.replace(Nested::empty());
@@ -163,11 +164,12 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) {
         }
         _ => {}
     }
+    Ok(())
 }
 
 /// From here on nobody can keep this transaction from committing what it has leased out.
-fn begin_commit() {
-    let Ok(shared) = shared::get() else { return };
+fn begin_commit() -> Result<(), HiloError> {
+    let Ok(shared) = shared::get() else { return Ok(()) };
     // SAFETY: reads the transaction state of this backend. A transaction with a lease has written
     // its row.
     let transaction = unsafe { pg_sys::GetTopTransactionIdIfAny() };
@@ -179,9 +181,10 @@ fn begin_commit() {
     drop(open);
     if let Some(held) = void {
         let id = held.index_space.key.sequence;
-        let name = definitions::by_id(id).or_raise().map(|found| found.name.to_string());
-        HiloError::LeaseVoid(name.unwrap_or_else(|| id.to_string())).raise();
+        let name = definitions::by_id(id)?.map(|found| found.name.to_string());
+        return Err(HiloError::LeaseVoid(name.unwrap_or_else(|| id.to_string())));
     }
+    Ok(())
 }
 
 /// Leaves to the worker what was taken at `level`, which is rolled back, and inside it.

@@ -12,10 +12,11 @@ use pgrx::pg_sys;
 use pgrx::prelude::*;
 
 use crate::backend::Global;
+use crate::errors::{HiloError, OrRaise};
 use crate::process::subtransaction;
 use crate::session::{CLOSING, dropped, gapless, invalidation, lease_pending, lease_updates};
 
-type Callback = fn(pg_sys::XactEvent::Type);
+type Callback = fn(pg_sys::XactEvent::Type) -> Result<(), HiloError>;
 
 /// The function that comes before all of these, as it may define something.
 static FIRST: Global<Cell<Option<Callback>>> = Global::new(Cell::new(None));
@@ -37,17 +38,22 @@ pub fn init_process() {
 
 #[pg_guard]
 unsafe extern "C-unwind" fn at_transaction(event: pg_sys::XactEvent::Type, _arg: *mut c_void) {
-    if let Some(first) = FIRST.get() {
-        first(event);
-    }
+    call_all(event).or_raise();
+}
+
+fn call_all(event: pg_sys::XactEvent::Type) -> Result<(), HiloError> {
     use pg_sys::XactEvent::*;
+    if let Some(first) = FIRST.get() {
+        first(event)?;
+    }
     // Before the others, and even if they have nothing to do: another library's callback may be the
     // first to draw, after them.
     CLOSING.set(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
-    lease_pending::at_transaction(event);
-    gapless::at_transaction(event);
-    invalidation::at_transaction(event);
+    lease_pending::at_transaction(event)?;
+    gapless::at_transaction(event)?;
+    invalidation::at_transaction(event)?;
     dropped::at_transaction(event);
+    Ok(())
 }
 
 #[pg_guard]

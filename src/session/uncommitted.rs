@@ -25,7 +25,7 @@ use crate::catalog::sequence::definitions::{self, Sequence};
 use crate::catalog::sequence::gaps::{self, Reason};
 use crate::catalog::sequence::node;
 use crate::catalog::sequence::positions::{self, Version};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::memory::TryGrow;
 use crate::session::memo::{CachedName, Entry, Source};
 use crate::session::{CLOSING, slice_table};
@@ -278,7 +278,7 @@ pub fn give_up(version: Version, range: Range) {
 }
 
 /// Writes how far each sequence was served. Called just before the commit.
-pub fn write_back() {
+pub fn write_back() -> Result<(), HiloError> {
     // A version keeps the node that it was written under, even if a reload has made this server
     // another node since.
     let mut written = Vec::new();
@@ -291,9 +291,7 @@ pub fn write_back() {
             written.push((*version, reached, std::mem::take(&mut served.passed)));
         }
     }
-    for (version, next, passed) in written {
-        advance(&version, next, &passed).or_raise();
-    }
+    written.into_iter().try_for_each(|(version, next, passed)| advance(&version, next, &passed))
 }
 
 /// Moves a version to `next`. The skipped part is recorded as a gap: this session has already been

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::*;
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::{ffi, memory};
 use crate::shared::content::Tier;
 use crate::shared::key::Key;
@@ -67,13 +67,16 @@ impl Shared {
 
     /// All that memory holds of `index_space`. `None`: that cannot be told, because a session is
     /// just taking a range or the list has no room.
-    pub fn in_memory(&'static self, index_space: &IndexSpace) -> Option<HeldRanges> {
+    pub fn in_memory(
+        &'static self,
+        index_space: &IndexSpace,
+    ) -> Result<Option<HeldRanges>, HiloError> {
         let slices: usize = self.backends.iter().map(|b| b.used.load(Acquire) as usize).sum();
         let pending = self.pending_used.count();
         // Nothing may be allocated under the lock. Sessions that come meanwhile may need some more
         // room.
         let room = slices + self.slices_per_backend + pending + slot::HELD;
-        let mut tiers = memory::with_capacity(room).or_raise();
+        let mut tiers = memory::with_capacity(room)?;
         let mut held = HeldRanges::default();
         let found = self.find(&index_space.key);
         // Under the lock no range moves from a session to the pool. A range that moves the other
@@ -114,14 +117,17 @@ impl Shared {
         drop(locked);
         drop(found);
         let ranges = tiers.iter().map(|(_, range)| *range);
-        held.ranges = Range::union(memory::try_collect(ranges).or_raise());
+        held.ranges = Range::union(memory::try_collect(ranges)?);
         held.tiers = tiers;
-        complete.then_some(held)
+        Ok(complete.then_some(held))
     }
 
     /// Does the same, and tries again for a moment if that fails: a session fills a slice within a
     /// few instructions.
-    pub fn in_memory_soon(&'static self, index_space: &IndexSpace) -> Option<HeldRanges> {
-        ffi::poll(100, 100, || self.in_memory(index_space))
+    pub fn in_memory_soon(
+        &'static self,
+        index_space: &IndexSpace,
+    ) -> Result<Option<HeldRanges>, HiloError> {
+        ffi::poll(100, 100, || self.in_memory(index_space).transpose()).transpose()
     }
 }

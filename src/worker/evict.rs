@@ -237,7 +237,7 @@ pub(super) fn write(
         return Ok(AfterCommit::Outdated);
     }
     // Ranges may have been returned since the pool was frozen; they stay in memory.
-    let Some(held) = shared.in_memory(index_space) else { return Ok(AfterCommit::RowLocked) };
+    let Some(held) = shared.in_memory(index_space)? else { return Ok(AfterCommit::RowLocked) };
     let held = held.without(ranges)?;
     owned_position::with_position(shared.life(), &sequence, &locked, |owned| {
         match from {

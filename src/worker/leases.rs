@@ -166,7 +166,8 @@ fn file(shared: &'static Shared, due: &[Lease], deferred: &mut Deferred) -> Resu
     }
     owned_position::with_position(shared.life(), &sequence, &locked, |owned| {
         let key = Key::here(catalog_tables::catalog_oids()?.extension, id);
-        let Some(held) = shared.in_memory(&IndexSpace { key, node, epoch: owned.epoch }) else {
+        let index_space = IndexSpace { key, node, epoch: owned.epoch };
+        let Some(held) = shared.in_memory(&index_space)? else {
             deferred.of.insert((id, node));
             return Ok(());
         };

@@ -246,7 +246,7 @@ fn take(
         IndexSpace { key: plan.index_space.key, node: owned.node, epoch: owned.epoch };
     let held = match owned.is_unused() {
         true => Some(HeldRanges::default()),
-        false => shared.in_memory(&index_space),
+        false => shared.in_memory(&index_space)?,
     };
     let catalog_current = held.is_some();
     if let Some(held) = held {

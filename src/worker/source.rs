@@ -25,7 +25,7 @@ use crate::catalog::rows::table::{LockWait, RowLock};
 use crate::catalog::sequence::definitions::{self, Sequence};
 use crate::catalog::sequence::node;
 use crate::catalog::sequence::positions::{self, LockedPosition};
-use crate::errors::{FaultKind, HiloError, OrRaise};
+use crate::errors::{FaultKind, HiloError};
 use crate::gucs;
 use crate::process::time_limit::{TooLate, within_unless};
 use crate::process::{connections, ffi, subtransaction};
@@ -226,7 +226,7 @@ impl Source {
             if !sources::is_open(sequence.id, supply.node, request)? {
                 return Ok(None);
             }
-            if is_kept(sequence.id, supply.node) {
+            if is_kept(sequence.id, supply.node)? {
                 return Err(HiloError::SourceChanged);
             }
             receive(shared, sequence, supply, request, limit).map(Some)
@@ -336,8 +336,8 @@ fn receive(
 
 /// Whether the position is gone, or another transaction keeps it. A source that counts would bring
 /// in vain what cannot be taken.
-fn is_kept(id: SequenceId, node: i32) -> bool {
-    subtransaction::try_out(|| lock_position(id, node).or_raise().is_none())
+fn is_kept(id: SequenceId, node: i32) -> Result<bool, HiloError> {
+    subtransaction::try_out(|| Ok(lock_position(id, node)?.is_none()))
 }
 
 /// Locks the position. `None`: it is gone, or another transaction keeps it.

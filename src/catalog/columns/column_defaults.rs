@@ -16,7 +16,7 @@ use crate::catalog::rows::dependents::{self, DEFAULTS as ATTRDEF};
 use crate::catalog::rows::name::{Name, escape_for_message};
 use crate::catalog::rows::scan::{Index, Match};
 use crate::catalog::rows::table::{Row, Table, bytes_of, next_command};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::memory::{self, TryGrow};
 
 /// Fixed by core's initial catalog; pgrx has no name for it.
@@ -43,61 +43,67 @@ pub fn name_type() -> Result<pg_sys::Oid, HiloError> {
 }
 
 /// The column defaults that use the sequence `name`.
-pub fn using(name: &[u8]) -> Vec<ColumnDefault> {
+pub fn using(name: &[u8]) -> Result<Vec<ColumnDefault>, HiloError> {
     using_among(name, usize::MAX)
 }
 
 /// Whether one of the first `most` column defaults uses the sequence `name`.
-pub fn is_used(name: &[u8], most: usize) -> bool {
-    !using_among(name, most).is_empty()
+pub fn is_used(name: &[u8], most: usize) -> Result<bool, HiloError> {
+    Ok(!using_among(name, most)?.is_empty())
 }
 
-fn using_among(name: &[u8], most: usize) -> Vec<ColumnDefault> {
-    let (needle, type_oid) = (constant_end(name), name_type().or_raise());
+fn using_among(name: &[u8], most: usize) -> Result<Vec<ColumnDefault>, HiloError> {
+    let (needle, type_oid) = (constant_end(name), name_type()?);
     let mut found = Vec::new();
     each(type_oid, most, |stored| {
         // This excludes most of the others without parsing.
         let mentions = stored.text().windows(needle.len()).any(|part| part == needle);
         if mentions && !stored.parse().constants(type_oid, Some(name)).is_empty() {
-            found.try_push(stored.default).or_raise();
+            found.try_push(stored.default)?;
         }
-    });
-    found
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// Every name of a sequence that a column default contains, with the default.
-pub fn all() -> Vec<(ColumnDefault, Name)> {
-    let (mut found, type_oid) = (Vec::new(), name_type().or_raise());
+pub fn all() -> Result<Vec<(ColumnDefault, Name)>, HiloError> {
+    let (mut found, type_oid) = (Vec::new(), name_type()?);
     each(type_oid, usize::MAX, |stored| {
         for constant in stored.parse().constants(type_oid, None) {
             // SAFETY: a constant of this type that is not null is a varlena in memory.
             let name =
                 unsafe { varlena::varlena_to_byte_slice((*constant).constvalue.cast_mut_ptr()) };
-            memory::check().or_raise();
-            found.try_push((stored.default, Name::from(name))).or_raise();
+            memory::check()?;
+            found.try_push((stored.default, Name::from(name)))?;
         }
-    });
-    found
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// Visits the first `most` defaults that depend on the type. Memory that `visit` pallocs is freed
 /// afterwards.
-fn each(type_oid: pg_sys::Oid, most: usize, mut visit: impl FnMut(Stored)) {
-    let table = Table::read(ATTRDEF).or_raise();
+fn each(
+    type_oid: pg_sys::Oid,
+    most: usize,
+    mut visit: impl FnMut(Stored) -> Result<(), HiloError>,
+) -> Result<(), HiloError> {
+    let table = Table::read(ATTRDEF)?;
     let mut scratch = PgMemoryContexts::new("hilo column defaults");
-    let all = dependents::of((pg_sys::TypeRelationId, type_oid), ATTRDEF).or_raise();
+    let all = dependents::of((pg_sys::TypeRelationId, type_oid), ATTRDEF)?;
     for attrdef in all.into_iter().take(most) {
         // SAFETY: the scratch context is reset after each round, and nothing that was allocated in
         // it is used later: what is found is copied.
         unsafe {
-            scratch.switch_to(|_| {
-                if let Some(stored) = Stored::read(&table, attrdef) {
-                    visit(stored);
-                }
-            });
+            scratch.switch_to(|_| match Stored::read(&table, attrdef) {
+                Some(stored) => visit(stored),
+                None => Ok(()),
+            })?;
             scratch.reset();
         }
     }
+    Ok(())
 }
 
 /// A description for messages: `default value for column id of table orders`, or only the column if
@@ -127,22 +133,22 @@ pub fn drop_all(
     defaults: &[ColumnDefault],
     keep: bool,
     refusal: impl FnOnce(Vec<String>) -> HiloError,
-) {
+) -> Result<(), HiloError> {
     if keep && !defaults.is_empty() {
-        refusal(memory::try_collect(defaults.iter().map(describe)).or_raise()).raise();
+        return Err(refusal(memory::try_collect(defaults.iter().map(describe))?));
     }
-    defaults.iter().for_each(drop_default);
+    defaults.iter().try_for_each(drop_default)
 }
 
 /// Drops the default, as DROP … CASCADE does, with a notice. Waits for all other sessions that use
 /// the table; does nothing if the default was dropped meanwhile.
-pub fn drop_default(default: &ColumnDefault) {
+pub fn drop_default(default: &ColumnDefault) -> Result<(), HiloError> {
     // The table's lock comes first, as in ALTER TABLE, so that the two cannot deadlock. SAFETY:
     // takes a lock inside a transaction, whose end releases it. The lock is on an OID, so it may be
     // taken even if the table has been dropped.
     unsafe { pg_sys::LockRelationOid(default.relid, pg_sys::AccessExclusiveLock as _) };
     // The lock keeps other sessions from changing the row between this check and the deletion.
-    let table = Table::read(ATTRDEF).or_raise();
+    let table = Table::read(ATTRDEF)?;
     let there = Stored::read(&table, default.attrdef).is_some();
     drop(table);
     if there {
@@ -157,13 +163,14 @@ pub fn drop_default(default: &ColumnDefault) {
             pg_sys::performDeletion(&address(default), pg_sys::DropBehavior::DROP_CASCADE, 0)
         };
     }
+    Ok(())
 }
 
 /// Makes the default use the sequence `new` wherever it used `old`. Waits for all sessions that
 /// write to the table. A statement that is running continues with the expression that it started
 /// with, and would not find the old name.
-pub fn rename_in(default: &ColumnDefault, old: &[u8], new: &[u8]) {
-    let type_oid = name_type().or_raise();
+pub fn rename_in(default: &ColumnDefault, old: &[u8], new: &[u8]) -> Result<(), HiloError> {
+    let type_oid = name_type()?;
     let mut scratch = PgMemoryContexts::new("hilo column default");
     // SAFETY: the lock, which conflicts with itself, keeps other sessions from changing the default
     // until the transaction ends. All that is allocated meanwhile is in the scratch context, which
@@ -171,8 +178,8 @@ pub fn rename_in(default: &ColumnDefault, old: &[u8], new: &[u8]) {
     unsafe {
         pg_sys::LockRelationOid(default.relid, pg_sys::ShareRowExclusiveLock as _);
         scratch.switch_to(|_| {
-            let table = Table::write(ATTRDEF).or_raise();
-            let Some(stored) = Stored::read(&table, default.attrdef) else { return };
+            let table = Table::write(ATTRDEF)?;
+            let Some(stored) = Stored::read(&table, default.attrdef) else { return Ok(()) };
             let expression = stored.parse();
             let constants = expression.constants(type_oid, Some(old));
             for constant in &constants {
@@ -182,7 +189,8 @@ pub fn rename_in(default: &ColumnDefault, old: &[u8], new: &[u8]) {
             if !constants.is_empty() {
                 stored.replace(&table, &expression);
             }
-        });
+            Ok(())
+        })
     }
 }
 

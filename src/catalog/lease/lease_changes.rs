@@ -8,7 +8,7 @@ use crate::catalog::lease::leases::{Ended, LockedLease, due_at_end, lock, lock_a
 use crate::catalog::rows::columns::lease as column;
 use crate::catalog::rows::table::{LockWait, RowLock, Strength, text_datum};
 use crate::catalog::sequence::definitions;
-use crate::errors::{Closed, HiloError, OrRaise};
+use crate::errors::{Closed, HiloError};
 use crate::process::ffi;
 use crate::process::subtransaction;
 
@@ -67,8 +67,8 @@ pub fn keep(id: &LeaseId) -> Result<bool, HiloError> {
 
 /// Waits for those that [`keep`] a lease, so that its return need not wait when the transaction
 /// commits. Locks nothing.
-pub fn wait_for_keepers(id: &LeaseId) {
-    subtransaction::try_out(|| lock(id, LockWait::Block).map(drop).or_raise())
+pub fn wait_for_keepers(id: &LeaseId) -> Result<(), HiloError> {
+    subtransaction::try_out(|| lock(id, LockWait::Block).map(drop))
 }
 
 /// Writes what the transaction that is about to commit does to a lease of a sequence. Only a return

@@ -51,8 +51,8 @@ fn writer_at_work(id: &LeaseId) -> Result<Option<pg_sys::TransactionId>, HiloErr
             let at_work = unsafe { pg_sys::TransactionIdIsInProgress(writer) };
             found = Some(writer).filter(|writer| at_work && !is_own_transaction(*writer));
             row.free();
-            found.is_none()
+            Ok(found.is_none())
         },
-    );
+    )?;
     Ok(found)
 }

@@ -21,7 +21,7 @@ use crate::catalog::rows::table::{
 use crate::catalog::sequence::definitions::Sequence;
 use crate::catalog::sequence::gaps::{self, Reason};
 use crate::catalog::sequence::positions::{self, Position, REPLICATED};
-use crate::errors::{Closed, HiloError, OrRaise};
+use crate::errors::{Closed, HiloError};
 use crate::gucs;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
@@ -377,15 +377,15 @@ fn due(
         row.free();
         let late = at.is_some_and(|at| at > now);
         if !late && pass(&lease) {
-            return true;
+            return Ok(true);
         }
         if late || leases.len() == most {
             next = at;
-            return false;
+            return Ok(false);
         }
-        leases.try_push(lease).or_raise();
-        true
-    });
+        leases.try_push(lease)?;
+        Ok(true)
+    })?;
     Ok(Due { leases, next })
 }
 

@@ -244,7 +244,7 @@ impl OwnedPosition<'_> {
         }
         position.settled_index = lowest.min(end);
         if has_rows {
-            ranges::forget_lent(self.rows()?.0, &held.ranges);
+            ranges::forget_lent(self.rows()?.0, &held.ranges)?;
         }
         Ok(())
     }

@@ -19,7 +19,7 @@ use crate::catalog::rows::columns::free_range as column;
 use crate::catalog::rows::scan::Match;
 use crate::catalog::rows::table::{Row, Table};
 use crate::catalog::sequence::positions::Position;
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::memory::{self, TryGrow};
 
 /// The incarnation of a free range: no server's memory holds it.
@@ -111,16 +111,16 @@ impl RangeRows {
         }
         rows.known = match left.filter(|left| (left.epoch, left.writer) == (rows.epoch, writer)) {
             Some(left) => left.rows,
-            None => rows.all(),
+            None => rows.all()?,
         };
         Ok(rows)
     }
 
     /// All rows, unless they are too many.
-    fn all(&self) -> Option<Vec<RangeRow>> {
+    fn all(&self) -> Result<Option<Vec<RangeRow>>, HiloError> {
         let mut all = Vec::new();
-        self.look_up(&self.keys(), &mut all, |_, before| before <= MOST);
-        Some(all).filter(|all| all.len() <= MOST)
+        self.look_up(&self.keys(), &mut all, |_, before| before <= MOST)?;
+        Ok(Some(all).filter(|all| all.len() <= MOST))
     }
 
     /// Remembers them for the next transaction that finds the position in the version that
@@ -180,22 +180,22 @@ impl RangeRows {
         keys: &[(i16, Match)],
         rows: &mut Vec<RangeRow>,
         wants: impl Fn(Range, usize) -> bool,
-    ) {
+    ) -> Result<(), HiloError> {
         self.table.scan(catalog_tables::FREE_RANGE_PKEY, keys, |row| {
             let found = RangeRow::of(&row);
             row.free();
             let wanted = wants(found.range, rows.len());
             if wanted {
-                rows.try_push(found).or_raise();
+                rows.try_push(found)?;
             }
-            wanted
-        });
+            Ok(wanted)
+        })
     }
 
-    fn found(&self, keys: &[(i16, Match)]) -> Vec<RangeRow> {
+    fn found(&self, keys: &[(i16, Match)]) -> Result<Vec<RangeRow>, HiloError> {
         let mut found = Vec::new();
-        self.look_up(keys, &mut found, |_, _| true);
-        found
+        self.look_up(keys, &mut found, |_, _| true)?;
+        Ok(found)
     }
 
     /// Whether there is none.
@@ -207,7 +207,7 @@ impl RangeRows {
     }
 
     /// The free ranges, lowest first.
-    pub(in crate::catalog) fn free(&self) -> Vec<RangeRow> {
+    pub(in crate::catalog) fn free(&self) -> Result<Vec<RangeRow>, HiloError> {
         self.free_from(Index::ZERO, |_, _| true)
     }
 
@@ -217,7 +217,7 @@ impl RangeRows {
         &self,
         from: Index,
         wants: impl Fn(Range, usize) -> bool,
-    ) -> Vec<RangeRow> {
+    ) -> Result<Vec<RangeRow>, HiloError> {
         let mut rows: Vec<RangeRow> =
             self.last_free(Some(from)).into_iter().filter(|row| row.range.end > from).collect();
         if let Some((free, _)) = self.known() {
@@ -225,14 +225,14 @@ impl RangeRows {
                 if !wants(row.range, rows.len()) {
                     break;
                 }
-                rows.try_push(*row).or_raise();
+                rows.try_push(*row)?;
             }
-            return rows;
+            return Ok(rows);
         }
         let [a, b, c, d] = self.free_keys();
         let after = [a, b, c, d, (column::FIRST_INDEX, Match::Int8Greater(from.0 - 1))];
-        self.look_up(&after, &mut rows, wants);
-        rows
+        self.look_up(&after, &mut rows, wants)?;
+        Ok(rows)
     }
 
     /// The highest free range, of those that start before an index.
@@ -263,9 +263,9 @@ impl RangeRows {
     }
 
     /// The ranges that are in some server's memory, or were when that server's life ended.
-    pub(in crate::catalog) fn lent(&self) -> Vec<RangeRow> {
+    pub(in crate::catalog) fn lent(&self) -> Result<Vec<RangeRow>, HiloError> {
         match self.known() {
-            Some((_, lent)) => memory::try_collect(lent.iter().copied()).or_raise(),
+            Some((_, lent)) => memory::try_collect(lent.iter().copied()),
             None => {
                 let [a, b, c] = self.keys();
                 self.found(&[a, b, c, (column::INCARNATION, Match::Int8Greater(FREE))])
@@ -274,9 +274,9 @@ impl RangeRows {
     }
 
     /// All of them.
-    pub(in crate::catalog) fn of_all(&self) -> Vec<RangeRow> {
+    pub(in crate::catalog) fn of_all(&self) -> Result<Vec<RangeRow>, HiloError> {
         match &self.known {
-            Some(known) => memory::try_collect(known.iter().copied()).or_raise(),
+            Some(known) => memory::try_collect(known.iter().copied()),
             None => self.found(&self.keys()),
         }
     }
@@ -302,9 +302,10 @@ impl RangeRows {
 
     fn note(&mut self, row: RangeRow) {
         self.written = true;
+        // Without memory nothing is remembered: the rows are read where they are asked for.
+        self.known.take_if(|known| known.try_reserve(1).is_err());
         if let Some(known) = &mut self.known {
             let at = known.partition_point(|other| other.rank() < row.rank());
-            known.try_reserve(1).map_err(|_| HiloError::OutOfMemory).or_raise();
             known.insert(at, row);
         }
     }

@@ -28,7 +28,7 @@ fn ranges(rows: &[RangeRow]) -> Result<Vec<Range>, HiloError> {
 
 /// The free ranges, lowest first.
 pub fn free_of(rows: &RangeRows) -> Result<Vec<Range>, HiloError> {
-    ranges(&rows.free())
+    ranges(&rows.free()?)
 }
 
 /// The end of the highest free range; zero if there is none.
@@ -38,7 +38,7 @@ pub(in crate::catalog) fn free_end(rows: &RangeRows) -> Index {
 
 /// The ranges that are in some server's memory, or were when that server's life ended.
 pub fn lent_ranges(rows: &RangeRows) -> Result<Vec<Range>, HiloError> {
-    ranges(&rows.lent())
+    ranges(&rows.lent()?)
 }
 
 /// Lends up to `limit` free ranges to the memory of `incarnation`. They are the lowest that contain
@@ -52,7 +52,7 @@ pub(in crate::catalog) fn lend(
     if limit == 0 {
         return Ok(Vec::new());
     }
-    let found = rows.free_from(from, |_, before| before < limit);
+    let found = rows.free_from(from, |_, before| before < limit)?;
     found.iter().for_each(|row| rows.lend(row, incarnation));
     ranges(&found)
 }
@@ -65,7 +65,7 @@ pub(in crate::catalog) fn lend_chosen(
     incarnation: i64,
     request: &LendRequest,
 ) -> Result<LendPlan, HiloError> {
-    let found = rows.free();
+    let found = rows.free()?;
     let plan = source::choose(&ranges(&found)?, next_index, request);
     let parts = plan.returned.iter().chain(&plan.blocks).copied();
     let parts = Range::union(memory::try_collect(parts)?);
@@ -124,7 +124,7 @@ fn put_many(
     mapping: &Mapping,
     put: &[Range],
 ) -> Result<(), HiloError> {
-    let free = rows.free();
+    let free = rows.free()?;
     let known = ranges(&free)?;
     let mut kept = Range::union(memory::try_collect(known.iter().chain(put).copied())?);
     let mut lost = Vec::new();
@@ -149,7 +149,7 @@ fn write_off_smallest(
 ) -> Result<(), HiloError> {
     /// The most rows that are looked at in one go.
     const LOOKED_AT: usize = 4 * MAX_FREE_RANGES;
-    let mut free = rows.free_from(Index::ZERO, |_, before| before < LOOKED_AT);
+    let mut free = rows.free_from(Index::ZERO, |_, before| before < LOOKED_AT)?;
     if free.len() <= MAX_FREE_RANGES {
         return Ok(());
     }
@@ -191,7 +191,7 @@ pub(in crate::catalog) fn write_lent(
     let below = Range::below(position.settled_index);
     let held = held.iter().map(|range| range.intersection(&below)).filter(|r| !r.is_empty());
     let mut held: Vec<Range> = memory::try_collect(held)?;
-    for row in rows.lent() {
+    for row in rows.lent()? {
         let known = |held: &Range| *held == row.range && row.incarnation == position.incarnation;
         match held.iter().position(known) {
             Some(at) => drop(held.swap_remove(at)),
@@ -204,13 +204,17 @@ pub(in crate::catalog) fn write_lent(
 }
 
 /// Deletes the rows of lent ranges of which no part is `held` any more.
-pub(in crate::catalog) fn forget_lent(rows: &mut RangeRows, held: &[Range]) {
-    for row in rows.lent() {
+pub(in crate::catalog) fn forget_lent(
+    rows: &mut RangeRows,
+    held: &[Range],
+) -> Result<(), HiloError> {
+    for row in rows.lent()? {
         if held.iter().all(|held| held.intersection(&row.range).is_empty()) {
             rows.delete(&row);
         }
     }
     next_command();
+    Ok(())
 }
 
 /// Cuts the lent rows down to what memory holds of each, and deletes those of which it holds
@@ -220,7 +224,7 @@ pub(in crate::catalog) fn trim_lent(
     held: &[Range],
     exact: bool,
 ) -> Result<(), HiloError> {
-    for row in rows.lent() {
+    for row in rows.lent()? {
         let parts = held.iter().map(|held| held.intersection(&row.range));
         let mut parts = Range::union(memory::try_collect(parts)?);
         if let (false, [first, .., last]) = (exact, parts.as_slice()) {
@@ -245,7 +249,7 @@ pub fn write_off_memory(
     pending: &[Range],
     reason: Reason,
 ) -> Result<(), HiloError> {
-    let lent = rows.lent();
+    let lent = rows.lent()?;
     let mut lost = ranges(&lent)?;
     lent.iter().for_each(|row| rows.delete(row));
     lost.push(position.unsettled_range());
@@ -253,7 +257,7 @@ pub fn write_off_memory(
     let leased = Range::union(memory::try_collect(leased)?);
     let mut parts = Vec::new();
     for lost in Range::union(lost).iter().flat_map(|lost| lost.without(&leased)) {
-        let free = rows.free_from(lost.start, |found, _| found.start < lost.end);
+        let free = rows.free_from(lost.start, |found, _| found.start < lost.end)?;
         lost.without(&ranges(&free)?).into_iter().try_for_each(|part| parts.try_push(part))?;
     }
     next_command();
@@ -271,7 +275,7 @@ pub fn write_off(
     reason: Reason,
 ) -> Result<(), HiloError> {
     let mut lost = held;
-    for row in rows.of_all() {
+    for row in rows.of_all()? {
         // A lent range is in `held`, or has been served.
         if row.incarnation == FREE {
             lost.try_push(row.range)?;

@@ -8,7 +8,7 @@ use crate::catalog::lease::lease_id::uuid_datum;
 use crate::catalog::numbers::sources::{Request, SourceState};
 use crate::catalog::rows::table::text_datum;
 use crate::catalog::sequence::definitions::Sequence;
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::memory::{self, TryGrow};
 use crate::process::rights::{authorize_session, with_rights_of, with_settings};
 
@@ -24,10 +24,15 @@ pub struct Answer {
 /// [`release_locks`]) and connections that an extension keeps. From then on the session is the
 /// owner's, so a process asks the sources of one owner only.
 ///
-/// Raises what the query raises, and `AnswerType` for rows of other columns.
-pub fn run(sequence: &Sequence, supply: &SourceState, request: &Request) -> Answer {
+/// # Errors
+/// `AnswerType` for rows of other columns. An error of the query itself is raised.
+pub fn run(
+    sequence: &Sequence,
+    supply: &SourceState,
+    request: &Request,
+) -> Result<Answer, HiloError> {
     let query = sequence.definition.source.as_deref().unwrap_or_default();
-    let query = CString::new(query).map_err(|_| HiloError::AnswerType).or_raise();
+    let query = CString::new(query).map_err(|_| HiloError::AnswerType)?;
     // The owner's policies apply, as in a query of his own.
     let settings = [(c"row_security", c"on")];
     authorize_session(sequence.owner);
@@ -66,8 +71,13 @@ pub fn release_locks() {
     unsafe { pg_sys::LockReleaseSession(pg_sys::USER_LOCKMETHOD as pg_sys::LOCKMETHODID) };
 }
 
-fn answer(query: &CString, sequence: &Sequence, supply: &SourceState, request: &Request) -> Answer {
-    memory::check().or_raise();
+fn answer(
+    query: &CString,
+    sequence: &Sequence,
+    supply: &SourceState,
+    request: &Request,
+) -> Result<Answer, HiloError> {
+    memory::check()?;
     let furthest = supply.furthest(sequence.definition.increment > 0);
     // The last two are for branches (sql/branches.sql).
     let mut types = [
@@ -96,11 +106,11 @@ fn answer(query: &CString, sequence: &Sequence, supply: &SourceState, request: &
         let (types, values) = (types.as_mut_ptr(), values.as_mut_ptr());
         let nulls = nulls.as_ptr();
         pg_sys::SPI_execute_with_args(query.as_ptr(), 6, types, values, nulls, false, 0);
-        let table = pg_sys::SPI_tuptable.as_ref().ok_or(HiloError::AnswerType).or_raise();
+        let table = pg_sys::SPI_tuptable.as_ref().ok_or(HiloError::AnswerType)?;
         let columns = table.tupdesc;
         let is_int8 = |column| pg_sys::SPI_gettypeid(columns, column) == pg_sys::INT8OID;
         if (*columns).natts != 2 || !is_int8(1) || !is_int8(2) {
-            HiloError::AnswerType.raise();
+            return Err(HiloError::AnswerType);
         }
         for at in 0..pg_sys::SPI_processed as usize {
             let value = |column| {
@@ -110,11 +120,11 @@ fn answer(query: &CString, sequence: &Sequence, supply: &SourceState, request: &
                 (!null).then_some(datum.value() as i64)
             };
             match value(1).zip(value(2)) {
-                Some(row) => answer.rows.try_push(row).or_raise(),
+                Some(row) => answer.rows.try_push(row)?,
                 None => answer.has_null = true,
             }
         }
         pg_sys::SPI_finish();
     }
-    answer
+    Ok(answer)
 }

@@ -15,7 +15,7 @@ use crate::catalog::rows::roles;
 use crate::catalog::rows::scan::{Index, Match};
 use crate::catalog::rows::table::{LockWait, RowLock, Strength, Table, next_command, text_datum};
 use crate::catalog::sequence::definitions::Sequence;
-use crate::errors::{HiloError, OrRaise, check_argument};
+use crate::errors::{HiloError, check_argument};
 use crate::process::memory::TryGrow;
 
 /// Which new sequences get a privilege: those of `owner` whose names match `pattern`, as LIKE
@@ -39,9 +39,9 @@ fn delete(table: &Table, index: Index, keys: &[(i16, Match)]) -> Result<(), Hilo
     loop {
         let (mut rows, mut missed) = (Vec::new(), false);
         table.scan(index, keys, |row| {
-            rows.try_push(row).or_raise();
-            true
-        });
+            rows.try_push(row)?;
+            Ok(true)
+        })?;
         for row in rows {
             match table.lock(row, LockWait::Block, Strength::Alone) {
                 RowLock::Locked(row) => table.delete(&row),
@@ -98,11 +98,11 @@ pub fn apply(sequence: &Sequence) -> Result<(), HiloError> {
             && grantee != sequence.owner
             && matches(&sequence.name, &row.name(column::PATTERN))
         {
-            privileges::grant(sequence, grantee, set).or_raise();
+            privileges::grant(sequence, grantee, set)?;
             granted = true;
         }
-        true
-    });
+        Ok(true)
+    })?;
     if granted {
         next_command();
     }

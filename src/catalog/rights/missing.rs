@@ -10,7 +10,7 @@ use crate::catalog::rows::columns::sequence as column;
 use crate::catalog::rows::name::{Name, escape_for_message};
 use crate::catalog::rows::table::Row;
 use crate::catalog::sequence::definitions::{self, Sequence};
-use crate::errors::{HiloError, NameGuess, OrRaise};
+use crate::errors::{HiloError, NameGuess};
 use crate::process::ffi;
 
 /// The most insertions, deletions and replacements of characters that count as a slip, as in core's
@@ -47,38 +47,57 @@ pub fn to_create(name: &[u8]) -> HiloError {
 }
 
 fn error(name: &[u8], otherwise: NameGuess) -> HiloError {
+    match meaning(name) {
+        Ok(found) => {
+            let meant = found.unwrap_or(otherwise);
+            HiloError::NoSuchSequence { name: escape_for_message(name), meant }
+        }
+        Err(error) => error,
+    }
+}
+
+fn meaning(name: &[u8]) -> Result<Option<NameGuess>, HiloError> {
+    // The column needs the sequence, whatever else is called like it.
+    if column_defaults::is_used(name, MAX_COMPARED)? {
+        return Ok(Some(NameGuess::OfColumn));
+    }
     let folded = fold(name);
     let unquoted: Vec<u8> = name.iter().copied().filter(|byte| *byte != b'"').collect();
     let (whole, parts) = ([&unquoted[..], &folded], [last_part(&unquoted), last_part(&folded)]);
-    // The column needs the sequence, whatever else is called like it.
-    let of_column = column_defaults::is_used(name, MAX_COMPARED).then_some(NameGuess::OfColumn);
-    let found = of_column
-        .or_else(|| by_spelling(name, whole))
-        .or_else(|| core_sequences::by_name(name).map(NameGuess::Core))
-        .or_else(|| match similar(name) {
-            Some((distance, found)) if !distance.of_parts => Some(found),
-            found => by_spelling(name, parts).or(found.map(|(_, found)| found)),
-        });
-    HiloError::NoSuchSequence { name: escape_for_message(name), meant: found.unwrap_or(otherwise) }
+    if let Some(found) = by_spelling(name, whole)? {
+        return Ok(Some(found));
+    }
+    if let Some(found) = core_sequences::by_name(name) {
+        return Ok(Some(NameGuess::Core(found)));
+    }
+    match similar(name)? {
+        Some((distance, found)) if !distance.of_parts => Ok(Some(found)),
+        found => Ok(by_spelling(name, parts)?.or(found.map(|(_, found)| found))),
+    }
 }
 
-fn may_see(sequence: &Sequence) -> bool {
-    privileges::may_see(sequence, ffi::current_user()).or_raise()
+fn may_see(sequence: &Sequence) -> Result<bool, HiloError> {
+    privileges::may_see(sequence, ffi::current_user())
 }
 
 /// The sequence with one of these names: as an SQL identifier spells it, in double quotes, in
 /// another case, or after a schema.
-fn by_spelling(name: &[u8], spellings: [&[u8]; 2]) -> Option<NameGuess> {
-    spellings
-        .into_iter()
-        .filter(|spelling| !spelling.is_empty() && *spelling != name)
-        .find_map(|spelling| definitions::by_name(spelling).or_raise().filter(may_see))
-        .map(|sequence| NameGuess::Similar(sequence.name.to_string()))
+fn by_spelling(name: &[u8], spellings: [&[u8]; 2]) -> Result<Option<NameGuess>, HiloError> {
+    for spelling in spellings {
+        if !spelling.is_empty()
+            && spelling != name
+            && let Some(sequence) = definitions::by_name(spelling)?
+            && may_see(&sequence)?
+        {
+            return Ok(Some(NameGuess::Similar(sequence.name.to_string())));
+        }
+    }
+    Ok(None)
 }
 
 /// The sequence whose name is nearest: by its whole name, else by what follows the last period,
 /// best in a schema of the search path.
-fn similar(name: &[u8]) -> Option<(Distance, NameGuess)> {
+fn similar(name: &[u8]) -> Result<Option<(Distance, NameGuess)>, HiloError> {
     let wanted = fold(name);
     let limit = FURTHEST.min(wanted.len() as i32 / 2);
     let mut best: Option<(Distance, Name)> = None;
@@ -88,18 +107,15 @@ fn similar(name: &[u8]) -> Option<(Distance, NameGuess)> {
         let name = row.name(column::NAME);
         if let Some(distance) = distance(&wanted, &fold(&name), limit)
             && best.as_ref().is_none_or(|(least, _)| distance < *least)
-            && may_see(&Sequence::from_row(&row))
+            && may_see(&Sequence::from_row(&row))?
         {
             best = Some((distance, name));
         }
-        left > 0 && best.as_ref().is_none_or(|(distance, _)| *distance != Distance::default())
+        let is_best = |(distance, _): &(Distance, _)| *distance == Distance::default();
+        Ok(left > 0 && !best.as_ref().is_some_and(is_best))
     };
-    CatalogTable::Definition.read().or_raise().scan(
-        catalog_tables::DEFINITION_NAME_KEY,
-        &[],
-        visit,
-    );
-    best.map(|(distance, name)| (distance, NameGuess::Similar(name.to_string())))
+    CatalogTable::Definition.read()?.scan(catalog_tables::DEFINITION_NAME_KEY, &[], visit)?;
+    Ok(best.map(|(distance, name)| (distance, NameGuess::Similar(name.to_string()))))
 }
 
 /// How far two names are apart: the nearer is the less.

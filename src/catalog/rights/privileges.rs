@@ -16,7 +16,7 @@ use crate::catalog::rows::roles::{self, PUBLIC};
 use crate::catalog::rows::scan::Match;
 use crate::catalog::rows::table::next_command;
 use crate::catalog::sequence::definitions::{self, Sequence};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
 use crate::shared::shared_name::SharedName;
@@ -265,8 +265,8 @@ pub fn grants_on_all(
 ) -> Result<HashMap<SequenceId, Vec<(pg_sys::Oid, Privileges)>>, HiloError> {
     let mut all: HashMap<_, Vec<_>> = HashMap::new();
     scan_grants(Match::Int8In(sequences), |sequence, to, privilege| {
-        all.try_reserve(1).map_err(|_| HiloError::OutOfMemory).or_raise();
-        add(all.entry(sequence).or_default(), to, privilege);
+        all.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
+        add(all.entry(sequence).or_default(), to, privilege)
     })?;
     Ok(all)
 }
@@ -274,7 +274,7 @@ pub fn grants_on_all(
 /// Visits the privileges on sequences. They are sorted by sequence and grantee.
 fn scan_grants(
     sequences: Match,
-    mut visit: impl FnMut(SequenceId, pg_sys::Oid, Privileges),
+    mut visit: impl FnMut(SequenceId, pg_sys::Oid, Privileges) -> Result<(), HiloError>,
 ) -> Result<(), HiloError> {
     CatalogTable::Privilege.read()?.scan(
         catalog_tables::PRIVILEGE_PKEY,
@@ -282,18 +282,22 @@ fn scan_grants(
         |row| {
             let name = row.text(column::PRIVILEGE).unwrap_or_default();
             let privilege = Privileges::by_name(&name).unwrap_or(Privileges::NONE);
-            visit(SequenceId(row.int8(column::SEQUENCE)), row.oid(column::GRANTEE), privilege);
-            true
+            visit(SequenceId(row.int8(column::SEQUENCE)), row.oid(column::GRANTEE), privilege)?;
+            Ok(true)
         },
-    );
-    Ok(())
+    )
 }
 
-fn add(granted: &mut Vec<(pg_sys::Oid, Privileges)>, to: pg_sys::Oid, privilege: Privileges) {
+fn add(
+    granted: &mut Vec<(pg_sys::Oid, Privileges)>,
+    to: pg_sys::Oid,
+    privilege: Privileges,
+) -> Result<(), HiloError> {
     match granted.last_mut().filter(|(last, _)| *last == to) {
         Some((_, held)) => *held = held.or(privilege),
-        None => granted.try_push((to, privilege)).or_raise(),
+        None => granted.try_push((to, privilege))?,
     }
+    Ok(())
 }
 
 /// Gives `grantee` those privileges of `set` that it does not have yet.
@@ -342,8 +346,8 @@ pub fn change_owner(
         } else if row.oid(column::GRANTOR) == old {
             table.change(&row, &[(column::GRANTOR, Some(new.into()))]);
         }
-        true
-    });
+        Ok(true)
+    })?;
     next_command();
     Ok(())
 }

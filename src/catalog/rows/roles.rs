@@ -141,8 +141,8 @@ pub fn depend_on(role: pg_sys::Oid) -> Result<(), HiloError> {
     let mut known = false;
     Table::read(SHDEPEND)?.scan(SHDEPEND_BY_DEPENDER, &keys, |row| {
         known = row.oid(SHDEPEND_ROLE) == role;
-        !known
-    });
+        Ok(!known)
+    })?;
     if !known {
         record(role_type, role, [0, 1]);
     }

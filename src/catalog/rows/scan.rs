@@ -205,8 +205,21 @@ impl Table {
 
     /// Visits the rows whose columns match `keys` until `visit` returns false, in the order of an
     /// index of ours. Columns are attribute numbers, and the first columns of `index`.
-    pub fn scan(&self, index: Index, keys: &[(i16, Match)], visit: impl FnMut(Row) -> bool) {
-        self.scan_from(false, index, keys, visit);
+    ///
+    /// # Errors
+    /// `OutOfMemory`, and what `visit` returns.
+    pub fn scan(
+        &self,
+        index: Index,
+        keys: &[(i16, Match)],
+        mut visit: impl FnMut(Row) -> Result<bool, HiloError>,
+    ) -> Result<(), HiloError> {
+        let mut goes_on = Ok(true);
+        self.scan_from(false, index, keys, |row| {
+            goes_on = memory::check().and_then(|()| visit(row));
+            matches!(goes_on, Ok(true))
+        });
+        goes_on.map(drop)
     }
 
     /// The first row that [`Table::scan`] finds.
@@ -260,7 +273,6 @@ impl Table {
                 if tuple.is_null() {
                     break;
                 }
-                memory::check().or_raise();
                 if snapshot.sees(scan) && !visit(self.row(tuple)) {
                     break;
                 }
@@ -285,13 +297,13 @@ impl Table {
         keys: &[(i16, Match)],
         mut of: impl FnMut(&Row) -> Option<T>,
     ) -> Result<Vec<T>, HiloError> {
-        let (mut found, mut result) = (Vec::new(), Ok(()));
+        let mut found = Vec::new();
         self.scan(index, keys, |row| {
-            result = found.try_extend(of(&row));
+            let result = found.try_extend(of(&row));
             row.free();
-            result.is_ok()
-        });
-        result.map(|()| found)
+            result.map(|()| true)
+        })?;
+        Ok(found)
     }
 
     /// Adds a row with these values in its first columns and `rest` behind them, unless there is
@@ -305,7 +317,7 @@ impl Table {
 
     /// Deletes the rows whose columns match `keys`.
     pub fn delete_all(&self, index: Index, keys: &[(i16, Match)]) {
-        self.scan(index, keys, |row| {
+        self.scan_from(false, index, keys, |row| {
             self.delete(&row);
             true
         });

@@ -167,10 +167,17 @@ pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<
 }
 
 /// Collects what `of` makes of each sequence that exists now.
-pub fn collect<T>(mut of: impl FnMut(Sequence) -> Option<T>) -> Result<Vec<T>, HiloError> {
-    CatalogTable::Definition
-        .read()?
-        .collect(catalog_tables::DEFINITION_PKEY, &[], |row| of(Sequence::from_row(row)))
+pub fn collect<T>(
+    mut of: impl FnMut(Sequence) -> Result<Option<T>, HiloError>,
+) -> Result<Vec<T>, HiloError> {
+    let mut found = Vec::new();
+    CatalogTable::Definition.read()?.scan(catalog_tables::DEFINITION_PKEY, &[], |row| {
+        let one = of(Sequence::from_row(&row));
+        row.free();
+        found.try_extend(one?)?;
+        Ok(true)
+    })?;
+    Ok(found)
 }
 
 /// The ids of up to `most` sequences that will probably be used after `id`, without gapless ones.
@@ -198,9 +205,9 @@ pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloErr
             &[(column::NAME, Match::TextIn(names))],
             |row| {
                 rows.push(row);
-                rows.len() < AT_ONCE
+                Ok(rows.len() < AT_ONCE)
             },
-        );
+        )?;
         if rows.is_empty() {
             break;
         }
@@ -214,7 +221,7 @@ pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloErr
         }
     }
     let after = [(column::NAME, Match::TextGreater(&before.name))];
-    table.scan(catalog_tables::DEFINITION_NAME_KEY, &after, add);
+    table.scan(catalog_tables::DEFINITION_NAME_KEY, &after, |row| Ok(add(row)))?;
     Ok(found)
 }
 

@@ -16,7 +16,7 @@ use crate::catalog::rows::scan::Match;
 use crate::catalog::rows::table::{Row, Table, next_command, text_datum};
 use crate::catalog::sequence::node;
 use crate::catalog::sequence::positions::Position;
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::TryGrow;
 
@@ -118,11 +118,11 @@ pub fn add(sequence: SequenceId, node: i32, new: &[Gap]) -> Result<(), HiloError
         let keys = [(column::SEQUENCE, Match::Int8(sequence.0))];
         table.scan(catalog_tables::GAP_SEQUENCE_IDX, &keys, |row| {
             if let Some(known) = of_row(&row, node) {
-                gaps.try_push(known).or_raise();
-                rows.try_push(row).or_raise();
+                gaps.try_push(known)?;
+                rows.try_push(row)?;
             }
-            rows.len() < LOOKED_AT
-        });
+            Ok(rows.len() < LOOKED_AT)
+        })?;
     }
     new.iter().try_for_each(|gap| gaps.try_push(*gap))?;
     for Joined { gap, parts } in hilo_core::gaps::join(&gaps, MAX_ROWS, KEPT_ROWS) {
@@ -166,8 +166,8 @@ pub fn keep(sequence: SequenceId, name: &Name, column: ColumnRef) -> Result<(), 
     let table = CatalogTable::Gap.write()?;
     // An earlier sequence of the column had these, but for what this transaction has just kept.
     let earlier = |row: &Row| is_from(row, column) && !row.is_own();
-    if let Some((first, _)) = restarts(&table, sequence, |_| true) {
-        change_all(&table, RELEASED, earlier, first, &[]);
+    if let Some((first, _)) = restarts(&table, sequence, |_| true)? {
+        change_all(&table, RELEASED, earlier, first, &[])?;
     }
     let released = Some(column.pack().into());
     let to = [
@@ -175,22 +175,20 @@ pub fn keep(sequence: SequenceId, name: &Name, column: ColumnRef) -> Result<(), 
         (column::NAME, Some(text_datum(name))),
         (column::RELEASED_FROM, released),
     ];
-    change_all(&table, sequence, |_| true, i64::MAX, &to);
-    Ok(())
+    change_all(&table, sequence, |_| true, i64::MAX, &to)
 }
 
 /// Gives a sequence that adopts `column` the gaps that were kept when it was released. Their epochs
 /// come before all of its own.
 pub fn adopt(column: ColumnRef, sequence: SequenceId) -> Result<(), HiloError> {
     let table = CatalogTable::Gap.write()?;
-    let first = restarts(&table, sequence, |_| true).map_or(0, |(first, _)| first.min(0));
+    let first = restarts(&table, sequence, |_| true)?.map_or(0, |(first, _)| first.min(0));
     let to = [
         (column::SEQUENCE, Some(sequence.0.into())),
         (column::NAME, None),
         (column::RELEASED_FROM, None),
     ];
-    change_all(&table, RELEASED, |row| is_from(row, column), first, &to);
-    Ok(())
+    change_all(&table, RELEASED, |row| is_from(row, column), first, &to)
 }
 
 fn is_from(row: &Row, column: ColumnRef) -> bool {
@@ -202,7 +200,7 @@ fn restarts(
     table: &Table,
     sequence: SequenceId,
     concerns: impl Fn(&Row) -> bool,
-) -> Option<(i64, i64)> {
+) -> Result<Option<(i64, i64)>, HiloError> {
     let mut ends = None;
     table.scan(
         catalog_tables::GAP_SEQUENCE_IDX,
@@ -215,10 +213,10 @@ fn restarts(
                 let (first, last) = ends.unwrap_or((at, at));
                 ends = Some((at.min(first), at.max(last)));
             }
-            true
+            Ok(true)
         },
-    );
-    ends
+    )?;
+    Ok(ends)
 }
 
 /// Writes columns of these rows. Their epochs are lowered below that restart, all by as much.
@@ -228,17 +226,22 @@ fn change_all(
     concerns: impl Fn(&Row) -> bool,
     below: i64,
     to: &[(i16, Option<pg_sys::Datum>)],
-) {
-    let lower_by = restarts(table, of, &concerns).map_or(0, |(_, last)| (last + 1 - below).max(0));
-    table.scan(catalog_tables::GAP_SEQUENCE_IDX, &[(column::SEQUENCE, Match::Int8(of.0))], |row| {
-        if concerns(&row) {
-            let epoch: Option<Epoch> = record::get(&row, column::EPOCH);
-            let epoch = epoch.map(|epoch| epoch.lowered(lower_by));
-            table.change(&row, &[to, &[(column::EPOCH, epoch.datum())]].concat());
-        }
-        true
-    });
+) -> Result<(), HiloError> {
+    let lower_by = restarts(table, of, &concerns)?.map_or(0, |(_, last)| (last + 1 - below).max(0));
+    table.scan(
+        catalog_tables::GAP_SEQUENCE_IDX,
+        &[(column::SEQUENCE, Match::Int8(of.0))],
+        |row| {
+            if concerns(&row) {
+                let epoch: Option<Epoch> = record::get(&row, column::EPOCH);
+                let epoch = epoch.map(|epoch| epoch.lowered(lower_by));
+                table.change(&row, &[to, &[(column::EPOCH, epoch.datum())]].concat());
+            }
+            Ok(true)
+        },
+    )?;
     next_command();
+    Ok(())
 }
 
 /// Deletes the gaps that were kept for a released column, or for any column of its table (`attnum`
@@ -252,16 +255,16 @@ pub fn forget_released(relid: pg_sys::Oid, attnum: i16) -> Result<(), HiloError>
     let mut any = false;
     CatalogTable::Gap.read()?.scan(catalog_tables::GAP_SEQUENCE_IDX, &keys, |row| {
         any = concerns(&row);
-        !any
-    });
+        Ok(!any)
+    })?;
     if any {
         let table = CatalogTable::Gap.write()?;
         table.scan(catalog_tables::GAP_SEQUENCE_IDX, &keys, |row| {
             if concerns(&row) {
                 table.delete(&row);
             }
-            true
-        });
+            Ok(true)
+        })?;
     }
     Ok(())
 }

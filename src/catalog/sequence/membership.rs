@@ -38,6 +38,6 @@ pub fn check_droppable(sequence: &Sequence) -> Result<(), HiloError> {
 /// The sequences that belong to an extension.
 pub fn sequences_of(extension: &Name) -> Result<Vec<Sequence>, HiloError> {
     definitions::collect(|sequence| {
-        (sequence.extension.as_ref() == Some(extension)).then_some(sequence)
+        Ok((sequence.extension.as_ref() == Some(extension)).then_some(sequence))
     })
 }

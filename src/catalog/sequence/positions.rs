@@ -336,8 +336,8 @@ pub fn lock_all(
         let keys = [(column::SEQUENCE, Match::Int8In(&others)), (column::NODE, Match::Int4(node))];
         table.scan(catalog_tables::POSITION_PKEY, &keys, |row| {
             rows.push(row);
-            rows.len() < sequences.len()
-        });
+            Ok(rows.len() < sequences.len())
+        })?;
     }
     memory::try_map(
         rows.len(),

@@ -42,31 +42,35 @@ macro_rules! export {
     };
 }
 
-/// Functions with the same body, which takes the call. Each is a symbol in the SQL objects of some
-/// version.
+/// Functions with the same body, which takes the call, and whose error they raise. Each is a symbol
+/// in the SQL objects of some version.
 macro_rules! call_functions {
     ($body:path; $($name:ident),+ $(,)?) => { $(
-        $crate::sql::call::raw_function::export!($name "", |fcinfo| $body(fcinfo));
+        $crate::sql::call::raw_function::export!($name "", |fcinfo| {
+            $crate::errors::OrRaise::or_raise($body(fcinfo))
+        });
     )+ };
 }
 
 /// The functions that make values of a type from text: from SQL's, and from a message in the binary
-/// format, which has the same. `parse` makes one of a C string.
+/// format, which has the same. `parse` makes one of a C string. They raise its error.
 macro_rules! input_functions {
     ($parse:path; $in:ident, $recv:ident) => {
         $crate::sql::call::raw_function::export!($in "", |fcinfo| {
             // SAFETY: the function is strict, so its one argument is a C string.
-            pgrx::pg_sys::Datum::from($parse(unsafe {
+            let parsed = $parse(unsafe {
                 let text = $crate::sql::call::raw_function::argument(fcinfo, 0);
                 std::ffi::CStr::from_ptr(text.cast_mut_ptr())
-            }))
+            });
+            pgrx::pg_sys::Datum::from($crate::errors::OrRaise::or_raise(parsed))
         });
         $crate::sql::call::raw_function::export!($recv "", |fcinfo| {
             // SAFETY: the function is strict, and Postgres gives a receive function a message.
-            pgrx::pg_sys::Datum::from($parse(unsafe {
+            let parsed = $parse(unsafe {
                 let message = $crate::sql::call::raw_function::argument(fcinfo, 0);
                 $crate::sql::call::raw_function::message_text(message.cast_mut_ptr())
-            }))
+            });
+            pgrx::pg_sys::Datum::from($crate::errors::OrRaise::or_raise(parsed))
         });
     };
 }

@@ -9,7 +9,7 @@ use pgrx::prelude::*;
 use crate::backend::Global;
 use crate::catalog::rows::scan::text_array;
 use crate::catalog::rows::table::{bytes_of, next_command, text_of};
-use crate::errors::OrRaise;
+use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
 pub use crate::process::rights::{with_rights_of, with_settings};
@@ -88,29 +88,45 @@ fn c_string(sql: &[u8]) -> *const c_char {
 
 /// Runs a query with the rights of the current user and maps each row. It sees what is committed
 /// when it starts, as far as the transaction's isolation level allows.
-pub fn rows<T>(sql: &(impl AsRef<[u8]> + ?Sized), mut each: impl FnMut(Row) -> T) -> Vec<T> {
+pub fn rows<T>(
+    sql: &(impl AsRef<[u8]> + ?Sized),
+    mut each: impl FnMut(Row) -> T,
+) -> Result<Vec<T>, HiloError> {
     let mut found = Vec::new();
-    for_each(sql, |row| found.try_push(each(row)).or_raise());
-    found
+    visit(sql.as_ref(), None, |row| found.try_push(each(row)))?;
+    Ok(found)
 }
 
 /// The same with these texts as the parameter, of type text[].
-pub fn rows_of<T>(sql: &str, texts: &[Vec<u8>], mut each: impl FnMut(Row) -> T) -> Vec<T> {
-    let (mut found, texts) = (Vec::new(), text_array(texts));
-    visit(sql.as_bytes(), Some((pg_sys::TEXTARRAYOID, texts)), |row| {
-        found.try_push(each(row)).or_raise();
-    });
-    found
+pub fn rows_of<T>(
+    sql: &str,
+    texts: &[Vec<u8>],
+    mut each: impl FnMut(Row) -> T,
+) -> Result<Vec<T>, HiloError> {
+    let (mut found, texts) = (Vec::new(), (pg_sys::TEXTARRAYOID, text_array(texts)));
+    visit(sql.as_bytes(), Some(texts), |row| found.try_push(each(row)))?;
+    Ok(found)
 }
 
 /// The same, but keeps no rows: they are fetched in batches, so there may be any number of them.
-pub fn for_each(sql: &(impl AsRef<[u8]> + ?Sized), each: impl FnMut(Row)) {
-    visit(sql.as_ref(), None, each);
+pub fn for_each(
+    sql: &(impl AsRef<[u8]> + ?Sized),
+    mut each: impl FnMut(Row),
+) -> Result<(), HiloError> {
+    visit(sql.as_ref(), None, |row| {
+        each(row);
+        memory::check()
+    })
 }
 
-fn visit(sql: &[u8], parameter: Option<(pg_sys::Oid, pg_sys::Datum)>, mut each: impl FnMut(Row)) {
+fn visit(
+    sql: &[u8],
+    parameter: Option<(pg_sys::Oid, pg_sys::Datum)>,
+    mut each: impl FnMut(Row) -> Result<(), HiloError>,
+) -> Result<(), HiloError> {
     const AT_ONCE: std::ffi::c_long = 1000;
-    memory::check().or_raise();
+    memory::check()?;
+    let mut done = Ok(());
     let text = c_string(sql);
     let (mut types, mut values): (Vec<_>, Vec<_>) = parameter.into_iter().unzip();
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. No
@@ -121,34 +137,38 @@ fn visit(sql: &[u8], parameter: Option<(pg_sys::Oid, pg_sys::Datum)>, mut each: 
         let plan = pg_sys::SPI_prepare(text, types.len() as i32, types.as_mut_ptr());
         let (unnamed, not_null) = (std::ptr::null(), std::ptr::null());
         let portal = pg_sys::SPI_cursor_open(unnamed, plan, values.as_mut_ptr(), not_null, false);
-        loop {
+        while done.is_ok() {
             pg_sys::SPI_cursor_fetch(portal, true, AT_ONCE);
             let table = pg_sys::SPI_tuptable;
             if pg_sys::SPI_processed == 0 || table.is_null() {
                 break;
             }
-            for at in 0..pg_sys::SPI_processed as usize {
-                memory::check().or_raise();
-                each(Row { tuple: *(*table).vals.add(at), columns: (*table).tupdesc });
-            }
+            done = (0..pg_sys::SPI_processed as usize).try_for_each(|at| {
+                memory::check()?;
+                each(Row { tuple: *(*table).vals.add(at), columns: (*table).tupdesc })
+            });
             pg_sys::SPI_freetuptable(table);
         }
         pg_sys::SPI_cursor_close(portal);
         pg_sys::SPI_finish();
     }
+    done
 }
 
 /// Runs a query that only reads, with the rights of the current user, and maps each row. It sees
 /// everything that is committed when it starts, and what this transaction has written, whatever the
 /// isolation level.
-pub fn latest<T>(sql: &[u8], each: impl FnMut(Row) -> T) -> Vec<T> {
+pub fn latest<T>(sql: &[u8], each: impl FnMut(Row) -> T) -> Result<Vec<T>, HiloError> {
     // SAFETY: the text is a C string.
     read(|| unsafe { pg_sys::SPI_execute(c_string(sql), true, 0) }, each)
 }
 
 /// The same for what `execute` runs.
-fn read<T>(execute: impl FnOnce() -> i32, mut each: impl FnMut(Row) -> T) -> Vec<T> {
-    memory::check().or_raise();
+fn read<T>(
+    execute: impl FnOnce() -> i32,
+    mut each: impl FnMut(Row) -> T,
+) -> Result<Vec<T>, HiloError> {
+    memory::check()?;
     next_command();
     let mut found = Vec::new();
     // SAFETY: each pair of calls encloses the use of what the first one makes, and after an error
@@ -159,18 +179,18 @@ fn read<T>(execute: impl FnOnce() -> i32, mut each: impl FnMut(Row) -> T) -> Vec
         pg_sys::SPI_connect();
         execute();
         let table = pg_sys::SPI_tuptable;
-        for at in 0..pg_sys::SPI_processed as usize {
+        let done = (0..pg_sys::SPI_processed as usize).try_for_each(|at| {
             let row = Row { tuple: *(*table).vals.add(at), columns: (*table).tupdesc };
-            found.try_push(each(row)).or_raise();
-        }
+            found.try_push(each(row))
+        });
         pg_sys::SPI_finish();
         pg_sys::PopActiveSnapshot();
+        done.map(|()| found)
     }
-    found
 }
 
 /// The same for a query of core's catalogs: no user can plant anything in its search_path.
-pub fn look_up<T>(sql: &str, each: impl FnMut(Row) -> T) -> Vec<T> {
+pub fn look_up<T>(sql: &str, each: impl FnMut(Row) -> T) -> Result<Vec<T>, HiloError> {
     trusted(|| latest(sql.as_bytes(), each))
 }
 
@@ -197,7 +217,7 @@ impl Planned {
         &self,
         parameters: &[Option<pg_sys::Datum>],
         each: impl FnMut(Row) -> T,
-    ) -> Vec<T> {
+    ) -> Result<Vec<T>, HiloError> {
         let null = |value: &Option<pg_sys::Datum>| if value.is_some() { b' ' } else { b'n' };
         let nulls: Vec<u8> = parameters.iter().map(null).collect();
         let values = parameters.iter().map(|value| value.unwrap_or(pg_sys::Datum::null()));
@@ -230,8 +250,8 @@ impl Planned {
 }
 
 /// Runs a statement that writes or defines something, with the rights of the current user.
-pub fn execute(sql: &[u8]) {
-    memory::check().or_raise();
+pub fn execute(sql: &[u8]) -> Result<(), HiloError> {
+    memory::check()?;
     let text = c_string(sql);
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up.
     unsafe {
@@ -240,6 +260,7 @@ pub fn execute(sql: &[u8]) {
         pg_sys::SPI_finish();
     }
     next_command();
+    Ok(())
 }
 
 /// Text of the database, in whatever encoding, as an SQL expression. It means the same under each

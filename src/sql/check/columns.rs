@@ -12,14 +12,14 @@ use crate::catalog::columns::column_ref::ColumnRef;
 use crate::catalog::rights::privileges;
 use crate::catalog::sequence::definitions::{self, Sequence};
 use crate::catalog::sequence::node;
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::subtransaction;
 use crate::session::invalidation;
 use crate::sql::call::border::Call;
 use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::column::column_values::Verdict;
-use crate::sql::column::stored::{self, Found};
+use crate::sql::column::stored;
 use crate::sql::column::values;
 use crate::sql::define::unserved::unserved_ranges;
 
@@ -56,11 +56,11 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
     if definition.cycle || invalidation::in_progress() {
         return Ok(None);
     }
-    let before = RemainingRange::of(&sequence);
+    let before = RemainingRange::of(&sequence)?;
     // Values beyond the bounds are never served.
     let (direction, bound) = (definition.direction(), definition.last_bound());
     let judge = |value| before.judge(value);
-    let search = || stored::search(column, direction, bound, judge).or_raise();
+    let search = || stored::search(column, direction, bound, judge);
     let (found, failure) = match subtransaction::run(subtransaction::is_of_work, search) {
         Ok(None) => return Ok(None),
         Ok(found) => (found, None),
@@ -68,14 +68,14 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
         Err(report) => (None, Some(report.message().to_owned())),
     };
     // Meanwhile sessions may have got the value and inserted it. It is seen to be served now.
-    let is_due =
-        |found: Found| matches!(RemainingRange::of(&sequence).judge(found.value), Verdict::Found);
-    if found.is_some_and(|found| !is_due(found)) {
+    if let Some(found) = found
+        && !matches!(RemainingRange::of(&sequence)?.judge(found.value), Verdict::Found)
+    {
         return Ok(None);
     }
     // PUBLIC has USAGE of _hilo: anybody can call the function, without the conditions of
     // `_hilo.hilo_finding`.
-    let hidden = !values::may_select(column) || values::has_policies(column.relid);
+    let hidden = !values::may_select(column)? || values::has_policies(column.relid);
     if hidden && !privileges::reads_all(ffi::current_user()) {
         return Ok(None);
     }
@@ -92,9 +92,9 @@ struct RemainingRange {
 }
 
 impl RemainingRange {
-    fn of(sequence: &Sequence) -> RemainingRange {
-        let found = unserved_ranges(sequence, node::id());
-        RemainingRange { ranges: found.ranges(), mapping: found.mapping }
+    fn of(sequence: &Sequence) -> Result<RemainingRange, HiloError> {
+        let found = unserved_ranges(sequence, node::id())?;
+        Ok(RemainingRange { ranges: found.ranges(), mapping: found.mapping })
     }
 
     /// Whether `value` is yet to be served, or how to continue the search for one that is.

@@ -68,7 +68,7 @@ fn hilo_server_state(call: Call) -> Result<Rows<ServerState>, ErrorReport> {
     let wanted = wanted.filter(|at| *at != 0).map(|at| ffi::monotonic().since(Monotonic(at)));
     let silent = shared.and_then(|shared| shared.unanswered(ffi::database()));
     let twin = shared.map(|shared| Timestamp(shared.control.twin_seen_at.load(Relaxed)));
-    let (sessions, whose) = match loader() {
+    let (sessions, whose) = match loader()? {
         LoadedBy::All => (None, None),
         LoadedBy::AllBut(whose) => (Some(preload_excluded_by(&whose)), Some(whose)),
         LoadedBy::Unknown => (Some(UNKNOWN.to_owned()), None),
@@ -84,7 +84,7 @@ fn hilo_server_state(call: Call) -> Result<Rows<ServerState>, ErrorReport> {
         slots_taken: slots(|shared| shared.slots.len() - shared.free_slots()),
         slots_scarce: shared.map(Shared::is_nearly_full),
         turned_over_for: shared.and_then(Shared::turned_over_for).map(|ago| ago.0 / SECOND),
-        failing: stat::failing(),
+        failing: stat::failing()?,
         no_worker_for: wanted.map(|ago| ago.0 / SECOND),
         worker: silent.map(|(pid, _)| pid as i32),
         worker_silent_for: silent.map(|(_, ago)| ago.0 / SECOND),

@@ -14,7 +14,7 @@ use crate::catalog::rows::name::{Name, escape_for_message};
 use crate::catalog::rows::relations;
 use crate::catalog::sequence::definitions::{self, Sequence};
 use crate::catalog::sequence::gaps;
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::subtransaction;
 use crate::sql::call::border::Call;
 use crate::sql::call::spi;
@@ -39,7 +39,7 @@ fn hilo_adopt(
     name: Option<SequenceName>,
     ordered: Option<bool>,
 ) -> Result<Name, ErrorReport> {
-    ddl_checks::begin_write(c"hilo_adopt()");
+    ddl_checks::begin_write(c"hilo_adopt()")?;
     let (relation, column) = column_of(relation, column_name)?;
     let name = name.map(SequenceName::new_name).transpose()?;
     let (sequence, reports) = adopt(MoveRequest::Adopt(relation, column, ordered), name)?;
@@ -57,7 +57,7 @@ fn hilo_adopt_columns(
     ordered: Option<bool>,
     mentions: Option<Text>,
 ) -> Result<Name, ErrorReport> {
-    ddl_checks::begin_write(c"hilo_adopt_sequence()");
+    ddl_checks::begin_write(c"hilo_adopt_sequence()")?;
     let sequence = ddl_checks::require(sequence, "sequence")?;
     let name = name.map(SequenceName::new_name).transpose()?;
     let (sequence, mut reports) = adopt(MoveRequest::AdoptAll(sequence, ordered), name)?;
@@ -88,7 +88,7 @@ fn hilo_try_adopt(
     ordered: Option<bool>,
     dry_run: Option<bool>,
 ) -> Result<Record<Adopted>, ErrorReport> {
-    ddl_checks::begin_write(c"hilo_adopt_all()");
+    ddl_checks::begin_write(c"hilo_adopt_all()")?;
     let (relation, column) = column_of(relation, column_name)?;
     let request = match sequence {
         Some(sequence) => MoveRequest::AdoptAll(sequence, ordered),
@@ -96,17 +96,14 @@ fn hilo_try_adopt(
     };
     let try_out = || {
         privileges::may_create()?;
-        let sequences = request.sequences();
+        let sequences = request.sequences()?;
         let (name, _) = plan(request, &find(request)?, &sequences, None)?;
         Ok((name, main(&sequences)?.ordered, Vec::new()))
     };
-    let outcome = subtransaction::run(subtransaction::is_of_work, || {
-        let done = match dry_run {
-            Some(false) => adopt(request, None)
-                .map(|(adopted, told)| (adopted.name, adopted.definition.ordered, told)),
-            _ => try_out(),
-        };
-        done.or_raise()
+    let outcome = subtransaction::run(subtransaction::is_of_work, || match dry_run {
+        Some(false) => adopt(request, None)
+            .map(|(adopted, told)| (adopted.name, adopted.definition.ordered, told)),
+        _ => try_out(),
     });
     Ok(Record(match outcome {
         Ok((name, ordered, reports)) => {
@@ -135,7 +132,7 @@ pub(in crate::sql) fn column_of(
 
 /// All columns that a sequence feeds, or the one that is asked for.
 fn find(request: MoveRequest) -> Result<Vec<SequenceColumn>, HiloError> {
-    let columns = request.columns();
+    let columns = request.columns()?;
     if let MoveRequest::AdoptAll(sequence, _) = request
         && columns.is_empty()
     {
@@ -155,16 +152,17 @@ fn adopt(
     name: Option<Name>,
 ) -> Result<(Sequence, Vec<HiloError>), HiloError> {
     privileges::may_create()?;
-    let (mut columns, mut sequences) = (find(request)?, request.sequences());
+    let (mut columns, mut sequences) = (find(request)?, request.sequences()?);
     loop {
         let tables = lock::for_move(&columns, || {
             // Only what is going to be dropped is kept from others.
             let own = sequences.iter().filter(|sequence| sequence.own);
             own.for_each(|sequence| lock::sequence(sequence.oid));
-        });
+            Ok(())
+        })?;
         // Whatever was seen before the locks may have changed.
         let before = sequences;
-        (columns, sequences) = (find(request)?, request.sequences());
+        (columns, sequences) = (find(request)?, request.sequences()?);
         let is_locked = |column: &SequenceColumn| tables.contains(&column.place.relid);
         if columns.iter().all(is_locked) && sequences == before {
             break;
@@ -176,7 +174,7 @@ fn adopt(
         if let Some((grantee, privilege)) = step.grant {
             privileges::grant(&sequence, grantee, privilege)?;
         }
-        step.statement.iter().for_each(|statement| spi::execute(statement));
+        step.statement.iter().try_for_each(|statement| spi::execute(statement))?;
     }
     Ok((sequence, steps.into_iter().filter_map(|step| step.report).collect()))
 }
@@ -224,10 +222,10 @@ fn create(
     };
     let held = columns.iter().map(furthest).collect::<Result<Vec<_>, _>>()?;
     let held = held.into_iter().flatten().reduce(|a, b| direction.further(a, b));
-    let mut next = old.next_beyond(old.next(), held);
+    let mut next = old.next_beyond(old.next()?, held);
     for other in sequences.iter().filter(|other| other.oid != old.oid) {
         // The next value of the other one is free; those before it may be taken.
-        let taken = other.next().and_then(|theirs| theirs.checked_sub(old.increment.signum()));
+        let taken = other.next()?.and_then(|theirs| theirs.checked_sub(old.increment.signum()));
         next = old.next_beyond(next, taken);
     }
     // The widest column decides; numeric holds everything.

@@ -10,7 +10,7 @@ use hilo_core::options::{DataType, Options};
 use crate::catalog::rows::scan;
 use crate::catalog::rows::table::Table;
 use crate::catalog::sequence::definitions;
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::sql::call::spi::Row;
 
 /// The columns of the one row of a sequence.
@@ -67,12 +67,12 @@ impl CoreSequence {
     /// The value that the next caller would get; `None`: there is none left. The last value covers
     /// what sessions have cached. Nobody's rights are needed: the query has checked that the column
     /// may use the sequence.
-    pub fn next(&self) -> Option<i64> {
+    pub fn next(&self) -> Result<Option<i64>, HiloError> {
         // A sequence of core's always has one row.
-        let state = Table::read(self.oid).or_raise().find(scan::Index::None, &[]);
-        let state = state.ok_or(HiloError::NoSuchRelation(self.oid.to_u32())).or_raise();
+        let state = Table::read(self.oid)?.find(scan::Index::None, &[]);
+        let state = state.ok_or(HiloError::NoSuchRelation(self.oid.to_u32()))?;
         let (last, called) = (state.int8(state::LAST_VALUE), state.bool(state::IS_CALLED));
-        self.mapping(last).value(if called { Index(1) } else { Index::ZERO })
+        Ok(self.mapping(last).value(if called { Index(1) } else { Index::ZERO }))
     }
 
     pub fn direction(&self) -> Direction {

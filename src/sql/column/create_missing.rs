@@ -34,7 +34,7 @@ row! {
 #[pg_extern(sql = false)]
 fn hilo_column_defaults(call: Call) -> Result<Rows<NamingDefault>, ErrorReport> {
     let mut rows = Rows::begin(call);
-    for (default, name) in column_defaults::all() {
+    for (default, name) in column_defaults::all()? {
         let missing = definitions::by_name(&name)?.is_none();
         let (relation, number) = (default.relid, default.attnum);
         rows.add(NamingDefault { relation, number, name, missing });
@@ -53,9 +53,9 @@ row! {
 /// `_hilo.hilo_missing_defaults()`: the columns whose default names a sequence that does not exist.
 #[pg_extern(sql = false)]
 fn hilo_missing_defaults(call: Call) -> Result<Rows<MissingDefault>, ErrorReport> {
-    ddl_checks::begin_write(c"hilo_create_missing()");
+    ddl_checks::begin_write(c"hilo_create_missing()")?;
     let mut rows = Rows::begin(call);
-    for (default, name) in column_defaults::all() {
+    for (default, name) in column_defaults::all()? {
         if definitions::by_name(&name)?.is_none() {
             rows.add(MissingDefault { relation: default.relid, number: default.attnum, name });
         }
@@ -98,6 +98,6 @@ fn hilo_lock_against_writers(
     if !privileges::acts_as(ffi::current_user(), relations::owner(relation)) {
         return Err(HiloError::NotTableOwner(escape_for_message(&table)).into());
     }
-    lock::against_writers(relation);
+    lock::against_writers(relation)?;
     Ok(Some(relation))
 }

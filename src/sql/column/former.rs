@@ -6,6 +6,7 @@ use hilo_core::options::DataType;
 
 use crate::catalog::rows::table::text_datum;
 use crate::catalog::sequence::definitions::{Sequence, data_type_from};
+use crate::errors::HiloError;
 use crate::sql::call::spi::Planned;
 use crate::sql::column::sequence_column::SequenceColumn;
 
@@ -25,8 +26,12 @@ pub struct Former {
 impl Former {
     /// The one that the sequence of a column has replaced.
     /// `owned`: whether the column is to own the new one.
-    pub fn of(column: &SequenceColumn, sequence: &Sequence, owned: bool) -> Option<Former> {
-        let former = sequence.former.as_ref()?;
+    pub fn of(
+        column: &SequenceColumn,
+        sequence: &Sequence,
+        owned: bool,
+    ) -> Result<Option<Former>, HiloError> {
+        let Some(former) = &sequence.former else { return Ok(None) };
         let text = |text: &[u8]| Some(text_datum(text));
         let parameters = [
             text(former),
@@ -46,7 +51,7 @@ impl Former {
                 max: number(6),
                 cache: number(7),
             })
-        });
-        found.pop()?
+        })?;
+        Ok(found.pop().flatten())
     }
 }

@@ -17,7 +17,7 @@ use pgrx::prelude::*;
 
 use crate::catalog::rows::name::escape_for_message;
 use crate::catalog::rows::relations::{self, with_children};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::time_limit;
 use crate::shared::wait_event;
@@ -35,7 +35,10 @@ const REST: u32 = 4;
 
 /// Locks the tables of columns and all that inherit from them, and then what `more` locks, in short
 /// attempts, for no longer than `lock_timeout`. Returns the tables.
-pub fn for_move(columns: &[SequenceColumn], more: impl Fn()) -> Vec<pg_sys::Oid> {
+pub fn for_move(
+    columns: &[SequenceColumn],
+    more: impl Fn() -> Result<(), HiloError>,
+) -> Result<Vec<pg_sys::Oid>, HiloError> {
     // SAFETY: reads settings of this process, neither of which is negative.
     let [timeout, deadlock] = unsafe { [pg_sys::LockTimeout, pg_sys::DeadlockTimeout] }
         .map(|ms| Duration::from_millis(ms as u64));
@@ -47,16 +50,19 @@ pub fn for_move(columns: &[SequenceColumn], more: impl Fn()) -> Vec<pg_sys::Oid>
     let names = || columns.iter().map(name).collect::<BTreeSet<_>>();
     let names = || escape_for_message(&names().into_iter().collect::<Vec<_>>().join(&b", "[..]));
     let attempt = || {
-        let tables = columns.iter().flat_map(|column| tables(column.place.relid, MOVE)).collect();
-        more();
-        tables
+        let mut all = Vec::new();
+        for column in columns {
+            all.extend(tables(column.place.relid, MOVE)?);
+        }
+        more()?;
+        Ok(all)
     };
     loop {
         attempts += 1;
         let patience = SHORTEST.saturating_mul(1 << attempts.trailing_zeros()).min(longest);
         let left = timeout.saturating_sub(began.elapsed());
         if let Ok(tables) = time_limit::within(patience.min(left), attempt) {
-            return tables;
+            return Ok(tables);
         }
         if attempts == 1 {
             say_waiting(&names());
@@ -64,7 +70,7 @@ pub fn for_move(columns: &[SequenceColumn], more: impl Fn()) -> Vec<pg_sys::Oid>
         let left = timeout.saturating_sub(began.elapsed());
         rest((patience * REST).min(left));
         if began.elapsed() >= timeout {
-            HiloError::InUse(names()).raise();
+            return Err(HiloError::InUse(names()));
         }
     }
 }
@@ -98,22 +104,22 @@ pub fn sequence(oid: pg_sys::Oid) {
 }
 
 /// Locks a table and all that inherit from it against writers.
-pub fn against_writers(relid: pg_sys::Oid) {
-    tables(relid, pg_sys::ShareRowExclusiveLock as _);
+pub fn against_writers(relid: pg_sys::Oid) -> Result<(), HiloError> {
+    tables(relid, pg_sys::ShareRowExclusiveLock as _).map(drop)
 }
 
 /// Locks a table and all that inherit from it, and returns them.
-fn tables(relid: pg_sys::Oid, mode: pg_sys::LOCKMODE) -> Vec<pg_sys::Oid> {
+fn tables(relid: pg_sys::Oid, mode: pg_sys::LOCKMODE) -> Result<Vec<pg_sys::Oid>, HiloError> {
     // SAFETY: any OID can be locked; the end of the transaction releases the lock.
     unsafe { pg_sys::LockRelationOid(relid, mode) };
     let mut locked = vec![relid];
     loop {
         // A table gets no further heirs once it is locked, but those locked last may have got some
         // before.
-        let all = with_children(relid).or_raise();
+        let all = with_children(relid)?;
         let found: Vec<_> = all.into_iter().filter(|oid| !locked.contains(oid)).collect();
         if found.is_empty() {
-            return locked;
+            return Ok(locked);
         }
         for oid in found {
             // SAFETY: as above.

@@ -10,7 +10,7 @@ use pgrx::pg_sys;
 use hilo_core::numbers::SequenceId;
 
 use crate::backend::Global;
-use crate::catalog::columns::column_defaults;
+use crate::catalog::columns::column_defaults::{self, ColumnDefault};
 use crate::catalog::columns::column_ref::ColumnRef;
 use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::table::next_command;
@@ -34,36 +34,37 @@ static DROPPED: Global<RefCell<Vec<SequenceId>>> = Global::new(RefCell::new(Vec:
 
 /// Runs when core drops a table (`part` 0) or a column, whose locks it has. The sequences go at the
 /// end of the statement, because other tables may have to be locked before them.
-pub fn on_drop(relid: pg_sys::Oid, part: i32) {
+pub fn on_drop(relid: pg_sys::Oid, part: i32) -> Result<(), HiloError> {
     if !may_own(relid) {
-        return;
+        return Ok(());
     }
-    let found = owned_sequences(relid, (part != 0).then_some(part as i16));
+    let found = owned_sequences(relid, (part != 0).then_some(part as i16))?;
     if catalog_oids().is_ok() {
-        gaps::forget_released(relid, part as i16).or_raise();
+        gaps::forget_released(relid, part as i16)?;
     }
-    drop_later(&found);
+    drop_later(&found)
 }
 
 /// Runs when core drops an extension that is not hilo. Where hilo cannot be used, as while it is
 /// dropped too, its sequences stay, and can then be dropped by themselves.
-pub fn on_drop_extension(extension: pg_sys::Oid) {
+pub fn on_drop_extension(extension: pg_sys::Oid) -> Result<(), HiloError> {
     if catalog_oids().is_ok()
         && shared::get().is_ok()
         && let Some(name) = script::name_of(extension)
     {
-        drop_later(&membership::sequences_of(&name).or_raise());
+        drop_later(&membership::sequences_of(&name)?)?;
     }
+    Ok(())
 }
 
-fn drop_later(found: &[Sequence]) {
+fn drop_later(found: &[Sequence]) -> Result<(), HiloError> {
     if found.is_empty() {
-        return;
+        return Ok(());
     }
     session::prepare();
     session::before_others(at_transaction);
     let ids = found.iter().map(|sequence| sequence.id);
-    DROPPED.borrow_mut().try_extend(ids).or_raise();
+    DROPPED.borrow_mut().try_extend(ids)
 }
 
 /// How many sequences are to be dropped by the statements around the one that begins now.
@@ -82,39 +83,40 @@ pub fn after_drop(mark: usize, keep: bool) {
     };
     // SAFETY: reads a static of xact.c.
     if !ids.is_empty() && unsafe { pg_sys::IsTransactionState() } {
-        drop_sequences(ids, keep);
+        drop_sequences(ids, keep).or_raise();
     }
 }
 
-fn drop_sequences(ids: Vec<SequenceId>, keep: bool) {
+fn drop_sequences(ids: Vec<SequenceId>, keep: bool) -> Result<(), HiloError> {
     next_command();
     for id in ids {
         // DROP EXTENSION, in the same statement, leaves nothing to do.
         if catalog_oids().is_err() {
-            return;
+            return Ok(());
         }
-        let Some(sequence) = definitions::by_id(id).or_raise().filter(is_gone) else {
+        let Some(sequence) = definitions::by_id(id)?.filter(is_gone) else {
             continue;
         };
-        if successor_column(&sequence).is_none() {
-            drop_defaults(&sequence, keep);
+        if successor_column(&sequence)?.is_none() {
+            drop_defaults(&sequence, keep)?;
         }
-        if let Some(locked) = definitions::lock_existing(id).or_raise()
+        if let Some(locked) = definitions::lock_existing(id)?
             && is_gone(&locked.sequence)
         {
-            match successor_column(&locked.sequence) {
+            match successor_column(&locked.sequence)? {
                 Some(column) => {
                     let owned_by = Some(column);
                     locked.update(&Sequence { owned_by, ..locked.sequence.clone() });
-                    invalidation::note(id, Change::Outdated).or_raise();
+                    invalidation::note(id, Change::Outdated)?;
                 }
                 None => {
-                    drop_defaults(&locked.sequence, keep);
-                    ddl_checks::remove(locked).or_raise();
+                    drop_defaults(&locked.sequence, keep)?;
+                    ddl_checks::remove(locked)?;
                 }
             }
         }
     }
+    Ok(())
 }
 
 /// Whether what a sequence is dropped with does not exist any more. The drop may have been rolled
@@ -128,21 +130,23 @@ fn is_gone(sequence: &Sequence) -> bool {
 /// that replaces the old one in this transaction, as Citus does it to distribute a table in another
 /// way. The new table's shards and partitions use the sequence too. It does not go with one of
 /// these, which are no partitions yet: Citus attaches them afterwards.
-fn successor_column(sequence: &Sequence) -> Option<ColumnRef> {
+fn successor_column(sequence: &Sequence) -> Result<Option<ColumnRef>, HiloError> {
     if membership::is_orphan(sequence) {
-        return None;
+        return Ok(None);
     }
-    let users = column_defaults::using(&sequence.name);
     let inherits = |relid| {
         may_own(relid) && relations::owner(relid) == sequence.owner && relations::is_new(relid)
     };
-    // A table that is distributed no more is in no list of Citus either, but then it has no shards.
-    let part = |relid| (!is_distributed(relid), !relations::is_partitioned(relid));
-    let found = users
-        .into_iter()
-        .filter(|default| inherits(default.relid))
-        .min_by_key(|default| part(default.relid))?;
-    Some(ColumnRef { relid: found.relid, attnum: found.attnum })
+    let mut heirs = Vec::new();
+    for ColumnDefault { relid, attnum, .. } in column_defaults::using(&sequence.name)? {
+        if inherits(relid) {
+            // A table that is distributed no more is in no list of Citus either, but then it has no
+            // shards.
+            let rank = (!is_distributed(relid)?, !relations::is_partitioned(relid));
+            heirs.try_push((rank, ColumnRef { relid, attnum }))?;
+        }
+    }
+    Ok(heirs.into_iter().min_by_key(|(rank, _)| *rank).map(|(_, column)| column))
 }
 
 /// Citus gives shards the defaults of their table, and uses none of them. Another connection of the
@@ -157,8 +161,8 @@ fn is_shard(relid: pg_sys::Oid) -> bool {
         && number.iter().all(u8::is_ascii_digit)
 }
 
-fn drop_defaults(sequence: &Sequence, keep: bool) {
-    let mut defaults = column_defaults::using(&sequence.name);
+fn drop_defaults(sequence: &Sequence, keep: bool) -> Result<(), HiloError> {
+    let mut defaults = column_defaults::using(&sequence.name)?;
     defaults.retain(|default| !is_shard(default.relid));
     let name = sequence.name.to_string();
     let refusal = |dependents| match &sequence.extension {
@@ -176,23 +180,24 @@ fn drop_defaults(sequence: &Sequence, keep: bool) {
             HiloError::OwnedColumnHasDependents { name, dependents, heir }
         }
     };
-    column_defaults::drop_all(&defaults, keep, refusal);
+    column_defaults::drop_all(&defaults, keep, refusal)
 }
 
 /// Drops, at the latest before the commit, what was dropped without a statement, as by another
 /// extension's function.
-fn at_transaction(event: pg_sys::XactEvent::Type) {
+fn at_transaction(event: pg_sys::XactEvent::Type) -> Result<(), HiloError> {
     use pg_sys::XactEvent::*;
     match event {
         XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE => {
             let ids = std::mem::take(&mut *DROPPED.borrow_mut());
             if !ids.is_empty() {
-                drop_sequences(ids, true);
+                drop_sequences(ids, true)?;
             }
         }
         XACT_EVENT_ABORT => DROPPED.borrow_mut().clear(),
         _ => {}
     }
+    Ok(())
 }
 
 /// Whether a statement that drops something keeps what depends on that, and does not say CASCADE.
@@ -228,7 +233,7 @@ pub unsafe fn before(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
             pg_sys::NodeTag::T_TruncateStmt => (*node.cast::<pg_sys::TruncateStmt>()).restart_seqs,
             pg_sys::NodeTag::T_AlterTableStmt => return before_alter_table(node.cast()),
             pg_sys::NodeTag::T_DropOwnedStmt | pg_sys::NodeTag::T_ReassignOwnedStmt => {
-                owners::before(node)
+                owners::before(node).or_raise()
             }
             _ => false,
         };
@@ -265,6 +270,13 @@ unsafe fn before_alter_table(statement: *mut pg_sys::AlterTableStmt) -> *mut pg_
 /// # Safety
 /// `node` must come from [`before`], in the same statement.
 pub unsafe fn after(node: *mut pg_sys::Node, keep: bool) {
+    // SAFETY: the caller guarantees it.
+    unsafe { follow(node, keep) }.or_raise();
+}
+
+/// # Safety
+/// As for [`after`].
+unsafe fn follow(node: *mut pg_sys::Node, keep: bool) -> Result<(), HiloError> {
     next_command();
     // SAFETY: the tag of a node tells its type.
     unsafe {
@@ -275,9 +287,9 @@ pub unsafe fn after(node: *mut pg_sys::Node, keep: bool) {
                 // The statement may tolerate that there is no such table.
                 let relid = relid_of((*statement).relation);
                 if changes_owner(statement) {
-                    follow_owner(relid);
+                    follow_owner(relid)?;
                 }
-                widened::follow(statement, relid);
+                widened::follow(statement, relid)
             }
             _ => owners::after(node, keep),
         }
@@ -286,7 +298,7 @@ pub unsafe fn after(node: *mut pg_sys::Node, keep: bool) {
 
 /// Restarts the sequences of the tables that TRUNCATE … RESTART IDENTITY has emptied, each at its
 /// start value.
-unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
+unsafe fn restart(statement: *mut pg_sys::TruncateStmt) -> Result<(), HiloError> {
     // SAFETY: core has locked all of these tables and has just executed the statement on them, so
     // each exists. The lists are in the current memory context.
     let tables = unsafe {
@@ -294,7 +306,7 @@ unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
         for range in ffi::cells::<pg_sys::RangeVar>((*statement).relations) {
             let relid = relid_of(range);
             let all = match (*range).inh {
-                true => relations::with_children(relid).or_raise(),
+                true => relations::with_children(relid)?,
                 false => vec![relid],
             };
             for one in all {
@@ -310,24 +322,27 @@ unsafe fn restart(statement: *mut pg_sys::TruncateStmt) {
                 tables = pg_sys::list_concat_unique_oid(tables, referencing);
             }
         }
-        relations::oids(tables).or_raise()
+        relations::oids(tables)?
     };
-    let owned = tables.into_iter().flat_map(|relid| owned_sequences(relid, None));
+    let mut owned = Vec::new();
+    for relid in tables {
+        owned.try_extend(owned_sequences(relid, None)?)?;
+    }
     let restart = |locked: LockedSequence| {
         ddl_checks::check_owner(&locked.sequence)?;
         renumber::restart(&locked.sequence)
     };
-    lock_each(owned, restart).or_raise();
+    lock_each(owned, restart)
 }
 
 /// Gives the sequences of a table to its owner.
-fn follow_owner(relid: pg_sys::Oid) {
+fn follow_owner(relid: pg_sys::Oid) -> Result<(), HiloError> {
     let owner = relations::owner(relid);
     let give = |locked: LockedSequence| match locked.sequence.owner == owner {
         true => Ok(()),
         false => owners::give(locked, owner),
     };
-    lock_each(owned_sequences(relid, None), give).or_raise();
+    lock_each(owned_sequences(relid, None)?, give)
 }
 
 /// The relation that a statement means; InvalidOid if there is none.

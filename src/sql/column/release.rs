@@ -16,7 +16,7 @@ use crate::catalog::rights::privileges::{self, Privileges};
 use crate::catalog::rows::table::text_datum;
 use crate::catalog::rows::{relations, roles};
 use crate::catalog::sequence::definitions::Sequence;
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::session::lease_updates;
 use crate::sql::call::border::Call;
 use crate::sql::call::spi::{self, Planned};
@@ -46,16 +46,16 @@ fn hilo_release(
     identity: Option<Text>,
     sequence_name: Option<&CStr>,
 ) -> Result<pg_sys::Oid, ErrorReport> {
-    ddl_checks::begin_write(c"hilo_release()");
+    ddl_checks::begin_write(c"hilo_release()")?;
     let (relation, column) = column_of(relation, column_name)?;
     let identity = identity.map_or(Ok(None), self::identity)?;
     let request = MoveRequest::Release(relation, column, identity.is_some());
     let missing = || HiloError::NoSuchRelation(relation.to_u32());
-    let find = || request.columns().pop().ok_or_else(missing);
+    let find = || request.columns()?.pop().ok_or_else(missing);
     let tables = lock::for_move(&[find()?], || {
-        let locked = find().and_then(|column| ddl_checks::lock_owned(&column.hilo));
-        locked.and_then(|locked| numbering_change::lock(&locked.sequence)).or_raise();
-    });
+        let locked = ddl_checks::lock_owned(&find()?.hilo)?;
+        numbering_change::lock(&locked.sequence)
+    })?;
     // Whatever was seen before the locks may have changed.
     let column = find()?;
     check(&column, &tables, identity)?;
@@ -81,7 +81,7 @@ fn check(
         tables.contains(&relid)
             && ColumnRef::by_name(relid, &column.name).is_some_and(|c| c.attnum == attnum)
     };
-    let mut others = column_defaults::using(&column.hilo);
+    let mut others = column_defaults::using(&column.hilo)?;
     others.retain(|default| !own(default.relid, default.attnum));
     if !others.is_empty() {
         let others = others.iter().map(column_defaults::describe).collect();
@@ -121,7 +121,7 @@ fn create(
     identity: Option<&str>,
 ) -> Result<pg_sys::Oid, HiloError> {
     let owned = sequence.owned_by.is_some();
-    let former = Former::of(column, sequence, owned || identity.is_some());
+    let former = Former::of(column, sequence, owned || identity.is_some())?;
     let (data_type, options) = options(column, &sequence.definition, former.as_ref(), identity);
     let (schema, name) = match (sequence_name, former.and_then(|former| former.place)) {
         (None, Some(place)) => place,
@@ -151,8 +151,8 @@ fn create(
         Some(text_datum(schema.to_bytes())),
         sequence.former.as_ref().map(|former| text_datum(former)),
     ];
-    let statements = STATEMENTS.look_up(&parameters, |row| row.bytes(1).unwrap_or_default());
-    statements.iter().for_each(|statement| spi::execute(statement));
+    let statements = STATEMENTS.look_up(&parameters, |row| row.bytes(1).unwrap_or_default())?;
+    statements.iter().try_for_each(|statement| spi::execute(statement))?;
     Ok(relations::by_name(&schema, &name))
 }
 

@@ -14,7 +14,7 @@ use crate::catalog::rows::name::{Name, escape_for_message};
 use crate::catalog::rows::relations;
 use crate::catalog::rows::table::text_datum;
 use crate::catalog::sequence::definitions::data_type_from;
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::sql::call::spi::{Planned, Row};
 use crate::sql::column::core_sequence::CoreSequence;
@@ -68,7 +68,12 @@ static STEPS: Planned = query!("steps.sql");
 
 impl MoveRequest<'_> {
     /// Runs a query of what is known of the columns. `name`: that of a sequence of hilo's.
-    fn ask<T>(self, query: &Planned, name: &[u8], each: impl FnMut(Row) -> T) -> Vec<T> {
+    fn ask<T>(
+        self,
+        query: &Planned,
+        name: &[u8],
+        each: impl FnMut(Row) -> T,
+    ) -> Result<Vec<T>, HiloError> {
         let none = (pg_sys::InvalidOid, c"");
         let ((relation, column), sequence, ordered, identity) = match self {
             MoveRequest::Adopt(relation, column, ordered) => {
@@ -80,8 +85,8 @@ impl MoveRequest<'_> {
             }
         };
         // SAFETY: the list is made for this call, inside a transaction.
-        let path = unsafe { relations::oids(pg_sys::fetch_search_path(true)) }.or_raise();
-        let schema = catalog_oids().or_raise().schema;
+        let path = unsafe { relations::oids(pg_sys::fetch_search_path(true)) }?;
+        let schema = catalog_oids()?.schema;
         let text = |text: String| text_datum(text.as_bytes());
         let number = |oid: pg_sys::Oid| text(oid.to_u32().to_string());
         let parameters = [
@@ -99,10 +104,10 @@ impl MoveRequest<'_> {
     }
 
     /// Looks the columns up, and checks that they may be moved.
-    pub fn columns(self) -> Vec<SequenceColumn> {
+    pub fn columns(self) -> Result<Vec<SequenceColumn>, HiloError> {
         if let MoveRequest::Adopt(relid, column, _) | MoveRequest::Release(relid, column, _) = self
         {
-            values::find_column(relid, column, Use::Move).or_raise();
+            values::find_column(relid, column, Use::Move)?;
         }
         let found = self.ask(&COLUMNS, b"", |row| {
             let column = SequenceColumn {
@@ -115,12 +120,12 @@ impl MoveRequest<'_> {
                 hilo: Name::from(row.bytes(6).unwrap_or_default().as_slice()),
             };
             (column, report_of_row(&row, 7))
-        });
-        found.into_iter().map(|(column, refusal)| column.check(refusal).or_raise()).collect()
+        })?;
+        found.into_iter().map(|(column, refusal)| column.check(refusal)).collect()
     }
 
     /// The sequences of core's that feed the columns, also of tables that inherit.
-    pub fn sequences(self) -> Vec<CoreSequence> {
+    pub fn sequences(self) -> Result<Vec<CoreSequence>, HiloError> {
         self.ask(&SEQUENCES, b"", CoreSequence::read)
     }
 
@@ -133,7 +138,7 @@ impl MoveRequest<'_> {
         let mut steps = self.ask(&STEPS, name, |row| {
             let grant = Privileges::by_name(&row.text(7)).map(|privilege| (row.oid(6), privilege));
             Step { statement: row.bytes(5), grant, report: report_of_row(&row, 1) }
-        });
+        })?;
         // Such a reason comes first.
         match steps.first_mut().and_then(|step| step.report.take_if(|report| report.is_error())) {
             Some(error) => Err(error),
@@ -164,7 +169,7 @@ impl SequenceColumn {
         if !privileges::acts_as(ffi::current_user(), self.table_owner) {
             return Err(HiloError::NotTableOwner(table()));
         }
-        if values::is_distributed(relid) {
+        if values::is_distributed(relid)? {
             return Err(HiloError::Distributed(table()));
         }
         self.place = values::find_column(relid, &self.name, Use::Move)?;

@@ -87,7 +87,7 @@ fn sync(sequence: &Sequence, place: ColumnRef) -> Result<Option<i64>, HiloError>
 fn give_back_and_look(sequence: &Sequence) -> Result<Unserved, HiloError> {
     let node = node::LocalNode::read()?.id;
     slice_table::return_slices(|entry| entry.id == sequence.id);
-    Ok(unserved::unserved_ranges(sequence, node))
+    unserved::unserved_ranges(sequence, node)
 }
 
 /// Makes sure that no value of the column comes back from a lease, besides those that are `known`.

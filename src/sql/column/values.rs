@@ -100,7 +100,7 @@ impl Values {
                 };
                 let sql = [query.sql(low, high, direction.reverse()), b" LIMIT 1".to_vec()];
                 let read = |row: spi::Row| row.datum(1).and_then(|value| numbers.read(value));
-                Ok(spi::latest(&sql.concat(), read).pop().flatten())
+                Ok(spi::latest(&sql.concat(), read)?.pop().flatten())
             }
         }
     }
@@ -117,7 +117,7 @@ impl Values {
                 for (low, high) in spans {
                     let sql = query.sql(low, high, Direction::Rising);
                     let read = |row: spi::Row| row.datum(1).and_then(|value| numbers.read(value));
-                    found.extend(spi::latest(&sql, read).into_iter().flatten());
+                    found.extend(spi::latest(&sql, read)?.into_iter().flatten());
                 }
                 found
             }
@@ -146,13 +146,10 @@ impl Values {
         let numbers = self.numbers(Fraction::Nothing);
         match &self.source {
             Source::Stored(stored) => stored.in_order((low, high), direction, &numbers, visit),
-            Source::Queried(query) => {
-                spi::for_each(&query.sql(low, high, direction), |row| {
-                    let number = row.datum(1).and_then(|value| numbers.read(value));
-                    number.into_iter().for_each(&mut visit);
-                });
-                Ok(())
-            }
+            Source::Queried(query) => spi::for_each(&query.sql(low, high, direction), |row| {
+                let number = row.datum(1).and_then(|value| numbers.read(value));
+                number.into_iter().for_each(&mut visit);
+            }),
         }
     }
 }
@@ -179,7 +176,7 @@ pub fn find_column(relid: pg_sys::Oid, name: &CStr, purpose: Use) -> Result<Colu
     let Some(found) = ColumnRef::by_name(relid, name) else {
         return Err(HiloError::NoSuchColumn { column, relation });
     };
-    if purpose != Use::Move && !may_select(found) {
+    if purpose != Use::Move && !may_select(found)? {
         return Err(HiloError::NoSelect { column, relation });
     }
     match Numbers::are_in(found) || purpose == Use::Read && Numbers::may_be_keys_in(found) {
@@ -189,7 +186,7 @@ pub fn find_column(relid: pg_sys::Oid, name: &CStr, purpose: Use) -> Result<Colu
 }
 
 /// Whether SELECT would show the current user a column.
-pub fn may_select(column: ColumnRef) -> bool {
+pub fn may_select(column: ColumnRef) -> Result<bool, HiloError> {
     let (user, id) = (ffi::current_user().to_u32(), column.relid.to_u32());
     let sql = format!(
         "SELECT has_schema_privilege({user}::oid, relnamespace, 'USAGE')
@@ -197,12 +194,12 @@ pub fn may_select(column: ColumnRef) -> bool {
            FROM pg_class WHERE oid = {id}::oid",
         column.attnum
     );
-    spi::look_up(&sql, |row| row.bool(1)).pop().unwrap_or(false)
+    Ok(spi::look_up(&sql, |row| row.bool(1))?.pop().unwrap_or(false))
 }
 
 /// The column as this database stores it, with nothing of it on other nodes of Citus.
 pub fn open_stored(column: ColumnRef) -> Result<Stored, HiloError> {
-    match is_distributed(column.relid) {
+    match is_distributed(column.relid)? {
         true => {
             let why = "Citus distributes it among its nodes.";
             Err(HiloError::NotStored { relation: column.describe(), why })
@@ -212,10 +209,10 @@ pub fn open_stored(column: ColumnRef) -> Result<Stored, HiloError> {
 }
 
 /// Whether Citus distributes a table among its nodes.
-pub fn is_distributed(relid: pg_sys::Oid) -> bool {
+pub fn is_distributed(relid: pg_sys::Oid) -> Result<bool, HiloError> {
     let id = relid.to_u32();
     let sql = format!("SELECT 1 FROM pg_dist_partition WHERE logicalrelid = {id}::oid::regclass");
-    citus::is_here() && !spi::look_up(&sql, |_| ()).is_empty()
+    Ok(citus::is_here() && !spi::look_up(&sql, |_| ())?.is_empty())
 }
 
 /// Whether a relation, no view, and all that inherits from it belong to the caller or to

@@ -10,7 +10,7 @@ use hilo_core::options::DataType;
 use crate::catalog::columns::column_ref::ColumnRef;
 use crate::catalog::rows::relations;
 use crate::catalog::sequence::definitions::{self, LockedSequence, Sequence};
-use crate::errors::OrRaise;
+use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::sql::define::owned_by::{lock_each, owned_sequences};
 use crate::sql::define::redefine::Alteration;
@@ -65,22 +65,27 @@ fn type_of(column: ColumnRef) -> pg_sys::Oid {
 ///
 /// # Safety
 /// `copy` must come from [`note_types`], in the same statement, which has been executed on `relid`.
-pub unsafe fn follow(copy: *mut pg_sys::AlterTableStmt, relid: pg_sys::Oid) {
+pub unsafe fn follow(
+    copy: *mut pg_sys::AlterTableStmt,
+    relid: pg_sys::Oid,
+) -> Result<(), HiloError> {
     // SAFETY: a command of this kind has the column's name, and its note.
     unsafe {
         for command in commands(copy) {
-            widen(relid, CStr::from_ptr((*command).name), noted((*command).def));
+            widen(relid, CStr::from_ptr((*command).name), noted((*command).def))?;
         }
     }
+    Ok(())
 }
 
 /// Widens the sequences of a column that had type `old`, and of the columns that inherit from it.
-fn widen(relid: pg_sys::Oid, name: &CStr, old: Option<DataType>) {
-    for relid in relations::with_children(relid).or_raise() {
+fn widen(relid: pg_sys::Oid, name: &CStr, old: Option<DataType>) -> Result<(), HiloError> {
+    for relid in relations::with_children(relid)? {
         if let Some(column) = ColumnRef::by_name(relid, name) {
-            widen_sequences(column, old);
+            widen_sequences(column, old)?;
         }
     }
+    Ok(())
 }
 
 /// # Safety
@@ -91,17 +96,17 @@ unsafe fn noted(note: *mut pg_sys::Node) -> Option<DataType> {
     definitions::data_type_from(pg_sys::Oid::from_u32(oid as u32))
 }
 
-fn widen_sequences(column: ColumnRef, old: Option<DataType>) {
+fn widen_sequences(column: ColumnRef, old: Option<DataType>) -> Result<(), HiloError> {
     let (Some(old), Some(new)) = (old, definitions::data_type_from(type_of(column))) else {
-        return;
+        return Ok(());
     };
     let widening = |sequence: &Sequence| sequence.definition.widening(old, new);
-    let owned = owned_sequences(column.relid, Some(column.attnum));
+    let owned = owned_sequences(column.relid, Some(column.attnum))?;
     let narrow = owned.into_iter().filter(|sequence| widening(sequence).is_some());
     let widen = |locked: LockedSequence| {
         let Some(options) = &widening(&locked.sequence) else { return Ok(()) };
         let (locked, owned_by) = (&locked, locked.sequence.owned_by);
         renumber::alter(&Alteration { locked, options, owned_by, restart: None }, false)
     };
-    lock_each(narrow, widen).or_raise();
+    lock_each(narrow, widen)
 }

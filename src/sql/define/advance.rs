@@ -72,7 +72,7 @@ fn is_beyond(sequence: &Sequence, at_least: i64) -> Result<Option<Option<i64>>, 
     if !all_leased_beyond()? {
         return Ok(None);
     }
-    let unserved = unserved_ranges(sequence, node::LocalNode::read()?.id);
+    let unserved = unserved_ranges(sequence, node::LocalNode::read()?.id)?;
     numbering::check_moves(sequence, unserved.position.nodes, Some(at_least))?;
     if unserved.position.may_lack() {
         return Ok(None);

@@ -9,14 +9,17 @@ use hilo_core::options::Definition;
 
 use crate::catalog::columns::column_defaults;
 use crate::catalog::columns::column_ref::ColumnRef;
-use crate::catalog::rights::{creation, missing, privileges};
+use crate::catalog::rights::missing;
+use crate::catalog::rights::{creation, privileges};
 use crate::catalog::rows::name::{Name, escape_for_message};
 use crate::catalog::rows::table::next_command;
 use crate::catalog::sequence::definitions::{self, Sequence};
-use crate::catalog::sequence::numbering::{self, Numbering};
+use crate::catalog::sequence::membership;
+use crate::catalog::sequence::node;
+use crate::catalog::sequence::numbering;
+use crate::catalog::sequence::numbering::Numbering;
 use crate::catalog::sequence::positions::{self, Position};
-use crate::catalog::sequence::{membership, node};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::ffi;
 use crate::process::subtransaction;
@@ -93,7 +96,7 @@ pub fn begin(
     // The numbering of other nodes is not begun here: after a rollback this one may be told again.
     let is_own = given.is_none() && definition.source.is_none();
     let origin = if is_own { NumberSource::New } else { NumberSource::Shared };
-    if !insert(&sequence, &first, origin, duplicate) {
+    if !insert(&sequence, &first, origin, duplicate)? {
         return Ok(None);
     }
     invalidation::begin();
@@ -107,28 +110,28 @@ fn insert(
     first: &Position,
     origin: NumberSource,
     duplicate: Duplicate,
-) -> bool {
+) -> Result<bool, HiloError> {
     let insert = || {
-        creation::insert(sequence).or_raise();
-        uncommitted::note_origin(positions::insert(first).or_raise(), origin).or_raise();
+        creation::insert(sequence)?;
+        uncommitted::note_origin(positions::insert(first)?, origin)?;
         next_command();
+        Ok(())
     };
     if matches!(duplicate, Duplicate::Refuse) {
-        if_free(&sequence.name, insert);
-        return true;
+        return if_free(&sequence.name, insert).map(|()| true);
     }
     let is_taken =
         |error: &_| subtransaction::sqlstate(error) == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION;
-    subtransaction::run(is_taken, insert).is_ok()
+    Ok(subtransaction::run(is_taken, insert).is_ok())
 }
 
 /// Writes a row with this name, unless another transaction took it first.
-fn if_free(name: &Name, write: impl FnOnce()) {
+fn if_free(name: &Name, write: impl FnOnce() -> Result<(), HiloError>) -> Result<(), HiloError> {
     PgTryBuilder::new(AssertUnwindSafe(write))
         .catch_when(PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION, |_| {
-            subtransaction::replace(HiloError::Duplicate(name.to_string()))
+            Err(HiloError::Duplicate(name.to_string()))
         })
-        .execute();
+        .execute()
 }
 
 /// `hilo_rename(name, new_name)`: the sequence keeps its numbers and its defaults.
@@ -145,19 +148,21 @@ fn hilo_rename(
         return Err(HiloError::Duplicate(new_name.to_string()).into());
     }
     let rename_defaults = || {
-        for default in column_defaults::using(name) {
-            column_defaults::rename_in(&default, name, &new_name);
-        }
+        let defaults = column_defaults::using(name)?;
+        defaults.iter().try_for_each(|one| column_defaults::rename_in(one, name, &new_name))
     };
     // The tables are locked before the sequence. A session that holds a table's lock may be waiting
     // for the worker, and the worker for the sequence's row.
-    rename_defaults();
+    rename_defaults()?;
     let locked = lock_owned(name)?;
     let renamed = Sequence { name: new_name.clone(), ..locked.sequence.clone() };
     prefix::allows_definition(&renamed.definition, &new_name)?;
-    if_free(&new_name, || locked.update(&renamed));
+    if_free(&new_name, || {
+        locked.update(&renamed);
+        Ok(())
+    })?;
     // Rename also in the defaults that were added during the waits.
-    rename_defaults();
+    rename_defaults()?;
     Ok(invalidation::note(renamed.id, Change::Outdated)?)
 }
 
@@ -184,17 +189,17 @@ pub fn drop(name: &[u8], if_exists: bool, cascade: bool) -> Result<(), HiloError
         Ok(())
     };
     let drop_defaults = |name: &Name| {
-        let defaults = column_defaults::using(name);
+        let defaults = column_defaults::using(name)?;
         let name = name.to_string();
         let refusal = |dependents| HiloError::HasDependents { name, dependents };
-        column_defaults::drop_all(&defaults, !cascade, refusal);
+        column_defaults::drop_all(&defaults, !cascade, refusal)
     };
     let Some(found) = find_owned(name)? else { return absent() };
     membership::check_droppable(&found)?;
     // The tables come first, as in hilo_rename(), and then the defaults that were added during the
     // waits.
-    drop_defaults(&found.name);
+    drop_defaults(&found.name)?;
     let Some(owned) = lock_by_name(name, check_owner)? else { return absent() };
-    drop_defaults(&owned.sequence.name);
+    drop_defaults(&owned.sequence.name)?;
     remove(owned)
 }

@@ -12,7 +12,7 @@ use crate::catalog::numbers::ranges;
 use crate::catalog::rights::{missing, privileges};
 use crate::catalog::sequence::definitions::{self, LockedSequence, Sequence};
 use crate::catalog::sequence::{gaps, membership, positions};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::ffi;
 use crate::session;
@@ -23,8 +23,8 @@ use crate::sql::types::sequence_type::SequenceName;
 
 /// Refuses a definition without shared memory, on a standby, in a read-only transaction and in
 /// parallel mode.
-pub fn begin_write(what: &'static CStr) {
-    shared::get().or_raise();
+pub fn begin_write(what: &'static CStr) -> Result<(), HiloError> {
+    shared::get()?;
     // This comes before any lock is taken.
     session::prepare();
     // SAFETY: the first two raise an error or do nothing, and the name is a C string. The last
@@ -34,8 +34,9 @@ pub fn begin_write(what: &'static CStr) {
         pg_sys::PreventCommandIfReadOnly(what.as_ptr());
         pg_sys::IsInParallelMode()
     };
-    if parallel {
-        HiloError::InParallelMode(what.to_str().unwrap_or_default()).raise();
+    match parallel {
+        true => Err(HiloError::InParallelMode(what.to_str().unwrap_or_default())),
+        false => Ok(()),
     }
 }
 
@@ -93,7 +94,7 @@ pub fn begin_with_name<'a>(
     name: Option<SequenceName<'a>>,
     what: &'static CStr,
 ) -> Result<SequenceName<'a>, HiloError> {
-    begin_write(what);
+    begin_write(what)?;
     require(name, "name of a hilo sequence")
 }
 

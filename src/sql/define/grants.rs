@@ -12,7 +12,7 @@ use crate::catalog::rights::privileges::{self, Privileges};
 use crate::catalog::rows::name::escape_for_message;
 use crate::catalog::rows::roles::{self, PUBLIC};
 use crate::catalog::sequence::definitions::{self, LockedSequence, Sequence};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::border::Call;
@@ -134,17 +134,16 @@ fn change_all(
             && default_privileges::matches(&sequence.name, pattern)
     };
     let mut others = 0;
-    let own = definitions::collect(|sequence| {
+    let mut own = definitions::collect(|sequence| {
         if !matches(&sequence) {
-            return None;
+            return Ok(None);
         }
         let is_own = privileges::acts_as(user, sequence.owner);
-        if !is_own && privileges::may_see(&sequence, user).or_raise() {
+        if !is_own && privileges::may_see(&sequence, user)? {
             others += 1;
         }
-        is_own.then_some(sequence.id)
-    });
-    let mut own = own?;
+        Ok(is_own.then_some(sequence.id))
+    })?;
     // Every such call locks in the same order.
     own.sort_unstable();
     let mut scratch = PgMemoryContexts::new("hilo privileges");
@@ -187,7 +186,7 @@ fn hilo_grant_all(
     pattern: Option<Text>,
     owner: Option<Text>,
 ) -> Result<i64, ErrorReport> {
-    begin_write(c"hilo_grant_all()");
+    begin_write(c"hilo_grant_all()")?;
     let code = PgSqlErrorCode::ERRCODE_WARNING_PRIVILEGE_NOT_GRANTED;
     let all = All { grantee, privilege, pattern, role: owner };
     Ok(change_all(all, privileges::grant, code, "granted on")?)
@@ -202,7 +201,7 @@ fn hilo_revoke_all(
     pattern: Option<Text>,
     owner: Option<Text>,
 ) -> Result<i64, ErrorReport> {
-    begin_write(c"hilo_revoke_all()");
+    begin_write(c"hilo_revoke_all()")?;
     let code = PgSqlErrorCode::ERRCODE_WARNING_PRIVILEGE_NOT_REVOKED;
     let all = All { grantee, privilege, pattern, role: owner };
     Ok(change_all(all, privileges::revoke, code, "revoked on")?)
@@ -228,7 +227,7 @@ fn hilo_default_grant(
     pattern: Option<Text>,
     for_role: Option<Text>,
 ) -> Result<(), ErrorReport> {
-    begin_write(c"hilo_default_grant()");
+    begin_write(c"hilo_default_grant()")?;
     let all = All { grantee, privilege, pattern, role: for_role };
     Ok(change_default(all, default_privileges::grant)?)
 }
@@ -243,7 +242,7 @@ fn hilo_default_revoke(
     pattern: Option<Text>,
     for_role: Option<Text>,
 ) -> Result<(), ErrorReport> {
-    begin_write(c"hilo_default_revoke()");
+    begin_write(c"hilo_default_revoke()")?;
     let all = All { grantee, privilege, pattern, role: for_role };
     Ok(change_default(all, default_privileges::revoke)?)
 }

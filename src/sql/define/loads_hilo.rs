@@ -25,28 +25,26 @@ struct Setting {
     whose: String,
 }
 
-pub fn loader() -> LoadedBy {
+pub fn loader() -> Result<LoadedBy, HiloError> {
     if gucs::is_preloaded() {
-        return LoadedBy::All;
+        return Ok(LoadedBy::All);
     }
-    let Some(own) = gucs::session_libraries() else { return LoadedBy::Callers };
-    let set = set_in_catalog();
+    let Some(own) = gucs::session_libraries() else { return Ok(LoadedBy::Callers) };
+    let set = set_in_catalog()?;
     // The first one counts.
     match set.iter().find(|setting| !setting.of_role) {
-        Some(for_all) if !for_all.has_hilo => return LoadedBy::AllBut(for_all.whose.clone()),
-        None if !own.of_server => return LoadedBy::Unknown,
-        None if !own.has_hilo => return LoadedBy::Callers,
+        Some(for_all) if !for_all.has_hilo => return Ok(LoadedBy::AllBut(for_all.whose.clone())),
+        None if !own.of_server => return Ok(LoadedBy::Unknown),
+        None if !own.has_hilo => return Ok(LoadedBy::Callers),
         _ => {}
     }
-    match set.into_iter().find(|setting| setting.of_role && !setting.has_hilo) {
-        Some(setting) => LoadedBy::AllBut(setting.whose),
-        None => LoadedBy::All,
-    }
+    let other = set.into_iter().find(|setting| setting.of_role && !setting.has_hilo);
+    Ok(other.map_or(LoadedBy::All, |setting| LoadedBy::AllBut(setting.whose)))
 }
 
 /// The settings of the catalog for sessions of this database. Each role has the one that counts.
 /// Settings for all roles are in the order in which they count.
-fn set_in_catalog() -> Vec<Setting> {
+fn set_in_catalog() -> Result<Vec<Setting>, HiloError> {
     let sql = "SELECT DISTINCT ON (s.setrole, CASE s.setrole WHEN 0 THEN s.setdatabase END)
                       s.setrole <> 0, substr(c.line, length('session_preload_libraries=') + 1),
                       CASE WHEN s.setrole <> 0 THEN 'ROLE ' || \
@@ -74,7 +72,7 @@ fn set_in_catalog() -> Vec<Setting> {
 /// `NotInAllSessions`
 pub fn check() -> Result<(), HiloError> {
     let refused = |except| Err(HiloError::NotInAllSessions { except });
-    match loader() {
+    match loader()? {
         LoadedBy::AllBut(whose) => refused(Some(whose)),
         LoadedBy::Callers | LoadedBy::Unknown => refused(None),
         // A session that began before hilo was set has others beside it that do not know hilo.

@@ -288,12 +288,12 @@ fn take_back(
         return Ok(Vec::new());
     }
     slice_table::return_slices(|entry| entry.id == sequence.id);
-    let index_space = index_space(position);
+    let index_space = index_space(position)?;
     shared.freeze(&index_space.key);
     let arrived = shared.await_worker(&index_space.key);
     // Nothing more is leased out of a frozen pool.
     let leased = Range::union(shared.pending_of(&index_space));
-    let Some(held) = shared.in_memory_soon(&index_space).filter(|_| arrived) else {
+    let Some(held) = shared.in_memory_soon(&index_space)?.filter(|_| arrived) else {
         // The content of memory cannot be determined, so everything that may be there is written
         // off.
         let rows = &mut RangeRows::write(position)?;

@@ -9,7 +9,7 @@ use crate::catalog::columns::column_ref::ColumnRef;
 use crate::catalog::rows::name::{escape_for_message, identifiers};
 use crate::catalog::rows::relations;
 use crate::catalog::sequence::definitions::{self, LockedSequence, Sequence};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::session;
 use crate::shared;
@@ -97,21 +97,22 @@ pub fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloError> {
 /// Most relations that are dropped own none, and many are in databases without hilo. So this looks
 /// there first, and needs the memory, which may have to be made or may be another version's, only
 /// for what was found.
-pub fn owned_sequences(relid: pg_sys::Oid, attnum: Option<i16>) -> Vec<Sequence> {
+pub fn owned_sequences(
+    relid: pg_sys::Oid,
+    attnum: Option<i16>,
+) -> Result<Vec<Sequence>, HiloError> {
     let found = definitions::of_column(relid, attnum);
     let any = match &found {
         Ok(found) => !found.is_empty(),
         Err(HiloError::OutOfMemory) => true,
-        Err(HiloError::Version { .. }) => {
-            definitions::owns_in_other_version(relid, attnum).or_raise()
-        }
+        Err(HiloError::Version { .. }) => definitions::owns_in_other_version(relid, attnum)?,
         // The extension is being dropped.
         Err(_) => false,
     };
     if !any || matches!(shared::get(), Err(HiloError::NotPreloaded)) {
-        return Vec::new();
+        return Ok(Vec::new());
     }
-    found.or_raise()
+    found
 }
 
 /// Locks sequences one after the other, and does `work` on each that still exists.

@@ -11,7 +11,7 @@ use crate::catalog::rights::{default_privileges, role_references};
 use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::{relations, roles};
 use crate::catalog::sequence::definitions::{self, LockedSequence, Sequence};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
 use crate::session::invalidation::{self, Change};
@@ -79,7 +79,7 @@ pub fn give(locked: LockedSequence, new_owner: pg_sys::Oid) -> Result<(), HiloEr
 ///
 /// # Safety
 /// `node` must be a DropOwnedStmt or a ReassignOwnedStmt.
-unsafe fn old_owners(node: *mut pg_sys::Node) -> Vec<pg_sys::Oid> {
+unsafe fn old_owners(node: *mut pg_sys::Node) -> Result<Vec<pg_sys::Oid>, HiloError> {
     // SAFETY: the tag of the node tells which of the two it is. A role that does not exist is an
     // error, as in core. The list is made for this call.
     unsafe {
@@ -87,7 +87,7 @@ unsafe fn old_owners(node: *mut pg_sys::Node) -> Vec<pg_sys::Oid> {
             pg_sys::NodeTag::T_DropOwnedStmt => (*node.cast::<pg_sys::DropOwnedStmt>()).roles,
             _ => (*node.cast::<pg_sys::ReassignOwnedStmt>()).roles,
         };
-        relations::oids(pg_sys::roleSpecsToIds(roles)).or_raise()
+        relations::oids(pg_sys::roleSpecsToIds(roles))
     }
 }
 
@@ -96,40 +96,40 @@ unsafe fn old_owners(node: *mut pg_sys::Node) -> Vec<pg_sys::Oid> {
 ///
 /// # Safety
 /// As for [`old_owners`].
-pub unsafe fn before(node: *mut pg_sys::Node) -> bool {
+pub unsafe fn before(node: *mut pg_sys::Node) -> Result<bool, HiloError> {
     if !is_installed() {
-        return false;
+        return Ok(false);
     }
     // A user who may not do this must not get as far as a lock, nor may a standby or a read-only
     // transaction. Core will refuse the statement. SAFETY: the caller guarantees the first; the
     // second is a static of xact.c, which is true in recovery too; a node has a tag.
     let (roles, read_only, drops) = unsafe {
         let drops = (*node).type_ == pg_sys::NodeTag::T_DropOwnedStmt;
-        (old_owners(node), pg_sys::XactReadOnly, drops)
+        (old_owners(node)?, pg_sys::XactReadOnly, drops)
     };
     if read_only || !roles.iter().all(|role| privileges::acts_as(ffi::current_user(), *role)) {
-        return false;
+        return Ok(false);
     }
     if drops {
         // Otherwise core would look for privileges on the type _hilo.hilo_role, in order to revoke
         // them.
-        roles.iter().try_for_each(|role| roles::suspend_dependency(*role)).or_raise();
+        roles.iter().try_for_each(|role| roles::suspend_dependency(*role))?;
     }
-    true
+    Ok(true)
 }
 
 /// Runs after core has executed the statement, which says CASCADE or (`keep`) RESTRICT.
 ///
 /// # Safety
 /// As for [`old_owners`].
-pub unsafe fn after(node: *mut pg_sys::Node, keep: bool) {
+pub unsafe fn after(node: *mut pg_sys::Node, keep: bool) -> Result<(), HiloError> {
     // DROP OWNED by the extension's owner has dropped the extension.
     if !is_installed() {
-        return;
+        return Ok(());
     }
     // SAFETY: as the caller guarantees; the tag tells which of the two it is.
     unsafe {
-        let roles = old_owners(node);
+        let roles = old_owners(node)?;
         match (*node).type_ {
             pg_sys::NodeTag::T_DropOwnedStmt => drop_owned(&roles, keep),
             _ => {
@@ -138,7 +138,6 @@ pub unsafe fn after(node: *mut pg_sys::Node, keep: bool) {
             }
         }
     }
-    .or_raise();
 }
 
 /// Whether the extension exists in this database, in the library's version. Otherwise the rows
@@ -194,40 +193,39 @@ fn drop_defaults<'a>(
     if names.is_empty() {
         return Ok(());
     }
-    let mut users = column_defaults::all();
+    let mut users = column_defaults::all()?;
     users.retain(|(_, name)| names.binary_search(&name).is_ok());
     if keep && !users.is_empty() {
         return Err(HiloError::OwnedHasDependents(column_defaults::describe_users(&users)?));
     }
-    users.iter().for_each(|(default, _)| column_defaults::drop_default(default));
-    Ok(())
+    users.iter().try_for_each(|(default, _)| column_defaults::drop_default(default))
 }
 
 /// Runs in DROP ROLE before core checks whether anything depends on the role, and names what does
 /// in this database. For other databases core's own record applies.
-pub fn on_drop_role(role: pg_sys::Oid) {
+pub fn on_drop_role(role: pg_sys::Oid) -> Result<(), HiloError> {
     if !is_installed() {
-        return;
+        return Ok(());
     }
     // From here on no session can give the role anything, and what was being given is visible.
-    roles::forget_dependency(role).or_raise();
-    let owned = role_references::of_owner(role).or_raise();
-    let granted = role_references::with_grants_to(role).or_raise();
+    roles::forget_dependency(role)?;
+    let owned = role_references::of_owner(role)?;
+    let granted = role_references::with_grants_to(role)?;
     let own = owned.iter().map(|one| format!("owner of hilo sequence \"{}\"", one.name));
     let may = granted.iter().map(|one| format!("privileges for hilo sequence \"{}\"", one.name));
-    let defaults = default_privileges::mentioning(role).or_raise();
-    let dependents = memory::try_collect(own.chain(may).chain(defaults)).or_raise();
-    if !dependents.is_empty() {
-        HiloError::RoleHasDependents { role: roles::name_of(role), dependents }.raise();
+    let defaults = default_privileges::mentioning(role)?;
+    let dependents = memory::try_collect(own.chain(may).chain(defaults))?;
+    match dependents.is_empty() {
+        true => Ok(()),
+        false => Err(HiloError::RoleHasDependents { role: roles::name_of(role), dependents }),
     }
 }
 
 /// Trigger that records the roles of rows that were copied into the catalog, as by a restore. The
 /// first worker after an update of the SQL objects records those of an older version.
-fn note_roles(_: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+fn note_roles(_: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
     match role_references::reconcile() {
-        Err(HiloError::Version { newer: false, .. }) => {}
-        done => done.or_raise(),
+        Ok(()) | Err(HiloError::Version { newer: false, .. }) => Ok(pg_sys::Datum::null()),
+        Err(error) => Err(error),
     }
-    pg_sys::Datum::null()
 }

@@ -83,7 +83,7 @@ fn conflict(prefix: &[u8]) -> Option<String> {
     // Without the extension there is nothing to look at.
     let _ = definitions::collect(|sequence| {
         found = found.take().or_else(|| conflicts(sequence));
-        None::<()>
+        Ok(None::<()>)
     });
     found
 }

@@ -26,11 +26,13 @@ use crate::sql::types::sequence_type::SequenceName;
 
 /// The first index of this node that no session has taken in order, as far as is known. This
 /// session returns what it holds first.
-fn first_untaken(sequence: &Sequence, position: &Position) -> Index {
+fn first_untaken(sequence: &Sequence, position: &Position) -> Result<Index, HiloError> {
     slice_table::return_slices(|entry| entry.id == sequence.id);
-    let index_space = index_space(position);
-    let held = shared::get().ok().and_then(|shared| shared.in_memory_soon(&index_space));
-    held.and_then(|held| held.first_untaken).unwrap_or(position.next_index)
+    let held = match shared::get() {
+        Ok(shared) => shared.in_memory_soon(&index_space(position)?)?,
+        Err(_) => None,
+    };
+    Ok(held.and_then(|held| held.first_untaken).unwrap_or(position.next_index))
 }
 
 /// Changes a locked sequence. A `dry_run`, which is rolled back, leaves the numbers alone, so
@@ -91,7 +93,7 @@ fn redefine(change: &Alteration) -> Result<Option<Position>, HiloError> {
         let written = positions::find_own_write(old.id, position.node)?;
         let next_index = match written.and_then(|(_, version)| uncommitted::progress(&version)) {
             Some(reached) => reached,
-            None => first_untaken(old, &position),
+            None => first_untaken(old, &position)?,
         };
         let taken = Position { next_index, ..position };
         Ok::<_, HiloError>(taken.last_value(&old.definition).unwrap_or(position.base))
@@ -186,7 +188,7 @@ fn hilo_setval(
     value: i64,
     is_called: bool,
 ) -> Result<i64, ErrorReport> {
-    begin_write(c"hilo_setval()");
+    begin_write(c"hilo_setval()")?;
     let check = |found: &Sequence| {
         privileges::allow(found, Privileges::UPDATE)?;
         check_value(found, value)

@@ -64,7 +64,7 @@ fn hilo_take_new_name(
     sequence: Option<i64>,
     request: Option<Uuid>,
 ) -> Result<(), ErrorReport> {
-    begin_write(c"hilo_take_new_name()");
+    begin_write(c"hilo_take_new_name()")?;
     let changed = || HiloError::SourceChanged;
     let locked = definitions::lock_existing(SequenceId(sequence.unwrap_or_default()))?;
     let locked = locked.ok_or_else(changed)?;

@@ -13,7 +13,7 @@ use crate::catalog::sequence::definitions::Sequence;
 use crate::catalog::sequence::node::LocalNode;
 use crate::catalog::sequence::positions::{self, Position};
 use crate::catalog::sequence::{numbering, takeover};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::memory::{self, TryGrow};
 use crate::session::{gapless, lease_pending, memo, uncommitted};
 use crate::shared;
@@ -67,8 +67,8 @@ impl Unserved {
 
 /// Looks at what a sequence is yet to serve on `node`. It takes nothing from anyone, and everything
 /// that a session gets from the sequence before the call is seen to be served.
-pub fn unserved_ranges(sequence: &Sequence, node: i32) -> Unserved {
-    let found = positions::find(sequence.id, node).or_raise();
+pub fn unserved_ranges(sequence: &Sequence, node: i32) -> Result<Unserved, HiloError> {
+    let found = positions::find(sequence.id, node)?;
     // Without a position, a node joins the others if it knows of any.
     let joined = || LocalNode::read().and_then(|here| numbering::join(sequence, &here));
     let first = || joined().unwrap_or_else(|_| Position::first(sequence, node));
@@ -81,36 +81,37 @@ pub fn unserved_ranges(sequence: &Sequence, node: i32) -> Unserved {
         pending: Vec::new(),
     };
     if let Some(reached) = gapless::progress(sequence.id) {
-        return of(position, reached, Some(Vec::new()));
+        return Ok(of(position, reached, Some(Vec::new())));
     }
-    let written = positions::find_own_write(sequence.id, node).or_raise();
+    let written = positions::find_own_write(sequence.id, node)?;
     if let Some((position, version)) = written {
         // Nobody else holds values that this transaction has numbered.
         let reached = uncommitted::progress(&version).unwrap_or_default().max(position.next_index);
-        return of(position, reached, Some(Vec::new()));
+        return Ok(of(position, reached, Some(Vec::new())));
     }
     // A range that leaves the catalog meanwhile is in memory afterwards, and one that comes back
     // from a lease is free before that.
-    let mut free = returning_ranges(sequence, &position).or_raise();
-    let rows = RangeRows::read(&position).or_raise();
-    free.try_extend(ranges::free_of(&rows).or_raise()).or_raise();
+    let mut free = returning_ranges(sequence, &position)?;
+    let rows = RangeRows::read(&position)?;
+    free.try_extend(ranges::free_of(&rows)?)?;
     let in_memory = shared::get().ok().filter(|shared| position.incarnation == shared.life());
     let Some(shared) = in_memory else {
         let discards = takeover::discards_free(&position, &sequence.definition);
         let free = if discards { Vec::new() } else { free };
-        return of(position, position.next_index, Some(free));
+        return Ok(of(position, position.next_index, Some(free)));
     };
-    let Some(held) = shared.in_memory_soon(&index_space(&position)) else {
-        return of(position, position.next_index, None);
+    let index_space = index_space(&position)?;
+    let Some(held) = shared.in_memory_soon(&index_space)? else {
+        return Ok(of(position, position.next_index, None));
     };
     let next_index = held.first_untaken.unwrap_or(position.next_index);
-    let leased = Range::union(shared.pending_of(&index_space(&position)));
+    let leased = Range::union(shared.pending_of(&index_space));
     let in_memory = held.ranges.iter().flat_map(|range| range.without(&leased));
     let unserved = in_memory.chain(free).map(|range| range.until(next_index));
     let held = Some(unserved.filter(|range| !range.is_empty()).collect());
-    let own = Range::union(lease_pending::own_ranges(&index_space(&position)));
+    let own = Range::union(lease_pending::own_ranges(&index_space));
     let pending = leased.iter().flat_map(|range| range.without(&own)).collect();
-    Unserved { pending, ..of(position, next_index, held) }
+    Ok(Unserved { pending, ..of(position, next_index, held) })
 }
 
 /// The values that come back from leases that the worker has not filed yet.
@@ -124,7 +125,7 @@ fn returning_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Rang
 }
 
 /// The space that the indexes of a position belong to.
-pub fn index_space(position: &Position) -> IndexSpace {
-    let key = memo::key_of(position.sequence).or_raise();
-    IndexSpace { key, node: position.node, epoch: position.epoch }
+pub fn index_space(position: &Position) -> Result<IndexSpace, HiloError> {
+    let key = memo::key_of(position.sequence)?;
+    Ok(IndexSpace { key, node: position.node, epoch: position.epoch })
 }

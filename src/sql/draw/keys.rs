@@ -48,13 +48,16 @@ unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn nextkey(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the caller hands on the call as it came from Postgres.
-    let (call, name) = unsafe { begin_with_name(fcinfo) };
-    let (memo, _) = look_up::look_up(&name, Privileges::DRAW).or_raise();
-    frame_of(memo).or_raise();
-    let (memo, value) = draw::next(&name).or_raise();
-    call.set_extra(memo);
-    text_datum(&text(frame_of(memo).or_raise(), value))
+    let draw = || {
+        // SAFETY: the caller hands on the call as it came from Postgres.
+        let (call, name) = unsafe { begin_with_name(fcinfo) }?;
+        let (memo, _) = look_up::look_up(&name, Privileges::DRAW)?;
+        frame_of(memo)?;
+        let (memo, value) = draw::next(&name)?;
+        call.set_extra(memo);
+        Ok::<_, HiloError>(text_datum(&text(frame_of(memo)?, value)))
+    };
+    draw().or_raise()
 }
 
 fn frame_of(memo: &'static CachedName) -> Result<&'static Frame, HiloError> {

@@ -211,11 +211,11 @@ fn hilo_lease_return(
     lease: Option<Uuid>,
     next: Option<i64>,
 ) -> Result<i64, ErrorReport> {
-    begin_write(c"hilo_lease_return()");
+    begin_write(c"hilo_lease_return()")?;
     let id = *require(lease, "lease")?.as_bytes();
     let (mut lease, is_untouched) = open(&id)?;
     if !is_untouched {
-        lease_changes::wait_for_keepers(&id);
+        lease_changes::wait_for_keepers(&id)?;
         (lease, _) = open(&id)?;
     }
     let next = match next {
@@ -245,7 +245,7 @@ fn hilo_lease_renew(
     lease: Option<Uuid>,
     ttl: Option<Interval>,
 ) -> Result<Option<TimestampWithTimeZone>, ErrorReport> {
-    begin_write(c"hilo_lease_renew()");
+    begin_write(c"hilo_lease_renew()")?;
     let id = *require(lease, "lease")?.as_bytes();
     let expires_at = expiry(ttl, ffi::now())?;
     let (lease, _) = open(&id)?;
@@ -262,7 +262,7 @@ fn hilo_lease_revoke(
     lease: Option<Uuid>,
     holder: Option<Text>,
 ) -> Result<i64, ErrorReport> {
-    begin_write(c"hilo_lease_revoke()");
+    begin_write(c"hilo_lease_revoke()")?;
     let message = || "either a lease or a holder is required".into();
     let advice = "Name the lease, or the holder whose leases are to end.";
     check_argument(lease.is_some() || holder.is_some(), message, advice)?;

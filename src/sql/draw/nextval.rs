@@ -64,23 +64,28 @@ unsafe extern "C-unwind" fn hilo_nextval_wrapper(
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn nextval(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
-    // SAFETY: the caller hands on the call as it came from Postgres.
-    let (call, name) = unsafe { begin_with_name(fcinfo) };
-    let (memo, value) = draw::next(&name).or_raise();
-    call.set_extra(memo);
-    value.into()
+    let draw = || {
+        // SAFETY: the caller hands on the call as it came from Postgres.
+        let (call, name) = unsafe { begin_with_name(fcinfo) }?;
+        let (memo, value) = draw::next(&name)?;
+        call.set_extra(memo);
+        Ok::<_, HiloError>(value.into())
+    };
+    draw().or_raise()
 }
 
 /// Begins a call that is no hit, whose first argument is the name of a sequence.
 ///
 /// # Safety
 /// As for [`known_memo`].
-pub unsafe fn begin_with_name<'a>(fcinfo: pg_sys::FunctionCallInfo) -> (Call, SequenceName<'a>) {
-    memory::check().or_raise();
+pub unsafe fn begin_with_name<'a>(
+    fcinfo: pg_sys::FunctionCallInfo,
+) -> Result<(Call, SequenceName<'a>), HiloError> {
+    memory::check()?;
     // SAFETY: the caller guarantees what these need.
     unsafe {
         let call = Call::unchecked(fcinfo);
-        (call, SequenceName::of(call.argument(0)))
+        Ok((call, SequenceName::of(call.argument(0))))
     }
 }
 
@@ -129,12 +134,19 @@ unsafe fn hit_of_series(fcinfo: pg_sys::FunctionCallInfo) -> Option<pg_sys::Datu
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+    // SAFETY: the caller hands on the call as it came from Postgres.
+    unsafe { next_of_series(fcinfo) }.or_raise()
+}
+
+/// # Safety
+/// As for [`hit_of_series`].
+unsafe fn next_of_series(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
     // SAFETY: the caller hands on the call of a set-returning function as it came from Postgres.
     // `begin_series` makes the series before it is used, in memory that the calls share.
     unsafe {
-        let (call, name) = begin_with_name(fcinfo);
+        let (call, name) = begin_with_name(fcinfo)?;
         let context = if call.extra::<u8>().is_null() {
-            begin_series(call, name)
+            begin_series(call, name)?
         } else {
             pg_sys::per_MultiFuncCall(fcinfo)
         };
@@ -144,21 +156,24 @@ unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys
             pg_sys::end_MultiFuncCall(fcinfo, context);
             (*info).isDone = pg_sys::ExprDoneCond::ExprEndResult;
             (*fcinfo).isnull = true;
-            return pg_sys::Datum::null();
+            return Ok(pg_sys::Datum::null());
         }
         (*info).isDone = pg_sys::ExprDoneCond::ExprMultipleResult;
-        let (memo, value) = draw::next_of_many(series.name, series.left).or_raise();
+        let (memo, value) = draw::next_of_many(series.name, series.left)?;
         series.memo = Some(memo);
         series.left -= 1;
-        value.into()
+        Ok(value.into())
     }
 }
 
-unsafe fn begin_series(call: Call, name: SequenceName) -> *mut pg_sys::FuncCallContext {
+unsafe fn begin_series(
+    call: Call,
+    name: SequenceName,
+) -> Result<*mut pg_sys::FuncCallContext, HiloError> {
     // SAFETY: the caller hands on a call with two arguments, of which this one is a bigint.
     let count = unsafe { call.argument(1) }.value() as i64;
     let message = || format!("number of values must not be negative: {count}");
-    check_argument(count >= 0, message, "Ask for 0 or more values.").or_raise();
+    check_argument(count >= 0, message, "Ask for 0 or more values.")?;
     // SAFETY: this is the first call of a set-returning function. The copies of the name and of the
     // series live in the memory context that the calls share, so they outlive each call.
     unsafe {
@@ -173,7 +188,7 @@ unsafe fn begin_series(call: Call, name: SequenceName) -> *mut pg_sys::FuncCallC
             left: count,
         });
         (*context).user_fctx = series.cast();
-        pg_sys::per_MultiFuncCall(call.raw())
+        Ok(pg_sys::per_MultiFuncCall(call.raw()))
     }
 }
 

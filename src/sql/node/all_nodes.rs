@@ -27,19 +27,19 @@ const SHORTLY: &CStr = c"2s";
 
 /// `_hilo.hilo_is_outside_block()`
 #[pg_extern(sql = false)]
-fn hilo_is_outside_block(_call: Call) -> bool {
+fn hilo_is_outside_block(_call: Call) -> Result<bool, ErrorReport> {
     // SAFETY: the name is a C string. A rollback here does not undo the work of other nodes, which
     // could wait for this transaction.
     unsafe { pg_sys::PreventInTransactionBlock(true, c"hilo_create_on_all_nodes()".as_ptr()) };
-    begin_write(c"hilo_create_on_all_nodes()");
-    true
+    begin_write(c"hilo_create_on_all_nodes()")?;
+    Ok(true)
 }
 
 /// `_hilo.hilo_is_of_callers(relation)`: whether a query of a table runs no code of others. NULL if
 /// Citus does not distribute it.
 #[pg_extern(sql = false)]
 fn hilo_is_of_callers(_call: Call, relation: pg_sys::Oid) -> Result<Option<bool>, ErrorReport> {
-    match values::is_distributed(relation) {
+    match values::is_distributed(relation)? {
         true => Ok(Some(values::is_of_callers(relation)?)),
         false => Ok(None),
     }
@@ -58,7 +58,11 @@ row! {
 /// each node of Citus, or on the coordinator alone, or why it says nothing there. It may take as
 /// long as a monitoring query may, and fails for no node.
 #[pg_extern(sql = false)]
-fn hilo_node_answers(call: Call, command: Text, everywhere: bool) -> Rows<NodeAnswer> {
+fn hilo_node_answers(
+    call: Call,
+    command: Text,
+    everywhere: bool,
+) -> Result<Rows<NodeAnswer>, ErrorReport> {
     let command = spi::literal(&command);
     let nodes = if everywhere { "all_nodes" } else { "coordinator" };
     let mut rows = Rows::begin(call);
@@ -66,10 +70,10 @@ fn hilo_node_answers(call: Call, command: Text, everywhere: bool) -> Rows<NodeAn
                      WHERE p.proname OPERATOR(pg_catalog.=) 'run_command_on_all_nodes'
                        AND p.pronamespace OPERATOR(pg_catalog.=) \
                        'pg_catalog'::pg_catalog.regnamespace";
-    if spi::look_up(function, |_| ()).is_empty() {
-        return rows;
+    if spi::look_up(function, |_| ())?.is_empty() {
+        return Ok(rows);
     }
-    let no_answer = match subtransaction::run(is_of_nodes, || answers(&command, nodes)) {
+    let no_answer = match subtransaction::run(is_of_nodes, || Ok(answers(&command, nodes))) {
         Ok(Ok(answers)) => {
             for (node, group, answered, mut result) in answers {
                 result.truncate(result.trim_ascii_end().len());
@@ -82,7 +86,7 @@ fn hilo_node_answers(call: Call, command: Text, everywhere: bool) -> Rows<NodeAn
                     failure,
                 });
             }
-            return rows;
+            return Ok(rows);
         }
         Ok(Err(TooLate)) => {
             format!("the nodes have not answered within {} s", PATIENCE.as_secs())
@@ -91,7 +95,7 @@ fn hilo_node_answers(call: Call, command: Text, everywhere: bool) -> Rows<NodeAn
     };
     let failure = Some(Written(no_answer.into_bytes()));
     rows.add(NodeAnswer { object: "Citus".into(), node: -1, answer: None, failure });
-    rows
+    Ok(rows)
 }
 
 /// A node, as `host:port`, with its group, whether the command was run, and its result or error.

@@ -50,7 +50,7 @@ fn hilo_apply(
     prune: Option<bool>,
     dry_run: Option<bool>,
 ) -> Result<Rows<Done>, ErrorReport> {
-    begin_write(c"hilo_apply()");
+    begin_write(c"hilo_apply()")?;
     let document = require(document, "document")?;
     let mut rows = Rows::begin(call);
     let done = with_place(|place| {
@@ -236,7 +236,7 @@ fn check_dependents(work: &[(&Name, Work)]) -> Result<(), HiloError> {
     if dropped.is_empty() {
         return Ok(());
     }
-    let mut users = column_defaults::all();
+    let mut users = column_defaults::all()?;
     users.retain(|(_, name)| dropped.contains(name));
     let mut dependents = column_defaults::describe_users(&users)?;
     dependents.sort_unstable();

@@ -56,7 +56,7 @@ pub fn visible(names: Option<&[Vec<u8>]>) -> Result<Vec<(Name, Option<Known>)>, 
     let seen = match names {
         None => spi::rows(ALL, read),
         Some(names) => spi::rows_of(NAMED, names, read),
-    };
+    }?;
     let ids = memory::try_collect(seen.iter().map(|(id, _)| *id))?;
     let (mut sequences, mut granted) =
         (definitions::by_ids(&ids)?, privileges::grants_on_all(&ids)?);

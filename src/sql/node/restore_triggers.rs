@@ -20,7 +20,7 @@ use crate::catalog::rows::table::{LockWait, Row, RowLock, Table, next_command, s
 use crate::catalog::rows::{restore, roles, script};
 use crate::catalog::sequence::definitions;
 use crate::catalog::sequence::positions::{self, Position, REPLICATED, RESTORED};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::session::{self, uncommitted};
 use crate::sql::call::raw_function::call_functions;
@@ -45,7 +45,7 @@ call_functions!(own_replicated; hilo_role_own_replicated);
 call_functions!(make_way; hilo_restored_definition);
 call_functions!(refuse_write; hilo_refuse_write);
 
-fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
     let Some(arrived) = Arrived::of(fcinfo) else { refuse() };
     let row = arrived.row();
     let replaced = match arrived.table() {
@@ -61,8 +61,8 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
             }
         }
         b"hilo_position" => {
-            if further_than_known(&row).or_raise() {
-                return pg_sys::Datum::null();
+            if further_than_known(&row)? {
+                return Ok(pg_sys::Datum::null());
             }
             let (here, now) = positions::server();
             // A row that came to the dumped server by replication may lack reservations here too.
@@ -77,37 +77,37 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
         }
         // It may have been served since the dump, if the sequence is in use here.
         b"hilo_free_range" => {
-            arrived.refuse_in_use(row.int8(free_range::SEQUENCE), row.int4(free_range::NODE));
+            arrived.refuse_in_use(row.int8(free_range::SEQUENCE), row.int4(free_range::NODE))?;
             vec![]
         }
         // The dumped server may make its request again.
         b"hilo_source" => vec![(source::REQUEST, None), (source::DATABASE, Some(0_i64.into()))],
         // Another server may have taken it back since the dump, and served its rest.
         b"hilo_lease" => {
-            arrived.refuse_in_use(row.int8(lease::SEQUENCE), row.int4(lease::NODE));
+            arrived.refuse_in_use(row.int8(lease::SEQUENCE), row.int4(lease::NODE))?;
             vec![(lease::TIMELINE, Some(REPLICATED.into()))]
         }
         // A role that does not exist. A second such row would collide with the first.
-        b"hilo_privilege" | b"hilo_default_privilege" => return pg_sys::Datum::null(),
+        b"hilo_privilege" | b"hilo_default_privilege" => return Ok(pg_sys::Datum::null()),
         _ => refuse(),
     };
     // SAFETY: the columns get values of the types that sql/catalog.sql gives them.
-    unsafe { arrived.replacing(&replaced) }
+    Ok(unsafe { arrived.replacing(&replaced) })
 }
 
 /// A replicated sequence gets the current user as its owner. No query comes with it.
-fn own_replicated(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+fn own_replicated(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
     let arrived = Arrived::of(fcinfo).filter(|arrived| arrived.table() == b"hilo_definition");
     let Some(arrived) = arrived else { refuse() };
     let user = ffi::current_user();
-    roles::depend_on(user).or_raise();
+    roles::depend_on(user)?;
     // SAFETY: the column of the owner gets a role.
-    unsafe { arrived.replacing(&[(sequence::OWNER, Some(user.into()))]) }
+    Ok(unsafe { arrived.replacing(&[(sequence::OWNER, Some(user.into()))]) })
 }
 
 /// An extension's script may have made a sequence of this name here, as while the restore created
 /// the extension. The restored one takes its place.
-fn make_way(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+fn make_way(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
     let arrived = Arrived::of(fcinfo).filter(|arrived| arrived.table() == b"hilo_definition");
     let Some(arrived) = arrived else { refuse() };
     let row = arrived.row();
@@ -115,10 +115,9 @@ fn make_way(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
         replace_made_by_script(name.as_bytes(), SequenceId(row.int8(sequence::ID)))
     }) {
         // The library does not read the rows of an older version.
-        Err(HiloError::Version { newer: false, .. }) => {}
-        done => done.or_raise(),
+        Ok(()) | Err(HiloError::Version { newer: false, .. }) => Ok(arrived.tuple.into()),
+        Err(error) => Err(error),
     }
-    arrived.tuple.into()
 }
 
 fn replace_made_by_script(name: &[u8], id: SequenceId) -> Result<(), HiloError> {
@@ -136,7 +135,7 @@ fn replace_made_by_script(name: &[u8], id: SequenceId) -> Result<(), HiloError> 
         for position in positions::of_all_nodes(made.id)? {
             keep_served(&position, id)?;
         }
-        ddl_checks::remove_replaced(locked).or_raise();
+        ddl_checks::remove_replaced(locked)?;
     }
     Ok(())
 }
@@ -201,7 +200,7 @@ fn further_than_known(row: &Row) -> Result<bool, HiloError> {
 
 /// Refuses statements that write to the tables, unless their rows come from elsewhere. The triggers
 /// `replicated` judge the rows of replication. TRUNCATE is refused always.
-fn refuse_write(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+fn refuse_write(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
     use pg_sys::{TRIGGER_EVENT_DELETE, TRIGGER_EVENT_INSERT, TRIGGER_EVENT_UPDATE};
     let Some(trigger) = trigger(fcinfo) else { refuse() };
     let statement = match trigger.tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
@@ -215,9 +214,9 @@ fn refuse_write(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
         let table =
             unsafe { CStr::from_ptr((*(*trigger.tg_relation).rd_rel).relname.data.as_ptr()) };
         let table = table.to_string_lossy().into_owned();
-        HiloError::ClosedTable { table, statement }.raise();
+        return Err(HiloError::ClosedTable { table, statement });
     }
-    pg_sys::Datum::null()
+    Ok(pg_sys::Datum::null())
 }
 
 /// The trigger that calls; `None`: something else does.
@@ -305,28 +304,28 @@ impl Arrived<'_> {
     }
 
     /// The table of this name in the same schema.
-    fn neighbour(&self, name: &CStr) -> Table {
+    fn neighbour(&self, name: &CStr) -> Result<Table, HiloError> {
         // SAFETY: the relation is open, and the name is a C string.
         Table::read(unsafe {
             pg_sys::get_relname_relid(name.as_ptr(), (*self.relation.rd_rel).relnamespace)
         })
-        .or_raise()
     }
 
     /// Refuses a row of a sequence that has been used here since it was restored. A dump of an
     /// older version is restored into SQL objects of that version, of which the library reads no
     /// more.
-    fn refuse_in_use(&self, id: i64, node: i32) {
+    fn refuse_in_use(&self, id: i64, node: i32) -> Result<(), HiloError> {
         let key = [(position::SEQUENCE, Match::Int8(id)), (position::NODE, Match::Int4(node))];
         let position =
-            self.neighbour(c"hilo_position").find(Index::Named(c"hilo_position_pkey"), &key);
+            self.neighbour(c"hilo_position")?.find(Index::Named(c"hilo_position_pkey"), &key);
         if position.is_some_and(|row| row.int8(position::INCARNATION) != RESTORED) {
             let key = [(sequence::ID, Match::Int8(id))];
             let known = self
-                .neighbour(c"hilo_definition")
+                .neighbour(c"hilo_definition")?
                 .find(Index::Named(c"hilo_definition_pkey"), &key);
             let name = known.and_then(|row| row.text(sequence::NAME));
-            HiloError::RestoreInUse(name.unwrap_or(id.to_string())).raise();
+            return Err(HiloError::RestoreInUse(name.unwrap_or(id.to_string())));
         }
+        Ok(())
     }
 }

@@ -20,6 +20,7 @@ use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
 use crate::shared;
 use crate::shared::content::Tier;
+use crate::shared::inventory::HeldRanges;
 use crate::sql::call::border::Call;
 use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::define::unserved::index_space;
@@ -95,17 +96,19 @@ const UNKNOWN: &str = "rolled back, deleted or unknown";
 fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Reason>, HiloError> {
     // A range may move between memory and the catalog meanwhile, either way. Memory is read before
     // and after, so that one of the readings sees it.
-    let index_space = index_space(position);
+    let index_space = index_space(position)?;
     let tiers = || {
-        let shared = shared::get().ok();
-        let held = shared.and_then(|shared| shared.in_memory_soon(&index_space));
-        held.unwrap_or_default().tiers.into_iter().map(|(tier, range)| (tier.name(), range))
+        let held = match shared::get() {
+            Ok(shared) => shared.in_memory_soon(&index_space)?.unwrap_or_default(),
+            Err(_) => HeldRanges::default(),
+        };
+        Ok::<_, HiloError>(held.tiers.into_iter().map(|(tier, range)| (tier.name(), range)))
     };
-    let mut known: Vec<Reason> = memory::try_collect(tiers())?;
+    let mut known: Vec<Reason> = memory::try_collect(tiers()?)?;
     let free = ranges::free_of(&RangeRows::read(position)?)?;
     known.try_extend(free.into_iter().map(|range| ("free", range)))?;
     known.try_extend(lost_ranges(sequence, position)?)?;
-    known.try_extend(tiers())?;
+    known.try_extend(tiers()?)?;
     known.try_extend(unknown(sequence, position, all)?)?;
     Ok(known)
 }

@@ -12,9 +12,10 @@ use hilo_core::mapping::Mapping;
 use hilo_core::numbers::{Index, SequenceId, Timestamp};
 use hilo_core::range::Range;
 
-use crate::catalog::rights::{missing, privileges};
 use crate::catalog::sequence::{definitions, node, positions};
-use crate::errors::{HiloError, OrRaise};
+
+use crate::catalog::rights::{missing, privileges};
+use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
@@ -35,19 +36,19 @@ use crate::sql::types::sequence_type::SequenceName;
 
 /// Visits the slots of this database's sequences, each under its lock. `visit` must not allocate
 /// memory, because an allocation could fail under the lock.
-pub fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Vec<T> {
-    let Ok(shared) = shared::get() else { return Vec::new() };
-    let (is_here, database) = (is_here(), ffi::database().to_u32());
+pub fn each_slot<T>(visit: impl Fn(usize, &mut Locked) -> Option<T>) -> Result<Vec<T>, HiloError> {
+    let Ok(shared) = shared::get() else { return Ok(Vec::new()) };
+    let (is_here, database) = (is_here()?, ffi::database().to_u32());
     let ours = |number: &usize| shared.slots[*number].database.load(Acquire) == database;
-    let numbers = memory::try_collect((0..shared.slots.len()).filter(ours)).or_raise();
-    let mut all = memory::with_capacity(numbers.len()).or_raise();
+    let numbers = memory::try_collect((0..shared.slots.len()).filter(ours))?;
+    let mut all = memory::with_capacity(numbers.len())?;
     for number in numbers {
         let mut locked = shared.lock_slot(number);
         if is_here(&locked.key) && locked.epoch != DROPPED {
             all.extend(visit(number, &mut locked));
         }
     }
-    all
+    Ok(all)
 }
 
 /// The content of a slot, read under its lock.
@@ -89,10 +90,13 @@ struct InSlices {
 
 /// The values that the sessions hold, by sequence. `now` names the current index space of each
 /// sequence.
-fn in_slices(shared: &'static Shared, now: &[IndexSpace]) -> HashMap<SequenceId, InSlices> {
-    let now = memory::try_map(now.len(), now.iter().map(|of| (of.key.sequence, of))).or_raise();
-    let slices = slices(shared);
-    let mut sums: HashMap<SequenceId, InSlices> = memory::try_map(slices.len(), []).or_raise();
+fn in_slices(
+    shared: &'static Shared,
+    now: &[IndexSpace],
+) -> Result<HashMap<SequenceId, InSlices>, HiloError> {
+    let now = memory::try_map(now.len(), now.iter().map(|of| (of.key.sequence, of)))?;
+    let slices = slices(shared)?;
+    let mut sums: HashMap<SequenceId, InSlices> = memory::try_map(slices.len(), [])?;
     for Held { index_space, range, .. } in slices {
         let sum = sums.entry(index_space.key.sequence).or_default();
         match now.get(&index_space.key.sequence) {
@@ -100,7 +104,7 @@ fn in_slices(shared: &'static Shared, now: &[IndexSpace]) -> HashMap<SequenceId,
             _ => sum.void += range.len(),
         }
     }
-    sums
+    Ok(sums)
 }
 
 row! {
@@ -133,11 +137,14 @@ row! {
 #[pg_extern(sql = false)]
 fn stat_slots(call: Call) -> Result<Rows<StatSlot>, ErrorReport> {
     let shared = shared::get()?;
-    let slots = each_slot(stat);
+    let slots = each_slot(stat)?;
     let now = memory::try_collect(slots.iter().map(|stat| stat.index_space))?;
-    let held = in_slices(shared, &now);
+    let held = in_slices(shared, &now)?;
     let (mut visible, mut rows) = (Visible::of_caller(), Rows::begin(call));
-    for stat in slots.iter().filter(|stat| visible.contains(stat.index_space.key.sequence)) {
+    for stat in &slots {
+        if !visible.contains(stat.index_space.key.sequence)? {
+            continue;
+        }
         let slot = &shared.slots[stat.number];
         let in_slices = held.get(&stat.index_space.key.sequence).copied().unwrap_or_default();
         let fault = Some(stat.fault).filter(|fault| fault.at.0 != 0);
@@ -200,10 +207,12 @@ fn rate_samples(call: Call) -> Result<Rows<Sample>, ErrorReport> {
     shared::get()?;
     let sampled = each_slot(|_, locked| {
         Some((locked.key.sequence, locked.rate, ffi::now(), locked.taken_count()))
-    });
+    })?;
     let (mut visible, mut rows) = (Visible::of_caller(), Rows::begin(call));
-    for (sequence, rate, now, taken) in sampled.into_iter().filter(|(id, ..)| visible.contains(*id))
-    {
+    for (sequence, rate, now, taken) in sampled {
+        if !visible.contains(sequence)? {
+            continue;
+        }
         for (at, taken) in rate.history(now, taken) {
             rows.add(Sample { sequence, at, taken });
         }
@@ -216,31 +225,35 @@ fn rate_samples(call: Call) -> Result<Rows<Sample>, ErrorReport> {
 struct Mappings(HashMap<SequenceId, (IndexSpace, Mapping)>);
 
 impl Mappings {
-    fn new() -> Mappings {
+    fn new() -> Result<Mappings, HiloError> {
         let known = each_slot(|_, locked| {
             let (terms, _) = locked.terms()?;
             Some((locked.key.sequence, (locked.index_space(), terms.mapping)))
-        });
-        Mappings(memory::try_map(known.len(), known).or_raise())
+        })?;
+        Ok(Mappings(memory::try_map(known.len(), known)?))
     }
 
     /// The mapping of the indexes in this index space; `None` if it is no longer the current one of
     /// its sequence.
-    fn get(&mut self, index_space: &IndexSpace) -> Option<Mapping> {
+    fn get(&mut self, index_space: &IndexSpace) -> Result<Option<Mapping>, HiloError> {
         let id = index_space.key.sequence;
-        let known = match self.0.get(&id) {
-            Some(known) => *known,
-            None => *self.0.entry(id).or_insert(from_catalog(index_space)?),
-        };
-        (known.0 == *index_space).then_some(known.1)
+        if !self.0.contains_key(&id)
+            && let Some(known) = from_catalog(index_space)?
+        {
+            self.0.try_push((id, known))?;
+        }
+        let known = self.0.get(&id).filter(|known| known.0 == *index_space);
+        Ok(known.map(|known| known.1))
     }
 }
 
-fn from_catalog(index_space: &IndexSpace) -> Option<(IndexSpace, Mapping)> {
-    let sequence = definitions::by_id(index_space.key.sequence).or_raise()?;
-    let position = positions::find(sequence.id, index_space.node).or_raise()?;
-    let mapping = position.mapping(&sequence.definition);
-    Some((IndexSpace { epoch: position.epoch, ..*index_space }, mapping))
+fn from_catalog(index_space: &IndexSpace) -> Result<Option<(IndexSpace, Mapping)>, HiloError> {
+    let Some(sequence) = definitions::by_id(index_space.key.sequence)? else { return Ok(None) };
+    let position = positions::find(sequence.id, index_space.node)?;
+    Ok(position.map(|position| {
+        let mapping = position.mapping(&sequence.definition);
+        (IndexSpace { epoch: position.epoch, ..*index_space }, mapping)
+    }))
 }
 
 row! {
@@ -257,14 +270,14 @@ row! {
 #[pg_extern(sql = false)]
 fn stat_slices(call: Call) -> Result<Rows<StatSlice>, ErrorReport> {
     let shared = shared::get()?;
-    let (mut mappings, mut visible) = (Mappings::new(), Visible::of_caller());
+    let (mut mappings, mut visible) = (Mappings::new()?, Visible::of_caller());
     let mut rows = Rows::begin(call);
-    for Held { index_space, range, pid, .. } in slices(shared) {
+    for Held { index_space, range, pid, .. } in slices(shared)? {
         let sequence = index_space.key.sequence;
-        if !visible.contains(sequence) {
+        if !visible.contains(sequence)? {
             continue;
         }
-        let mapping = mappings.get(&index_space);
+        let mapping = mappings.get(&index_space)?;
         let rest = if mapping.is_some() { range } else { Range::EMPTY };
         let value = |at| mapping.and_then(|mapping| mapping.value(at));
         rows.add(StatSlice {
@@ -292,17 +305,19 @@ row! {
 /// `_hilo.hilo_stat_ranges()`: every range in memory, with the tier that holds it.
 #[pg_extern(sql = false)]
 fn stat_ranges(call: Call) -> Result<Rows<StatRange>, ErrorReport> {
-    let held = held(shared::get()?);
-    let mut mappings = Mappings::new();
-    let known = held.into_iter().filter_map(|held| Some((mappings.get(&held.index_space)?, held)));
-    let mut all = memory::try_collect(known)?;
+    let held = held(shared::get()?)?;
+    let (mut mappings, mut all) = (Mappings::new()?, Vec::new());
+    for one in held {
+        let mapping = mappings.get(&one.index_space)?;
+        all.try_extend(mapping.map(|mapping| (mapping, one)))?;
+    }
     make_disjoint(&mut all);
     let (mut visible, mut rows) = (Visible::of_caller(), Rows::begin(call));
     for (mapping, Held { index_space, range, tier, pid }) in all {
         let sequence = index_space.key.sequence;
         if let (Some(first_value), Some(last_value)) =
             (mapping.value(range.start), mapping.value(range.last()))
-            && visible.contains(sequence)
+            && visible.contains(sequence)?
         {
             let (count, tier) = (range.len(), tier.name());
             rows.add(StatRange { sequence, first_value, last_value, count, tier, pid });
@@ -321,21 +336,21 @@ struct Held {
 }
 
 /// Every range of this database that is in memory. A range that moves meanwhile may appear twice.
-fn held(shared: &'static Shared) -> Vec<Held> {
-    let mut all = slices(shared);
+fn held(shared: &'static Shared) -> Result<Vec<Held>, HiloError> {
+    let mut all = slices(shared)?;
     let pools = each_slot(|_, locked| {
         let mut held = [(Tier::Current, Range::EMPTY); HELD];
         held.iter_mut().zip(locked.tiers()).for_each(|(place, tier)| *place = tier);
         Some((locked.index_space(), held))
-    });
+    })?;
     for (index_space, held) in pools {
         let held = held.into_iter().filter(|(_, range)| !range.is_empty());
         let held = held.map(|(tier, range)| Held { index_space, range, tier, pid: None });
-        all.try_extend(held).or_raise();
+        all.try_extend(held)?;
     }
     // A session may have taken one from a pool after it was looked at.
-    all.try_extend(slices(shared)).or_raise();
-    let is_here = is_here();
+    all.try_extend(slices(shared)?)?;
+    let is_here = is_here()?;
     let pending = shared.all_pending().filter(|pending| is_here(&pending.index_space.key));
     let leased = pending.map(|Place { index_space, range, .. }| Held {
         index_space,
@@ -343,26 +358,26 @@ fn held(shared: &'static Shared) -> Vec<Held> {
         tier: Tier::Leased,
         pid: None,
     });
-    all.try_extend(leased).or_raise();
-    all
+    all.try_extend(leased)?;
+    Ok(all)
 }
 
 /// Tells whether a key is of this database.
-fn is_here() -> impl Fn(&Key) -> bool {
-    let here = memo::key_of(SequenceId::default()).or_raise();
-    move |key| key.database == here.database && key.extension == here.extension
+fn is_here() -> Result<impl Fn(&Key) -> bool, HiloError> {
+    let here = memo::key_of(SequenceId::default())?;
+    Ok(move |key: &Key| key.database == here.database && key.extension == here.extension)
 }
 
 /// The slices that the sessions of this database hold, or have left behind.
-fn slices(shared: &'static Shared) -> Vec<Held> {
-    let is_here = is_here();
+fn slices(shared: &'static Shared) -> Result<Vec<Held>, HiloError> {
+    let is_here = is_here()?;
     let held = shared.all_slices().filter_map(|(pid, slice)| {
         let (index_space, range) = slice.observe()?.ok()?;
         // An orphaned slice is on its way to the pool or the catalog.
         let (tier, pid) = if pid == 0 { (Tier::Returned, None) } else { (Tier::Slice, Some(pid)) };
         is_here(&index_space.key).then_some(Held { index_space, range, tier, pid })
     });
-    memory::try_collect(held).or_raise()
+    memory::try_collect(held)
 }
 
 /// Makes the ranges disjoint: an index that was seen twice is shown once.
@@ -380,7 +395,7 @@ fn make_disjoint<M>(all: &mut Vec<(M, Held)>) {
 }
 
 /// The sequences whose last reservation failed.
-pub fn failing() -> Vec<i64> {
+pub fn failing() -> Result<Vec<i64>, HiloError> {
     each_slot(|_, locked| (locked.fault.at > locked.block_at).then_some(locked.key.sequence.0))
 }
 
@@ -405,13 +420,13 @@ fn hilo_stat_reset(_call: Call, name: Option<SequenceName>) -> Result<(), ErrorR
         None if unsafe { pg_sys::superuser() } => None,
         None => return Err(HiloError::ResetAll.into()),
     };
-    let held = in_slices(shared, &each_slot(|_, locked| Some(locked.index_space())));
+    let held = in_slices(shared, &each_slot(|_, locked| Some(locked.index_space()))?)?;
     each_slot(|_, locked| {
         if one.is_none_or(|id| locked.key.sequence == id) {
             let held = held.get(&locked.key.sequence).copied().unwrap_or_default();
             locked.reset_counters(held.good + held.void);
         }
         None::<()>
-    });
+    })?;
     Ok(())
 }

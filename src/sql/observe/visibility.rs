@@ -5,10 +5,12 @@ use std::collections::HashMap;
 
 use hilo_core::numbers::SequenceId;
 
-use crate::catalog::rights::privileges;
 use crate::catalog::sequence::definitions;
-use crate::errors::OrRaise;
+
+use crate::catalog::rights::privileges;
+use crate::errors::HiloError;
 use crate::process::ffi;
+use crate::process::memory::TryGrow;
 
 pub struct Visible {
     /// The answers so far; `None`: the user sees every sequence.
@@ -21,12 +23,16 @@ impl Visible {
         Visible { limited: limited.then(HashMap::new) }
     }
 
-    pub fn contains(&mut self, id: SequenceId) -> bool {
-        let Some(known) = &mut self.limited else { return true };
-        *known.entry(id).or_insert_with(|| {
-            let sequence = definitions::by_id(id).or_raise();
-            let user = ffi::current_user();
-            sequence.is_some_and(|sequence| privileges::may_see(&sequence, user).or_raise())
-        })
+    pub fn contains(&mut self, id: SequenceId) -> Result<bool, HiloError> {
+        let Some(known) = &mut self.limited else { return Ok(true) };
+        if let Some(answer) = known.get(&id) {
+            return Ok(*answer);
+        }
+        let answer = match definitions::by_id(id)? {
+            Some(sequence) => privileges::may_see(&sequence, ffi::current_user())?,
+            None => false,
+        };
+        known.try_push((id, answer))?;
+        Ok(answer)
     }
 }

@@ -11,7 +11,6 @@ use serde::forward_to_deserialize_any;
 
 use crate::catalog::rows::catalog_tables;
 use crate::catalog::rows::name::{escape_for_message, utf8};
-use crate::errors::OrRaise;
 use crate::process::ffi;
 use crate::process::memory;
 use crate::process::subtransaction;
@@ -24,11 +23,12 @@ pub type Read<T> = Result<T, String>;
 /// The rows of a query, whose columns are the fields of `T`. In the query `@` stands before the
 /// names of the extension's functions and views. No user can plant anything in its search_path.
 pub fn rows<T: DeserializeOwned>(sql: &str) -> Read<Vec<T>> {
-    // In the database's encoding.
-    let schema = [&catalog_tables::schema_identifier().or_raise()[..], b"."].concat();
-    let sql = sql.as_bytes().split(|byte| *byte == b'@').collect::<Vec<_>>().join(&schema[..]);
-    let read =
-        || spi::with_rights_of(ffi::current_user(), || spi::rows(&sql, |row| record::<T>(&row)));
+    let read = || {
+        // In the database's encoding.
+        let schema = [&catalog_tables::schema_identifier()?[..], b"."].concat();
+        let sql = sql.as_bytes().split(|byte| *byte == b'@').collect::<Vec<_>>().join(&schema[..]);
+        spi::with_rights_of(ffi::current_user(), || spi::rows(&sql, |row| record::<T>(&row)))
+    };
     subtransaction::run(is_of_part, read).map_err(|report| {
         let hint = report.hint().map(|hint| format!(". {hint}"));
         visible(&format!("{}{}", report.message(), hint.unwrap_or_default()))
@@ -120,7 +120,7 @@ fn in_utf8(bytes: &[u8]) -> String {
 fn convert(bytes: &[u8]) -> Option<String> {
     const UTF8: i32 = pg_sys::pg_enc::PG_UTF8 as i32;
     let size = bytes.len() * pg_sys::MAX_CONVERSION_GROWTH as usize + 1;
-    let mut into = memory::with_capacity::<u8>(size).or_raise();
+    let mut into = memory::with_capacity::<u8>(size).ok()?;
     into.resize(size, 0);
     // SAFETY: the first two read a static and a catalog. The conversion reads as many bytes as
     // there are, and writes at most as many as there is room for, with a zero behind them. It

@@ -88,7 +88,7 @@ pub fn dash() -> Markup {
 }
 
 /// Raises 53200 now if there is no memory to put these pieces together, because a `String` cannot
-/// fail.
+/// fail. It is called in the midst of a page, where a part that fails is shown as its reason.
 pub fn check_memory<'a>(pieces: impl IntoIterator<Item = &'a Markup>) {
     const COPIES: usize = 8;
     let size: usize = pieces.into_iter().map(|piece| piece.0.len()).sum();

@@ -12,6 +12,7 @@ use pgrx::prelude::*;
 use crate::catalog::columns::column_ref::ColumnRef;
 use crate::catalog::rows::name::identifiers;
 use crate::catalog::rows::{relations, restore};
+use crate::errors::HiloError;
 use crate::sql::call::raw_function::{input_functions, output_functions};
 
 // A client knows no OIDs, so the binary format has names too.
@@ -25,8 +26,8 @@ fn text(column: pg_sys::Datum) -> CString {
     column.text().unwrap_or_else(|| NOWHERE_TEXT.to_owned())
 }
 
-fn read(input: &CStr) -> i64 {
-    parse(input).pack()
+fn read(input: &CStr) -> Result<i64, HiloError> {
+    Ok(parse(input).pack())
 }
 
 fn parse(input: &CStr) -> ColumnRef {

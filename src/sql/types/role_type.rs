@@ -32,30 +32,28 @@ argument!(<'a> Role: |datum| Role(pg_sys::Oid::from_u32(datum.value() as u32)));
 
 /// The role that a text stands for. `-` and `public` are read before role names, which are read as
 /// SQL reads an identifier.
-fn parse(input: &CStr) -> pg_sys::Oid {
+fn parse(input: &CStr) -> Result<pg_sys::Oid, HiloError> {
     if input == NOBODY_TEXT {
-        return NOBODY;
+        return Ok(NOBODY);
     }
-    let name = identifier(input);
+    let name = identifier(input)?;
     if name == PUBLIC_TEXT {
-        return PUBLIC; // No role can have this name, quoted or not.
+        return Ok(PUBLIC); // No role can have this name, quoted or not.
     }
     // SAFETY: the name is a C string; the call only looks up the cache of roles.
     let role = unsafe { pg_sys::get_role_oid(name.as_ptr(), true) };
     if role != pg_sys::InvalidOid {
-        return role;
+        return Ok(role);
     }
     restore::read_as_none("42704", format!("role \"{}\"", name.to_string_lossy()), "role");
-    NOBODY
+    Ok(NOBODY)
 }
 
 /// The single identifier in `input`, without its quotes or folded to lower case.
-fn identifier(input: &CStr) -> &CStr {
+fn identifier(input: &CStr) -> Result<&CStr, HiloError> {
     match identifiers(input).as_deref() {
-        Some([name]) => name,
-        _ => {
-            HiloError::RoleName(input.to_string_lossy().into_owned()).raise();
-        }
+        Some([name]) => Ok(name),
+        _ => Err(HiloError::RoleName(input.to_string_lossy().into_owned())),
     }
 }
 

@@ -13,7 +13,7 @@ use hilo_core::name;
 
 use crate::catalog::rows::name::Name;
 use crate::catalog::rows::table::{bytes_of, text_datum};
-use crate::errors::{HiloError, OrRaise};
+use crate::errors::HiloError;
 use crate::sql::call::border;
 use crate::sql::call::raw_function::{argument, call_functions, input_functions};
 
@@ -80,22 +80,22 @@ impl Deref for SequenceName<'_> {
 
 /// `hilo_sequence(text) RETURNS hilo_sequence`, also for varchar, which has the same layout. A text
 /// that is a valid name is already the result.
-fn from_text(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+fn from_text(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
     // SAFETY: the function is strict, so its argument is a text, which has the same layout.
     let (text, name) = unsafe { (argument(fcinfo, 0), SequenceName::of(argument(fcinfo, 0))) };
-    name::validate(&name).or_raise();
-    text
+    name::validate(&name)?;
+    Ok(text)
 }
 
 /// `hilo_sequence(name) RETURNS hilo_sequence`
-fn from_name(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
+fn from_name(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
     // SAFETY: the function is strict, so its argument is a name, which ends with a zero byte.
     new_value(unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr::<c_char>()) })
 }
 
 /// The text as a new value of the type.
-fn new_value(text: &CStr) -> pg_sys::Datum {
+fn new_value(text: &CStr) -> Result<pg_sys::Datum, HiloError> {
     let bytes = text.to_bytes();
-    name::validate(bytes).or_raise();
-    text_datum(bytes)
+    name::validate(bytes)?;
+    Ok(text_datum(bytes))
 }
