@@ -122,7 +122,8 @@ fn create(
 ) -> Result<pg_sys::Oid, HiloError> {
     let owned = sequence.owned_by.is_some();
     let former = Former::of(column, sequence, owned || identity.is_some())?;
-    let (data_type, options) = options(column, &sequence.definition, former.as_ref(), identity);
+    let cut = cut(&sequence.definition, column.data_type);
+    let (data_type, options) = options(column, &cut, former.as_ref(), identity);
     let (schema, name) = match (sequence_name, former.and_then(|former| former.place)) {
         (None, Some(place)) => place,
         (name, _) => {
@@ -143,7 +144,7 @@ fn create(
         Some(text_datum(roles::name(sequence.owner).unwrap_or_default().to_bytes())),
         text(data_type.to_string()),
         text(options),
-        text(state(column, sequence)?),
+        text(state(&cut, sequence)?),
         text(owned.to_string()),
         identity.map(|generated| text_datum(generated.as_bytes())),
         text(oid_list(&grantees)),
@@ -156,46 +157,49 @@ fn create(
     Ok(relations::by_name(&schema, &name))
 }
 
+/// The definition, as far as a column of this type can hold its values.
+fn cut(definition: &Definition, column: Option<DataType>) -> Definition {
+    let data_type = definition.data_type.within(column);
+    let Definition { start_value, min_value, max_value, .. } = *definition;
+    let [start_value, min_value, max_value] =
+        [start_value, min_value, max_value].map(|value| data_type.clamp(value));
+    Definition { data_type, start_value, min_value, max_value, ..definition.clone() }
+}
+
 /// The type of the new sequence, and its options. Adoption has cut them to what the column holds.
 /// They are as they were before, unless they were altered since. The sequence of an identity column
 /// has the column's type.
 fn options(
     column: &SequenceColumn,
-    definition: &Definition,
+    cut: &Definition,
     former: Option<&Former>,
     identity: Option<&str>,
 ) -> (DataType, String) {
-    let cut = definition.data_type.within(column.data_type);
     let wider = former
         .map(|former| former.data_type)
-        .filter(|wider| identity.is_none() && wider.within(column.data_type) == cut);
-    let data_type = wider.unwrap_or(cut);
+        .filter(|wider| identity.is_none() && wider.within(column.data_type) == cut.data_type);
+    let data_type = wider.unwrap_or(cut.data_type);
     let back = |now: i64, was: Option<i64>| {
-        let now = cut.clamp(now);
-        was.filter(|was| cut.clamp(*was) == now).map_or(now, |was| data_type.clamp(was))
+        was.filter(|was| cut.data_type.clamp(*was) == now).map_or(now, |was| data_type.clamp(was))
     };
     let options = format!(
         "START WITH {} INCREMENT BY {} MINVALUE {} MAXVALUE {} CACHE {} {}CYCLE",
-        back(definition.start_value, former.map(|former| former.start)),
-        definition.increment,
-        back(definition.min_value, former.map(|former| former.min)),
-        back(definition.max_value, former.map(|former| former.max)),
+        back(cut.start_value, former.map(|former| former.start)),
+        cut.increment,
+        back(cut.min_value, former.map(|former| former.min)),
+        back(cut.max_value, former.map(|former| former.max)),
         former.map_or(1, |former| former.cache),
-        if definition.cycle { "" } else { "NO " }
+        if cut.cycle { "" } else { "NO " }
     );
     (data_type, options)
 }
 
 /// Where the new sequence stands, as the last arguments of setval.
-fn state(column: &SequenceColumn, sequence: &Sequence) -> Result<String, HiloError> {
-    let definition = &sequence.definition;
-    let data_type = definition.data_type.within(column.data_type);
-    let [min, max] = [definition.min_value, definition.max_value].map(|it| data_type.clamp(it));
-    let next = renumber::end(sequence)?.filter(|next| (min..=max).contains(next));
-    Ok(match next {
+fn state(cut: &Definition, sequence: &Sequence) -> Result<String, HiloError> {
+    let values = cut.min_value..=cut.max_value;
+    Ok(match renumber::end(sequence)?.filter(|next| values.contains(next)) {
         Some(next) => format!("{next}, false"),
-        None if definition.increment > 0 => format!("{max}, true"),
-        None => format!("{min}, true"),
+        None => format!("{}, true", cut.last_bound()),
     })
 }
 
