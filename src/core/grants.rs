@@ -50,7 +50,7 @@ pub fn sort(list: &mut Vec<Grant>) -> Result<(), String> {
     Ok(())
 }
 
-/// What some have and others, who are sorted, do not.
+/// The privileges that some have and others do not. Both lists are sorted.
 pub fn without(some: &[Grant], others: &[Grant]) -> impl Iterator<Item = Grant> {
     some.iter().filter_map(|grant| {
         let same = others.binary_search_by(|other| other.grantee.cmp(&grant.grantee));

@@ -1,5 +1,4 @@
-//! The changes of `hilo_apply`: the difference between what a document says of a sequence and what it
-//! is.
+//! The changes of `hilo_apply`: what a document says of a sequence, compared with what it is.
 
 use serde::Serialize;
 use serde_json::{Map, Value};

@@ -4,7 +4,6 @@ use hilo_core::error_table;
 use pgrx::PgSqlErrorCode::*;
 
 use crate::errors::Code;
-use crate::errors::text::first_lines;
 
 error_table! {
     #[derive(Debug, thiserror::Error)]
@@ -25,12 +24,6 @@ error_table! {
         #[detail("A source brings its values, which only its owner may see.")]
         #[hint("Pass a summary that the owner of the sequence, or a superuser, has read.")]
         SourceHidden(name: String) = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
-        #[error("cannot drop hilo sequences that the document does not contain because other \
-                 objects depend on them")]
-        #[detail("{}", first_lines(dependents))]
-        #[hint("Add these sequences to the document, change the defaults, or drop the sequences \
-                with hilo_drop(name, cascade => true).")]
-        PrunedHasDependents(dependents: Vec<String>) = ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
         #[error("summary must not be null")]
         #[detail("It says what the other server has.")]
         #[hint("Pass what hilo_node_summary() returns there.")]

@@ -240,7 +240,7 @@ pub enum HiloError: Code {
         = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
     #[error("cannot drop hilo sequence \"{name}\" because other objects depend on it")]
     #[detail("{}", depend_on(name, dependents))]
-    #[hint("Use cascade => true to drop these defaults too.")]
+    #[hint("Change the defaults, or drop them too with hilo_drop(name, cascade => true).")]
     HasDependents { name: String, dependents: Vec<String> } = ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
     #[error("role \"{role}\" cannot be dropped because some objects depend on it")]
     #[detail("{}", first_lines(dependents))]

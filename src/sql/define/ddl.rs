@@ -188,18 +188,31 @@ pub fn drop(name: &[u8], if_exists: bool, cascade: bool) -> Result<(), HiloError
         notice!("hilo sequence \"{name}\" does not exist, skipping");
         Ok(())
     };
-    let drop_defaults = |name: &Name| {
-        let defaults = column_defaults::using(name)?;
-        let name = name.to_string();
-        let refusal = |dependents| HiloError::HasDependents { name, dependents };
-        column_defaults::drop_all(&defaults, !cascade, refusal)
-    };
     let Some(found) = find_owned(name)? else { return absent() };
     membership::check_droppable(&found)?;
     // The tables come first, as in hilo_rename(), and then the defaults that were added during the
     // waits.
-    drop_defaults(&found.name)?;
+    drop_defaults(&found.name, cascade)?;
     let Some(owned) = lock_by_name(name, check_owner)? else { return absent() };
-    drop_defaults(&owned.sequence.name)?;
+    drop_defaults(&owned.sequence.name, cascade)?;
     remove(owned)
+}
+
+/// Drops the column defaults that use a sequence. Without CASCADE they prevent its drop.
+fn drop_defaults(name: &Name, cascade: bool) -> Result<(), HiloError> {
+    let defaults = column_defaults::using(name)?;
+    let name = name.to_string();
+    let refusal = |dependents| HiloError::HasDependents { name, dependents };
+    column_defaults::drop_all(&defaults, !cascade, refusal)
+}
+
+/// Refuses what [`drop`] refuses without CASCADE.
+pub fn check_drop(name: &[u8]) -> Result<(), HiloError> {
+    match find_owned(name)? {
+        Some(found) => {
+            membership::check_droppable(&found)?;
+            drop_defaults(&found.name, false)
+        }
+        None => Ok(()),
+    }
 }

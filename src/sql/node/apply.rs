@@ -7,7 +7,7 @@
 //! that differ are, in the order of their names. Each step determines its work again, after these
 //! waits. A dry run does the same, and undoes it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use pgrx::memcxt::PgMemoryContexts;
 use pgrx::pg_sys::panic::ErrorReport;
@@ -17,7 +17,6 @@ use serde_json::json;
 use hilo_core::document::{Document, Entry, by_name};
 use hilo_core::plan::Change;
 
-use crate::catalog::columns::column_defaults;
 use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::name::Name;
 use crate::catalog::sequence::definitions;
@@ -55,7 +54,7 @@ fn hilo_apply(
     let mut rows = Rows::begin(call);
     let done = with_place(|place| {
         let document = place.read(document)?;
-        let apply = Apply::new(document, prune == Some(true), dry_run == Some(true), place)?;
+        let apply = Apply::new(document, [prune, dry_run], place)?;
         let seen = apply.sequences()?;
         apply.check_rights(&seen)?;
         match apply.dry_run {
@@ -94,12 +93,11 @@ impl Apply<'_> {
     /// # Errors
     /// The first fault of the document.
     fn new(
-        document: Document,
-        prune: bool,
-        dry_run: bool,
+        Document { node, sequences, .. }: Document,
+        options: [Option<bool>; 2],
         place: &Place,
     ) -> Result<Apply<'_>, HiloError> {
-        let Document { node, sequences, .. } = document;
+        let [prune, dry_run] = options.map(|option| option == Some(true));
         let mut targets = Vec::new();
         for (at, entry) in sequences.into_iter().enumerate() {
             targets.try_push(Target::new(at, entry, place)?)?;
@@ -152,7 +150,6 @@ impl Apply<'_> {
         lock_definitions()?;
         let seen = self.sequences()?;
         let work = self.work(&seen)?;
-        check_dependents(&work)?;
         for (name, _) in work.iter().filter(|(_, work)| matches!(work, Work::Change(_))) {
             lock_by_name(name, check_owner)?;
         }
@@ -203,8 +200,9 @@ impl Apply<'_> {
             Work::Drop => {
                 self.place.clear();
                 let change = whole(name, Change::Drop)?;
-                if !self.dry_run {
-                    ddl::drop(name, true, false)?;
+                match self.dry_run {
+                    true => ddl::check_drop(name)?,
+                    false => ddl::drop(name, true, false)?,
                 }
                 Ok(change)
             }
@@ -227,21 +225,4 @@ fn lock_definitions() -> Result<(), HiloError> {
     // SAFETY: takes a lock inside a transaction, whose end releases it; any object can be locked.
     unsafe { pg_sys::LockDatabaseObject(pg_sys::ExtensionRelationId, extension, 0, mode) };
     Ok(())
-}
-
-/// Refuses to drop what a column default uses.
-fn check_dependents(work: &[(&Name, Work)]) -> Result<(), HiloError> {
-    let dropped = work.iter().filter(|(_, work)| matches!(work, Work::Drop));
-    let dropped: BTreeSet<_> = dropped.map(|(name, _)| *name).collect();
-    if dropped.is_empty() {
-        return Ok(());
-    }
-    let mut users = column_defaults::all()?;
-    users.retain(|(_, name)| dropped.contains(name));
-    let mut dependents = column_defaults::describe_users(&users)?;
-    dependents.sort_unstable();
-    match dependents.is_empty() {
-        true => Ok(()),
-        false => Err(DocumentError::PrunedHasDependents(dependents).into()),
-    }
 }

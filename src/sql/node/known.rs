@@ -1,8 +1,10 @@
-//! The sequences that the caller may read, as documents describe them.
+//! The sequences that the caller may read, as documents describe them: `hilo_export` and
+//! `hilo_node_summary`.
 
-use pgrx::pg_sys;
+use pgrx::pg_sys::panic::ErrorReport;
+use pgrx::prelude::*;
 
-use hilo_core::document::{Described, Entry, Grant, Node, Privilege};
+use hilo_core::document::{Described, Document, Entry, Grant, Node, Privilege};
 use hilo_core::numbers::SequenceId;
 
 use crate::catalog::columns::column_ref::ColumnRef;
@@ -16,14 +18,42 @@ use crate::catalog::sequence::node::{self, LocalNode};
 use crate::catalog::sequence::{numbering, positions};
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::process::{ffi, memory};
+use crate::process::ffi;
+use crate::process::memory::{self, TryGrow};
 use crate::shared;
+use crate::sql::call::border::Call;
+use crate::sql::call::jsonb::JsonB;
 use crate::sql::call::spi;
+use crate::sql::types::sequence_type::SequenceName;
 
 /// A sequence, with what is granted on it.
 pub struct Known {
     pub sequence: Sequence,
     granted: Vec<(pg_sys::Oid, Privileges)>,
+}
+
+/// `hilo_export(name)`
+#[pg_extern(sql = false)]
+fn hilo_export(_call: Call, name: Option<SequenceName>) -> Result<JsonB, ErrorReport> {
+    Ok(written(None, one_or_all(name.as_deref(), true)?, Known::described)?)
+}
+
+/// `hilo_node_summary(name)`
+#[pg_extern(sql = false)]
+fn hilo_node_summary(_call: Call, name: Option<SequenceName>) -> Result<JsonB, ErrorReport> {
+    Ok(written(Some(this_node()), one_or_all(name.as_deref(), false)?, Known::summary)?)
+}
+
+fn written(
+    node: Option<Node>,
+    known: Vec<Known>,
+    describe: fn(&Known) -> Result<Described, HiloError>,
+) -> Result<JsonB, HiloError> {
+    let mut sequences = Vec::new();
+    for one in &known {
+        sequences.try_push(describe(one)?.entry)?;
+    }
+    JsonB::of(&Document::new(node, sequences))
 }
 
 /// The sequence of this name or, without a name, all of them by name. The transaction's snapshot
@@ -106,7 +136,7 @@ impl Known {
         Ok(summary)
     }
 
-    /// What is granted, by grantee, without roles that do not exist any more.
+    /// The grants by grantee, without roles that do not exist any more.
     fn privileges(&self) -> Vec<Grant> {
         let grant = |(role, set): &(pg_sys::Oid, Privileges)| {
             let privileges = set.names().filter_map(Privilege::by_name).collect();

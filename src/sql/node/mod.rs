@@ -4,7 +4,6 @@ pub mod all_nodes;
 mod apply;
 mod compare;
 mod document;
-mod export;
 mod known;
 pub mod replication_triggers;
 pub mod restore_triggers;
