@@ -66,7 +66,8 @@ impl Server {
     /// The major version.
     pub fn version(&self) -> u32 {
         let version = ask(&self.pg_config, "--version");
-        let major = version.split([' ', '.']).find_map(|word| word.parse::<u32>().ok());
+        let mut numbers = version.split(|c: char| !c.is_ascii_digit());
+        let major = numbers.find_map(|number| number.parse().ok());
         major.expect("it has a version")
     }
 

@@ -451,7 +451,10 @@ fn names_of_every_kind() {
     let (cluster, mut client) = cluster();
     client.run("CREATE DATABASE latin ENCODING LATIN1 LOCALE 'C' TEMPLATE template0");
     let mut latin = cluster.connect("latin");
-    latin.run(r#"CREATE SCHEMA "é.hilo_nextval("; CREATE EXTENSION hilo SCHEMA "é.hilo_nextval("; SET standard_conforming_strings = off"#);
+    latin.run(r#"CREATE SCHEMA "é.hilo_nextval("; CREATE EXTENSION hilo SCHEMA "é.hilo_nextval(""#);
+    if cluster.version() < 19 {
+        latin.run("SET standard_conforming_strings = off");
+    }
     for client in [&mut client, &mut latin] {
         client.run(
             r#"CREATE SCHEMA "a\ 'ö"".c"; SET search_path = "a\ 'ö"".c", public, "é.hilo_nextval("; SET client_min_messages = error;

@@ -53,7 +53,7 @@ fn every_relation_type_and_function_begins_with_hilo() {
                      OR t.typrelid IN (SELECT oid FROM relation)
              ), named (name) AS (
                  SELECT relname FROM relation UNION SELECT relname FROM index
-                  UNION SELECT typname FROM type
+                  UNION SELECT typname FROM type WHERE oid NOT IN (SELECT typarray FROM pg_type)
                   UNION SELECT ltrim(a.typname::text, '_')::name FROM type t JOIN pg_type a ON a.oid = t.typarray
                   UNION SELECT conname FROM pg_constraint WHERE conrelid IN (SELECT oid FROM relation)
                   UNION SELECT p.proname FROM pg_proc p

@@ -108,6 +108,10 @@ fn assert_same(expected: &BTreeSet<String>, made: &BTreeSet<String>, settings: &
 fn functions_do_the_same_where_backslashes_are_escapes() {
     let cluster = Cluster::with_hilo();
     let mut client = cluster.connect("postgres");
+    if client.one::<i32>("SELECT current_setting('server_version_num')::int") >= 190_000 {
+        println!("SKIPPED: backslashes are no escapes from PostgreSQL 19 on");
+        return;
+    }
     client.run(
         "SET standard_conforming_strings = off; SET escape_string_warning = off;
          CREATE SEQUENCE c INCREMENT 50; SELECT hilo_create('a', block_size => 50), hilo_create('b', block_size => 50);

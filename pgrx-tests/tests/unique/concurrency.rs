@@ -128,7 +128,13 @@ fn maintain(client: &mut Client, table: &str, with_order: bool) {
     client.run(&format!("VACUUM FULL {table}"));
     if client.one::<i32>("SELECT current_setting('server_version_num')::int") >= 190_000 {
         client.run(&format!("REPACK {table}"));
-        client.run(&format!("REPACK (CONCURRENTLY) {table}"));
+        let by_key = format!(
+            "SELECT relreplident = 'd' AND EXISTS (SELECT FROM pg_index WHERE indrelid = c.oid AND indisprimary)
+               FROM pg_class c WHERE oid = '{table}'::regclass"
+        );
+        if client.one::<bool>(&by_key) {
+            client.run(&format!("REPACK (CONCURRENTLY) {table}"));
+        }
     }
     if with_order {
         client.run(&format!("REINDEX TABLE {table}"));

@@ -13,7 +13,9 @@
 //! for each row what it plans there, and drops it at the end. COPY TO plans a query in a context of
 //! the same name: so the statement must be COPY FROM. BeginCopyFrom may call code that plans other
 //! expressions, to keep or to run them: a domain's constraints, a function whose result is
-//! constant. That code has contexts of its own.
+//! constant. That code has contexts of its own. From PostgreSQL 19 on, BeginCopyFrom looks at a
+//! domain's constraints itself, and the session keeps them with twins. Each value is checked all
+//! the same, and no value that a check draws is stored.
 //!
 //! None of this has to be undone after an error. Where core's code is another than expected, the
 //! call stays as it is, and COPY inserts row by row.

@@ -183,10 +183,15 @@ fn expressions_of_the_table() {
          CREATE TABLE strict (v integer, id checked DEFAULT hilo_nextval('s'), CHECK (hilo_nextval('c') > 0))",
     );
     copy(&mut client, "strict (v)", 1..=100);
-    let drawn = |client: &mut Client| (calls(client, "'hilo_nextval'"), twins(client));
-    assert_eq!(drawn(&mut client), (200, 100));
+    // From PostgreSQL 19 on, COPY plans the check of the type itself, as it plans a default.
+    let of_type = |checks: i64| if cluster.version() < 19 { 0 } else { checks };
+    let drawn = |client: &mut Client, checks: i64| {
+        let checks = of_type(checks);
+        (calls(client, "'hilo_nextval'") + checks, twins(client) - checks)
+    };
+    assert_eq!(drawn(&mut client, 100), (200, 100));
     client.run("INSERT INTO strict (v) SELECT v FROM generate_series(1, 100) v; SELECT 7::checked");
-    assert_eq!(drawn(&mut client), (501, 100));
+    assert_eq!(drawn(&mut client, 201), (501, 100));
     assert_eq!(client.one::<i64>("SELECT hilo_currval('c')"), 401);
     // Row security keeps COPY out. A view has defaults of its own, which COPY uses.
     client.run(
@@ -202,12 +207,12 @@ fn expressions_of_the_table() {
     let mut clerk = cluster.connect_as("clerk", "postgres");
     clerk.refusal("COPY loaded (v) FROM STDIN").is("0A000");
     clerk.run("INSERT INTO loaded (v) VALUES (1)");
-    assert_eq!(drawn(&mut clerk), (503, 100));
+    assert_eq!(drawn(&mut clerk, 201), (503, 100));
     copy(&mut client, "shown (v)", 1..=100);
-    assert_eq!(drawn(&mut client), (503, 200));
+    assert_eq!(drawn(&mut client, 201), (503, 200));
     assert_eq!(client.one::<i64>("SELECT count(DISTINCT n) FROM shown"), 101);
     assert_eq!(client.one::<i64>("SELECT count(DISTINCT id) FROM loaded"), 101);
-    assert_eq!(drawn(&mut client), (604, 200));
+    assert_eq!(drawn(&mut client, 201), (604, 200));
     cluster.finish();
 }
 
