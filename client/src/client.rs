@@ -1,5 +1,6 @@
 //! A client, and how to make one.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use crate::sequence::Sequence;
 use crate::server::{Connector, Direct, unreachable};
 use crate::shared::{Handle, Life, MAX_WAIT, Options, Shared};
 use crate::stats::{Returned, SequenceStats, Stats};
+use crate::store::Store;
 use crate::waiting::Waiter;
 use crate::{Error, Unavailable};
 
@@ -32,6 +34,8 @@ pub struct Builder {
     buffer: Duration,
     least: i64,
     most: i64,
+    state: Option<PathBuf>,
+    sync_every: Option<u32>,
 }
 
 impl Builder {
@@ -88,6 +92,25 @@ impl Builder {
         self
     }
 
+    /// Keeps the leases in this file, and how far each is used. A process that is killed, and
+    /// started again with the same file, goes on with them: it loses no value, and repeats none.
+    /// The file is for one process at a time, on a local file system of Linux.
+    /// `docs/clients-rust.md` says what it promises. Default: none; the leases of a process that is
+    /// killed stay open.
+    pub fn state(mut self, path: impl Into<PathBuf>) -> Builder {
+        self.state = Some(path.into());
+        self
+    }
+
+    /// Goes on with the leases of the file of [`state`](Self::state) after a crash of the machine
+    /// too. At most so many values of each are lost. The client then waits for
+    /// the disk once for each so many values. No clone of the machine may have its id
+    /// (`/etc/machine-id`). Default: the leases are given up.
+    pub fn sync_every(mut self, values: u32) -> Builder {
+        self.sync_every = Some(values);
+        self
+    }
+
     /// Connects without TLS. The runtime that this is awaited in does the client's work from then
     /// on.
     ///
@@ -140,7 +163,12 @@ impl Builder {
         }
         let identity = uuid::Uuid::new_v4();
         let mut options = self.options;
-        options.holder = format!("{}/{}", options.holder, identity.simple());
+        let open = |path: &PathBuf| Store::open(path, &options.holder, self.sync_every);
+        let store = self.state.as_ref().map(open).transpose()?;
+        options.holder = match &store {
+            Some((store, _)) => store.holder().to_owned(),
+            None => format!("{}/{}", options.holder, identity.simple()),
+        };
         let ttl = options.ttl.map(Into::into);
         let mut settings = engine::Settings::new(self.buffer.min(MAX_WAIT).into(), ttl);
         settings.policy.min_block = self.least;
@@ -148,6 +176,9 @@ impl Builder {
         let seed = identity.as_u128() as u64;
         let engine = Engine::new(settings, Monotonic(0), seed);
         let shared = Arc::new(Shared::new(engine, options, generation));
+        if let Some((store, left)) = store {
+            shared.resume(store, left);
+        }
         let mut driver = Driver::new(shared.clone(), connector);
         driver.connect().await?;
         tokio::spawn(only_here(generation, driver.run()));
@@ -190,6 +221,8 @@ impl Client {
             buffer: Duration::from_secs(30),
             least: 32,
             most: 1 << 24,
+            state: None,
+            sync_every: None,
         }
     }
 

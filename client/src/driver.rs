@@ -155,10 +155,14 @@ impl Driver {
             };
             return self.fail_plan(plan, Failure::Unsent, source);
         }
+        let names = match self.write_down(&plan) {
+            Ok(names) => names,
+            Err(why) => return self.fail_plan(plan, Failure::Unsent, Some(why)),
+        };
         let mut attempt = 0;
         loop {
             let sent = self.shared.now();
-            match self.send(&plan).await {
+            match self.send(&plan, &names).await {
                 Ok(answer) => return self.accept(plan, answer, sent),
                 Err(Fault::Unknown(error)) => {
                     self.link = None;
@@ -196,22 +200,34 @@ impl Driver {
             self.link = None;
             let connecting = timeout(self.shared.options.timeout, Link::open(&*self.connector));
             let silent = |_| Error::Unreachable { source: None };
-            self.link = Some(connecting.await.map_err(silent)??);
+            let link = connecting.await.map_err(silent)??;
+            let store = self.shared.lock().store.clone();
+            if let Some(store) = store {
+                let meeting = timeout(self.shared.options.timeout, link.meet(&store));
+                meeting.await.map_err(silent)??;
+            }
+            self.link = Some(link);
             self.shared.lock().counts.connects += 1;
             tracing::info!("connected");
         }
         Ok(())
     }
 
-    async fn send(&self, plan: &Plan) -> Result<Answer, Fault> {
-        let names: Vec<Arc<str>> = {
-            let mut core = self.shared.lock();
-            core.counts.statements += 1;
-            let name = |id: crate::engine::Id| core.states[id.0 as usize].hot.name.clone();
-            plan.asks.iter().map(|ask| name(ask.id)).collect()
-        };
+    /// Writes a plan to the store, if there is one, and returns the names of its sequences.
+    fn write_down(&self, plan: &Plan) -> Result<Vec<Arc<str>>, Arc<Report>> {
+        let core = self.shared.lock();
+        let name = |id: crate::engine::Id| core.states[id.0 as usize].hot.name.clone();
+        let names: Vec<Arc<str>> = plan.asks.iter().map(|ask| name(ask.id)).collect();
+        if let Some(store) = &core.store {
+            store.write_down(plan, &names)?;
+        }
+        Ok(names)
+    }
+
+    async fn send(&self, plan: &Plan, names: &[Arc<str>]) -> Result<Answer, Fault> {
+        self.shared.lock().counts.statements += 1;
         let link = self.link.as_ref();
-        let sending = link.map(|link| link.carry_out(plan, &names, &self.shared.options));
+        let sending = link.map(|link| link.carry_out(plan, names, &self.shared.options));
         self.within_timeout(sending).await?.ok_or(Fault::Unknown(None))
     }
 
@@ -244,6 +260,9 @@ impl Drop for Driver {
     fn drop(&mut self) {
         if self.shared.check_process().is_ok() {
             self.shared.close(Life::Over);
+            if let Some(store) = &self.shared.lock().store {
+                store.release(self.result.is_ok());
+            }
             self.shared.result.send_replace(Some(self.result.clone()));
         }
     }

@@ -59,6 +59,15 @@ pub enum Error {
     /// The database has no hilo with leases.
     #[error("the database has no extension hilo, or none with leases")]
     NotInstalled,
+    /// The file of [`Builder::state`](crate::Builder::state) cannot be used. Another process has
+    /// it, it has leases of another server, or it cannot be written.
+    #[error("cannot use the state file \"{path}\": {source}")]
+    State {
+        /// The path of the file.
+        path: Arc<str>,
+        /// Why not.
+        source: Arc<Report>,
+    },
     /// The server answered what hilo does not answer.
     #[error("unexpected answer of the server: {0}")]
     Answer(&'static str),
@@ -83,7 +92,9 @@ impl Error {
     /// The server's report, or what is wrong with the keys, if there is one.
     pub fn report(&self) -> Option<&Report> {
         match self {
-            Error::Refused { source, .. } | Error::Keys { source, .. } => Some(source),
+            Error::Refused { source, .. }
+            | Error::Keys { source, .. }
+            | Error::State { source, .. } => Some(source),
             Error::Unreachable { source } | Error::Timeout { source, .. } => source.as_deref(),
             _ => None,
         }

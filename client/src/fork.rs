@@ -4,10 +4,11 @@
 //! `_Fork()`, `vfork()` or a raw `clone(2)` has made. A check of the process's number would see it,
 //! and cost each call a system call.
 
+use std::fs::File;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering::*};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::*};
 use std::task::{Context, Poll};
 
 use crate::Error;
@@ -41,6 +42,40 @@ pub fn watch() -> Result<u32, Error> {
 #[cfg(unix)]
 unsafe extern "C" fn in_child() {
     FORKS.fetch_add(1, Relaxed);
+    for file in &CLOSED {
+        let number = file.swap(NO_FILE, Relaxed);
+        if number != NO_FILE {
+            // SAFETY: the child's copy of a file that nothing in the child uses or closes. That is
+            // safe in a child of a process with many threads.
+            unsafe { libc::close(number) };
+        }
+    }
+}
+
+const NO_FILE: i32 = -1;
+/// Files that a child closes. One that finds no place stays locked as long as the child is there.
+static CLOSED: [AtomicI32; 64] = [const { AtomicI32::new(NO_FILE) }; 64];
+
+/// Has a child of the process close its copy of a file.
+pub fn close_in_child(file: &File) {
+    exchange(NO_FILE, number(file));
+}
+
+/// The file is about to be closed.
+pub fn keep_in_child(file: &File) {
+    exchange(number(file), NO_FILE);
+}
+
+fn exchange(from: i32, to: i32) {
+    let place = |file: &AtomicI32| file.compare_exchange(from, to, Relaxed, Relaxed).is_ok();
+    CLOSED.iter().any(place);
+}
+
+fn number(file: &File) -> i32 {
+    #[cfg(unix)]
+    return std::os::fd::AsRawFd::as_raw_fd(file);
+    #[cfg(not(unix))]
+    return file.metadata().map_or(NO_FILE, |_| NO_FILE);
 }
 
 /// A future that belongs to the process of this generation. A fork may inherit it with the runtime

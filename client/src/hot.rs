@@ -4,14 +4,17 @@
 //! several leases. From then on each thread has a lane and a lease of its own. So no two threads
 //! write the same cache line, and unused values can still be returned one by one.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::*};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::*};
 use std::sync::{Arc, OnceLock, RwLock};
 
 use hilo_core::key_format::Frame;
 use tokio::sync::Notify;
 
 use crate::engine::Id;
+use crate::fork;
 use crate::lane::{Lane, Took};
+use crate::store::Store;
 
 /// The most lanes of one sequence.
 const MOST_LANES: usize = 64;
@@ -24,9 +27,31 @@ const RACES_PER_TAKEN: (u32, u32) = (64, 64);
 #[repr(align(128))]
 struct Padded<T>(T);
 
+/// Where a lane is: here, or in the file of a store.
+#[derive(Debug, Default)]
+struct Place {
+    own: Padded<Lane>,
+    /// Points into the store of the sequence.
+    stored: AtomicPtr<Lane>,
+}
+
+impl Place {
+    #[inline]
+    fn lane(&self) -> &Lane {
+        match NonNull::new(self.stored.load(Acquire)) {
+            None => &self.own.0,
+            // SAFETY: only `Hot::store_lane` writes it. The store that it came from keeps its file
+            // mapped, and lives as long as the sequence.
+            Some(stored) => unsafe { stored.as_ref() },
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub struct Hot {
-    lane: Padded<Lane>,
+    place: Place,
+    /// Where its lanes are, if they are in a file.
+    store: OnceLock<Arc<Store>>,
     /// Which part of a thread's number says which lane is its own.
     mask: AtomicU32,
     /// Its threads have been in each other's way.
@@ -34,7 +59,7 @@ pub struct Hot {
     /// The generation of the process that may take.
     pub generation: u32,
     pub id: Id,
-    more: OnceLock<Box<[Padded<Lane>]>>,
+    more: OnceLock<Box<[Place]>>,
     pub name: Arc<str>,
     /// Values have come, or an error.
     pub changed: Notify,
@@ -62,7 +87,18 @@ thread_local! {
 
 impl Hot {
     pub fn new(id: Id, name: Arc<str>, generation: u32) -> Hot {
-        Hot { id, name, generation, ..Hot::default() }
+        Hot {
+            place: Place::default(),
+            store: OnceLock::new(),
+            mask: AtomicU32::new(0),
+            crowded: AtomicBool::new(false),
+            generation,
+            id,
+            more: OnceLock::new(),
+            name,
+            changed: Notify::new(),
+            keys: RwLock::new(None),
+        }
     }
 
     /// The number of this thread's lane.
@@ -78,9 +114,23 @@ impl Hot {
     #[inline]
     pub fn lane(&self, number: usize) -> &Lane {
         match number {
-            0 => &self.lane.0,
-            _ => self.more.get().map_or(&self.lane.0, |more| &more[number - 1].0),
+            0 => self.place.lane(),
+            _ => self.more.get().map_or(self.place.lane(), |more| more[number - 1].lane()),
         }
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Place> {
+        std::iter::once(&self.place).chain(self.more.get().into_iter().flatten())
+    }
+
+    /// Gives a lane that was never filled a place in the store, if it has none yet.
+    pub fn store_lane(&self, number: usize, store: &Arc<Store>) -> std::io::Result<()> {
+        let place = self.places().nth(number).unwrap_or(&self.place);
+        if place.stored.load(Acquire).is_null() {
+            let store = self.store.get_or_init(|| store.clone());
+            place.stored.store(store.take_lane()?.as_ptr(), Release);
+        }
+        Ok(())
     }
 
     /// Takes from any lane, this thread's first; also says from which.
@@ -112,15 +162,26 @@ impl Hot {
 
     /// Whether its threads are in each other's way in its only lane. Says so once.
     pub fn is_crowded(&self) -> bool {
-        let (races, taken) = self.lane.0.races();
+        let (races, taken) = self.place.lane().races();
         self.mask.load(Relaxed) == 0 && is_crowd(races, taken) && !self.crowded.swap(true, Relaxed)
     }
 
     /// Gives each thread a lane of its own, if it has none yet.
     pub fn widen(&self) {
         let lanes = most_lanes();
-        self.more.get_or_init(|| (1..lanes).map(|_| Padded::default()).collect());
+        self.more.get_or_init(|| (1..lanes).map(|_| Place::default()).collect());
         self.mask.store(lanes as u32 - 1, Release);
+    }
+}
+
+impl Drop for Hot {
+    fn drop(&mut self) {
+        let Some(store) = self.store.get() else { return };
+        // In a child of the process, a thread of the parent may have locked it.
+        if fork::generation() == self.generation {
+            let stored = self.places().map(|place| place.stored.load(Acquire));
+            stored.filter_map(NonNull::new).for_each(|lane| store.give_lane_back(lane));
+        }
     }
 }
 

@@ -39,6 +39,9 @@ pub struct Lane {
     /// Only hints, too.
     filled: AtomicU32,
     lost: AtomicU32,
+    /// The last so many values of the filling are not yet to be taken. Only ever lowered within
+    /// one.
+    floor: AtomicU32,
 }
 
 /// Values that a taker owns.
@@ -47,7 +50,7 @@ pub struct Took {
     /// The first of them; the others follow in steps of the increment.
     pub first: i64,
     pub increment: i64,
-    /// Nothing is left, or less than the mark for the first time.
+    /// Nothing is left that may be taken, or less than the mark for the first time.
     pub low: bool,
     /// Another taker came in between.
     pub contended: bool,
@@ -69,12 +72,16 @@ impl Lane {
             // changed, and the swap fails.
             let last = self.last.load(Acquire);
             let increment = self.increment.load(Acquire);
+            let rest = left - count;
+            let floor = self.floor.load(Relaxed);
+            if rest < floor {
+                return None;
+            }
             let after = word - u64::from(count);
             match self.word.compare_exchange(word, after, AcqRel, Acquire) {
                 Ok(_) => {
-                    let rest = left - count;
                     let mark = self.mark.load(Relaxed);
-                    let low = rest == 0 || rest < mark && left >= mark;
+                    let low = rest == floor || rest < mark && left >= mark;
                     let first = value(last, increment, left);
                     return Some(Took { first, increment, low, contended });
                 }
@@ -87,11 +94,21 @@ impl Lane {
         }
     }
 
-    /// Fills an empty lane with `count` values, at most [`MAX_FILLING`].
+    /// The number of the filling.
+    pub fn number(&self) -> u32 {
+        (self.word.load(Acquire) >> 32) as u32
+    }
+
+    /// Fills an empty lane with `count` values, at most [`MAX_FILLING`]. Its number is the next.
     ///
     /// # Panics
     /// If something is left, or `count` is out of range.
     pub fn fill(&self, last: i64, increment: i64, count: i64) {
+        self.fill_to(last, increment, count, 0);
+    }
+
+    /// Does the same, and keeps the last `floor` values from takers.
+    pub fn fill_to(&self, last: i64, increment: i64, count: i64, floor: u32) {
         let word = self.word.load(Acquire);
         assert!(word & LEFT == 0, "the lane is not empty");
         assert!((1..=MAX_FILLING).contains(&count), "{count} values do not fit");
@@ -99,13 +116,38 @@ impl Lane {
         self.increment.store(increment, Release);
         self.filled.store(count as u32, Relaxed);
         self.lost.store(0, Relaxed);
+        self.floor.store(floor, Relaxed);
         self.word.store((word & !LEFT).wrapping_add(FILLING) | count as u64, Release);
     }
 
     /// Empties the lane, and returns how many values were left.
     pub fn close(&self) -> i64 {
-        // The number stays: below it the count only falls, and it is 0 now.
-        (self.word.fetch_and(!LEFT, AcqRel) & LEFT) as i64
+        self.close_with(|_| {})
+    }
+
+    /// Does the same. `note` hears before how many are left: the last time, so many as it returns.
+    pub fn close_with(&self, mut note: impl FnMut(u32)) -> i64 {
+        let mut word = self.word.load(Acquire);
+        loop {
+            note((word & LEFT) as u32);
+            // As after a filling: who reads the word later knows that this one has ended.
+            let after = (word & !LEFT).wrapping_add(FILLING);
+            match self.word.compare_exchange(word, after, AcqRel, Acquire) {
+                Ok(_) => return (word & LEFT) as i64,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// Whether values are left, and none of them may be taken yet.
+    pub fn is_held_back(&self) -> bool {
+        let left = self.remaining();
+        left > 0 && left <= i64::from(self.floor.load(Relaxed))
+    }
+
+    /// Keeps only so many values from takers.
+    pub fn set_floor(&self, floor: u32) {
+        self.floor.store(floor, Relaxed);
     }
 
     /// How many values are left.

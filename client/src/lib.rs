@@ -55,6 +55,7 @@ mod sequence;
 mod server;
 mod shared;
 mod stats;
+mod store;
 #[cfg(any(feature = "native-tls", feature = "rustls"))]
 pub mod tls;
 #[cfg(test)]

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use hilo_core::numbers::Monotonic;
 use hilo_core::protocol::{self, Done};
+use uuid::Uuid;
 
 use crate::driver::Driver;
 use crate::engine::{Ask, Failure, Id, Lease, Plan, Return};
@@ -35,34 +37,33 @@ impl Driver {
             self.note_return(&mut core, back, row, now, &mut refused);
         }
         for ((id, token), row) in plan.renewals.into_iter().zip(&mut rows) {
-            match row {
-                Ok(_) => core.engine.note_renewal(id, token, sent),
-                Err(refusal) => {
-                    match refusal.is_gone() {
-                        true => core.engine.note_unknown_lease(id, token),
-                        false => core.engine.renew_later(now),
-                    }
-                    refused.push((format!("lease {token} cannot be renewed"), refusal));
-                }
-            }
+            self.note_renewal(&mut core, (id, token), row, (sent, now), &mut refused);
         }
         let mut changed = Changed::new();
+        let asked: Vec<Uuid> = plan.asks.iter().map(|ask| ask.token).collect();
         for (ask, row) in plan.asks.into_iter().zip(&mut rows) {
             match row {
                 Ok(Done::Leased(granted)) => {
-                    core.accept_lease(ask, granted, sent, now);
+                    core.accept_lease(ask, granted, sent, now, self.shared.options.ttl);
                     changed.entry(ask.id).or_default();
                 }
                 Ok(_) => core.engine.ask_again(ask),
-                Err(refusal) if refusal.is_taken() => core.engine.ask_again(ask),
+                Err(refusal) if refusal.is_taken() => {
+                    core.free(&ask.token);
+                    core.engine.ask_again(ask);
+                }
                 // If there are several for as many lanes, one counts.
                 Err(_) if changed.insert(ask.id, true) == Some(true) => core.engine.ask_again(ask),
                 Err(refusal) => {
+                    if refusal.is_gone() {
+                        core.free(&ask.token);
+                    }
                     let name = core.accept_refusal(ask, refusal.clone(), now);
                     refused.push((format!("no lease of {name:?}"), refusal));
                 }
             }
         }
+        core.tidy_store(&asked);
         core.serve(&changed, now);
         match full {
             true => {
@@ -81,6 +82,29 @@ impl Driver {
         hots.iter().for_each(|hot| hot.changed.notify_waiters());
     }
 
+    /// A lease was renewed by a statement that was sent at `sent`, or could not be.
+    fn note_renewal(
+        &self,
+        core: &mut Core,
+        (id, token): (Id, Uuid),
+        row: Result<Done, Arc<Report>>,
+        (sent, now): (Monotonic, Monotonic),
+        refused: &mut Refusals,
+    ) {
+        let Err(refusal) = row else {
+            core.engine.note_renewal(id, token, sent);
+            if let Some(store) = &core.store {
+                store.renew(&token, self.shared.options.ttl);
+            }
+            return;
+        };
+        match refusal.is_gone() {
+            true => core.engine.note_unknown_lease(id, token),
+            false => core.engine.renew_later(now),
+        }
+        refused.push((format!("lease {token} cannot be renewed"), refusal));
+    }
+
     /// A lease was returned, or could not be.
     fn note_return(
         &mut self,
@@ -92,6 +116,7 @@ impl Driver {
     ) {
         let refusal = match row {
             Ok(done) => {
+                core.free(&back.token);
                 self.returned.leases += 1;
                 if let Done::Returned(values) = done {
                     self.returned.values += values as u64;
@@ -101,7 +126,10 @@ impl Driver {
             Err(refusal) => refusal,
         };
         match () {
-            () if refusal.is_gone() => self.returned.leases += 1,
+            () if refusal.is_gone() => {
+                core.free(&back.token);
+                self.returned.leases += 1;
+            }
             () if refusal.is_lack() || core.life == Life::Serving => {
                 core.engine.return_later(back, now);
             }
@@ -118,6 +146,7 @@ impl Driver {
         let error = trouble.as_ref().map(|error| error.to_string()).unwrap_or_default();
         tracing::warn!(?why, error, leases = plan.asks.len(), "a statement has failed");
         let now = self.shared.now();
+        let asked: Vec<Uuid> = plan.asks.iter().map(|ask| ask.token).collect();
         let mut core = self.shared.lock();
         match why {
             Failure::NoRoom => {
@@ -131,6 +160,7 @@ impl Driver {
             }
         }
         core.engine.fail_plan(plan, why, now);
+        core.tidy_store(&asked);
         if !core.connected && self.shared.options.unavailable == Unavailable::Fail {
             Shared::wake_all(core);
         }
@@ -152,16 +182,20 @@ impl Core {
         granted: protocol::Lease,
         sent: Monotonic,
         now: Monotonic,
+        ttl: Option<Duration>,
     ) {
         let hot = self.states[ask.id.0 as usize].hot.clone();
         learn_keys(self, &hot, &granted, now);
-        let lease = Lease {
-            token: ask.token,
-            last: granted.last,
-            increment: granted.increment,
-            count: granted.count,
-            expires: self.engine.expiry(ask.tried.unwrap_or(sent)),
+        let protocol::Lease { last, increment, count, .. } = granted;
+        let token = ask.token;
+        let held =
+            self.store.as_ref().map(|store| store.hold(&token, (last, increment, count), ttl));
+        let (count, is_resumed) = held.unwrap_or((count, false));
+        let expires = match is_resumed {
+            true => self.engine.resumed_expiry(now),
+            false => self.engine.expiry(ask.tried.unwrap_or(sent)),
         };
+        let lease = Lease { token, last, increment, count, expires };
         let state = self.state(ask.id);
         (state.lack, state.refusal) = (None, None);
         self.engine.accept_lease(ask, lease, granted.suggested);

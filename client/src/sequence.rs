@@ -93,7 +93,7 @@ impl Sequence {
         if core.life != Life::Serving {
             return Err(Error::Closed);
         }
-        let run = core.engine.take_run(self.hot.id, n, shared.now());
+        let run = core.take_run(&self.hot, n, shared.now());
         if run.is_some() {
             shared.turn(&mut core, &self.hot, self.hot.own());
         }
@@ -210,7 +210,8 @@ impl Sequence {
     /// Fills this thread's lane if it is empty, unless that means to wait.
     fn fill_own(&self) {
         let (shared, own) = (self.shared(), self.hot.own());
-        if self.hot.lane(own).remaining() > 0 {
+        let lane = self.hot.lane(own);
+        if lane.remaining() > 0 && !lane.is_held_back() {
             return;
         }
         if let Ok(mut core) = shared.core.try_lock() {

@@ -19,6 +19,7 @@ use crate::engine::Plan;
 use crate::fork::only_here;
 use crate::refusal::{Report, report};
 use crate::shared::Options;
+use crate::store::Store;
 
 /// The type that a [`Connector`] returns.
 pub type Connecting<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
@@ -161,6 +162,21 @@ impl Link {
         Ok(Some(answer))
     }
 
+    /// Sees to it that the leases of a store are of this server, and ends those that nobody can
+    /// use any more.
+    pub async fn meet(&self, store: &Store) -> Result<(), Error> {
+        let rows = self.client.query_typed(WHICH_SERVER, &[]).await;
+        let rows = rows.map_err(|error| unreachable(&error))?;
+        let row = rows.first().ok_or(Error::Answer("no database"))?;
+        let server: i64 = row.get(0);
+        let database: u32 = row.get(1);
+        if store.meet(server as u64, database)? {
+            self.revoke(store.holder()).await.map_err(|error| unreachable(&error))?;
+            store.note_revoked()?;
+        }
+        Ok(())
+    }
+
     /// Ends all leases of a holder.
     pub async fn revoke(&self, holder: &str) -> Result<(), tokio_postgres::Error> {
         self.client.query_typed(&self.revoke, &[(&holder, Type::TEXT)]).await.map(drop)
@@ -210,6 +226,10 @@ const FIND_SCHEMA: &str = "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_cata
            JOIN pg_catalog.pg_type t ON t.oid = a.atttypid \
           WHERE i.nspname = '_hilo' AND c.relname = 'hilo_definition' AND a.attname = 'name' \
             AND t.typname = 'hilo_sequence')";
+
+const WHICH_SERVER: &str = "SELECT c.system_identifier, d.oid \
+     FROM pg_catalog.pg_control_system() AS c, pg_catalog.pg_database AS d \
+    WHERE d.datname = pg_catalog.current_database()";
 
 /// The function is named with its schema, and gets all its arguments in its own types. So no
 /// function that somebody else has defined, there or in the search path, is a better match.

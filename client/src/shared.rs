@@ -6,16 +6,19 @@
 //! comes after it.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use hilo_core::numbers::{Micros, Monotonic};
 use tokio::sync::{Notify, watch};
+use uuid::Uuid;
 
-use crate::engine::{Engine, Id};
+use crate::engine::{Engine, Id, Lease};
 use crate::hot::Hot;
 use crate::refusal::Report;
 use crate::stats::{Returned, SequenceStats};
+use crate::store::{Left, Store};
 use crate::{Error, Unavailable, fork};
 
 /// As long as anybody waits, and any lease lives without a renewal.
@@ -65,6 +68,8 @@ impl Drop for Handle {
 #[derive(Default)]
 pub struct Core {
     pub engine: Engine,
+    /// The file that outlives the process.
+    pub store: Option<Arc<Store>>,
     pub states: Vec<SequenceState>,
     pub by_name: HashMap<Arc<str>, Id>,
     pub life: Life,
@@ -181,6 +186,21 @@ impl Shared {
         hot
     }
 
+    /// Goes on with what a store has.
+    pub fn resume(&self, store: Store, left: Vec<Left>) {
+        let now = self.now();
+        for one in left {
+            match one.returns {
+                Some(next) => self.lock().engine.resume_return(one.token, next, now),
+                None => {
+                    let id = self.sequence(&one.name).id;
+                    self.lock().engine.resume_ask(id, one.size, one.token, now);
+                }
+            }
+        }
+        self.lock().store = Some(Arc::new(store));
+    }
+
     /// Forgets a sequence that nobody has a handle of; its leases go back.
     pub fn forget(&self, name: &str) -> bool {
         let mut core = self.lock();
@@ -278,23 +298,99 @@ impl Core {
         }
     }
 
-    /// Fills a lane if it is empty.
+    /// Fills a lane if it is empty, or lets takers have more of it.
     pub fn fill(&mut self, hot: &Hot, number: usize, now: Monotonic) {
         // The books must name the lane that is filled.
-        if number >= hot.lanes() || hot.lane(number).remaining() > 0 {
+        if number >= hot.lanes() {
             return;
         }
         let lane = hot.lane(number);
+        if lane.is_held_back() {
+            let more = self.store.as_ref().map_or(Ok(()), |store| store.release_more(lane));
+            return self.note_fault(more, hot, now);
+        }
+        if lane.remaining() > 0 {
+            return;
+        }
         self.engine.finish(hot.id, number as u16, 0, now);
+        if let Some(store) = self.store.clone() {
+            let filled = self.fill_stored(&store, hot, number, now);
+            return self.note_fault(filled, hot, now);
+        }
         if let Some(lease) = self.engine.serve(hot.id, number as u16) {
             lane.fill(lease.last, lease.increment, lease.count);
+        }
+    }
+
+    fn fill_stored(
+        &mut self,
+        store: &Arc<Store>,
+        hot: &Hot,
+        number: usize,
+        now: Monotonic,
+    ) -> io::Result<()> {
+        hot.store_lane(number, store)?;
+        match self.engine.serve(hot.id, number as u16) {
+            Some(lease) => store.fill(hot.lane(number), &lease).inspect_err(|_| {
+                self.engine.finish(hot.id, number as u16, lease.count, now);
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes consecutive values from a lease that is in no lane.
+    pub fn take_run(&mut self, hot: &Hot, count: i64, now: Monotonic) -> Option<(i64, i64)> {
+        let run = self.engine.take_run(hot.id, count, now)?;
+        self.use_up(&run.token, run.left, hot, now).then_some((run.first, run.increment))
+    }
+
+    /// The lease of a ticket, if it has come. Its caller uses all of it.
+    pub fn claim(&mut self, ticket: u64, hot: &Hot, now: Monotonic) -> Option<Lease> {
+        let lease = self.engine.claim(ticket, now)?;
+        self.use_up(&lease.token, 0, hot, now).then_some(lease)
+    }
+
+    /// Writes down that only so many values are left. `false`: the others must not be served.
+    fn use_up(&mut self, token: &Uuid, left: i64, hot: &Hot, now: Monotonic) -> bool {
+        let Some(store) = &self.store else { return true };
+        let done = store.set_left(token, left);
+        let is_done = done.is_ok();
+        self.note_fault(done, hot, now);
+        is_done
+    }
+
+    /// A lease has ended.
+    pub fn free(&self, token: &Uuid) {
+        if let Some(store) = &self.store {
+            store.free(token);
+        }
+    }
+
+    /// Forgets the leases that were asked for and did not come, and those that are not returned.
+    pub fn tidy_store(&mut self, asked: &[Uuid]) {
+        let expired = self.engine.take_expired();
+        if let Some(store) = &self.store {
+            store.forget_asked(asked, &self.engine.asked_again());
+            expired.iter().for_each(|token| store.free(token));
+        }
+    }
+
+    /// If the store could not write something down, it is not served: the leases go back.
+    fn note_fault(&mut self, done: io::Result<()>, hot: &Hot, now: Monotonic) {
+        if let Err(error) = done {
+            self.trouble = Some(Report::own(&format!("state file: {error}"), None, None));
+            self.retire(hot, now);
         }
     }
 
     /// Ends all leases of a sequence; what is left of them goes back.
     pub fn retire(&mut self, hot: &Hot, now: Monotonic) {
         for number in 0..hot.lanes() {
-            let left = hot.lane(number).close();
+            let lane = hot.lane(number);
+            let left = match &self.store {
+                Some(store) => store.close(lane),
+                None => lane.close(),
+            };
             self.engine.finish(hot.id, number as u16, left, now);
         }
         self.engine.give_back_stock(hot.id, now);

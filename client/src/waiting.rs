@@ -26,7 +26,7 @@ impl<'a> Ticket<'a> {
 
     pub fn look(&self) -> Result<Option<Lease>, Error> {
         let mut core = self.shared.lock();
-        if let Some(lease) = core.engine.claim(self.number, self.shared.now()) {
+        if let Some(lease) = core.claim(self.number, self.hot, self.shared.now()) {
             return Ok(Some(lease));
         }
         self.shared.check_wait(&core, self.hot, self.refusals).map(|()| None)

@@ -4,7 +4,7 @@
 //! draws from the same sequence. Whatever the client believes, no value may come twice.
 
 use std::collections::{BTreeMap, HashSet};
-use std::env::{join_paths, split_paths, var_os, vars};
+use std::env::{join_paths, split_paths, var, var_os, vars};
 use std::iter::once;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
@@ -161,6 +161,18 @@ pub fn at(cluster: &Cluster, command: &mut Command) {
         .env("PGPORT", "5432")
         .env("PGUSER", OWNER)
         .env("PGDATABASE", DATABASE);
+}
+
+/// How a program that runs as [`at`] says connects.
+pub fn config() -> tokio_postgres::Config {
+    let variable = |name: &str| var(name).unwrap_or_else(|_| panic!("{name} is not set"));
+    let mut config = tokio_postgres::Config::new();
+    config
+        .host(variable("PGHOST"))
+        .port(variable("PGPORT").parse().expect("PGPORT is a number"))
+        .user(variable("PGUSER"))
+        .dbname(variable("PGDATABASE"));
+    config
 }
 
 /// Creates the database of the examples anew, with hilo in `schema`, as docs/install.md does. `public` is the first

@@ -15,7 +15,7 @@ mod outcome;
 mod plan;
 mod supply;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use hilo_core::backoff;
 use hilo_core::numbers::{Micros, Monotonic};
@@ -26,6 +26,7 @@ use crate::lane;
 
 pub use outcome::Failure;
 pub use plan::{Ask, Plan, Purpose, Return};
+pub use supply::Run;
 use supply::Supply;
 
 const SECOND: i64 = 1_000_000;
@@ -142,6 +143,8 @@ pub struct Engine {
     last_ticket: u64,
     /// Leases to end, with any statement from now on, and at the latest when.
     returns: Vec<Return>,
+    /// Leases that it need not end.
+    expired: Vec<Uuid>,
     ends_due: Monotonic,
     /// Leases that the server could not end: they are tried again later and later.
     held: Vec<Return>,
@@ -219,9 +222,8 @@ impl Engine {
         }
     }
 
-    /// Takes `count` consecutive values from a lease that is in no lane: the first one and the
-    /// increment.
-    pub fn take_run(&mut self, id: Id, count: i64, now: Monotonic) -> Option<(i64, i64)> {
+    /// Takes `count` consecutive values from a lease that is in no lane.
+    pub fn take_run(&mut self, id: Id, count: i64, now: Monotonic) -> Option<Run> {
         let (run, used_up) = self.supply(id).take_run(count)?;
         if let Some(lease) = used_up {
             self.give_back(lease, 0, now);
@@ -235,7 +237,41 @@ impl Engine {
         if now < lease.expires {
             self.returns.push(Return { token: lease.token, next: lease.next(left), tried: false });
             self.ends_due = self.ends_due.min(after(now, self.settings.window));
+        } else {
+            self.expired.push(lease.token);
         }
+    }
+
+    /// The leases that expired before they could be returned, since this was last asked.
+    pub fn take_expired(&mut self) -> Vec<Uuid> {
+        std::mem::take(&mut self.expired)
+    }
+
+    /// The leases that are to be asked for again by their names.
+    pub fn asked_again(&self) -> HashSet<Uuid> {
+        self.again.iter().map(|ask| ask.token).collect()
+    }
+
+    /// Goes on with a lease that a client before this one has asked for, and perhaps got.
+    pub fn resume_ask(&mut self, id: Id, count: i64, token: Uuid, now: Monotonic) {
+        let (purpose, tried) = (Purpose::Stock, Some(now));
+        self.supply(id).asked += 1;
+        self.again.push(Ask { id, count, purpose, token, tried });
+        self.due = self.due.min(now);
+    }
+
+    /// Returns a lease that a client before this one has used, perhaps once more.
+    pub fn resume_return(&mut self, token: Uuid, next: i64, now: Monotonic) {
+        self.returns.push(Return { token, next, tried: true });
+        self.ends_due = self.ends_due.min(now);
+    }
+
+    /// When a lease is taken to expire that a client before this one has got: it is renewed at
+    /// once.
+    pub fn resumed_expiry(&mut self, now: Monotonic) -> Monotonic {
+        let Some(ttl) = self.settings.ttl else { return NEVER };
+        self.renewal = self.renewal.min(now);
+        after(now, Micros(ttl.0 / 2))
     }
 
     /// Says how many lanes a sequence is to be served from. It takes a lease for each from now on.

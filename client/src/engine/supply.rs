@@ -6,6 +6,7 @@ use hilo_core::backoff::{self, ATTEMPTS};
 use hilo_core::numbers::{Micros, Monotonic, Timestamp};
 use hilo_core::policy::{self, Remaining};
 use hilo_core::rate::{Demand, Rate};
+use uuid::Uuid;
 
 use super::{Figures, Lease, SECOND, Settings};
 
@@ -57,6 +58,19 @@ pub(super) struct Supply {
     /// It was refused so many times in a row.
     pub(super) refused: u32,
     retry: Monotonic,
+}
+
+/// Consecutive values of a lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// The first of them.
+    pub first: i64,
+    /// From one to the next.
+    pub increment: i64,
+    /// The lease that they are from.
+    pub token: Uuid,
+    /// How many values of it are left.
+    pub left: i64,
 }
 
 /// The result of a look at a supply.
@@ -114,11 +128,12 @@ impl Supply {
     }
 
     /// `count` values of a lease in the queue, and the lease if it is used up now.
-    pub fn take_run(&mut self, count: i64) -> Option<((i64, i64), Option<Lease>)> {
+    pub fn take_run(&mut self, count: i64) -> Option<(Run, Option<Lease>)> {
         let at = self.queue.iter().position(|lease| lease.count >= count)?;
         let lease = &mut self.queue[at];
-        let run = (lease.first(), lease.increment);
+        let (first, increment, token) = (lease.first(), lease.increment, lease.token);
         lease.count -= count;
+        let run = Run { first, increment, token, left: lease.count };
         self.queued -= count;
         let used_up = lease.count == 0;
         Some((run, if used_up { self.queue.remove(at) } else { None }))

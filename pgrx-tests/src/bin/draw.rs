@@ -1,7 +1,6 @@
 //! Prints values of sequence `orders`, one in a line, until the standard input ends; then returns what is left. The
 //! same as clients/python/tests/draw.py, with the Rust client.
 
-use std::env::var;
 use std::io::{Read, stdin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,18 +8,6 @@ use std::time::Duration;
 
 use hilo_client::{Client, Sequence};
 use tokio::task::{JoinSet, spawn_blocking};
-use tokio_postgres::Config;
-
-fn config() -> Config {
-    let variable = |name: &str| var(name).unwrap_or_else(|_| panic!("{name} is not set"));
-    let mut config = Config::new();
-    config
-        .host(variable("PGHOST"))
-        .port(variable("PGPORT").parse().expect("PGPORT is a number"))
-        .user(variable("PGUSER"))
-        .dbname(variable("PGDATABASE"));
-    config
-}
 
 async fn draw(orders: Sequence, ended: Arc<AtomicBool>) {
     while !ended.load(Relaxed) {
@@ -31,7 +18,7 @@ async fn draw(orders: Sequence, ended: Arc<AtomicBool>) {
 
 #[tokio::main]
 async fn main() {
-    let client = Client::builder(config())
+    let client = Client::builder(hilo_tests::example::config())
         .buffer(Duration::from_secs(2))
         .ttl(Duration::from_secs(600))
         .connect()

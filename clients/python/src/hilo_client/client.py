@@ -24,10 +24,15 @@ import psycopg
 
 from hilo_client.lease import IdRange, Lease, Sequence
 from hilo_client.limit import TimeLimit
+from hilo_client.store import Store
 
 REFILL = """
 SELECT kind, name, lease, first, last, increment, count, key_format, server_prefix, sqlstate, message, detail, hint
   FROM hilo_refill(%s::uuid[], %s::bigint[], %s::uuid[], %s::text[], %s::bigint[], %s::uuid[], %s::text, %s::interval)
+"""
+WHICH_SERVER = """
+SELECT c.system_identifier, d.oid::bigint
+  FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database()
 """
 REVOKE = "SELECT hilo_lease_revoke(NULL::uuid, %s::text)"
 
@@ -57,7 +62,9 @@ class HiloClient:
     hold: how many seconds a lease lasts; callers notice no outage that is half as long. first, most: the least and the most
     values of a lease. timeout: how many seconds a caller waits, and close(). pace: seconds between two statements while
     nobody waits. statement_timeout: the connection is given up if a statement takes so many seconds. idle: how many
-    seconds a connection stays open without a statement.
+    seconds a connection stays open without a statement. state: a file that keeps the leases, for this process alone: if it is
+    killed and starts again, it goes on with them. sync_every: after a crash of the machine too, and at most so many values
+    of each are lost. A forked child has no file.
     """
 
     def __init__(
@@ -73,6 +80,8 @@ class HiloClient:
         statement_timeout: float = 10,
         idle: float = math.inf,
         connect: Callable[[], AbstractContextManager[psycopg.Connection[Any]]] | None = None,
+        state: str | os.PathLike[str] | None = None,
+        sync_every: int | None = None,
         **connection: Any,
     ) -> None:
         defaults: dict[str, Any] = {"connect_timeout": 10, "target_session_attrs": "read-write"}
@@ -85,13 +94,19 @@ class HiloClient:
         self._lender: AbstractContextManager[psycopg.Connection[Any]] | None = None
         self._closed = False
         self._sequences: dict[str, Sequence] = {}
+        self._store: Store | None = None
         self._begin()
+        if state is not None:
+            self._resume(Store(os.fspath(state), self._holder, sync_every))
         _clients.add(self)
 
     def _begin(self) -> None:
         """Begins as a new process, which holds nothing. Of what a caller has found already, nothing is left either."""
         for sequence in self._sequences.values():
             sequence.ready.clear()
+        if self._store:
+            self._store.drop()
+            self._store = None
         # A parent's connection is not closed here, because that would end it for the parent.
         self._inherited, self._connection = (self._connection, self._lender), None
         self._limit = TimeLimit(self._statement_timeout)
@@ -107,6 +122,18 @@ class HiloClient:
         self._attempt, self._at_once = 0, 1000
         self._sent_at = self._not_before = time.monotonic()
         self._renew_at = self._sent_at + self._renew_every
+
+    def _resume(self, store: Store) -> None:
+        """Goes on with what is in a state file."""
+        self._store, self._holder = store, store.holder
+        with self._changed:
+            for left in store.left:
+                if left.next is None:
+                    sequence = self._sequence(left.name)
+                    sequence.resumed.append((left.token, left.size))
+                    self._want(sequence)
+                else:
+                    self._returns.append(Lease(left.name, left.token, left.next, left.next, 1, 0, "", ""))
 
     def next(self, name: str) -> int:
         """The next value. Raises psycopg.Error if a lease is refused, TimeoutError, RuntimeError after close, and what has
@@ -208,6 +235,7 @@ class HiloClient:
             for sequence in self._sequences.values():
                 sequence.take_back()
                 self._returns += sequence.leases
+                self._returns += self._unanswered(sequence)
                 sequence.leases.clear()
             self._wanted.clear()
             self._not_before = 0
@@ -220,8 +248,25 @@ class HiloClient:
             if is_late := thread.is_alive():
                 self._limit.give_up()
             self._limit.end()
+            self._release(not (self._error or is_late))
             if self._error or is_late:
                 raise TimeoutError(f"could not return the leases of {self._holder}") from self._error
+        self._release(True)
+
+    def _unanswered(self, sequence: Sequence) -> list[Lease]:
+        """Leases of the process before that the server was not yet asked about."""
+        if not self._store:
+            return []
+        tokens = [token for token, _ in [*sequence.resumed, sequence.asked or (None, 0)] if token]
+        nexts = [(token, self._store.next(token)) for token in tokens]
+        sequence.resumed.clear()
+        return [Lease(sequence.name, token, next, next, 1, 0, "", "") for token, next in nexts if next is not None]
+
+    def _release(self, all_returned: bool) -> None:
+        with self._changed:
+            if self._store:
+                self._store.release(all_returned)
+                self._store = None
 
     def __enter__(self) -> HiloClient:
         """In the main thread of a program that does not handle SIGTERM, that signal leaves the block, too."""
@@ -260,7 +305,9 @@ class HiloClient:
                 closing, returns = self._closed, self._returns[: self._at_once]
                 asked = list(self._wanted.values())[: self._at_once]
                 for sequence in asked:
-                    sequence.asked = sequence.asked or (uuid.uuid4(), self._size(sequence))
+                    if not sequence.asked:
+                        resumed = sequence.resumed.pop() if sequence.resumed else None
+                        sequence.asked = resumed or (uuid.uuid4(), self._size(sequence))
             if closing:
                 deadline = min(deadline, time.monotonic() + self._timeout)
             self._sent_at = time.monotonic()
@@ -326,6 +373,10 @@ class HiloClient:
                 renewed = [lease.id for sequence in self._sequences.values() for lease in sequence.leases]
         asks = [sequence.asked for sequence in asked if sequence.asked]
         rows: list[tuple[Any, ...]] = []
+        if self._store:
+            with self._changed:
+                written = ((sequence.asked[0], sequence.name, sequence.asked[1]) for sequence in asked if sequence.asked)
+                self._store.write_down(written, ((lease.id, lease.next) for lease in returns))
         if returns or renewed or asks:
             arguments = [
                 [lease.id for lease in returns],
@@ -343,6 +394,9 @@ class HiloClient:
             refused = any(row[0] == "renewed" and is_transient(row[9]) for row in rows)
             self._renew_at = time.monotonic() + self._renew_every / (6 if refused else 1)
         with self._changed:
+            for row in rows:
+                if self._store and row[0] == "renewed" and not row[9]:
+                    self._store.renew(row[2], self._ttl)
             self._settle(returns, asked, rows)
             self._tell()
 
@@ -356,16 +410,23 @@ class HiloClient:
             or any(sequence.asked and answers[sequence.name][2] != sequence.asked[0] for sequence in asked)
         ):
             for sequence in asked:
-                sequence.asked = None
+                self._give_up(sequence)
             raise ValueError("the server has not answered what it was asked for")
         kept = [lease for lease in returns if is_transient(answers[lease.id][9])]
         done = {lease.id for lease in returns} - {lease.id for lease in kept}
         self._returns = [lease for lease in self._returns if lease.id not in done]
+        if self._store:
+            for id in done:
+                self._store.free(id)
         for sequence in asked:
             self._answered(sequence, answers[sequence.name])
 
     def _answered(self, sequence: Sequence, row: tuple[Any, ...]) -> None:
         size = sequence.asked[1] if sequence.asked else sequence.size
+        if self._store and row[9] in ("42704", "42710"):
+            self._store.free(row[2])
+        if row[9]:
+            self._give_up(sequence)
         sequence.asked = None
         if is_transient(row[9]) or row[9] == "42710":  # another lease is asked for
             sequence.trouble = refusal(*row[9:])
@@ -376,21 +437,39 @@ class HiloClient:
             sequence.rate, sequence.served, sequence.leased_at = sequence.rate_now(), 0, time.monotonic()
             sequence.size, sequence.failure, sequence.waiting, sequence.range = size, None, False, 1
             sequence.trouble = None
-            self._add(sequence, Lease(row[1], row[2], row[3], *row[4:9]))
+            self._add(sequence, self._lease(row))
+
+    def _lease(self, row: tuple[Any, ...]) -> Lease:
+        lease = Lease(row[1], row[2], row[3], *row[4:9])
+        if self._store:
+            held = self._store.hold(lease.id, lease.last, lease.increment, lease.left, self._ttl)
+            lease.record, lease.left, is_resumed = held
+            lease.next = lease.last - (lease.left - 1) * lease.increment
+            if is_resumed:  # nobody knows how long it is open yet
+                self._renew_at = min(self._renew_at, time.monotonic())
+        return lease
+
+    def _give_up(self, sequence: Sequence) -> None:
+        """A lease did not come. One that the process before had is asked for once more."""
+        if self._store and sequence.asked and not self._store.forget(sequence.asked[0]):
+            sequence.resumed.append(sequence.asked)
+        sequence.asked = None
 
     def _refuse(self, sequence: Sequence, error: Exception) -> None:
         """Tells those who wait."""
         sequence.failure, sequence.failures, sequence.waiting = error, sequence.failures + 1, False
-        sequence.asked, sequence.range = None, 1
+        self._give_up(sequence)
+        sequence.range = 1
         self._wanted.pop(sequence.name, None)
 
     def _add(self, sequence: Sequence, lease: Lease) -> None:
         if self._closed:
-            self._returns.append(lease)
+            if all(lease.id != other.id for other in self._returns):
+                self._returns.append(lease)
             return
         sequence.leases.append(lease)
         sequence.left += lease.left
-        if not sequence.is_low():
+        if not sequence.is_low() and not sequence.resumed:
             self._wanted.pop(sequence.name, None)
 
     def _execute(self, statement: str, arguments: list[object]) -> list[tuple[Any, ...]]:
@@ -403,8 +482,20 @@ class HiloClient:
             # A pooler may bring the next statement to another session, which does not know a name.
             self._before = self._connection.autocommit, self._connection.prepare_threshold
             self._connection.autocommit, self._connection.prepare_threshold = True, None
+            if self._store:
+                self._meet(self._store)
         with self._limit.on(self._connection):
             return self._connection.execute(statement, arguments).fetchall()
+
+    def _meet(self, store: Store) -> None:
+        """The leases of the file must be of this server. Those that nobody can use any more are ended."""
+        server, database = self._execute(WHICH_SERVER, [])[0]
+        with self._changed:
+            store.meet(server % 2**64, database)
+            revoke = store.revoke
+        if revoke:
+            self._execute(REVOKE, [self._holder])
+            store.note_revoked()
 
     def _disconnect(self) -> None:
         """Closes the connection, or gives it back as it was."""

@@ -10,6 +10,8 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from hilo_client.store import Record
+
 # The most values that callers find without the lock.
 READY = 256
 
@@ -40,8 +42,11 @@ class Lease:
     left: int
     key_format: str
     server_prefix: str
+    record: Record | None = None  # in a state file
 
     def take(self, n: int) -> IdRange:
+        if self.record:
+            self.record.take(self.left - n)
         taken = IdRange(self.next, self.next + (n - 1) * self.increment, self.increment, n)
         self.next += n * self.increment
         self.left -= n
@@ -81,6 +86,7 @@ class Sequence:
     range: int = 1  # how many consecutive values somebody waits for
     waiting: bool = False  # somebody has found nothing here
     asked: tuple[uuid.UUID, int] | None = None  # a lease of which nobody knows whether it was taken, and its size
+    resumed: list[tuple[uuid.UUID, int]] = field(default_factory=list)  # the same, of the process before
     failures: int = 0
     failure: Exception | None = None  # the last lease was refused: the next one is taken if somebody waits
     trouble: Exception | None = None  # why the last lease has to be asked for again
@@ -108,7 +114,8 @@ class Sequence:
 
     def make_ready(self) -> None:
         """Lets callers find values without the lock, up to the one with which a lease has to be asked for."""
-        if self.ready or not self.leases:
+        # With a state file, each value is written down when it is taken.
+        if self.ready or not self.leases or self.leases[0].record:
             return
         until_low = self.left if self.is_low() else self.left - (self.size + 1) // 2
         if (n := min(READY, until_low, self.leases[0].left)) > 0:

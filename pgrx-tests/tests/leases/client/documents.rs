@@ -12,6 +12,8 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(ROOT).join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
+const EXAMPLES: [&str; 2] = ["quickstart", "stored"];
+
 #[track_caller]
 fn run(program: &str, arguments: &[&str], directory: &Path, database: &str) -> String {
     let mut command = Command::new(program);
@@ -48,7 +50,11 @@ fn project() -> PathBuf {
     fs::write(here.join("Cargo.toml"), manifest).expect("a file");
     fs::write(here.join("Cargo.lock"), read("Cargo.lock")).expect("a file");
     fs::create_dir(here.join("src")).expect("a directory");
-    fs::write(here.join("src/main.rs"), read("client/examples/quickstart.rs")).expect("a file");
+    fs::create_dir(here.join("src/bin")).expect("a directory");
+    for program in EXAMPLES {
+        let path = here.join(format!("src/bin/{program}.rs"));
+        fs::write(path, read(&format!("client/examples/{program}.rs"))).expect("a file");
+    }
     here
 }
 
@@ -56,13 +62,14 @@ fn project() -> PathBuf {
 /// README says.
 #[test]
 fn the_example_is_what_the_documents_print() {
-    let program = read("client/examples/quickstart.rs");
+    let programs = EXAMPLES.map(|program| read(&format!("client/examples/{program}.rs")));
     for document in ["README.md", "docs/leases.md"] {
         let text = read(document);
         let printed = blocks(&text, "rust");
         assert!(!printed.is_empty(), "{document}");
         for block in printed {
-            assert!(program.contains(block.trim()), "{document} prints\n{block}");
+            let is_in = |program: &String| program.contains(block.trim());
+            assert!(programs.iter().any(is_in), "{document} prints\n{block}");
         }
     }
     let cluster = Cluster::with_hilo();
@@ -71,9 +78,14 @@ fn the_example_is_what_the_documents_print() {
     let database =
         format!("host={} user=postgres dbname=postgres", cluster.socket_directory().display());
     let project = project();
-    let printed =
-        run("cargo", &["run", "--quiet", "--offline", "--", &database], &project, &database);
+    let state = project.join("ids").display().to_string();
+    let example = |program: &str| {
+        let words = ["run", "--quiet", "--offline", "--bin", program, "--", &database, &state];
+        run("cargo", &words, &project, &database)
+    };
+    let printed = example("quickstart");
     assert!(printed.starts_with("1 orders/2 "), "{printed}");
+    assert_eq!(example("stored").lines().count(), 10);
     fs::remove_dir_all(project).expect("it is ours");
     // So does the example of the crate's own documentation.
     let documentation = ["test", "--quiet", "--doc", "--package", "hilo-client"];

@@ -1,0 +1,65 @@
+//! Tells a state file, and the machine that it is on, from others.
+
+use std::fs::{self, Metadata};
+use std::io;
+
+use uuid::Uuid;
+
+/// Where and when a state file was used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The start of the machine, which differs from one to the next.
+    pub boot: [u8; 16],
+    /// The machine; 0 where it has no id.
+    pub machine: [u8; 16],
+    pub device: u64,
+    pub inode: u64,
+}
+
+impl Place {
+    /// That of a file that is open.
+    ///
+    /// # Errors
+    /// If the system does not say when it has started: only Linux does.
+    pub fn of(file: &Metadata) -> io::Result<Place> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+        let boot = Uuid::parse_str(boot.trim()).map_err(io::Error::other)?;
+        let machine = fs::read_to_string("/etc/machine-id").unwrap_or_default();
+        let machine = Uuid::parse_str(machine.trim()).unwrap_or_default();
+        let (device, inode) = device_and_inode(file);
+        let (boot, machine) = (boot.into_bytes(), machine.into_bytes());
+        Ok(Place { boot, machine, device, inode })
+    }
+
+    /// Whether both are the same file of the same machine, at whatever time.
+    pub fn is_same_file(&self, other: &Place) -> bool {
+        Place { boot: other.boot, ..*self } == *other
+    }
+}
+
+#[cfg(unix)]
+fn device_and_inode(file: &Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    (file.dev(), file.ino())
+}
+
+#[cfg(not(unix))]
+fn device_and_inode(_: &Metadata) -> (u64, u64) {
+    (0, 0)
+}
+
+/// The time since the machine has started, in microseconds. It is the same for all processes, and
+/// nobody sets it.
+#[cfg(target_os = "linux")]
+pub fn uptime() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it writes to the struct that it is given. The clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time) };
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
+}
+
+/// No state file can be opened there.
+#[cfg(not(target_os = "linux"))]
+pub fn uptime() -> u64 {
+    0
+}

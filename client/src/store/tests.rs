@@ -1,0 +1,233 @@
+//! A state file, without a server.
+
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+
+use super::*;
+use crate::engine::{Ask, Lease, NEVER};
+use crate::engine::{Id, Purpose, Return};
+
+/// A file of a test, which goes with it.
+struct Temporary(PathBuf);
+
+impl Temporary {
+    fn new(name: &str) -> Temporary {
+        let path = std::env::temp_dir().join(format!("hilo-{name}-{}", std::process::id()));
+        let _ = fs::remove_file(&path);
+        Temporary(path)
+    }
+
+    fn open(&self) -> (Store, Vec<Left>) {
+        self.open_every(None)
+    }
+
+    fn open_every(&self, sync_every: Option<u32>) -> (Store, Vec<Left>) {
+        Store::open(&self.0, "test", sync_every).expect("it opens")
+    }
+
+    /// Changes a part of the header that says where and when the file was used.
+    fn change_header(&self, change: impl FnOnce(&mut Header)) {
+        let slots = Slots::map(Slots::open(&self.0).expect("it is there")).expect("it is mapped");
+        let mut header = slots.header().expect("it is sound").expect("it is there");
+        change(&mut header);
+        slots.set_header(&header).expect("it is written");
+    }
+}
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn ask(store: &Store, size: i64) -> Uuid {
+    let ask = Ask::new(Id(0), size, Purpose::Stock);
+    let plan = Plan { asks: vec![ask], ..Plan::default() };
+    store.write_down(&plan, &["orders".into()]).expect("there is room");
+    ask.token
+}
+
+/// Takes a lease of the values from 1 to `count`, into a lane.
+fn serve(store: &Arc<Store>, count: i64) -> (Uuid, NonNull<Lane>) {
+    let token = ask(store, count);
+    assert_eq!(store.hold(&token, (count, 1, count), None), (count, false));
+    let lane = store.take_lane().expect("there is room");
+    let lease = Lease { token, last: count, increment: 1, count, expires: NEVER };
+    store.fill(lane_at(&lane), &lease).expect("it is there");
+    (token, lane)
+}
+
+fn lane_at(lane: &NonNull<Lane>) -> &Lane {
+    // SAFETY: the stores of these tests live as long as what they test.
+    unsafe { lane.as_ref() }
+}
+
+fn take(lane: &NonNull<Lane>, count: usize) -> Vec<i64> {
+    let one = || lane_at(lane).take(1).map(|took| took.first);
+    std::iter::from_fn(one).take(count).collect()
+}
+
+/// As a process ends that is killed: it writes nothing more.
+fn kill(store: Arc<Store>) {
+    let store = Arc::into_inner(store).expect("nobody else has it");
+    drop(store);
+}
+
+#[test]
+fn a_lease_goes_on_where_it_was() {
+    let file = Temporary::new("goes-on");
+    let store = Arc::new(file.open().0);
+    let holder = store.holder().to_owned();
+    let (token, lane) = serve(&store, 100);
+    let asked = ask(&store, 50);
+    assert_eq!(take(&lane, 40), (1..=40).collect::<Vec<_>>());
+    kill(store);
+    let (store, mut left) = file.open();
+    assert_eq!(store.holder(), holder);
+    left.sort_by_key(|one| one.size);
+    let one = |token, size| Left { token, name: "orders".into(), size, returns: None };
+    assert_eq!(left, [one(asked, 50), one(token, 100)]);
+    assert_eq!(store.hold(&token, (100, 1, 100), None), (60, true));
+    // The server has given another one under this name: all of it is new.
+    assert_eq!(store.hold(&token, (300, 1, 100), None), (100, false));
+    assert_eq!(store.hold(&asked, (150, 1, 50), None), (50, false));
+}
+
+#[test]
+fn a_lease_that_was_closed_or_used_up_or_returned_is_not_served() {
+    let file = Temporary::new("closed");
+    let store = Arc::new(file.open().0);
+    let (closed, lane) = serve(&store, 10);
+    take(&lane, 3);
+    assert_eq!(store.close(lane_at(&lane)), 7);
+    // The lane goes on with another lease.
+    let used_up = ask(&store, 5);
+    store.hold(&used_up, (25, 1, 5), None);
+    let lease = Lease { token: used_up, last: 25, increment: 1, count: 5, expires: NEVER };
+    store.fill(lane_at(&lane), &lease).expect("it is there");
+    take(&lane, 5);
+    let (returned, _) = serve(&store, 20);
+    let back = Return { token: returned, next: 12, tried: false };
+    let plan = Plan { returns: vec![back], ..Plan::default() };
+    store.write_down(&plan, &[]).expect("there is room");
+    kill(store);
+    let (store, left) = file.open();
+    let returns = |token| left.iter().find(|one| one.token == token).map(|one| one.returns);
+    assert_eq!(returns(closed), Some(None));
+    assert_eq!(store.hold(&closed, (10, 1, 10), None), (7, true));
+    assert_eq!(returns(used_up), Some(Some(26)));
+    assert_eq!(returns(returned), Some(Some(12)));
+    store.free(&used_up);
+    drop(store);
+    assert_eq!(file.open().1.len(), 2);
+}
+
+#[test]
+fn one_process_has_it_at_a_time() {
+    let file = Temporary::new("locked");
+    let (store, _) = file.open();
+    let error = Store::open(&file.0, "test", None).expect_err("it is locked").to_string();
+    assert!(error.contains(&format!("another process, {}", std::process::id())), "{error}");
+    let store = Arc::new(store);
+    let (_, lane) = serve(&store, 10);
+    store.release(false);
+    // Who still has a lane finds nothing in it, and writes nothing into what others have now.
+    assert!(take(&lane, 1).is_empty());
+    let (next, left) = file.open();
+    assert_eq!(left.len(), 1);
+    assert_eq!(next.hold(&left[0].token, (10, 1, 10), None), (10, true));
+}
+
+#[test]
+fn a_copy_has_nothing_and_another_name() {
+    let (file, copy) = (Temporary::new("original"), Temporary::new("copy"));
+    let store = Arc::new(file.open().0);
+    serve(&store, 10);
+    fs::copy(&file.0, &copy.0).expect("it can be copied");
+    let (of_copy, left) = copy.open();
+    assert_eq!(left, []);
+    assert_ne!(of_copy.holder(), store.holder());
+    assert!(!of_copy.meet(1, 1).expect("it is nobody's"), "the leases of the original stay");
+    kill(store);
+    file.change_header(|header| header.place.machine[0] ^= 1);
+    assert_eq!(file.open().1, [], "another machine");
+}
+
+#[test]
+fn a_crash_of_the_machine_costs_what_was_not_on_the_disk() {
+    let file = Temporary::new("crashed");
+    for (sync_every, expected) in [(None, None), (Some(10), Some(50)), (Some(200), None)] {
+        let store = Arc::new(file.open_every(sync_every).0);
+        let holder = store.holder().to_owned();
+        let (token, lane) = serve(&store, 100);
+        while take(&lane, 1) != [45] {
+            if lane_at(&lane).is_held_back() {
+                store.release_more(lane_at(&lane)).expect("the disk works");
+            }
+        }
+        kill(store);
+        file.change_header(|header| header.place.boot[0] ^= 1);
+        let (store, left) = file.open_every(sync_every);
+        assert_eq!(store.holder(), holder);
+        // Nobody knows how far the others were used.
+        assert_eq!(store.meet(1, 1).expect("no server yet"), expected.is_none());
+        assert_eq!((!left.is_empty()).then(|| store.hold(&token, (100, 1, 100), None).0), expected);
+        store.note_revoked().expect("it is written");
+        store.release(true);
+    }
+}
+
+#[test]
+fn leases_of_another_server_are_refused() {
+    let file = Temporary::new("server");
+    let (store, _) = file.open();
+    assert!(!store.meet(7, 5).expect("it is new"));
+    let token = ask(&store, 10);
+    drop(store);
+    let (store, _) = file.open();
+    assert!(store.meet(7, 6).is_err() && store.meet(8, 5).is_err());
+    store.meet(7, 5).expect("it is the same");
+    store.free(&token);
+    store.meet(8, 5).expect("nothing is left of the other one");
+}
+
+#[test]
+fn what_is_no_state_file_is_left_as_it_is() {
+    let file = Temporary::new("foreign");
+    for size in [1, 512, SLOT_BYTES] {
+        fs::write(&file.0, vec![b'x'; size]).expect("a file");
+        let error = Store::open(&file.0, "test", None).expect_err("it is none").to_string();
+        assert!(error.contains("no state file of hilo"), "{error}");
+        assert_eq!(fs::read(&file.0).expect("a file"), vec![b'x'; size]);
+    }
+    let nowhere = Store::open(&file.0.join("none"), "test", None).expect_err("a file is no folder");
+    assert!(nowhere.to_string().contains("Not a directory"), "{nowhere}");
+}
+
+const SLOT_BYTES: usize = slots::SLOT * slots::CHUNK as usize;
+
+/// Where it is torn, a record is not used after a crash of the machine.
+#[test]
+fn a_torn_record_is_given_up() {
+    let file = Temporary::new("torn");
+    let store = Arc::new(file.open_every(Some(10)).0);
+    serve(&store, 100);
+    kill(store);
+    file.change_header(|header| header.place.boot[0] ^= 1);
+    let bytes = fs::read(&file.0).expect("a file");
+    let at = bytes.windows(6).position(|part| part == b"orders").expect("the name");
+    Slots::open(&file.0).expect("a file").write_all_at(b"O", at as u64).expect("it is written");
+    assert_eq!(file.open_every(Some(10)).1, []);
+}
+
+#[test]
+fn it_grows() {
+    let file = Temporary::new("grows");
+    let store = Arc::new(file.open().0);
+    let served: Vec<_> = (0..300).map(|_| serve(&store, 10)).collect();
+    served.iter().for_each(|(_, lane)| assert_eq!(take(lane, 2), [1, 2]));
+    kill(store);
+    let (store, left) = file.open();
+    assert_eq!(left.len(), 300);
+    assert!(left.iter().all(|one| store.hold(&one.token, (10, 1, 10), None) == (8, true)));
+}

@@ -1,0 +1,386 @@
+"""The file of a client that has its leases, and how far each is used (docs/clients-protocol.md#a-state-file)."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import struct
+import time
+import uuid
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+SLOT, CHUNK, MAX_NAME = 512, 128, 255
+MAGIC, VERSION = b"hilo\x1astr", 1
+HEADER = struct.Struct("=16s16sQQQIIII")  # from byte 16 on; the holder follows
+FREE, ASKED, HELD, RETURNED, IN_LANE = range(5)
+# Words of a slot, in units of 8 bytes. The first one is the lane's.
+KIND, LEFT, NEXT, EXPIRES, FLOOR, NAME_LENGTH, TOKEN, SIZE, LAST, INCREMENT, COUNT, NAME = (
+    *(8, 9, 10, 11, 12, 13),
+    *(14, 16, 17, 18, 19, 20),
+)
+WORD = 2**64 - 1
+FOREIGN = "it is no state file of hilo, one of another version, or damaged"
+
+
+def _signed(word: int) -> int:
+    return word - 2**64 if word >> 63 else word
+
+
+def _uptime() -> int:
+    """Microseconds since the machine has started, the same for all processes."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where and when a file was used."""
+
+    boot: bytes
+    machine: bytes
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> Place:
+        with open("/proc/sys/kernel/random/boot_id") as file:
+            boot = uuid.UUID(file.read().strip()).bytes
+        machine = bytes(16)
+        with contextlib.suppress(OSError, ValueError), open("/etc/machine-id") as file:
+            machine = uuid.UUID(file.read().strip()).bytes
+        return cls(boot, machine, status.st_dev, status.st_ino)
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """A lease that the process before has left. left: of which so many values are left; None: nobody has served it yet.
+    next: it only has to be returned, with this."""
+
+    token: uuid.UUID
+    name: str
+    size: int
+    left: int | None
+    next: int | None
+
+
+@dataclass(slots=True, eq=False)
+class Record:
+    """The record of a lease."""
+
+    store: Store
+    number: int
+    words: memoryview  # of its slot
+    floor: int = 0  # so many values are not served before they are on the disk
+
+    def take(self, left: int) -> None:
+        """Values go to a caller: so many are left."""
+        if left < self.floor:
+            self.floor = max(0, left - (self.store.sync_every or 0))
+            self.set_floor()
+        self.words[LEFT] = left
+
+    def set_floor(self) -> None:
+        self.words[FLOOR] = self.checksum() << 32 | self.floor
+        self.store.sync(self.number)
+
+    def checksum(self) -> int:
+        return zlib.crc32(self.words[NAME_LENGTH:])
+
+    def durable(self) -> int:
+        """How many values are left for sure after a crash of the machine."""
+        floor: int = self.words[FLOOR]
+        return floor & 0xFFFFFFFF if floor >> 32 == self.checksum() else 0
+
+    def kind(self) -> int:
+        return int(self.words[KIND]) & 0xFF
+
+    def settle(self, left: int) -> None:
+        """So many values are left, and it is in no lane."""
+        self.words[LEFT] = left
+        self.words[KIND] = HELD
+
+    def ask(self, token: uuid.UUID, name: bytes, size: int) -> None:
+        self.words[TOKEN : TOKEN + 2] = memoryview(token.bytes).cast("Q")
+        self.words[NAME_LENGTH] = len(name)
+        padded = name.ljust(-len(name) % 8 + len(name), b"\0")
+        self.words[NAME : NAME + len(padded) // 8] = memoryview(padded).cast("Q")
+        self.words[SIZE] = size
+        for at in (COUNT, LEFT, EXPIRES, FLOOR):
+            self.words[at] = 0
+        self.words[KIND] = ASKED
+
+    def hold(self, last: int, increment: int, count: int) -> None:
+        """It has come. Nothing of it was served."""
+        self.words[KIND] = ASKED
+        self.words[LAST], self.words[INCREMENT], self.words[COUNT] = last & WORD, increment & WORD, count
+        self.words[FLOOR] = 0
+        self.settle(count)
+
+    def held(self) -> tuple[int, int, int]:
+        return _signed(self.words[LAST]), _signed(self.words[INCREMENT]), int(self.words[COUNT])
+
+    def expire_in(self, ttl: timedelta | None) -> None:
+        self.words[EXPIRES] = _uptime() + ttl // timedelta(microseconds=1) if ttl else 0
+
+    def token(self) -> uuid.UUID:
+        return uuid.UUID(bytes=self.words[TOKEN : TOKEN + 2].tobytes())
+
+    def left(self) -> Left | None:
+        """What is to be done with it."""
+        if (kind := self.kind()) == FREE:
+            return None
+        name = self.words[NAME:].tobytes()[: min(int(self.words[NAME_LENGTH]), MAX_NAME)]
+        left = next = None
+        if kind == RETURNED:
+            next = _signed(self.words[NEXT])
+        elif kind == HELD:
+            last, increment, _ = self.held()
+            left = int(self.words[LEFT])
+            next = None if left else last + increment
+        return Left(self.token(), name.decode(errors="replace"), int(self.words[SIZE]), left, next)
+
+
+class Store:
+    """Its lock is that of the client."""
+
+    def __init__(self, path: str, holder: str, sync_every: int | None) -> None:
+        """Raises OSError if another process uses the file, or it cannot be written."""
+        self.path, self.sync_every = path, sync_every
+        self._maps: list[mmap.mmap] = []
+        self._views: list[memoryview] = []
+        self._records: dict[uuid.UUID, Record] = {}
+        self._file = self._lock()
+        try:
+            self.holder, self.left = self._open(holder)
+        except BaseException:
+            self.drop()
+            raise
+
+    def _lock(self) -> int:
+        """Opens the file, and locks it for as long as it is open."""
+        while True:
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if os.path.samestat(os.fstat(file), os.stat(self.path)):
+                    return file
+            except BlockingIOError:
+                header = self._parse(os.pread(file, SLOT, 0))
+                os.close(file)
+                process = f", {header[7]}" if header else ""
+                raise BlockingIOError(f"another process{process} uses the state file {self.path}") from None
+            os.close(file)
+
+    def _open(self, holder: str) -> tuple[str, list[Left]]:
+        size = os.fstat(self._file).st_size
+        if size < SLOT * CHUNK and any(os.pread(self._file, SLOT, 0)):
+            raise OSError(FOREIGN)
+        for _ in range(size // (SLOT * CHUNK)):
+            self._map()
+        if not self._maps:
+            self._grow()
+        self._place = place = Place.of(os.fstat(self._file))
+        is_same_file = False
+        header = self._parse(self._views[0][: SLOT // 8].tobytes())
+        self._server, self._database, self.revoke, before = 0, 0, False, None
+        if header and header[7]:
+            before = Place(*header[:4])
+            if before == Place(before.boot, place.machine, place.device, place.inode):
+                self._server, self._database, self.revoke = header[4], header[5], bool(header[6])
+                holder_before = header[8]
+                is_same_file = True
+        left = self._take_over(before, place)
+        self.revoke = self.revoke or is_same_file and before != place and not left
+        if left or self.revoke:
+            holder = holder_before
+        else:
+            self._server = self._database = 0
+        self.holder = holder
+        self._write_header(os.getpid())
+        self._free = [number for number in reversed(range(1, self._count())) if self._record(number).kind() == FREE]
+        return holder, left
+
+    @staticmethod
+    def _parse(header: bytes) -> tuple[bytes, bytes, int, int, int, int, int, int, str] | None:
+        """The header of a file; None if it is new."""
+        if not any(header):
+            return None
+        magic, version, checksum = struct.unpack_from("=8sII", header)
+        *known, length = HEADER.unpack_from(header, 16)
+        if magic != MAGIC or version != VERSION or zlib.crc32(header[16:]) != checksum or length > MAX_NAME:
+            raise OSError(FOREIGN)
+        return (*known, header[88 : 88 + length].decode())
+
+    def _write_header(self, process: int) -> None:
+        place, holder = self._place, self.holder.encode()
+        if len(holder) > MAX_NAME:
+            raise OSError("the name of the client is too long")
+        rest = HEADER.pack(
+            *(place.boot, place.machine, place.device, place.inode),
+            *(self._server, self._database, self.revoke, process, len(holder)),
+        )
+        rest = (rest + holder).ljust(SLOT - 16, b"\0")
+        header = struct.pack("=8sII", MAGIC, VERSION, zlib.crc32(rest)) + rest
+        self._views[0][: SLOT // 8] = memoryview(header).cast("Q")
+        self.sync(0)
+
+    def _count(self) -> int:
+        return len(self._maps) * CHUNK
+
+    def _map(self) -> None:
+        chunk = mmap.mmap(self._file, SLOT * CHUNK, offset=len(self._maps) * SLOT * CHUNK)
+        self._maps.append(chunk)
+        self._views.append(memoryview(chunk).cast("Q"))
+
+    def _grow(self) -> None:
+        """The slots are written before they are mapped: a disk that is full is an error here, and not a signal later."""
+        at, rest = self._count() * SLOT, bytes(SLOT * CHUNK)
+        while rest:
+            written = os.pwrite(self._file, rest, at)
+            at, rest = at + written, rest[written:]
+        os.fsync(self._file)
+        self._map()
+
+    def _record(self, number: int) -> Record:
+        at = number % CHUNK * SLOT // 8
+        return Record(self, number, self._views[number // CHUNK][at : at + SLOT // 8])
+
+    def sync(self, number: int) -> None:
+        at = number % CHUNK * SLOT // mmap.PAGESIZE * mmap.PAGESIZE
+        self._maps[number // CHUNK].flush(at, mmap.PAGESIZE)
+
+    def _resolve(self, record: Record) -> int:
+        """How many values are left, wherever that is written."""
+        kind = int(record.words[KIND])
+        lane, filling = kind >> 8 & 0xFFFFFF, kind >> 32
+        if kind & 0xFF == IN_LANE and lane < self._count():
+            word = int(self._record(lane).words[0])
+            if word >> 32 == filling:
+                return word & 0xFFFFFFFF
+        return int(record.words[LEFT])
+
+    def _take_over(self, before: Place | None, place: Place) -> list[Left]:
+        """Makes what another process has left this one's, as far as that can be."""
+        records = [self._record(number) for number in range(1, self._count())]
+        is_same_file = before and before == Place(before.boot, place.machine, place.device, place.inode)
+        for record in records:
+            kind, expires = record.kind(), int(record.words[EXPIRES])
+            if kind == FREE:
+                continue
+            if before == place and kind in (HELD, IN_LANE) and not 0 < expires <= _uptime():
+                record.settle(self._resolve(record))
+            elif before == place and kind in (ASKED, RETURNED):
+                pass
+            elif is_same_file and before != place and kind in (HELD, IN_LANE, RETURNED) and record.durable():
+                record.settle(record.durable())
+                record.words[EXPIRES] = 0
+            else:
+                record.words[KIND] = FREE
+        for record in records:  # no record names a lane any more
+            word = int(record.words[0])
+            record.words[0] = ((word >> 32) + 1 & 0xFFFFFFFF) << 32
+        for record in records:
+            if record.kind() != FREE:
+                self._records[record.token()] = record
+        return [left for record in records if (left := record.left())]
+
+    def meet(self, server: int, database: int) -> None:
+        """Raises OSError if the leases are of another server."""
+        if (self._server, self._database) != (server, database):
+            if self._server and self._records:
+                raise OSError(f"the state file {self.path} has leases of another server or database")
+            self._server, self._database = server, database
+            self._write_header(os.getpid())
+
+    def next(self, token: uuid.UUID) -> int | None:
+        """The first value that is left of a lease that the process before had."""
+        if not (record := self._records.get(token)) or record.kind() != HELD:
+            return None
+        last, increment, _ = record.held()
+        return last - (int(record.words[LEFT]) - 1) * increment
+
+    def forget(self, token: uuid.UUID) -> bool:
+        """A lease did not come. False: the process before had it."""
+        if self.next(token) is not None:
+            return False
+        self.free(token)
+        return True
+
+    def note_revoked(self) -> None:
+        self.revoke = False
+        self._write_header(os.getpid())
+
+    def write_down(self, asked: Iterator[tuple[uuid.UUID, str, int]], returned: Iterator[tuple[uuid.UUID, int]]) -> None:
+        """What is about to be asked for, and to be returned."""
+        for token, name, size in asked:
+            if token not in self._records and len(name.encode()) <= MAX_NAME:
+                if not self._free:
+                    numbers = range(self._count(), self._count() + CHUNK)
+                    self._grow()
+                    self._free += reversed(numbers)
+                record = self._record(self._free.pop())
+                record.ask(token, name.encode(), size)
+                self._records[token] = record
+        for token, next in returned:
+            if found := self._records.get(token):
+                found.words[NEXT] = next & WORD
+                found.words[KIND] = RETURNED
+                if found.durable():  # the server may have it back before the machine crashes
+                    found.floor = 0
+                    found.set_floor()
+
+    def hold(
+        self, token: uuid.UUID, last: int, increment: int, count: int, ttl: timedelta | None
+    ) -> tuple[Record | None, int, bool]:
+        """A lease has come: its record, how many of its values are left, and whether it was there before."""
+        if not (record := self._records.get(token)):
+            return None, count, False
+        is_known = record.kind() == HELD and record.held() == (last, increment, count)
+        if not is_known:
+            record.hold(last, increment, count)
+        record.expire_in(ttl)
+        left = int(record.words[LEFT])
+        record.floor = left if self.sync_every else 0
+        return record, left, is_known
+
+    def renew(self, token: uuid.UUID, ttl: timedelta | None) -> None:
+        if record := self._records.get(token):
+            record.expire_in(ttl)
+
+    def free(self, token: uuid.UUID) -> None:
+        """A lease has ended, or did not come."""
+        if record := self._records.pop(token, None):
+            record.words[KIND] = FREE
+            record.words.release()
+            self._free.append(record.number)
+
+    def release(self, all_returned: bool) -> None:
+        """Lets another process have the file."""
+        if self._file < 0:
+            return
+        if all_returned:
+            for token in list(self._records):
+                self.free(token)
+            self._write_header(0)
+        # Whatever still has a part of it mapped.
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+        self.drop()
+
+    def drop(self) -> None:
+        """Lets go of the file, as a child does, whose copies would keep it locked."""
+        for record in self._records.values():
+            record.words.release()
+        self._records.clear()
+        for view in self._views:
+            with contextlib.suppress(BufferError):
+                view.release()
+        for chunk in self._maps:
+            with contextlib.suppress(BufferError):
+                chunk.close()
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1

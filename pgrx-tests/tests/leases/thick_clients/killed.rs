@@ -1,0 +1,161 @@
+//! Programs with a state file are killed again and again, and go on with what they had.
+
+use std::env::var;
+use std::fs::{self, File};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use hilo_tests::example::{DATABASE, Example, OWNER, at};
+use hilo_tests::{ClientExt, Cluster, LONG, assert_unique, wait_until};
+
+use super::cluster;
+
+/// How often a program is killed: `HILO_KILLS`, or a few times.
+fn kills() -> usize {
+    var("HILO_KILLS").map_or(6, |kills| kills.parse().expect("HILO_KILLS is a number"))
+}
+
+/// A program that draws in so many threads, and where it writes what it has drawn.
+struct Program<'a> {
+    name: &'static str,
+    threads: usize,
+    command: Box<dyn Fn() -> Command + 'a>,
+    seen: PathBuf,
+}
+
+impl<'a> Program<'a> {
+    fn rust(cluster: &'a Cluster, threads: usize, sync_every: Option<&str>) -> Program<'a> {
+        let seen = cluster.file("seen");
+        let files = [cluster.file("state"), seen.clone()];
+        let arguments: Vec<String> =
+            [threads.to_string()].into_iter().chain(sync_every.map(str::to_owned)).collect();
+        let command = move || {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_stored"));
+            at(cluster, &mut command);
+            command.args(&files).args(&arguments);
+            command
+        };
+        File::create(&seen).expect("a file");
+        Program { name: "rust", threads, command: Box::new(command), seen }
+    }
+
+    fn python(python: &'a Example, cluster: &'a Cluster, sync_every: Option<&str>) -> Program<'a> {
+        let seen = cluster.file("seen");
+        let files = [cluster.file("state"), seen.clone()];
+        let arguments: Vec<String> =
+            ["2"].into_iter().chain(sync_every).map(str::to_owned).collect();
+        let command = move || {
+            let mut command = python.command(cluster, &["python3", "tests/stored.py"]);
+            command.args(&files).args(&arguments);
+            command
+        };
+        File::create(&seen).expect("a file");
+        Program { name: "python", threads: 2, command: Box::new(command), seen }
+    }
+
+    fn start(&self) -> Child {
+        (self.command)().stdin(Stdio::piped()).spawn().expect("the program starts")
+    }
+
+    fn count(&self) -> u64 {
+        fs::metadata(&self.seen).expect("it is there").len() / 8
+    }
+
+    fn values(&self) -> Vec<i64> {
+        let bytes = fs::read(&self.seen).expect("it can be read");
+        let value = |bytes: &[u8]| i64::from_ne_bytes(bytes.try_into().expect("8 bytes"));
+        bytes.chunks_exact(8).map(value).collect()
+    }
+
+    /// Kills it so often, at some moment each time: mostly while it draws, and sometimes while it begins.
+    fn kill(&self, times: usize) {
+        for _ in 0..times {
+            let (mut child, before) = (self.start(), self.count());
+            let (began, at_once) = (Instant::now(), fastrand::u8(0..4) == 0);
+            let (wanted, pause) = (fastrand::u64(1..1000), fastrand::u64(0..100));
+            wait_until("it draws", LONG, || {
+                let is_time = began.elapsed() > Duration::from_millis(pause);
+                assert!(child.try_wait().expect("it can be waited for").is_none(), "it has ended");
+                at_once && is_time || self.count() >= before + wanted
+            });
+            child.kill().expect("it can be killed");
+            child.wait().expect("it can be waited for");
+        }
+    }
+
+    /// Lets it draw once more, and end.
+    fn end(&self) {
+        let (mut child, before) = (self.start(), self.count());
+        wait_until("it draws", LONG, || self.count() >= before + 1000);
+        drop(child.stdin.take());
+        assert!(child.wait().expect("it can be waited for").success());
+    }
+}
+
+/// Nothing is missing but a value for each thread that was on its way from the client to its caller at a kill.
+#[track_caller]
+fn assert_nothing_is_lost(cluster: &Cluster, program: &Program, kills: usize) {
+    let seen = program.values();
+    assert_unique("orders", &seen);
+    let mut client = cluster.connect_as(OWNER, DATABASE);
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 0, "leases are open");
+    client.run("CREATE TABLE seen (id bigint PRIMARY KEY)");
+    client.execute("INSERT INTO seen SELECT unnest($1::bigint[])", &[&seen]).expect("values");
+    let missing = "SELECT count, reason FROM hilo_find_gaps('orders', 'seen', 'id')
+                    WHERE reason NOT IN ('slice', 'current', 'standby', 'returned', 'free')";
+    let rows = client.query(missing, &[]).expect("the gaps can be found");
+    let missing: Vec<(i64, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
+    let (values, most) = (seen.len(), kills * program.threads);
+    println!(
+        "{}: {kills} kills, {values} values, on their way at a kill: {missing:?}",
+        program.name
+    );
+    let on_the_way: i64 = missing.iter().map(|(count, _)| count).sum();
+    let is_served = |why: &str| why.starts_with("rolled back");
+    assert!(on_the_way <= most as i64 && missing.iter().all(|(_, why)| is_served(why)));
+}
+
+/// Kills a program again and again, and looks what has become of its values.
+#[track_caller]
+fn assert_goes_on(cluster: &Cluster, program: &Program) {
+    program.kill(kills());
+    program.end();
+    assert_nothing_is_lost(cluster, program, kills());
+}
+
+/// A process that is killed and starts again goes on with its leases. So does one that waits for the disk.
+#[test]
+fn a_client_in_rust_that_is_killed_loses_nothing_and_repeats_nothing() {
+    let cluster = cluster();
+    assert_goes_on(&cluster, &Program::rust(&cluster, 2, Some("200")));
+    cluster
+        .connect_as(OWNER, DATABASE)
+        .run("DROP TABLE seen; SELECT hilo_drop('orders'), hilo_create('orders')");
+    assert_goes_on(&cluster, &Program::rust(&cluster, 2, None));
+    cluster.finish();
+}
+
+#[test]
+fn a_client_in_python_that_is_killed_loses_nothing_and_repeats_nothing() {
+    let Some(python) = Example::find("python") else { return };
+    let cluster = cluster();
+    assert_goes_on(&cluster, &Program::python(&python, &cluster, Some("200")));
+    cluster.finish();
+}
+
+/// Either client goes on with what the other one has left.
+#[test]
+fn a_state_file_is_for_clients_in_every_language() {
+    let Some(python) = Example::find("python") else { return };
+    let cluster = cluster();
+    let (rust, by_python) =
+        (Program::rust(&cluster, 2, None), Program::python(&python, &cluster, None));
+    for program in [&rust, &by_python, &rust, &by_python] {
+        program.kill(1);
+    }
+    rust.end();
+    assert_nothing_is_lost(&cluster, &rust, 4);
+    drop((rust, by_python));
+    cluster.finish();
+}
