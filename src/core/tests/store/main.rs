@@ -1,0 +1,162 @@
+//! A client's state file in every order of its steps and of accidents. Its process is killed
+//! between any two writes, or the machine crashes with any part of them on the disk. The file is
+//! copied, and leases expire meanwhile. No value is served twice, and none is lost but one that was
+//! on its way to a caller.
+//!
+//! A write of a word is a step, and so is a message. A hit lowers the lane's word, and then the
+//! caller gets the value. Others draw from the same sequence.
+//!
+//! `cargo test -p hilo-core --test store`
+#![cfg(not(loom))]
+
+mod state;
+mod steps;
+
+use stateright::{Checker, HasDiscoveries, Model, Property};
+
+use state::{FILES, LIMIT, NAMES, State};
+use steps::{Action, Fault, Protocol};
+
+impl Model for Protocol {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![State::default()]
+    }
+
+    fn actions(&self, _: &State, actions: &mut Vec<Action>) {
+        use Action::*;
+        for file in 0..if self.copies { FILES } else { 1 } {
+            actions.extend(
+                [Open, WriteDown, GoOn, Take, Hand, Release, Close, Kill].map(|one| one(file)),
+            );
+            for record in 0..self.records {
+                let steps = [Ask, Receive, Fill, Return, SendBack, Free];
+                actions.extend(steps.map(|one| one(file, record)));
+            }
+        }
+        for name in 0..NAMES {
+            actions.extend([Answer, AnswerLate, End, EndLate, Expire, File].map(|one| one(name)));
+        }
+        actions.extend((0..self.records).map(WriteBack));
+        actions.extend([Draw, Crash, Copy]);
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        use Action::*;
+        match action {
+            Answer(_) | AnswerLate(_) | End(_) | EndLate(_) | Expire(_) | File(_) | Draw => {
+                self.server(*state, action)
+            }
+            Kill(_) | Crash | WriteBack(_) | Copy => self.fail(*state, action),
+            Open(at)
+            | WriteDown(at)
+            | GoOn(at)
+            | Take(at)
+            | Hand(at)
+            | Release(at)
+            | Close(at)
+            | Ask(at, _)
+            | Receive(at, _)
+            | Fill(at, _)
+            | Return(at, _)
+            | SendBack(at, _)
+            | Free(at, _) => self.process(*state, at, action),
+        }
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        vec![
+            Property::always("nothing twice", |_, state: &State| !state.twice),
+            Property::always("nothing lost", |_, state: &State| state.loses_nothing()),
+            Property::always("an owner each", |_, state: &State| state.has_an_owner_each()),
+            Property::always("few skipped", |_, state: &State| !state.too_many_skipped),
+            // It is not all true because nothing happens.
+            Property::sometimes("all is used", |_, state: &State| state.used == (1 << LIMIT) - 1),
+            Property::sometimes("a process goes on", |model: &Self, state: &State| {
+                model.copies || state.went_on
+            }),
+        ]
+    }
+}
+
+const KILLS: Protocol = Protocol {
+    failures: 2,
+    records: 1,
+    names: 2,
+    syncs: false,
+    crashes: false,
+    copies: false,
+    clones: false,
+    fault: Fault::None,
+};
+const CRASHES: Protocol = Protocol { crashes: true, failures: 1, ..KILLS };
+const SYNCS: Protocol = Protocol { syncs: true, ..CRASHES };
+const COPIES: Protocol = Protocol { copies: true, failures: 1, names: 1, ..KILLS };
+const CLONES: Protocol = Protocol { clones: true, ..COPIES };
+
+/// Fails unless all promises hold in every state that there can be.
+fn holds(protocol: Protocol) {
+    let checker = protocol.checker().threads(2).spawn_bfs().join();
+    println!("{} states", checker.unique_state_count());
+    checker.assert_properties();
+}
+
+/// Fails unless `promise` is found to be broken.
+fn breaks(protocol: Protocol, fault: Fault, promise: &'static str) {
+    let found = HasDiscoveries::AllOf([promise].into());
+    let protocol = Protocol { fault, ..protocol };
+    let checker = protocol.checker().threads(2).finish_when(found).spawn_bfs().join();
+    checker.assert_any_discovery(promise);
+}
+
+#[test]
+fn a_process_that_is_killed_repeats_nothing_and_loses_nothing() {
+    holds(KILLS);
+}
+
+#[test]
+#[ignore = "ten million states take a minute and a half"]
+fn crashes_of_the_machine_and_kills_repeat_nothing() {
+    holds(Protocol { failures: 2, ..CRASHES });
+    holds(Protocol { failures: 2, ..SYNCS });
+}
+
+#[test]
+fn a_crash_of_the_machine_repeats_nothing() {
+    holds(CRASHES);
+}
+
+#[test]
+fn a_crash_of_the_machine_costs_what_was_not_synced() {
+    holds(SYNCS);
+}
+
+#[test]
+fn a_copy_of_a_file_repeats_nothing_and_loses_nothing() {
+    holds(COPIES);
+}
+
+/// Without `sync_every`, whatever looks like a start of the machine gives all leases up.
+#[test]
+fn a_clone_of_the_machine_repeats_nothing() {
+    holds(CLONES);
+}
+
+#[test]
+fn each_fault_is_found() {
+    for (protocol, fault, promise) in [
+        (KILLS, Fault::HandedFirst, "nothing twice"),
+        (KILLS, Fault::ReturnedUnwritten, "nothing twice"),
+        (KILLS, Fault::FilledUnwritten, "nothing twice"),
+        (KILLS, Fault::ClosedUnwritten, "nothing lost"),
+        (COPIES, Fault::CopyGoesOn, "nothing twice"),
+        (SYNCS, Fault::ServedUnsynced, "nothing twice"),
+        (SYNCS, Fault::ReturnedUnsynced, "nothing twice"),
+        // With `sync_every`, nobody can tell a clone from a start.
+        (Protocol { syncs: true, ..CLONES }, Fault::None, "nothing twice"),
+    ] {
+        breaks(protocol, fault, promise);
+    }
+}
