@@ -25,7 +25,7 @@ use crate::shared::random_id;
 use crate::shared::shared_name::SharedName;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::worker::reserve::{self, Batch, Outcome, Plan, Reserved};
-use crate::worker::transaction::{self, BRIEFLY, Commit, Failure, LOCKED};
+use crate::worker::transaction::{self, BRIEFLY, Commit, Failure, LOCKED, TAKEN};
 use crate::worker::{Worker, exhaustion_warning};
 
 /// The log says again that the same reservation fails after so many microseconds.
@@ -475,9 +475,11 @@ impl Worker {
             };
             log!("hilo could not reserve a block of sequence {sequence}: {}", failure.message);
         }
-        let kind = match failure.sqlstate == LOCKED && slot.waiting.load(SeqCst) > 0 {
-            true => FailureKind::Transient,
-            false => FailureKind::Persistent,
+        let kind = match failure.sqlstate {
+            LOCKED if slot.waiting.load(SeqCst) > 0 => FailureKind::Transient,
+            // Whoever was creating the sequence has committed: the next attempt finds it.
+            TAKEN if plan.create.is_some() => FailureKind::Transient,
+            _ => FailureKind::Persistent,
         };
         if self.retries.note_failure(plan.number, plan.serial, kind) {
             slot.faults.fetch_add(1, AcqRel);

@@ -49,6 +49,9 @@ pub fn begin_end() {
 /// The SQLSTATE of a failure to get a lock in time.
 pub const LOCKED: i32 = PgSqlErrorCode::ERRCODE_LOCK_NOT_AVAILABLE as i32;
 
+/// The SQLSTATE of a name that another transaction has taken first.
+pub const TAKEN: i32 = PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION as i32;
+
 /// Why a transaction failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
