@@ -14,6 +14,8 @@ pub struct Finding {
 const ALTER: &str = "Alter the sequence on one of the two nodes with hilo_alter.";
 const COUNT: &str = "Set hilo.node_count to the same number on every node, more than there will \
     ever be nodes, and reload.";
+const GRANT: &str =
+    "Repeat hilo_grant, hilo_revoke or hilo_set_owner on the node where it was left out.";
 const IDS: &str = "Give each server its own hilo.node_id, and renumber the sequences that both \
     have served.";
 const PASS: &str = "Pass what hilo_node_summary() returns on the server that has them to \
@@ -32,9 +34,19 @@ pub fn differences(
     let node = format!("node {}", other.id);
     let (mut of_node, mut of_sequences) = (Vec::new(), Vec::new());
     let (mut rivals, mut lacking, mut lacked) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut unknown_here, mut unknown_there) = (Vec::new(), Vec::new());
     for (name, pair) in by_name(mine.iter().map(named), theirs.iter().map(named)) {
         match pair {
-            (Some(mine), Some(theirs)) if have_common_values(mine, theirs) => {
+            (Some(mine), Some(theirs)) => {
+                of_sequences.extend(other_roles(mine, theirs, &node));
+                if !have_common_values(mine, theirs) {
+                    continue;
+                }
+                match [mine, theirs].map(|one| one.entry.numbering) {
+                    [None, Some(_)] if is_shared(theirs) => unknown_here.push(name),
+                    [Some(_), None] if is_shared(mine) => unknown_there.push(name),
+                    _ => {}
+                }
                 if !mine.entry.is_fed() && !theirs.entry.is_fed() {
                     rivals.push(name);
                     of_sequences.extend(other_numbering(mine, theirs, &node, restart));
@@ -66,11 +78,15 @@ pub fn differences(
             None => {}
         }
     }
-    if let Some(such) = such(&lacking) {
-        add("warning", format!("lacks {such} that several nodes serve"), PASS);
-    }
-    if let Some(such) = such(&lacked) {
-        add("warning", format!("has {such} that this server lacks"), PASS);
+    for (does, names, why) in [
+        ("lacks", lacking, " that several nodes serve"),
+        ("has", lacked, " that this server lacks"),
+        ("refuses to serve", unknown_there, ": it does not know how the others number them"),
+        ("serves", unknown_here, " that this server refuses: it does not know their numbering"),
+    ] {
+        if let Some(such) = such(&names) {
+            add("warning", format!("{does} {such}{why}"), PASS);
+        }
     }
     of_node.extend(of_sequences);
     of_node
@@ -99,6 +115,13 @@ fn is_shared(one: &Described) -> bool {
 fn of_sequence(one: &Described, severity: &'static str, what: String, what_to_do: &str) -> Finding {
     let object = format!("sequence \"{}\"", one.entry.name);
     Finding { object, severity, what, what_to_do: what_to_do.to_owned() }
+}
+
+fn other_roles(mine: &Described, theirs: &Described, node: &str) -> Option<Finding> {
+    let [here, there] = [mine, theirs].map(|one| (&one.entry.owner, &one.entry.privileges));
+    let what = format!("owner or privileges differ on {node}");
+    let differ = here != there && (is_shared(mine) || is_shared(theirs));
+    differ.then(|| of_sequence(mine, "warning", what, GRANT))
 }
 
 fn other_numbering(

@@ -314,6 +314,25 @@ fn two_servers_differ_in_what_they_serve() {
     );
     let fed = json!([{"name": "a", "fed": true, "numbering": numbered(500)}]);
     assert!(compare(one(1), fed, 1).is_empty());
+    let unnumbered = || json!([{"name": "a"}]);
+    assert_eq!(
+        compare(one(1), unnumbered(), 1),
+        ["warning: refuses to serve 1 sequences, such as \"a\": it does not know how the others \
+          number them"]
+    );
+    assert_eq!(
+        compare(unnumbered(), one(1), 1),
+        ["warning: serves 1 sequences, such as \"a\" that this server refuses: it does not know \
+          their numbering"]
+    );
+    let owned = json!([{"name": "a", "owner": "anna", "numbering": numbered(1)}]);
+    let granted = json!([{"name": "a", "privileges": [], "numbering": numbered(1)}]);
+    for other in [owned, granted] {
+        let differ = ["warning: owner or privileges differ on node 1"];
+        assert_eq!(compare(one(1), other, 1), differ);
+    }
+    // A sequence that no other node serves may belong to anybody.
+    assert!(compare(unnumbered(), json!([{"name": "a", "owner": "anna"}]), 1).is_empty());
     let other = json!([{"name": "a", "ordered": true, "increment": 2, "numbering": numbered(1)}]);
     assert_eq!(compare(one(1), other, 1), ["error: increment, ordered differs on node 1"]);
 }
