@@ -3,9 +3,10 @@
 //! Whoever may not change one of them learns nothing of it. A sequence that is as described is
 //! neither locked nor changed. If there is something to do, the tables that own sequences are
 //! locked first, and stay as they are until the transaction ends. Then the extension is locked, so
-//! that one call waits for another instead of colliding with it over a name. Then the sequences
-//! that differ are, in the order of their names. Each step determines its work again, after these
-//! waits. A dry run does the same, and undoes it.
+//! that one call waits for another instead of colliding with it over a name. Nothing is changed if
+//! a sequence may not be dropped. Otherwise those that differ are locked, in the order of their
+//! names. Each step determines its work again, after these waits. A dry run does the same, and
+//! undoes it.
 
 use std::collections::BTreeMap;
 
@@ -133,6 +134,7 @@ impl Apply<'_> {
                 target.check_rights()?;
             }
         }
+        self.place.clear();
         Ok(())
     }
 
@@ -150,10 +152,15 @@ impl Apply<'_> {
         lock_definitions()?;
         let seen = self.sequences()?;
         let work = self.work(&seen)?;
+        for (name, _) in work.iter().filter(|(_, work)| matches!(work, Work::Drop)) {
+            pgrx::check_for_interrupts!();
+            ddl::check_drop(name)?;
+        }
         for (name, _) in work.iter().filter(|(_, work)| matches!(work, Work::Change(_))) {
             lock_by_name(name, check_owner)?;
         }
         for (name, work) in &work {
+            self.place.clear();
             pgrx::check_for_interrupts!();
             memory::check()?;
             // SAFETY: the changes are not in the scratch context, and nothing else remains.
@@ -198,11 +205,9 @@ impl Apply<'_> {
                 target.change(self.dry_run)
             }
             Work::Drop => {
-                self.place.clear();
                 let change = whole(name, Change::Drop)?;
-                match self.dry_run {
-                    true => ddl::check_drop(name)?,
-                    false => ddl::drop(name, true, false)?,
+                if !self.dry_run {
+                    ddl::drop(name, true, false)?;
                 }
                 Ok(change)
             }

@@ -143,7 +143,8 @@ fn a_dry_run_returns_the_same_rows_and_changes_nothing() {
     cluster.finish();
 }
 
-/// With prune, what the document does not contain goes, unless a column default uses it; without, it stays.
+/// With prune, what the document does not contain goes, unless a column default uses it; without, it
+/// stays. The refusal does not wait for the locks of other sequences.
 #[test]
 fn prune_drops_what_the_document_does_not_contain() {
     let cluster = Cluster::with_hilo();
@@ -155,15 +156,20 @@ fn prune_drops_what_the_document_does_not_contain() {
     let kept = document(json!([{"name": "kept"}]));
     assert!(apply(&mut admin, &kept).is_empty());
     let before = catalog(&mut admin);
+    let mut other = cluster.connect("postgres");
+    other.run("BEGIN; SELECT hilo_alter('kept', ordered => true)");
+    admin.run("SET lock_timeout = '50ms'");
+    let changed = document(json!([{"name": "kept", "max_value": 100}]));
     for options in [", prune => true", ", true, true"] {
         admin
-            .refusal(&format!("SELECT {}", call(&kept, options)))
+            .refusal(&format!("SELECT {}", call(&changed, options)))
             .is("2BP01")
             .details("default value for column id of table t depends on hilo sequence \"used\"")
             .hints("cascade");
         assert_eq!(catalog(&mut admin), before);
     }
-    admin.run("DROP TABLE t");
+    other.run("ROLLBACK");
+    admin.run("RESET lock_timeout; DROP TABLE t");
     assert_eq!(
         apply_with(&mut admin, &kept, ", true"),
         [
