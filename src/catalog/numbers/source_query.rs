@@ -97,15 +97,28 @@ fn answer(
         uuid_datum(&supply.answered.unwrap_or_default()),
     ];
     let nulls = if furthest.is_some() { c"      " } else { c"   n  " };
-    let mut answer = Answer { rows: Vec::new(), has_null: false };
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up.
-    // Both columns are bigint, as is checked before they are read. The rows are those of the last
-    // statement.
+    // The result is read before the end of the pair frees it.
     unsafe {
         pg_sys::SPI_connect();
         let (types, values) = (types.as_mut_ptr(), values.as_mut_ptr());
         let nulls = nulls.as_ptr();
         pg_sys::SPI_execute_with_args(query.as_ptr(), 6, types, values, nulls, false, 0);
+        let answer = read_result();
+        pg_sys::SPI_finish();
+        answer
+    }
+}
+
+/// Reads the result of the last statement.
+///
+/// # Safety
+/// SPI must be connected, and have run a query.
+unsafe fn read_result() -> Result<Answer, HiloError> {
+    let mut answer = Answer { rows: Vec::new(), has_null: false };
+    // SAFETY: the caller guarantees that the result is that of its query. Both columns are bigint,
+    // as is checked before they are read.
+    unsafe {
         let table = pg_sys::SPI_tuptable.as_ref().ok_or(HiloError::AnswerType)?;
         let columns = table.tupdesc;
         let is_int8 = |column| pg_sys::SPI_gettypeid(columns, column) == pg_sys::INT8OID;
@@ -124,7 +137,6 @@ fn answer(
                 None => answer.has_null = true,
             }
         }
-        pg_sys::SPI_finish();
     }
     Ok(answer)
 }
