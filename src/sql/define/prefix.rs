@@ -72,6 +72,7 @@ fn can_look(source: pg_sys::GucSource::Type) -> bool {
 
 /// The first sequence of this database that the prefix is not compatible with, and why.
 fn conflict(prefix: &[u8]) -> Option<String> {
+    use HiloError::{CatalogMismatch, NotInstalled, Replaced, Version};
     let conflicts = |sequence: Sequence| {
         let definition = &sequence.definition;
         let format = definition.parsed_key_format();
@@ -80,12 +81,16 @@ fn conflict(prefix: &[u8]) -> Option<String> {
         Some(format!("For the keys of hilo sequence \"{}\", the {error}. {detail}", sequence.name))
     };
     let mut found = None;
-    // Without the extension there is nothing to look at.
-    let _ = definitions::collect(|sequence| {
+    let looked = definitions::collect(|sequence| {
         found = found.take().or_else(|| conflicts(sequence));
         Ok(None::<()>)
     });
-    found
+    match looked {
+        Ok(_) => found,
+        // Without the extension, or with another version of it, nothing is served.
+        Err(NotInstalled | Replaced | Version { .. } | CatalogMismatch(_)) => None,
+        Err(error) => Some(format!("The sequences cannot be looked up: {error}.")),
+    }
 }
 
 /// Checks that a definition's key format, with the current prefix, makes different keys of
