@@ -14,6 +14,7 @@ mod table;
 mod text;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use serde::Deserialize;
 
@@ -21,6 +22,7 @@ use source::Read;
 use table::check_memory;
 use text::ascii;
 
+use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::sql::call::border::Call;
 
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
@@ -47,7 +49,9 @@ type Section = (&'static str, &'static str, Read<Part>);
 
 /// `hilo_report()`: a page of HTML.
 #[pg_extern(sql = false)]
-fn hilo_report(_call: Call) -> String {
+fn hilo_report(_call: Call) -> Result<String, ErrorReport> {
+    // Objects of another version are refused as by every function, not part by part.
+    catalog_oids()?;
     let mut shown = String::new();
     let sections = [
         ("findings", "What needs attention", lists::findings(&mut shown)),
@@ -61,7 +65,7 @@ fn hilo_report(_call: Call) -> String {
         .map(|facts| facts.into_iter().map(|Fact { fact }| fact).collect())
         .unwrap_or_else(|why| vec![String::new(), why]);
     check_memory(sections.iter().flat_map(|(.., part)| part).map(|part| &part.body));
-    ascii(&page(&facts, &sections).0)
+    Ok(ascii(&page(&facts, &sections).0))
 }
 
 fn page(facts: &[String], sections: &[Section]) -> Markup {
