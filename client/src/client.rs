@@ -95,7 +95,7 @@ impl Builder {
     /// Keeps the leases in this file, and how far each is used. A process that is killed, and
     /// started again with the same file, goes on with them: it loses no value, and repeats none.
     /// The file is for one process at a time, on a local file system of Linux.
-    /// `docs/clients-rust.md` says what it promises. Default: none; the leases of a process that is
+    /// `docs/leases.md` says what it promises. Default: none; the leases of a process that is
     /// killed stay open.
     pub fn state(mut self, path: impl Into<PathBuf>) -> Builder {
         self.state = Some(path.into());
@@ -103,7 +103,7 @@ impl Builder {
     }
 
     /// Goes on with the leases of the file of [`state`](Self::state) after a crash of the machine
-    /// too. At most so many values of each are lost. The client then waits for
+    /// too. At most so many values of each are lost; 0 is the same as 1. The client then waits for
     /// the disk once for each so many values. No clone of the machine may have its id
     /// (`/etc/machine-id`). Default: the leases are given up.
     pub fn sync_every(mut self, values: u32) -> Builder {

@@ -2,6 +2,7 @@
 
 use std::fs::{self, Metadata};
 use std::io;
+use std::time::UNIX_EPOCH;
 
 use uuid::Uuid;
 
@@ -14,6 +15,9 @@ pub struct Place {
     pub machine: [u8; 16],
     pub device: u64,
     pub inode: u64,
+    /// When the file was made, in nanoseconds; 0: the file system does not tell it. The number of
+    /// an inode is used again when its file is removed.
+    pub birth: u64,
 }
 
 impl Place {
@@ -27,13 +31,15 @@ impl Place {
         let machine = fs::read_to_string("/etc/machine-id").unwrap_or_default();
         let machine = Uuid::parse_str(machine.trim()).unwrap_or_default();
         let (device, inode) = device_and_inode(file);
+        let birth = file.created().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let birth = birth.map_or(0, |since| since.as_nanos() as u64);
         let (boot, machine) = (boot.into_bytes(), machine.into_bytes());
-        Ok(Place { boot, machine, device, inode })
+        Ok(Place { boot, machine, device, inode, birth })
     }
 
     /// Whether both are the same file of the same machine, at whatever time.
     pub fn is_same_file(&self, other: &Place) -> bool {
-        Place { boot: other.boot, ..*self } == *other
+        self.birth != 0 && Place { boot: other.boot, ..*self } == *other
     }
 }
 

@@ -92,6 +92,9 @@ impl Store {
         let slots = Slots::map(file)?;
         let before = slots.header().map_err(io::Error::other)?;
         let (mut header, left) = take_over(&slots, before, place);
+        if sync_every.is_none() {
+            forget_floors(&slots)?;
+        }
         if left.is_empty() && !header.revoke {
             header.holder = format!("{name}/{}", Uuid::new_v4().simple());
             (header.server, header.database) = (0, 0);
@@ -427,8 +430,8 @@ fn lock(path: &Path) -> io::Result<File> {
 fn take_over(slots: &Slots, before: Option<Header>, place: Place) -> (Header, Vec<Left>) {
     let before = before.unwrap_or_default();
     let was_open = before.process != 0;
-    let is_same_start = was_open && before.place == place;
     let is_same_file = was_open && before.place.is_same_file(&place);
+    let is_same_start = is_same_file && before.place == place;
     let records = || (1..slots.count()).map(|number| Record(slots.slot(number)));
     for record in records().filter(|record| record.kind() != Kind::Free) {
         match record.kind() {
@@ -457,6 +460,18 @@ fn take_over(slots: &Slots, before: Option<Header>, place: Place) -> (Header, Ve
         }
         false => (Header::default(), left),
     }
+}
+
+/// Values below the floors are going to be served, and nothing more is written to the disk.
+fn forget_floors(slots: &Slots) -> io::Result<()> {
+    for number in 1..slots.count() {
+        let record = Record(slots.slot(number));
+        if record.kind() != Kind::Free && record.floor() > 0 {
+            record.set_floor(0);
+            slots.sync(number)?;
+        }
+    }
+    Ok(())
 }
 
 /// The work that a lease needs.

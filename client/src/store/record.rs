@@ -115,7 +115,7 @@ impl Record {
 
     /// So many of its values are left, and it is in no lane.
     pub fn settle(self, left: u32) {
-        self.set_left(left);
+        self.set_left(left.min(self.0.get(COUNT) as u32));
         self.set_kind(Kind::Held);
     }
 

@@ -58,12 +58,13 @@ impl Header {
         put(32, &self.place.machine);
         put(48, &self.place.device.to_ne_bytes());
         put(56, &self.place.inode.to_ne_bytes());
-        put(64, &self.server.to_ne_bytes());
-        put(72, &self.database.to_ne_bytes());
-        put(76, &u32::from(self.revoke).to_ne_bytes());
-        put(80, &self.process.to_ne_bytes());
-        put(84, &(self.holder.len() as u32).to_ne_bytes());
-        put(88, self.holder.as_bytes());
+        put(64, &self.place.birth.to_ne_bytes());
+        put(72, &self.server.to_ne_bytes());
+        put(80, &self.database.to_ne_bytes());
+        put(84, &u32::from(self.revoke).to_ne_bytes());
+        put(88, &self.process.to_ne_bytes());
+        put(92, &(self.holder.len() as u32).to_ne_bytes());
+        put(96, self.holder.as_bytes());
         let checksum = crc32fast::hash(&bytes[16..]);
         bytes[12..16].copy_from_slice(&checksum.to_ne_bytes());
         bytes
@@ -76,7 +77,7 @@ impl Header {
         }
         let long = |at: usize| u64::from_ne_bytes(part(bytes, at));
         let short = |at: usize| u32::from_ne_bytes(part(bytes, at));
-        let length = short(84) as usize;
+        let length = short(92) as usize;
         let is_sound = bytes[..8] == *MAGIC
             && short(8) == VERSION
             && short(12) == crc32fast::hash(&bytes[16..])
@@ -84,11 +85,12 @@ impl Header {
         if !is_sound {
             return Err(Foreign);
         }
-        let holder = String::from_utf8(bytes[88..88 + length].to_vec()).map_err(|_| Foreign)?;
+        let holder = String::from_utf8(bytes[96..96 + length].to_vec()).map_err(|_| Foreign)?;
         let (boot, machine) = (part(bytes, 16), part(bytes, 32));
-        let place = Place { boot, machine, device: long(48), inode: long(56) };
-        let (server, database, revoke) = (long(64), short(72), short(76) != 0);
-        Ok(Some(Header { place, server, database, revoke, process: short(80), holder }))
+        let (device, inode, birth) = (long(48), long(56), long(64));
+        let place = Place { boot, machine, device, inode, birth };
+        let (server, database, revoke) = (long(72), short(80), short(84) != 0);
+        Ok(Some(Header { place, server, database, revoke, process: short(88), holder }))
     }
 }
 
@@ -145,12 +147,25 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// Opens a file, or makes one that only its owner reads.
+    /// Opens a file, or makes one that only its owner reads. Nobody else may write it.
     pub fn open(path: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
         #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        {
+            use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+            let file = options.mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)?;
+            let status = file.metadata()?;
+            // SAFETY: it only reads who the process is.
+            let is_own = status.uid() == unsafe { libc::geteuid() };
+            match status.is_file() && is_own && status.mode() & 0o022 == 0 {
+                true => Ok(file),
+                false => Err(io::Error::other(
+                    "it has to be a regular file of this user that no other user can write",
+                )),
+            }
+        }
+        #[cfg(not(unix))]
         options.open(path)
     }
 
@@ -302,7 +317,8 @@ mod tests {
 
     #[test]
     fn a_header_is_read_as_it_was_written() {
-        let place = Place { boot: [1; 16], machine: [2; 16], device: 3, inode: 1 << 60 };
+        let (boot, machine) = ([1; 16], [2; 16]);
+        let place = Place { boot, machine, device: 3, inode: 1 << 60, birth: 4 };
         let (server, database, process) = (u64::MAX, 5, 7);
         let holder = "sorter-7/äöü".to_owned();
         let header = Header { place, server, database, revoke: true, process, holder };

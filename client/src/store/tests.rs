@@ -177,6 +177,65 @@ fn a_crash_of_the_machine_costs_what_was_not_on_the_disk() {
     }
 }
 
+/// A process without `sync_every` serves what one before it was sure to have.
+#[test]
+fn a_floor_ends_where_nobody_keeps_it() {
+    let file = Temporary::new("floor");
+    let store = Arc::new(file.open_every(Some(10)).0);
+    let (token, lane) = serve(&store, 100);
+    take(&lane, 5);
+    kill(store);
+    let store = Arc::new(file.open().0);
+    assert_eq!(store.hold(&token, (100, 1, 100), None), (95, true));
+    let lane = store.take_lane().expect("there is room");
+    let lease = Lease { token, last: 100, increment: 1, count: 95, expires: NEVER };
+    store.fill(lane_at(&lane), &lease).expect("it is there");
+    assert_eq!(take(&lane, 95).last(), Some(&100));
+    kill(store);
+    file.change_header(|header| header.place.boot[0] ^= 1);
+    assert_eq!(file.open_every(Some(10)).1, []);
+}
+
+/// The file system may give a new file the inode of one that was removed.
+#[test]
+fn a_file_of_another_birth_is_a_copy() {
+    let file = Temporary::new("birth");
+    for birth in [1, 0] {
+        let store = Arc::new(file.open().0);
+        let (_, holder) = (serve(&store, 10), store.holder().to_owned());
+        kill(store);
+        file.change_header(|header| header.place.birth = birth);
+        let (store, left) = file.open();
+        assert_eq!(left, []);
+        assert_ne!(store.holder(), holder);
+    }
+    let place = Place::default();
+    assert!(!place.is_same_file(&place), "nobody knows when it was made");
+}
+
+#[test]
+fn no_more_is_left_than_the_lease_has() {
+    let file = Temporary::new("too-many");
+    let store = Arc::new(file.open().0);
+    let (token, lane) = serve(&store, 10);
+    store.close(lane_at(&lane));
+    store.lock().record(&token).expect("it is there").set_left(11);
+    kill(store);
+    assert_eq!(file.open().0.hold(&token, (10, 1, 10), None), (10, true));
+}
+
+#[test]
+fn a_file_that_others_can_write_or_put_there_is_refused() {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    let (file, link) = (Temporary::new("open"), Temporary::new("link"));
+    drop(file.open());
+    symlink(&file.0, &link.0).expect("a link");
+    assert!(Store::open(&link.0, "test", None).is_err());
+    fs::set_permissions(&file.0, fs::Permissions::from_mode(0o620)).expect("it is ours");
+    let error = Store::open(&file.0, "test", None).expect_err("a group writes it").to_string();
+    assert!(error.contains("no other user can write"), "{error}");
+}
+
 #[test]
 fn leases_of_another_server_are_refused() {
     let file = Temporary::new("server");

@@ -107,6 +107,7 @@ class HiloClient:
         if self._store:
             self._store.drop()
             self._store = None
+        self._has_passed_on = False  # the leases, with the file
         # A parent's connection is not closed here, because that would end it for the parent.
         self._inherited, self._connection = (self._connection, self._lender), None
         self._limit = TimeLimit(self._statement_timeout)
@@ -225,12 +226,15 @@ class HiloClient:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Returns what is left. Raises TimeoutError if the server is out of reach: then the leases end by their ttl.
+        """Returns what is left. Raises TimeoutError if the server is out of reach: then the leases end by their ttl, or
+        who has the state file next returns them.
 
         At the exit of the interpreter, clients that are still open are closed.
         """
         with self._changed:
             self._closed = True
+            if self._has_passed_on:
+                return
             unsure = any(sequence.asked for sequence in self._sequences.values())
             for sequence in self._sequences.values():
                 sequence.take_back()
@@ -240,6 +244,8 @@ class HiloClient:
             self._wanted.clear()
             self._not_before = 0
             self._tell()
+            if self._store:  # who has the file next serves nothing of what this thread may still send
+                self._store.write_down(iter(()), ((lease.id, lease.next) for lease in self._returns))
             if self._returns or self._error or unsure:
                 self._begin_thread()
             thread, self._thread = self._thread, None
@@ -267,6 +273,8 @@ class HiloClient:
             if self._store:
                 self._store.release(all_returned)
                 self._store = None
+                self._returns.clear()
+                self._has_passed_on = True
 
     def __enter__(self) -> HiloClient:
         """In the main thread of a program that does not handle SIGTERM, that signal leaves the block, too."""
@@ -302,18 +310,21 @@ class HiloClient:
             with self._changed:
                 while not self._closed and (pause := self._due() - time.monotonic()) > 0:
                     self._changed.wait(min(pause, self._until_idle(), threading.TIMEOUT_MAX))
-                closing, returns = self._closed, self._returns[: self._at_once]
+                closing, over, returns = self._closed, self._has_passed_on, self._returns[: self._at_once]
                 asked = list(self._wanted.values())[: self._at_once]
                 for sequence in asked:
                     if not sequence.asked:
                         resumed = sequence.resumed.pop() if sequence.resumed else None
                         sequence.asked = resumed or (uuid.uuid4(), self._size(sequence))
+            if over:
+                self._disconnect()
+                return
             if closing:
                 deadline = min(deadline, time.monotonic() + self._timeout)
             self._sent_at = time.monotonic()
             try:
                 self._exchange(returns, asked)
-                if closing and not self._returns:
+                if closing and not self._returns and self._may_revoke():
                     self._execute(REVOKE, [self._holder])  # those of which it never learned
                 self._attempt, self._error, self._at_once = 0, None, min(1000, 2 * self._at_once)
             except psycopg.Error as error:
@@ -329,6 +340,13 @@ class HiloClient:
                 return
             if closing:
                 time.sleep(max(0, self._not_before - time.monotonic()))
+
+    def _may_revoke(self) -> bool:
+        """Has the next one with the file take another name, which the statement does not concern."""
+        with self._changed:
+            if self._store:
+                self._store.clear()
+            return not self._has_passed_on
 
     def _until_idle(self) -> float:
         """For how long the connection stays open, while nothing is sent."""
@@ -373,8 +391,10 @@ class HiloClient:
                 renewed = [lease.id for sequence in self._sequences.values() for lease in sequence.leases]
         asks = [sequence.asked for sequence in asked if sequence.asked]
         rows: list[tuple[Any, ...]] = []
-        if self._store:
-            with self._changed:
+        with self._changed:
+            if self._has_passed_on:
+                return
+            if self._store:
                 written = ((sequence.asked[0], sequence.name, sequence.asked[1]) for sequence in asked if sequence.asked)
                 self._store.write_down(written, ((lease.id, lease.next) for lease in returns))
         if returns or renewed or asks:
@@ -437,7 +457,8 @@ class HiloClient:
             sequence.rate, sequence.served, sequence.leased_at = sequence.rate_now(), 0, time.monotonic()
             sequence.size, sequence.failure, sequence.waiting, sequence.range = size, None, False, 1
             sequence.trouble = None
-            self._add(sequence, self._lease(row))
+            if all(row[2] != lease.id for lease in self._returns):  # close() returns what it was not yet told of
+                self._add(sequence, self._lease(row))
 
     def _lease(self, row: tuple[Any, ...]) -> Lease:
         lease = Lease(row[1], row[2], row[3], *row[4:9])
@@ -464,8 +485,7 @@ class HiloClient:
 
     def _add(self, sequence: Sequence, lease: Lease) -> None:
         if self._closed:
-            if all(lease.id != other.id for other in self._returns):
-                self._returns.append(lease)
+            self._returns.append(lease)
             return
         sequence.leases.append(lease)
         sequence.left += lease.left
@@ -491,11 +511,15 @@ class HiloClient:
         """The leases of the file must be of this server. Those that nobody can use any more are ended."""
         server, database = self._execute(WHICH_SERVER, [])[0]
         with self._changed:
+            if self._has_passed_on:
+                raise psycopg.OperationalError("the client was closed meanwhile")
             store.meet(server % 2**64, database)
             revoke = store.revoke
         if revoke:
             self._execute(REVOKE, [self._holder])
-            store.note_revoked()
+            with self._changed:
+                if not self._has_passed_on:
+                    store.note_revoked()
 
     def _disconnect(self) -> None:
         """Closes the connection, or gives it back as it was."""
@@ -527,7 +551,7 @@ def close_all() -> None:
         client._timeout = min(client._timeout, 5)
         try:
             client.close()
-        except (TimeoutError, RuntimeError) as error:  # at the exit, no thread can begin
+        except (OSError, RuntimeError) as error:  # at the exit, no thread can begin
             logging.getLogger("hilo_client").warning("%s: %s", error, error.__cause__)
 
 

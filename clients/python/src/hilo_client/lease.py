@@ -109,8 +109,9 @@ class Sequence:
         self.take_back()
         if not (lease := next((lease for lease in self.leases if lease.left >= n), None)):
             return None
+        taken = lease.take(n)
         self._count(n)
-        return lease, lease.take(n)
+        return lease, taken
 
     def make_ready(self) -> None:
         """Lets callers find values without the lock, up to the one with which a lease has to be asked for."""

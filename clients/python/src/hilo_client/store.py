@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import fcntl
 import mmap
 import os
+import stat
 import struct
 import time
 import uuid
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 SLOT, CHUNK, MAX_NAME = 512, 128, 255
 MAGIC, VERSION = b"hilo\x1astr", 1
-HEADER = struct.Struct("=16s16sQQQIIII")  # from byte 16 on; the holder follows
+HEADER = struct.Struct("=16s16sQQQQIIII")  # from byte 16 on; the holder follows
 FREE, ASKED, HELD, RETURNED, IN_LANE = range(5)
 # Words of a slot, in units of 8 bytes. The first one is the lane's.
 KIND, LEFT, NEXT, EXPIRES, FLOOR, NAME_LENGTH, TOKEN, SIZE, LAST, INCREMENT, COUNT, NAME = (
@@ -25,6 +27,8 @@ KIND, LEFT, NEXT, EXPIRES, FLOOR, NAME_LENGTH, TOKEN, SIZE, LAST, INCREMENT, COU
 )
 WORD = 2**64 - 1
 FOREIGN = "it is no state file of hilo, one of another version, or damaged"
+NOT_OURS = "a state file has to be a regular file of this user that no other user can write"
+AT_EMPTY_PATH, STATX_BTIME = 0x1000, 0x800
 
 
 def _signed(word: int) -> int:
@@ -36,6 +40,17 @@ def _uptime() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
+def _birth(file: int) -> int:
+    """When a file was made, in nanoseconds; 0: the file system does not tell it."""
+    status = ctypes.create_string_buffer(256)
+    try:
+        failed = ctypes.CDLL(None).statx(file, b"", AT_EMPTY_PATH, STATX_BTIME, status)
+    except (AttributeError, OSError):  # a C library that does not know it
+        return 0
+    known, seconds, nanoseconds = struct.unpack_from("=I76xqI", status)
+    return 0 if failed or not known & STATX_BTIME else int(seconds * 10**9 + nanoseconds) & WORD
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Where and when a file was used."""
@@ -44,15 +59,21 @@ class Place:
     machine: bytes
     device: int
     inode: int
+    birth: int  # an inode number is used again when a file is removed; 0: not known
 
     @classmethod
-    def of(cls, status: os.stat_result) -> Place:
+    def of(cls, number: int) -> Place:
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = uuid.UUID(file.read().strip()).bytes
         machine = bytes(16)
         with contextlib.suppress(OSError, ValueError), open("/etc/machine-id") as file:
             machine = uuid.UUID(file.read().strip()).bytes
-        return cls(boot, machine, status.st_dev, status.st_ino)
+        status = os.fstat(number)
+        return cls(boot, machine, status.st_dev, status.st_ino, _birth(number))
+
+    def is_same_file(self, other: Place) -> bool:
+        """Whether both are the same file of the same machine, at whatever time."""
+        return self.birth != 0 and self == replace(other, boot=self.boot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +100,14 @@ class Record:
     def take(self, left: int) -> None:
         """Values go to a caller: so many are left."""
         if left < self.floor:
-            self.floor = max(0, left - (self.store.sync_every or 0))
-            self.set_floor()
+            floor = max(0, left - (self.store.sync_every or 0))
+            self.set_floor(floor)
+            self.floor = floor
         self.words[LEFT] = left
 
-    def set_floor(self) -> None:
-        self.words[FLOOR] = self.checksum() << 32 | self.floor
+    def set_floor(self, floor: int) -> None:
+        """Writes it to the disk, too."""
+        self.words[FLOOR] = self.checksum() << 32 | floor
         self.store.sync(self.number)
 
     def checksum(self) -> int:
@@ -98,9 +121,12 @@ class Record:
     def kind(self) -> int:
         return int(self.words[KIND]) & 0xFF
 
+    def is_begun(self) -> bool:
+        return self.kind() == HELD and bool(self.words[LEFT] < self.words[COUNT])
+
     def settle(self, left: int) -> None:
         """So many values are left, and it is in no lane."""
-        self.words[LEFT] = left
+        self.words[LEFT] = min(left, self.words[COUNT])
         self.words[KIND] = HELD
 
     def ask(self, token: uuid.UUID, name: bytes, size: int) -> None:
@@ -149,6 +175,8 @@ class Store:
 
     def __init__(self, path: str, holder: str, sync_every: int | None) -> None:
         """Raises OSError if another process uses the file, or it cannot be written."""
+        if sync_every is not None and sync_every < 1:
+            raise ValueError(f"sync_every must be 1 at least: {sync_every}")
         self.path, self.sync_every = path, sync_every
         self._maps: list[mmap.mmap] = []
         self._views: list[memoryview] = []
@@ -163,7 +191,11 @@ class Store:
     def _lock(self) -> int:
         """Opens the file, and locks it for as long as it is open."""
         while True:
-            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            status = os.fstat(file)
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o022:
+                os.close(file)
+                raise OSError(NOT_OURS)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.path.samestat(os.fstat(file), os.stat(self.path)):
@@ -171,7 +203,7 @@ class Store:
             except BlockingIOError:
                 header = self._parse(os.pread(file, SLOT, 0))
                 os.close(file)
-                process = f", {header[7]}" if header else ""
+                process = f", {header[8]}" if header else ""
                 raise BlockingIOError(f"another process{process} uses the state file {self.path}") from None
             os.close(file)
 
@@ -183,16 +215,15 @@ class Store:
             self._map()
         if not self._maps:
             self._grow()
-        self._place = place = Place.of(os.fstat(self._file))
+        self._place = place = Place.of(self._file)
         is_same_file = False
         header = self._parse(self._views[0][: SLOT // 8].tobytes())
         self._server, self._database, self.revoke, before = 0, 0, False, None
-        if header and header[7]:
-            before = Place(*header[:4])
-            if before == Place(before.boot, place.machine, place.device, place.inode):
-                self._server, self._database, self.revoke = header[4], header[5], bool(header[6])
-                holder_before = header[8]
-                is_same_file = True
+        if header and header[8]:
+            before = Place(*header[:5])
+            if is_same_file := before.is_same_file(place):
+                self._server, self._database, self.revoke = header[5], header[6], bool(header[7])
+                holder_before = header[9]
         left = self._take_over(before, place)
         self.revoke = self.revoke or is_same_file and before != place and not left
         if left or self.revoke:
@@ -205,7 +236,7 @@ class Store:
         return holder, left
 
     @staticmethod
-    def _parse(header: bytes) -> tuple[bytes, bytes, int, int, int, int, int, int, str] | None:
+    def _parse(header: bytes) -> tuple[bytes, bytes, int, int, int, int, int, int, int, str] | None:
         """The header of a file; None if it is new."""
         if not any(header):
             return None
@@ -213,14 +244,14 @@ class Store:
         *known, length = HEADER.unpack_from(header, 16)
         if magic != MAGIC or version != VERSION or zlib.crc32(header[16:]) != checksum or length > MAX_NAME:
             raise OSError(FOREIGN)
-        return (*known, header[88 : 88 + length].decode())
+        return (*known, header[96 : 96 + length].decode())
 
     def _write_header(self, process: int) -> None:
         place, holder = self._place, self.holder.encode()
         if len(holder) > MAX_NAME:
             raise OSError("the name of the client is too long")
         rest = HEADER.pack(
-            *(place.boot, place.machine, place.device, place.inode),
+            *(place.boot, place.machine, place.device, place.inode, place.birth),
             *(self._server, self._database, self.revoke, process, len(holder)),
         )
         rest = (rest + holder).ljust(SLOT - 16, b"\0")
@@ -266,16 +297,17 @@ class Store:
     def _take_over(self, before: Place | None, place: Place) -> list[Left]:
         """Makes what another process has left this one's, as far as that can be."""
         records = [self._record(number) for number in range(1, self._count())]
-        is_same_file = before and before == Place(before.boot, place.machine, place.device, place.inode)
+        is_same_file = before is not None and before.is_same_file(place)
+        is_same_start = is_same_file and before == place
         for record in records:
             kind, expires = record.kind(), int(record.words[EXPIRES])
             if kind == FREE:
                 continue
-            if before == place and kind in (HELD, IN_LANE) and not 0 < expires <= _uptime():
+            if is_same_start and kind in (HELD, IN_LANE) and not 0 < expires <= _uptime():
                 record.settle(self._resolve(record))
-            elif before == place and kind in (ASKED, RETURNED):
+            elif is_same_start and kind in (ASKED, RETURNED):
                 pass
-            elif is_same_file and before != place and kind in (HELD, IN_LANE, RETURNED) and record.durable():
+            elif is_same_file and not is_same_start and kind in (HELD, IN_LANE, RETURNED) and record.durable():
                 record.settle(record.durable())
                 record.words[EXPIRES] = 0
             else:
@@ -286,7 +318,10 @@ class Store:
         for record in records:
             if record.kind() != FREE:
                 self._records[record.token()] = record
-        return [left for record in records if (left := record.left())]
+                if not self.sync_every and record.durable():  # values below it are going to be served
+                    record.set_floor(0)
+        # The client asks for the last one first, and that is the one that was in use.
+        return [left for record in sorted(records, key=Record.is_begun) if (left := record.left())]
 
     def meet(self, server: int, database: int) -> None:
         """Raises OSError if the leases are of another server."""
@@ -307,8 +342,16 @@ class Store:
         """A lease did not come. False: the process before had it."""
         if self.next(token) is not None:
             return False
-        self.free(token)
+        if (record := self._records.get(token)) and record.kind() != RETURNED:
+            self.free(token)
         return True
+
+    def clear(self) -> None:
+        """All leases of the holder are about to be revoked. Who has the file next takes another name."""
+        for token in list(self._records):
+            self.free(token)
+        if self.revoke:
+            self.note_revoked()
 
     def note_revoked(self) -> None:
         self.revoke = False
@@ -330,8 +373,7 @@ class Store:
                 found.words[NEXT] = next & WORD
                 found.words[KIND] = RETURNED
                 if found.durable():  # the server may have it back before the machine crashes
-                    found.floor = 0
-                    found.set_floor()
+                    found.set_floor(0)
 
     def hold(
         self, token: uuid.UUID, last: int, increment: int, count: int, ttl: timedelta | None
@@ -363,8 +405,7 @@ class Store:
         if self._file < 0:
             return
         if all_returned:
-            for token in list(self._records):
-                self.free(token)
+            self.clear()
             self._write_header(0)
         # Whatever still has a part of it mapped.
         fcntl.flock(self._file, fcntl.LOCK_UN)

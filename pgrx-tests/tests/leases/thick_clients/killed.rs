@@ -141,6 +141,7 @@ fn a_client_in_python_that_is_killed_loses_nothing_and_repeats_nothing() {
     let Some(python) = Example::find("python") else { return };
     let cluster = cluster();
     assert_goes_on(&cluster, &Program::python(&python, &cluster, Some("200")));
+    python.run(&cluster, &[], &[&["python3", "tests/state.py"]]);
     cluster.finish();
 }
 

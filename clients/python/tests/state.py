@@ -1,0 +1,300 @@
+"""What the client makes of its state file when something goes wrong. Needs no server.
+
+    python3 state.py
+"""
+
+import contextlib
+import dataclasses
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import uuid
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import psycopg
+from hilo_client import HiloClient, store
+from hilo_client.client import REVOKE, WHICH_SERVER, close_all
+from hilo_client.lease import Lease
+from hilo_client.store import Place, Store
+
+ENDED = (None,) * 6 + ("42704", "it is not open", None, None)
+HOUR = timedelta(hours=1)
+
+
+class Server:
+    """What hilo does with leases, as far as these tests need it."""
+
+    def __init__(self) -> None:
+        self.is_up = True
+        self.stalls = False
+        self.stalled = threading.Event()  # a statement has met that
+        self.next: dict[str, int] = {}
+        self.free: dict[str, list[int]] = {}
+        self.leases: dict[uuid.UUID, tuple[str, int, int, str]] = {}
+
+    def draw(self, name: str) -> int:
+        """As hilo_nextval, in another session."""
+        if self.free.get(name):
+            return self.free[name].pop(0)
+        value = self.next.get(name, 1)
+        self.next[name] = value + 1
+        return value
+
+    def refill(self, arguments: list[Any]) -> Iterator[tuple[Any, ...]]:
+        returned, nexts, renewed, names, sizes, tokens, holder, _ = arguments
+        for token, next in zip(returned, nexts, strict=True):
+            if token in self.leases:
+                name, _, last, _ = self.leases.pop(token)
+                self.free.setdefault(name, []).extend(range(next, last + 1))
+                yield ("returned", None, token, None, None, None, last - next + 1, *(None,) * 6)
+            else:
+                yield ("returned", None, token, *ENDED)
+        for token in renewed:
+            yield ("renewed", None, token, *((None,) * 10 if token in self.leases else ENDED))
+        for name, size, token in zip(names, sizes, tokens, strict=True):
+            if token not in self.leases:
+                first = self.next.get(name, 1)
+                self.next[name] = first + size
+                self.leases[token] = (name, first, first + size - 1, holder)
+            _, first, last, _ = self.leases[token]
+            yield ("leased", name, token, first, last, 1, last - first + 1, "{value}", "", *(None,) * 4)
+
+    def connect(self) -> Any:
+        return Connection(self)
+
+
+class Connection:
+    closed, autocommit, prepare_threshold = False, False, 5
+
+    def __init__(self, server: Server) -> None:
+        self.server, self.rows = server, []
+        self.ends = socket.socketpair()
+
+    def __enter__(self) -> "Connection":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.closed = True
+
+    close = __exit__
+
+    def fileno(self) -> int:
+        return self.ends[0].fileno()
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        return self.rows
+
+    def execute(self, statement: str, arguments: list[Any]) -> "Connection":
+        server = self.server
+        if server.stalls:
+            server.stalled.set()
+            self.ends[0].recv(1)  # until the client cuts the connection
+            server.stalls = False
+            self.closed = True
+        if self.closed or not server.is_up:
+            raise psycopg.OperationalError("the server is out of reach")
+        if statement == WHICH_SERVER:
+            self.rows = [(7, 5)]
+        elif statement == REVOKE:
+            server.leases = {token: lease for token, lease in server.leases.items() if lease[3] != arguments[0]}
+            self.rows = []
+        else:
+            self.rows = list(server.refill(arguments))
+        return self
+
+
+def client(server: Server, path: str) -> HiloClient:
+    return HiloClient(connect=server.connect, state=path, first=100, timeout=0.1, pace=0.01, hold=0.001)
+
+
+def draw(ids: HiloClient, name: str, count: int) -> list[tuple[str, int]]:
+    return [(name, ids.next(name)) for _ in range(count)]
+
+
+def assert_served_once(server: Server, served: list[tuple[str, int]]) -> None:
+    """Neither by clients, nor by a session that draws now."""
+    others = [(name, server.draw(name)) for name in ("orders", "parcels") for _ in range(300)]
+    twice = [value for value in served + others if (served + others).count(value) > 1]
+    assert not twice, twice
+
+
+def one_that_could_not_close_returns_nothing_more(path: str) -> None:
+    server = Server()
+    first = client(server, path)
+    served = draw(first, "orders", 40) + draw(first, "parcels", 40)
+    server.is_up, first._at_once = False, 1
+    with contextlib.suppress(TimeoutError):
+        first.close()
+        raise AssertionError("there is no server")
+    server.is_up = True
+    second = client(server, path)
+    served += draw(second, "orders", 20) + draw(second, "parcels", 20)
+    first.close()
+    close_all()  # as the exit does: of the second one too
+    assert not server.leases
+    assert_served_once(server, served)
+
+
+def one_whose_thread_is_late_returns_and_revokes_nothing(path: str) -> None:
+    server, go_on = Server(), threading.Event()
+    first = client(server, path)
+    served = draw(first, "parcels", 40) + draw(first, "orders", 40)
+    server.stalls = True
+    served += draw(first, "orders", 20)
+    assert server.stalled.wait(10)
+    thread, exchange = first._thread, first._exchange
+
+    def late_exchange(*arguments: Any) -> None:
+        go_on.wait(10)
+        exchange(*arguments)
+
+    first._exchange = late_exchange  # type: ignore[method-assign]
+    with contextlib.suppress(TimeoutError):
+        first.close()
+        raise AssertionError("the thread is late")
+    second = client(server, path)
+    served += draw(second, "parcels", 20)
+    before = dict(server.leases)
+    go_on.set()
+    assert thread
+    thread.join(10)
+    assert not thread.is_alive() and server.leases == before
+    served += draw(second, "parcels", 10)
+    second.close()
+    assert_served_once(server, served)
+
+
+TOKEN = uuid.UUID(int=7)
+
+
+def lease(opened: Store, count: int) -> Lease:
+    """The lease of the values from 1 to this one."""
+    record, left, _ = opened.hold(TOKEN, count, 1, count, HOUR)
+    return Lease("orders", TOKEN, count - left + 1, count, 1, left, "", "", record)
+
+
+def new_store(path: str, sync_every: int | None) -> tuple[Store, Lease]:
+    opened = Store(path, "test", sync_every)
+    opened.write_down(iter([(TOKEN, "orders", 100)]), iter([]))
+    return opened, lease(opened, 100)
+
+
+def left(path: str, sync_every: int | None = None) -> list[int | None]:
+    opened = Store(path, "test", sync_every)
+    opened.drop()
+    return [one.left for one in opened.left]
+
+
+@contextlib.contextmanager
+def after_a_crash_of_the_machine() -> Iterator[None]:
+    of = Place.of
+    with mock.patch.object(Place, "of", lambda number: dataclasses.replace(of(number), boot=b"another start 16")):
+        yield
+
+
+def a_file_that_is_put_in_the_place_of_another_is_a_copy(path: str) -> None:
+    opened, taken = new_store(path, None)
+    taken.take(20)
+    shutil.copy(path, path + ".bak")
+    taken.take(30)
+    opened.drop()
+    assert left(path) == [50]
+    os.remove(path)
+    shutil.copy(path + ".bak", path)  # it may get the same inode
+    assert left(path) == []
+
+
+def a_file_whose_birth_is_not_known_is_a_copy(path: str) -> None:
+    with mock.patch.object(store, "_birth", lambda _: 0):
+        opened, _ = new_store(path, None)
+        opened.drop()
+        assert left(path) == []
+
+
+def a_floor_ends_where_nobody_keeps_it(path: str) -> None:
+    opened, taken = new_store(path, 10)
+    taken.take(5)
+    opened.drop()
+    opened = Store(path, "test", None)
+    assert lease(opened, 100).take(95).last == 100
+    opened.drop()
+    with after_a_crash_of_the_machine():
+        assert left(path, 10) == []
+
+
+def nothing_is_served_before_it_is_on_the_disk(path: str) -> None:
+    opened, taken = new_store(path, 10)
+    taken.take(11)
+    served = taken.take(9)
+    with mock.patch.object(opened, "sync", side_effect=OSError("the disk fails")) as sync:
+        for tries in range(1, 4):
+            with contextlib.suppress(OSError):
+                taken.take(2)
+                raise AssertionError("the disk fails")
+            assert sync.call_count == tries and taken.next == served.last + 1
+    taken.take(2)
+    opened.drop()
+    with after_a_crash_of_the_machine():
+        assert left(path, 10) == [100 - 22 - 10]
+
+
+def no_more_is_left_than_the_lease_has(path: str) -> None:
+    opened, taken = new_store(path, None)
+    assert taken.record
+    taken.record.words[store.LEFT] = 101
+    opened.drop()
+    assert left(path) == [100]
+
+
+def what_was_in_use_is_asked_for_first(path: str) -> None:
+    opened, _ = new_store(path, None)
+    for number in (1, 2, 3):
+        token = uuid.UUID(int=number)
+        opened.write_down(iter([(token, "orders", 100)]), iter([]))
+        record, *_ = opened.hold(token, 100 * number + 100, 1, 100, HOUR)
+        assert record
+        if number == 2:
+            record.take(60)
+    opened.drop()
+    assert left(path)[-1] == 60
+
+
+def a_file_that_others_can_write_or_put_there_is_refused(path: str) -> None:
+    def is_refused(path: str) -> bool:
+        try:
+            return not left(path)
+        except OSError:
+            return True
+
+    new_store(path, None)[0].drop()
+    assert not is_refused(path)
+    os.symlink(path, path + ".link")
+    assert is_refused(path + ".link")
+    os.chmod(path, 0o620)
+    assert is_refused(path)
+    for sync_every in (0, -5):
+        with contextlib.suppress(ValueError):
+            Store(path, "test", sync_every)
+            raise AssertionError(sync_every)
+
+
+for test in (
+    one_that_could_not_close_returns_nothing_more,
+    one_whose_thread_is_late_returns_and_revokes_nothing,
+    a_file_that_is_put_in_the_place_of_another_is_a_copy,
+    a_file_whose_birth_is_not_known_is_a_copy,
+    a_floor_ends_where_nobody_keeps_it,
+    nothing_is_served_before_it_is_on_the_disk,
+    no_more_is_left_than_the_lease_has,
+    what_was_in_use_is_asked_for_first,
+    a_file_that_others_can_write_or_put_there_is_refused,
+):
+    print(test.__name__, flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        test(str(Path(folder) / "state"))
