@@ -28,9 +28,8 @@ impl Model for Protocol {
     fn actions(&self, _: &State, actions: &mut Vec<Action>) {
         use Action::*;
         for file in 0..if self.copies { FILES } else { 1 } {
-            actions.extend(
-                [Open, WriteDown, GoOn, Take, Hand, Release, Close, Kill].map(|one| one(file)),
-            );
+            actions.extend([Open, OpenOtherwise, WriteDown, GoOn, Take, Hand].map(|one| one(file)));
+            actions.extend([Release, Close, Kill].map(|one| one(file)));
             for record in 0..self.records {
                 let steps = [Ask, Receive, Fill, Return, SendBack, Free];
                 actions.extend(steps.map(|one| one(file, record)));
@@ -51,6 +50,7 @@ impl Model for Protocol {
             }
             Kill(_) | Crash | WriteBack(_) | Copy => self.fail(*state, action),
             Open(at)
+            | OpenOtherwise(at)
             | WriteDown(at)
             | GoOn(at)
             | Take(at)
@@ -86,6 +86,7 @@ const KILLS: Protocol = Protocol {
     records: 1,
     names: 2,
     syncs: false,
+    mixes: false,
     crashes: false,
     copies: false,
     clones: false,
@@ -93,6 +94,7 @@ const KILLS: Protocol = Protocol {
 };
 const CRASHES: Protocol = Protocol { crashes: true, failures: 1, ..KILLS };
 const SYNCS: Protocol = Protocol { syncs: true, ..CRASHES };
+const MIXES: Protocol = Protocol { mixes: true, failures: 2, names: 1, ..SYNCS };
 const COPIES: Protocol = Protocol { copies: true, failures: 1, names: 1, ..KILLS };
 const CLONES: Protocol = Protocol { clones: true, ..COPIES };
 
@@ -134,6 +136,11 @@ fn a_crash_of_the_machine_costs_what_was_not_synced() {
 }
 
 #[test]
+fn a_process_without_sync_every_goes_on_after_one_with_it() {
+    holds(MIXES);
+}
+
+#[test]
 fn a_copy_of_a_file_repeats_nothing_and_loses_nothing() {
     holds(COPIES);
 }
@@ -154,6 +161,7 @@ fn each_fault_is_found() {
         (COPIES, Fault::CopyGoesOn, "nothing twice"),
         (SYNCS, Fault::ServedUnsynced, "nothing twice"),
         (SYNCS, Fault::ReturnedUnsynced, "nothing twice"),
+        (MIXES, Fault::FloorStays, "nothing twice"),
         // With `sync_every`, nobody can tell a clone from a start.
         (Protocol { syncs: true, ..CLONES }, Fault::None, "nothing twice"),
     ] {

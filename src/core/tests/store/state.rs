@@ -124,6 +124,8 @@ pub enum Step {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Process {
     pub step: Step,
+    /// It was begun with `sync_every`.
+    pub syncs: bool,
     /// The record in the lane.
     pub lane: Option<usize>,
     /// Takers leave so many values.

@@ -23,6 +23,8 @@ pub enum Fault {
     ClosedUnwritten,
     /// A copy goes on with what it finds.
     CopyGoesOn,
+    /// A process without `sync_every` leaves what the disk promises.
+    FloorStays,
 }
 
 pub struct Protocol {
@@ -32,6 +34,8 @@ pub struct Protocol {
     pub names: u8,
     /// With `sync_every`.
     pub syncs: bool,
+    /// Some processes are begun without it.
+    pub mixes: bool,
     pub crashes: bool,
     pub copies: bool,
     /// A copy is a clone of the machine, which looks like one that was started again.
@@ -43,6 +47,8 @@ pub struct Protocol {
 pub enum Action {
     // A process.
     Open(usize),
+    /// Without `sync_every`.
+    OpenOtherwise(usize),
     WriteDown(usize),
     Ask(usize, usize),
     Receive(usize, usize),
@@ -143,6 +149,11 @@ impl Protocol {
         let is_idle = next.processes[at].step == Step::Idle;
         match action {
             Action::Open(_) => self.open(&mut next, at)?,
+            Action::OpenOtherwise(_) => {
+                (self.mixes && next.processes[at].step == Step::Down).then_some(())?;
+                self.open(&mut next, at)?;
+                next.processes[at].syncs = false;
+            }
             Action::GoOn(_) => self.go_on(&mut next, at)?,
             Action::Take(_) | Action::Hand(_) | Action::Release(_) => {
                 self.draw(&mut next, at, action)?;
@@ -177,7 +188,7 @@ impl Protocol {
                 if self.fault != Fault::FilledUnwritten {
                     one.kind = Kind::InLane(file.lane.0 + 1);
                 }
-                if self.syncs {
+                if process.syncs {
                     one.floor = one.left.saturating_sub(SYNC_EVERY);
                     process.floor = one.floor;
                     file.disk[record] = *one;
@@ -215,7 +226,9 @@ impl Protocol {
     fn open(&self, next: &mut State, at: usize) -> Option<()> {
         let (file, process) = (&mut next.files[at], &mut next.processes[at]);
         match process.step {
-            Step::Down if at == 0 || next.is_copied => process.step = Step::Opening(0),
+            Step::Down if at == 0 || next.is_copied => {
+                (process.step, process.syncs) = (Step::Opening(0), self.syncs);
+            }
             Step::Opening(record) if record < RECORDS => {
                 let left = file.resolve(record);
                 let one = &mut file.records[record];
@@ -229,7 +242,7 @@ impl Protocol {
                     }
                     (Origin::Same, _) => {}
                     (Origin::Restarted, Kind::Held | Kind::InLane(_) | Kind::Returned)
-                        if self.syncs && one.floor > 0 =>
+                        if one.floor > 0 =>
                     {
                         (one.kind, one.left) = (Kind::Held, one.floor);
                         let seen = next.used | next.on_the_way | next.skipped;
@@ -238,6 +251,10 @@ impl Protocol {
                         next.skipped |= lost;
                     }
                     _ => one.kind = Kind::Free,
+                }
+                if !process.syncs && one.floor > 0 && self.fault != Fault::FloorStays {
+                    one.floor = 0;
+                    file.disk[record] = *one;
                 }
                 process.step = Step::Opening(record + 1);
             }
@@ -254,8 +271,8 @@ impl Protocol {
                 }
                 file.names = file.names.max(NAMES_OF[at][0]);
                 file.origin = Origin::Same;
-                *process =
-                    Process { step: Step::Idle, resumed: [true; RECORDS], ..Process::default() };
+                let (step, syncs, resumed) = (Step::Idle, process.syncs, [true; RECORDS]);
+                *process = Process { step, syncs, resumed, ..Process::default() };
                 for name in if revokes { names[0]..names[1] } else { 0..0 } {
                     if let Lease::Open(all) = next.server.leases[name as usize] {
                         next.server.gaps |= all;
@@ -367,7 +384,7 @@ impl Protocol {
             return Some(());
         }
         (one.kind, one.left) = (Kind::Returned, left);
-        if self.syncs && self.fault != Fault::ReturnedUnsynced {
+        if one.floor > 0 && self.fault != Fault::ReturnedUnsynced {
             one.floor = 0;
             file.disk[record] = *one;
         }
