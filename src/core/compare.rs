@@ -32,7 +32,7 @@ pub fn differences(
         return Vec::new();
     }
     let node = format!("node {}", other.id);
-    let (mut of_node, mut of_sequences) = (Vec::new(), Vec::new());
+    let mut of_sequences = Vec::new();
     let (mut rivals, mut lacking, mut lacked) = (Vec::new(), Vec::new(), Vec::new());
     let (mut unknown_here, mut unknown_there) = (Vec::new(), Vec::new());
     for (name, pair) in by_name(mine.iter().map(named), theirs.iter().map(named)) {
@@ -58,26 +58,7 @@ pub fn differences(
             _ => {}
         }
     }
-    let mut add = |severity, what, what_to_do: &str| {
-        let (object, what_to_do) = (node.clone(), what_to_do.to_owned());
-        of_node.push(Finding { object, severity, what, what_to_do });
-    };
-    if me.count != other.count {
-        let what = format!("its hilo.node_count is {}, and here it is {}", other.count, me.count);
-        add("warning", what, COUNT);
-    }
-    if me.id == other.id {
-        let what = format!("its node id is {}, as that of this server", me.id);
-        let ids = format!("{IDS} {restart}");
-        match such(&rivals) {
-            Some(such) => {
-                add("error", format!("{what}: both serve the same values of {such}"), &ids)
-            }
-            None if me.count > 1 => add("warning", what, &ids),
-            // A server that shares no sequence needs no id.
-            None => {}
-        }
-    }
+    let mut of_node = settings(me, other, &rivals, restart);
     for (does, names, why) in [
         ("lacks", lacking, " that several nodes serve"),
         ("has", lacked, " that this server lacks"),
@@ -85,11 +66,39 @@ pub fn differences(
         ("serves", unknown_here, " that this server refuses: it does not know their numbering"),
     ] {
         if let Some(such) = such(&names) {
-            add("warning", format!("{does} {such}{why}"), PASS);
+            of_node.push(of_server(other, "warning", format!("{does} {such}{why}"), PASS));
         }
     }
     of_node.extend(of_sequences);
     of_node
+}
+
+/// Faults of the settings of the two servers. `rivals`: sequences that both serve by themselves.
+fn settings(me: &Node, other: &Node, rivals: &[&str], restart: &str) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if me.count != other.count {
+        let what = format!("its hilo.node_count is {}, and here it is {}", other.count, me.count);
+        found.push(of_server(other, "warning", what, COUNT));
+    }
+    if me.id == other.id {
+        let what = format!("its node id is {}, as that of this server", me.id);
+        let ids = format!("{IDS} {restart}");
+        match such(rivals) {
+            Some(such) => {
+                let what = format!("{what}: both serve the same values of {such}");
+                found.push(of_server(other, "error", what, &ids));
+            }
+            None if me.count > 1 => found.push(of_server(other, "warning", what, &ids)),
+            // A server that shares no sequence needs no id.
+            None => {}
+        }
+    }
+    found
+}
+
+fn of_server(other: &Node, severity: &'static str, what: String, what_to_do: &str) -> Finding {
+    let object = format!("node {}", other.id);
+    Finding { object, severity, what, what_to_do: what_to_do.to_owned() }
 }
 
 /// These sequences, if there are any.
