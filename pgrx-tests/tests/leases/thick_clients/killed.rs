@@ -31,7 +31,7 @@ impl<'a> Program<'a> {
         let arguments: Vec<String> =
             [threads.to_string()].into_iter().chain(sync_every.map(str::to_owned)).collect();
         let command = move || {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_stored"));
+            let mut command = Command::new(env!("CARGO_BIN_EXE_killed"));
             at(cluster, &mut command);
             command.args(&files).args(&arguments);
             command
