@@ -1,7 +1,7 @@
 //! Does what the scenes ask of a client (`docs/clients-protocol.md`), with the Rust client: `drive
 //! seconds-a-caller-waits seconds-a-statement-takes`.
 
-use std::env::{args, var};
+use std::env::args;
 use std::io::stdin;
 use std::time::Duration;
 
@@ -9,19 +9,6 @@ use hilo_client::{Client, Error, Sequence};
 use nix::sys::wait::waitpid;
 use nix::unistd::{ForkResult, fork};
 use tokio::task::JoinSet;
-use tokio_postgres::Config;
-
-/// The server of the environment.
-fn config() -> Config {
-    let variable = |name: &str| var(name).unwrap_or_else(|_| panic!("{name} is not set"));
-    let mut config = Config::new();
-    config
-        .host(variable("PGHOST"))
-        .port(variable("PGPORT").parse().expect("PGPORT is a number"))
-        .user(variable("PGUSER"))
-        .dbname(variable("PGDATABASE"));
-    config
-}
 
 fn seconds(number: usize) -> Duration {
     let seconds = args().nth(number).and_then(|text| text.parse().ok());
@@ -78,7 +65,7 @@ async fn answer(client: &Client, line: &str) -> String {
 
 fn main() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let connecting = Client::builder(config())
+    let connecting = Client::builder(hilo_tests::example::config())
         .lease_size(10, 10)
         .buffer(Duration::from_secs(1))
         .ttl(Duration::from_secs(600))
