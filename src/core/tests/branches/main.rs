@@ -9,11 +9,14 @@
 //! `cargo test -p hilo-core --test branches`
 #![cfg(not(loom))]
 
+#[path = "../checker/mod.rs"]
+mod checker;
 mod state;
 mod steps;
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 
+use checker::holds;
 use state::{Asked, Branch, LATE, LIMIT, REQUESTS, SERVERS, State};
 use steps::{Action, Fault, Protocol};
 
@@ -107,19 +110,9 @@ const BOTH: Protocol = Protocol { promotions: true, ..COPIES };
 const TWINS: Protocol = Protocol { twins: true, gives_up: true, failures: 1, ..COPIES };
 const REFUSALS: Protocol = Protocol { branches: 1, failures: 2, refuses: true, ..CRASHES };
 
-/// Fails unless all promises hold in every state that there can be.
-fn holds(protocol: Protocol) {
-    let checker = protocol.checker().threads(2).spawn_bfs().join();
-    println!("{} states", checker.unique_state_count());
-    checker.assert_properties();
-}
-
-/// Fails unless `promise` is found to be broken.
+/// Fails unless `promise` is found to be broken where there is such a fault.
 fn breaks(protocol: Protocol, fault: Fault, promise: &'static str) {
-    let found = HasDiscoveries::AllOf([promise].into());
-    let protocol = Protocol { fault, ..protocol };
-    let checker = protocol.checker().threads(2).finish_when(found).spawn_bfs().join();
-    checker.assert_any_discovery(promise);
+    checker::breaks(Protocol { fault, ..protocol }, promise);
 }
 
 #[test]

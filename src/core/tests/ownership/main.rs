@@ -12,11 +12,14 @@
 #![cfg(not(loom))]
 
 mod catalog;
+#[path = "../checker/mod.rs"]
+mod checker;
 mod steps;
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 
 use catalog::{Catalog, LIMIT, Memory, Pending, Position, State, Work, Worker, lowest, range};
+use checker::{breaks, holds};
 use steps::{Action, Fault, Protocol};
 
 impl State {
@@ -142,18 +145,6 @@ const CRASHES: Protocol = Protocol {
 const DROPS: Protocol = Protocol { failures: 1, drops: true, ..CRASHES };
 const LAGGING: Protocol = Protocol { failures: 1, promotions: true, ..CRASHES };
 const SYNCHRONOUS: Protocol = Protocol { synchronous: true, ..LAGGING };
-
-/// Fails unless all promises hold in every state that there can be.
-fn holds(protocol: Protocol) {
-    protocol.checker().threads(2).spawn_bfs().join().assert_properties();
-}
-
-/// Fails unless `promise` is found to be broken.
-fn breaks(protocol: Protocol, promise: &'static str) {
-    let found = HasDiscoveries::AllOf([promise].into());
-    let checker = protocol.checker().threads(2).finish_when(found).spawn_bfs().join();
-    checker.assert_any_discovery(promise);
-}
 
 #[test]
 fn crashes_at_any_step_repeat_nothing_and_lose_nothing_without_a_row() {

@@ -9,11 +9,14 @@
 //! `cargo test -p hilo-core --test store`
 #![cfg(not(loom))]
 
+#[path = "../checker/mod.rs"]
+mod checker;
 mod state;
 mod steps;
 
-use stateright::{Checker, HasDiscoveries, Model, Property};
+use stateright::{Model, Property};
 
+use checker::holds;
 use state::{FILES, LIMIT, NAMES, State};
 use steps::{Action, Fault, Protocol};
 
@@ -98,19 +101,9 @@ const MIXES: Protocol = Protocol { mixes: true, failures: 2, names: 1, ..SYNCS }
 const COPIES: Protocol = Protocol { copies: true, failures: 1, names: 1, ..KILLS };
 const CLONES: Protocol = Protocol { clones: true, ..COPIES };
 
-/// Fails unless all promises hold in every state that there can be.
-fn holds(protocol: Protocol) {
-    let checker = protocol.checker().threads(2).spawn_bfs().join();
-    println!("{} states", checker.unique_state_count());
-    checker.assert_properties();
-}
-
-/// Fails unless `promise` is found to be broken.
+/// Fails unless `promise` is found to be broken where there is such a fault.
 fn breaks(protocol: Protocol, fault: Fault, promise: &'static str) {
-    let found = HasDiscoveries::AllOf([promise].into());
-    let protocol = Protocol { fault, ..protocol };
-    let checker = protocol.checker().threads(2).finish_when(found).spawn_bfs().join();
-    checker.assert_any_discovery(promise);
+    checker::breaks(Protocol { fault, ..protocol }, promise);
 }
 
 #[test]
