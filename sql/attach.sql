@@ -1,17 +1,6 @@
 -- Sequences that take their values from a counter that stays in charge: that of a mapper, or a
 -- sequence of Postgres. hilo_attach and hilo_detach.
 
-CREATE FUNCTION _hilo.hilo_refuse_counter(message text, hint text) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
-AS $refuse$
-BEGIN
-    PERFORM _hilo.hilo_raise('55000'::text, message, NULL::text, hint);
-END;
-$refuse$;
-COMMENT ON FUNCTION _hilo.hilo_refuse_counter(text, text) IS
-    'Fails with 55000. The sources that hilo_attach writes call it where their counter is not '
-    'what it was';
-
 CREATE FUNCTION _hilo.hilo_counter_size(
     relation regclass, client text, entity text, size bigint, makes text, origin bigint
 ) RETURNS bigint
@@ -78,7 +67,7 @@ DECLARE
     as_it_was CONSTANT text :=
         'SELECT pg_sequence_last_value(%1$s); SELECT CASE WHEN EXISTS (SELECT FROM pg_sequence o '
         'WHERE o.seqrelid = %1$s AND o.seqincrement = %2$s AND NOT o.seqcycle AND o.seqcache = 1) '
-        'THEN 0 ELSE _hilo.hilo_refuse_counter('
+        'THEN 0 ELSE _hilo.hilo_refuse('
         '''the counter has another INCREMENT, CYCLE or CACHE than when it was attached''::text, '
         '''Change it back, or call hilo_attach again.''::text) END; ';
     increment CONSTANT bigint := (
@@ -90,7 +79,7 @@ BEGIN
         EXECUTE 'SELECT ' || here INTO place;
     END IF;
     RETURN format('/* %s of %s from %s */ SELECT CASE WHEN %s = %L THEN 0 '
-                  'ELSE _hilo.hilo_refuse_counter('
+                  'ELSE _hilo.hilo_refuse('
                   '''the counter may lack numbers, since another server drew from it''::text, '
                   '''Set it beyond all numbers of the tables that use it, and call hilo_attach '
                   'again.''::text) END; ',
@@ -163,7 +152,7 @@ DECLARE
     -- It never comes back to what it has brought, $4.
     checked CONSTANT text :=
         'SELECT CASE WHEN r.first @beyond@ $4 OR $4 IS NULL THEN r.first '
-        'ELSE _hilo.hilo_refuse_counter(''the counter was set back: it gives '' || r.first::text '
+        'ELSE _hilo.hilo_refuse(''the counter was set back: it gives '' || r.first::text '
         '|| '' after '' || $4::text, '
         '''Set it beyond all numbers of the tables that use it.''::text) END, r.last FROM r';
     low CONSTANT bigint := (SELECT o.seqmin FROM pg_sequence o WHERE o.seqrelid = relation);
@@ -297,8 +286,7 @@ BEGIN ATOMIC
                THEN _hilo.hilo_refuse(
                    pg_catalog.format(
                        'columns still draw from the sequence that "%s" is attached to', $1),
-                   'Let their defaults call hilo_nextval, or say where the numbers begin.'
-                   )::text::bigint
+                   'Let their defaults call hilo_nextval, or say where the numbers begin.')
                ELSE pg_catalog.nextval(o.seqrelid::regclass) END
           FROM @extschema@.hilo_stat_sources q
          CROSS JOIN pg_catalog.pg_sequence o

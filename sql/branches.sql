@@ -185,10 +185,11 @@ BEGIN
                               'renumbered there', name, place),
             attach);
     END IF;
-    RETURN _hilo.hilo_refuse(
+    PERFORM _hilo.hilo_refuse(
         pg_catalog.format('hilo sequence "%s" was changed on %s while it was asked',
                           remote_name, place),
         'It is asked again.'::text);
+    RETURN NULL;
 END;
 $request$;
 COMMENT ON FUNCTION _hilo.hilo_refuse_request(name, text, text, text) IS

@@ -234,11 +234,13 @@ COMMENT ON FUNCTION _hilo.hilo_remote(name, text, boolean) IS
     'Runs a query on a foreign server, or null: the coordinator of Citus. Returns the first column '
     'of its first row; null: it has none. of_source: the connection stays';
 
-CREATE FUNCTION _hilo.hilo_refuse(message text, hint text) RETURNS jsonb
+CREATE FUNCTION _hilo.hilo_refuse(message text, hint text) RETURNS bigint
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $refuse$
 BEGIN
     PERFORM _hilo.hilo_raise('55000'::text, message, NULL::text, hint);
 END;
 $refuse$;
-COMMENT ON FUNCTION _hilo.hilo_refuse(text, text) IS 'Fails with 55000';
+COMMENT ON FUNCTION _hilo.hilo_refuse(text, text) IS
+    'Fails with 55000. The sources that hilo_attach writes call it where their counter is not '
+    'what it was';

@@ -186,7 +186,7 @@ AS $$
 DECLARE
     -- A server runs no query that another sends, and makes no numbers between those of a source.
     elsewhere CONSTANT text :=
-        'SELECT _hilo.hilo_refuse_counter('
+        'SELECT _hilo.hilo_refuse('
         '''the source of this sequence is on the server that it was replicated from''::text, '
         '''Give it its source on this server, with hilo_attach_server, hilo_attach or hilo_alter, '
         'or numbers of its own, with hilo_detach(name, start).''::text), '

@@ -145,7 +145,7 @@ pub const IDLE: &[(&str, &[&str])] = &[
     ),
     (
         "needs a source, which the model has none of: see durable/sources.rs, sql/mappers",
-        &["hilo_detach", "hilo_attach", "hilo_refuse_counter", "hilo_first_drawn"],
+        &["hilo_detach", "hilo_attach", "hilo_first_drawn"],
     ),
     (
         "needs another server: see servers/fleet.rs",
