@@ -3,7 +3,7 @@
     python3 play.py [--only part-of-a-name] command of the client's program
 
 The server with hilo is that of PGHOST, PGPORT, PGUSER and PGDATABASE, and asks for no password. The section "Scenes" of
-docs/clients-protocol.md says what the program does.
+README.md says what the program does.
 """
 
 from __future__ import annotations

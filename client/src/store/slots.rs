@@ -1,6 +1,6 @@
 //! The file: a header, and slots that can be added to it while it is in use.
 //!
-//! docs/clients-protocol.md has its format. All numbers have the machine's byte order. A slot has a
+//! clients/state-file.md has its format. All numbers have the machine's byte order. A slot has a
 //! lane and, independently of it, the record of a lease. Words are 8 bytes, written at once.
 
 use std::fs::{File, OpenOptions};

@@ -1,4 +1,4 @@
-"""Does what the scenes ask of a client: docs/clients-protocol.md.
+"""Does what the scenes ask of a client: clients/scenes/README.md.
 
     python3 drive.py seconds-a-caller-waits seconds-a-statement-takes
 """

@@ -1,4 +1,4 @@
-//! Does what the scenes ask of a client (`docs/clients-protocol.md`), with the Rust client: `drive
+//! Does what the scenes ask of a client (`clients/scenes/README.md`), with the Rust client: `drive
 //! seconds-a-caller-waits seconds-a-statement-takes`.
 
 use std::env::args;

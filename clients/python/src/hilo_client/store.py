@@ -1,4 +1,4 @@
-"""The file of a client that has its leases, and how far each is used (docs/clients-protocol.md#a-state-file)."""
+"""The file of a client that has its leases, and how far each is used (clients/state-file.md)."""
 
 from __future__ import annotations
 
