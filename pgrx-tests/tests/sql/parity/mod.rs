@@ -1,5 +1,5 @@
 //! Core's sequences and hilo's, statement by statement on one server: each case runs both and asserts what each
-//! returns. each case is in a row of the table of `docs/parity.md`.
+//! returns. `docs/parity.md` has a row for each in which they differ.
 
 mod alter;
 mod bounds;
@@ -166,7 +166,7 @@ fn columns_that_have_moved_behave_as_before() {
     check(moved::CASES);
 }
 
-/// Each case is in a row of the table that says how hilo stands to core in it, and each row has cases.
+/// Each case in which hilo is not as core is in a row of the table that says how it stands to core, and each row has cases.
 #[test]
 fn the_document_says_what_the_cases_show() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/parity.md");
@@ -186,6 +186,7 @@ fn the_document_says_what_the_cases_show() {
         let before = shown.insert(case.id.to_owned(), case.relation.word().to_owned());
         assert!(before.is_none(), "{} is the id of two cases", case.id);
     }
+    shown.retain(|_, verdict| verdict != Relation::Same.word());
     let lacks = |from: &BTreeMap<String, String>, of: &BTreeMap<String, String>| -> Vec<String> {
         of.iter()
             .filter(|(id, verdict)| from.get(*id) != Some(verdict))
