@@ -35,9 +35,9 @@ fn read(file: &Path) -> String {
     fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// README.md and all of docs/.
+/// README.md, and all of docs/ and clients/.
 fn documents() -> Vec<PathBuf> {
-    let mut pages = files("docs");
+    let mut pages = [files("docs"), files("clients")].concat();
     pages.retain(|file| is_page(file));
     pages.push(root().join("README.md"));
     pages
@@ -211,7 +211,7 @@ fn everything_is_two_clicks_from_the_readme() {
     }
 }
 
-/// The index of docs/ has a line for each page there.
+/// The index of docs/ has a line for each page there and in clients/.
 #[test]
 fn the_index_has_every_page() {
     let index = root().join("docs/README.md");

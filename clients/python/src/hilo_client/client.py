@@ -1,4 +1,4 @@
-"""The client: callers take values from memory, and one thread talks to the server (docs/clients-protocol.md)."""
+"""The client: callers take values from memory, and one thread talks to the server (clients/protocol.md)."""
 
 from __future__ import annotations
 

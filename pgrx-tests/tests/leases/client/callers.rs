@@ -205,7 +205,7 @@ fn whoever_collects_events_may_look_at_the_client() {
 
 /// Two sequences change places while a client holds leases of them. Under each name it serves what
 /// it has of the one, and then the other. Each still gives each of its values once, as
-/// docs/clients-protocol.md says.
+/// clients/protocol.md says.
 #[test]
 fn sequences_that_change_places_give_each_value_once() {
     let cluster = Cluster::with_hilo();

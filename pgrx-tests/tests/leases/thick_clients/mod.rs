@@ -1,4 +1,4 @@
-//! Processes that serve from their own memory, by docs/clients-protocol.md: no value comes twice, and when they have
+//! Processes that serve from their own memory, by clients/protocol.md: no value comes twice, and when they have
 //! ended, each number is explained.
 
 mod killed;

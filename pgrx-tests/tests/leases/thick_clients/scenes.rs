@@ -1,4 +1,4 @@
-//! The scenes of clients/scenes: a server misbehaves on purpose, and a client keeps to the rules of docs/clients-protocol.md.
+//! The scenes of clients/scenes: a server misbehaves on purpose, and a client keeps to the rules of clients/protocol.md.
 
 use std::env::var;
 use std::path::Path;
@@ -39,7 +39,7 @@ fn every_scene_ends_well_with_every_client() {
 fn every_rule_has_a_scene() {
     let read =
         |file: &str| std::fs::read_to_string(Path::new(ROOT).join(file)).expect("it is there");
-    let page = read("docs/clients-protocol.md");
+    let page = read("clients/protocol.md");
     let scenes: Vec<serde_json::Value> =
         serde_json::from_str(&read("clients/scenes/scenes.json")).expect("the scenes");
     let rules = || scenes.iter().map(|scene| scene["rule"].as_str().expect("a rule"));

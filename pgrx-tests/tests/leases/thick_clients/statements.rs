@@ -1,4 +1,4 @@
-//! The server's statements, as docs/clients-protocol.md describes them.
+//! The server's statements, as clients/protocol.md describes them.
 
 use hilo_tests::{Client, ClientExt, Cluster, LONG, wait_until};
 

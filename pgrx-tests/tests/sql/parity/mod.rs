@@ -166,7 +166,7 @@ fn columns_that_have_moved_behave_as_before() {
     check(moved::CASES);
 }
 
-/// Each case in which hilo is not as core is in a row of the table that says how it stands to core, and each row has cases.
+/// Each case in which hilo differs from core is in a row of the table with its verdict, and each row has cases.
 #[test]
 fn the_document_says_what_the_cases_show() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/parity.md");
