@@ -32,7 +32,7 @@ pub const ON_PAGE: [fn(&Results) -> Section; 15] = [
 pub const PRINTED: [fn(&Results) -> Section; 4] =
     [bulk, statements, parallel_query, gaps_per_connection];
 
-/// The short table, for the README too: cost, throughput, rows, WAL, numbers burned.
+/// The short table, for the README too: cost, throughput, rows, WAL, numbers lost.
 pub fn summary(results: &Results) -> Table {
     let mut table = Table::new(&[
         "",
@@ -41,10 +41,10 @@ pub fn summary(results: &Results) -> Table {
         "µs for a row of a long INSERT",
         "µs for a row of a long COPY",
         "WAL for a million, kB",
-        "burned by 1,000 short connections",
+        "lost to 1,000 short connections",
     ]);
     if results.words("connections") != "1000" {
-        table.head[6] = format!("burned by {} short connections", results.words("connections"));
+        table.head[6] = format!("lost to {} short connections", results.words("connections"));
     }
     for contender in [&CORE_1, &CORE_100, &CORE_1000, &HILO, &ORDERED] {
         let id = contender.id;
@@ -324,11 +324,11 @@ fn gaps_per_connection(results: &Results) -> Section {
     }
     let text = format!(
         "{} connections, four at a time, take one number each from each sequence and disconnect. Numbers between \
-         those that they got, and that no connection got, are burned; with hilo they are returned and served to the \
+         those that they got, and that no connection got, are lost; with hilo they are returned and served to the \
          next connection.",
         results.words("connections")
     );
-    let picture = Some(("burned", "Numbers burned by short connections"));
+    let picture = Some(("burned", "Numbers lost to short connections"));
     Section { title: "Short connections", text, tables: vec![table], picture }
 }
 
