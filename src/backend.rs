@@ -1,5 +1,4 @@
-//! The statics of this process, and a counter that every part of hilo shares. It tells when all
-//! that the process remembers of names is out of date.
+//! Per-process statics, and the counter that makes every memo of this process invalid.
 
 use std::cell::Cell;
 use std::ops::Deref;

@@ -1,4 +1,4 @@
-//! Citus, if the database has it: it runs `hilo_nextval` on any node that it chooses.
+//! Whether the database has Citus, and the tables of Citus that describe its nodes.
 
 use std::cell::Cell;
 use std::ffi::CStr;

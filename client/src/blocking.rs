@@ -1,4 +1,4 @@
-//! The same for code that is not async: a client with a runtime of its own, in a thread of its own.
+//! A client for code that is not async: the async client, on a runtime in a thread of its own.
 
 use std::sync::Arc;
 

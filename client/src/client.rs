@@ -1,4 +1,4 @@
-//! A client, and how to make one.
+//! [`Client`], where the use of this crate begins, and the [`Builder`] that sets it up.
 
 use std::path::PathBuf;
 use std::sync::Arc;

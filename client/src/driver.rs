@@ -1,4 +1,4 @@
-//! The task of a client: it carries out what the engine plans.
+//! The background task of a client: it sends the server the statements that the engine plans.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Errors as callers see them.
+//! The errors that callers of the client get.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Consecutive values.
+//! [`IdRange`]: consecutive values that one call has taken.
 
 /// Consecutive values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Tells what an error of the server means.
+//! Reads an error of the server: its SQLSTATE and texts, and whether the transaction was rolled
+//! back.
 
 use std::fmt::Display;
 use std::sync::Arc;

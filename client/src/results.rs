@@ -1,4 +1,4 @@
-//! Enters the results of a statement for the books and for callers who wait.
+//! Passes on what the server has answered: to the engine, the lanes, and the callers that wait.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};

@@ -1,4 +1,4 @@
-//! The handle of a sequence.
+//! [`Sequence`], from which callers take the values of one sequence.
 
 use std::future::Future;
 use std::pin::Pin;

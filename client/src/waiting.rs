@@ -1,4 +1,4 @@
-//! Callers for whom nothing is in memory.
+//! Callers that wait for a range because memory does not have one.
 
 use crate::Error;
 use crate::engine::Lease;

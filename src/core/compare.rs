@@ -1,4 +1,4 @@
-//! The differences between two servers, as the summaries of both say.
+//! Compares two servers by their summaries, for `hilo_compare`.
 
 use crate::document::{Described, Node, by_name};
 

@@ -1,4 +1,4 @@
-//! Who a server is among those that share sequences, as the setting `hilo.node_id` says it.
+//! The setting `hilo.node_id`: which node a server is.
 
 /// The highest number that a node can have.
 pub const HIGHEST: i32 = 1023;

@@ -1,4 +1,4 @@
-//! A server and its numbers, as documents say it.
+//! The parts of a document about a server: which node it is, and how it numbers a sequence.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Numbers of the same size that must not be mistaken for each other.
+//! A type for each kind of number, such as an index, an epoch or a time, so that none is taken for
+//! another.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};

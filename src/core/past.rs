@@ -1,4 +1,4 @@
-//! The values that a sequence has had, as few spans that contain them all.
+//! The values that a sequence may have served in earlier numberings, as few spans.
 
 use crate::mapping::Mapping;
 use crate::range::Range;

@@ -1,4 +1,4 @@
-//! Why something is as an error says. The texts are DETAILs, with a hint where the error takes one.
+//! Why something was refused: each reason is the DETAIL of an error, and some have a HINT.
 
 use hilo_core::error_table;
 use pgrx::PgSqlErrorCode::*;

@@ -1,4 +1,4 @@
-//! Texts that an error makes of its fields.
+//! DETAILs and HINTs that depend on the fields of an error.
 
 use crate::advice::{self, RESTART};
 use crate::citus;

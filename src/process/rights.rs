@@ -1,4 +1,4 @@
-//! Whose rights this process has, and with which settings, while it does something.
+//! Runs code with the rights of another role, or with other settings.
 
 use std::ffi::CStr;
 

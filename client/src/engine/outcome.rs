@@ -1,4 +1,5 @@
-//! Applies the outcome of a plan.
+//! Enters the outcome of a statement into the engine: it was carried out, refused, or may have been
+//! either.
 
 use hilo_core::numbers::{Micros, Monotonic};
 use uuid::Uuid;

@@ -1,4 +1,4 @@
-//! Plans one statement.
+//! Chooses what the next statement returns, renews and takes.
 
 use uuid::Uuid;
 

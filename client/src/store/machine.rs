@@ -1,4 +1,4 @@
-//! Tells a state file, and the machine that it is on, from others.
+//! Tells whether a state file is the same file on the same machine, or a copy.
 
 use std::fs::{self, Metadata};
 use std::io;

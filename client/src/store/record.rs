@@ -1,4 +1,4 @@
-//! The record of a lease in a slot.
+//! The record of a lease in a slot of the state file.
 
 use std::time::Duration;
 

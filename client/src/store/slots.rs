@@ -1,4 +1,4 @@
-//! The file: a header, and slots that can be added to it while it is in use.
+//! The state file: a header, and slots that can be added to it while it is in use.
 //!
 //! clients/state-file.md has its format. All numbers have the machine's byte order. A slot has a
 //! lane and, independently of it, the record of a lease. Words are 8 bytes, written at once.

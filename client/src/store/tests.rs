@@ -1,4 +1,4 @@
-//! A state file, without a server.
+//! Tests of the state file, without a server.
 
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Core's own sequences, for those who mix them up with hilo's.
+//! Looks for a sequence of core's by its name, for errors about a name that no hilo sequence has.
 
 use std::ffi::{CStr, CString, c_char};
 

@@ -1,5 +1,5 @@
-//! Changes that transactions make to leases. It is written just before they commit, so that no
-//! transaction that is open keeps another one from revoking a lease.
+//! The changes that a transaction makes to leases: returns, renewals, revocations. Their rows are
+//! written just before the commit, so an open transaction keeps no other one from revoking a lease.
 
 use hilo_core::numbers::{Index, SequenceId, Timestamp};
 

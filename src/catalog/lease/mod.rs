@@ -1,4 +1,4 @@
-//! Ranges that are in somebody's hands outside of this server.
+//! Leases: ranges that a holder outside of this server has.
 
 pub mod lease_changes;
 pub mod lease_id;

@@ -1,4 +1,4 @@
-//! How a sequence enters the catalog.
+//! Adds a new sequence to the catalog, with the default privileges of its owner.
 
 use crate::catalog::rights::default_privileges;
 use crate::catalog::sequence::definitions::{self, Sequence};

@@ -1,7 +1,6 @@
-//! Finds the version of a row that is in force without the index. It goes by the version's own
-//! place, or by the place where the versions of the row begin. An update that finds room in the
-//! same page leaves the latter as it is (HOT). The index leads to all versions, and an old snapshot
-//! keeps them.
+//! Finds the current version of a row without its index, which leads to all versions that an old
+//! snapshot keeps. It starts at the place where the version was last seen, or at the root of its
+//! HOT chain. That root stays the same while updates find room in the page.
 
 use pgrx::pg_sys;
 

@@ -1,4 +1,4 @@
-//! The objects that depend on another one, by core's record.
+//! Reads `pg_depend`: which objects depend on another one.
 
 use pgrx::pg_sys;
 

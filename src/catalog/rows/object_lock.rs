@@ -1,5 +1,5 @@
-//! Locks on what a row of hilo's tables stands for, as core locks its own objects. Two of them may
-//! have one tag: then one waits for the other.
+//! Heavyweight locks on what hilo's rows describe, like core's locks on objects. A tag has only 48
+//! bits of the number, so two objects may share one: then one transaction waits for the other.
 
 use pgrx::pg_sys;
 

@@ -1,4 +1,4 @@
-//! The script of an extension, while it runs.
+//! Whether the script of an extension is running, and of which.
 
 use pgrx::pg_sys;
 

@@ -1,5 +1,5 @@
-//! The relations by whose privileges this session has gone: a change of one of them may change who
-//! may draw.
+//! The relations whose INSERT privilege has let this session draw. After a change of one of them
+//! the session checks its rights again.
 
 use std::cell::RefCell;
 

@@ -1,5 +1,5 @@
-//! Who this server is among those that share sequences: the setting `hilo.node_id` says it. And
-//! whether it may number them: a worker of Citus gets its values from the coordinator.
+//! Which node this server is (`hilo.node_id`), and whether it may number sequences: a worker of
+//! Citus gets its values from the coordinator.
 
 use pgrx::pg_sys;
 

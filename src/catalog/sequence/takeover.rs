@@ -1,4 +1,4 @@
-//! A position that another life of this server, or another server, wrote.
+//! Takeover: using a position that another life of this server, or another server, wrote.
 
 use std::cell::Cell;
 

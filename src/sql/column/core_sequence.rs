@@ -1,4 +1,4 @@
-//! A sequence of core's: its definition, and where it stands.
+//! A core sequence that `hilo_adopt` replaces: its definition, and its next value.
 
 use pgrx::pg_sys;
 

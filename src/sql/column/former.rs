@@ -1,4 +1,4 @@
-//! The sequence of core's that one of hilo's has replaced, and `hilo_release` makes again.
+//! The core sequence that `hilo_adopt` replaced, as it was: `hilo_release` makes it again.
 
 use std::ffi::CString;
 

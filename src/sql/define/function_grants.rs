@@ -1,5 +1,5 @@
-//! GRANT and REVOKE on a function of ours that has other arguments in this version. A dump of
-//! another version names it by those that it had there.
+//! GRANT and REVOKE on a function of hilo with the arguments of another version, as a dump of that
+//! version has them. They are made to name the function of this version.
 
 use std::ffi::CStr;
 use std::iter::successors;

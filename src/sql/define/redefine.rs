@@ -1,4 +1,4 @@
-//! Writes what a statement has made of a definition.
+//! Writes a changed definition, and has sessions and the worker read it again.
 
 use hilo_core::options::{Definition, Options};
 

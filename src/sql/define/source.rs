@@ -1,4 +1,4 @@
-//! How a sequence gets a source, and how it is rid of it.
+//! Gives a sequence a source, and takes it away again.
 
 use pgrx::Uuid;
 use pgrx::pg_sys::panic::ErrorReport;

@@ -1,4 +1,5 @@
-//! Texts of others as a page can show them. maud escapes what has a meaning in HTML.
+//! Makes names and other texts of users safe to show: characters that are invisible, or change the
+//! order of others, are named. maud escapes HTML.
 
 /// Names each character that would not show, or that would change the order of others, by its code
 /// point.

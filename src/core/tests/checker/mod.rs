@@ -1,4 +1,4 @@
-//! Looks into every state of a model of these tests.
+//! A model checker: it visits every state that the steps of a model can lead to.
 
 use std::fmt::Debug;
 use std::hash::Hash;
