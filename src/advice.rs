@@ -4,7 +4,7 @@
 
 use crate::{citus, gucs};
 
-/// How all nodes begin again.
+/// How to restart a sequence on all nodes.
 pub const RESTART: &str = "On every node, SET hilo.on_every_node = on and run hilo_alter(name, \
     restart_with => ...) with the same value. It must be beyond all that any node reserves until \
     the last one has done it.";
@@ -47,11 +47,11 @@ pub fn create_for_column() -> String {
     format!("{how} Or give the column another default.")
 }
 
-/// How to serve nothing up to a value any more, on no node. `format` of SQL fills in the name and
-/// the value.
+/// How to make a sequence skip the values up to a given one, on all nodes. `format` of SQL fills in
+/// the name and the value.
 pub const PASS: &str = "On every node: SET hilo.on_every_node = on; SELECT hilo_advance(%L, %s)";
 
-/// How to serve nothing up to `taken` any more, on no node.
+/// How to make a sequence skip the values up to `taken`, on all nodes.
 pub fn pass(name: &str, taken: i64) -> String {
     PASS.replace("%s", &taken.to_string()).replace("%L", &literal(name))
 }

@@ -24,8 +24,8 @@ impl<T> Deref for Global<T> {
     }
 }
 
-/// Raised when a memo of this backend may be wrong for a reason that no slot shows. That is a
-/// change of roles, the end of a transaction that has defined something, or DROP EXTENSION.
+/// Raised when a memo of this backend may be wrong for a reason that no slot shows. Roles have
+/// changed, a transaction that has defined something has ended, or the extension was dropped.
 static NAMES_VERSION: Global<Cell<u64>> = Global::new(Cell::new(1));
 
 /// Changes whenever [`forget_names`] is called.

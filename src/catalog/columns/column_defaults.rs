@@ -56,7 +56,7 @@ fn using_among(name: &[u8], most: usize) -> Result<Vec<ColumnDefault>, HiloError
     let (needle, type_oid) = (constant_end(name), name_type()?);
     let mut found = Vec::new();
     each(type_oid, most, |stored| {
-        // This excludes most of the others without parsing.
+        // Skip the defaults whose text lacks the constant, because parsing is expensive.
         let mentions = stored.text().windows(needle.len()).any(|part| part == needle);
         if mentions && !stored.parse().constants(type_oid, Some(name)).is_empty() {
             found.try_push(stored.default)?;
@@ -107,7 +107,7 @@ fn each(
 }
 
 /// A description for messages: `default value for column id of table orders`, or only the column if
-/// the default was dropped meanwhile.
+/// the default has been dropped.
 pub fn describe(default: &ColumnDefault) -> String {
     // SAFETY: the address is valid. The result is null, which is checked, or a C string, which is
     // copied.
@@ -120,15 +120,15 @@ pub fn describe(default: &ColumnDefault) -> String {
     }
 }
 
-/// The same for defaults that use sequences with these names.
+/// Describes the defaults that use the sequences with these names.
 pub fn describe_users(users: &[(ColumnDefault, Name)]) -> Result<Vec<String>, HiloError> {
     memory::try_collect(users.iter().map(|(default, name)| {
         format!("{} depends on hilo sequence \"{name}\"", describe(default))
     }))
 }
 
-/// Drops these defaults, which use what is dropped. With `keep`, they prevent that: then the error
-/// is what `refusal` makes of their descriptions.
+/// Drops the defaults, which use sequences that are dropped. With `keep` it drops nothing, and
+/// returns the error that `refusal` makes of their descriptions.
 pub fn drop_all(
     defaults: &[ColumnDefault],
     keep: bool,
@@ -141,7 +141,7 @@ pub fn drop_all(
 }
 
 /// Drops the default, as DROP … CASCADE does, with a notice. Waits for all other sessions that use
-/// the table; does nothing if the default was dropped meanwhile.
+/// the table; does nothing if the default has been dropped before it has the lock.
 pub fn drop_default(default: &ColumnDefault) -> Result<(), HiloError> {
     // The table's lock comes first, as in ALTER TABLE, so that the two cannot deadlock. SAFETY:
     // takes a lock inside a transaction, whose end releases it. The lock is on an OID, so it may be
@@ -167,8 +167,8 @@ pub fn drop_default(default: &ColumnDefault) -> Result<(), HiloError> {
 }
 
 /// Makes the default use the sequence `new` wherever it used `old`. Waits for all sessions that
-/// write to the table. A statement that is running continues with the expression that it started
-/// with, and would not find the old name.
+/// write to the table, because a running statement keeps its expression, and would not find the old
+/// name.
 pub fn rename_in(default: &ColumnDefault, old: &[u8], new: &[u8]) -> Result<(), HiloError> {
     let type_oid = name_type()?;
     let mut scratch = PgMemoryContexts::new("hilo column default");
@@ -241,7 +241,7 @@ impl Stored {
 struct Expression(*mut pg_sys::Node);
 
 impl Expression {
-    /// Its constants of this type, of any value if `name` is `None`.
+    /// The constants of this type in the expression: those with the value `name`, or all.
     fn constants(&self, type_oid: pg_sys::Oid, name: Option<&[u8]>) -> Vec<*mut pg_sys::Const> {
         let mut search = Search { type_oid, name, found: Vec::new() };
         // SAFETY: the walk ends before `search` does, and the callback expects this type of

@@ -17,11 +17,10 @@ pub struct ColumnRef {
 }
 
 impl ColumnRef {
-    /// No column: its table, or the column itself, does not exist.
+    /// The column of nothing, for a table or a column that does not exist.
     pub const NOWHERE: ColumnRef = ColumnRef { relid: pg_sys::InvalidOid, attnum: 0 };
 
-    /// As the type `_hilo.hilo_column` stores it, so that the columns of a table are neighbours in
-    /// an index.
+    /// As the type `_hilo.hilo_column` stores it. The columns of a table lie together in an index.
     pub fn pack(self) -> i64 {
         (i64::from(self.relid.to_u32()) << 16) | i64::from(self.attnum as u16)
     }

@@ -7,8 +7,8 @@ use pgrx::pg_sys;
 use crate::catalog::rows::name::identifiers;
 use crate::catalog::rows::relations;
 
-/// One of core's sequences that is called `name` where an SQL identifier is expected, with its
-/// schema and in quotes where SQL needs them.
+/// The core sequence that `name` means where SQL expects an identifier. Its name is returned with
+/// the schema, and in quotes where SQL needs them.
 pub fn by_name(name: &[u8]) -> Option<String> {
     let exact = CString::new(name).ok()?;
     let spelled = match identifiers(&exact).as_deref() {
@@ -30,7 +30,7 @@ fn on_path(name: &CStr) -> pg_sys::Oid {
     unsafe { pg_sys::RelnameGetRelid(name.as_ptr()) }
 }
 
-/// Whether a name begins with no schema, or with one of the search path.
+/// Whether a name has no schema, or one that is in the search path.
 pub fn is_on_path(name: &[u8]) -> bool {
     let Some(dot) = name.iter().position(|byte| *byte == b'.') else { return true };
     let Ok(schema) = CString::new(&name[..dot]) else { return false };

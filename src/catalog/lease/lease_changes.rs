@@ -15,17 +15,17 @@ use crate::process::subtransaction;
 /// The change that a transaction makes to a lease when it commits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseChange {
-    /// Its holder has used the indexes before this one.
+    /// The holder has used the indexes before this one.
     Return(Index),
     Revoke,
-    /// It expires at another time, or not.
+    /// The lease expires at this time, or never.
     Renew(Option<Timestamp>),
     /// The sequence was moved beyond values of its range.
     Pass,
 }
 
 impl LeaseChange {
-    /// How the lease ends by it.
+    /// How the change ends the lease; `None`: it does not.
     pub fn ends(self) -> Option<Ended> {
         match self {
             LeaseChange::Return(_) => Some(Ended::Returned),
@@ -36,7 +36,7 @@ impl LeaseChange {
 }
 
 impl LockedLease {
-    /// Writes a change of an open lease. One that has ended is left for the worker to file.
+    /// Writes a change of an open lease. A lease that has ended is left for the worker to file.
     fn change(&self, change: LeaseChange) {
         let end = |how: Ended, next: Index| {
             self.update(&[
@@ -58,24 +58,24 @@ impl LockedLease {
     }
 }
 
-/// Keeps the others from returning an open lease, and the worker from filing it, until this
-/// transaction ends; but nobody from revoking it. `false`: it is not open.
+/// Until this transaction ends, nobody returns the lease, and the worker does not file it; it can
+/// still be revoked. `false`: the lease is not open.
 pub fn keep(id: &LeaseId) -> Result<bool, HiloError> {
     let locked = lock_as(id, LockWait::Block, Strength::Shared)?;
     Ok(matches!(locked, RowLock::Locked(locked) if locked.lease.ended.is_none()))
 }
 
-/// Waits for those that [`keep`] a lease, so that its return need not wait when the transaction
-/// commits. Locks nothing.
+/// Waits for the transactions that [`keep`] the lease, so that its return need not wait at the
+/// commit. Locks nothing.
 pub fn wait_for_keepers(id: &LeaseId) -> Result<(), HiloError> {
     subtransaction::try_out(|| lock(id, LockWait::Block).map(drop))
 }
 
-/// Writes what the transaction that is about to commit does to a lease of a sequence. Only a return
-/// waits for those that [`keep`] it.
+/// Writes the change that the transaction, which is about to commit, makes to a lease. Only a
+/// return waits for transactions that [`keep`] the lease.
 ///
 /// # Errors
-/// `LeaseNotOpen` if it has ended meanwhile, so that it cannot be returned or renewed.
+/// `LeaseNotOpen` if the lease has ended, so that it cannot be returned or renewed.
 pub fn write(sequence: SequenceId, id: &LeaseId, change: LeaseChange) -> Result<(), HiloError> {
     let strength = match change {
         LeaseChange::Return(_) => Strength::Alone,
@@ -91,7 +91,7 @@ pub fn write(sequence: SequenceId, id: &LeaseId, change: LeaseChange) -> Result<
         },
         _ => Closed::Unknown,
     };
-    // It comes to the same if it has ended for good, or with its sequence.
+    // Nothing is left to revoke or to pass, or the sequence has gone.
     let is_moot = matches!(change, LeaseChange::Revoke | LeaseChange::Pass)
         || definitions::by_id(sequence)?.is_none();
     if is_moot { Ok(()) } else { Err(not_open(id, since)) }

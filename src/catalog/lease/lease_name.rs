@@ -13,7 +13,7 @@ use crate::catalog::rows::table::{Snapshot, is_own_transaction};
 use crate::errors::HiloError;
 use crate::process::ffi;
 
-/// The lock of a name. Nobody else takes a lease of this name as long as it lives.
+/// The lock of a name. While it lives, nobody else takes a lease of this name.
 pub struct LockedName(ObjectLock);
 
 impl Drop for LockedName {
@@ -25,7 +25,7 @@ impl Drop for LockedName {
     }
 }
 
-/// Locks a name, when no open transaction but this one has a lease of it.
+/// Locks a name, after all other transactions that have a lease of it have ended.
 pub fn lock(id: &LeaseId) -> Result<LockedName, HiloError> {
     let bits = u128::from_ne_bytes(*id);
     loop {

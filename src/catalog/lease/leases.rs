@@ -38,14 +38,14 @@ hilo_core::named! {
 const FIRST_EXPIRY: Timestamp = Timestamp(-1_000 * YEAR);
 const YEAR: i64 = 31_557_600_000_000;
 
-/// The `due_at` of the leases that this transaction ends, or has ended: two thousand years before
-/// it began. So they are due whatever clock the server has. The last to end come last, and the
-/// worker need not look again at the earlier ones. An old snapshot keeps every row of these.
+/// The `due_at` of the leases that this transaction ends: two thousand years before it began. So
+/// they are due by any clock of the server. Leases that end later sort last. The worker need not
+/// look at the earlier ones again, whose rows an old snapshot keeps.
 pub fn due_at_end() -> Timestamp {
     Timestamp(ffi::transaction_start().0 - 2_000 * YEAR)
 }
 
-/// A row of `_hilo.hilo_lease`, without what only views show.
+/// A row of `_hilo.hilo_lease`, without the columns that only views show.
 #[derive(Clone, Copy, Debug)]
 pub struct Lease {
     pub id: LeaseId,
@@ -98,7 +98,7 @@ impl Field for Ended {
 }
 
 impl Lease {
-    /// A lease that the current user takes on this server. It has no name yet, and does not expire.
+    /// A lease that the current user takes on this server. It has no name yet, and never expires.
     pub fn new(
         (sequence, node, epoch): (SequenceId, i32, Epoch),
         range: Range,
@@ -125,12 +125,12 @@ impl Lease {
         }
     }
 
-    /// The value of an index of the lease, or of the one behind its last.
+    /// Maps an index of the lease, or the index after its last, to a value.
     pub fn value(&self, index: Index) -> i128 {
         self.first_value as i128 + self.increment as i128 * (index - self.range.start) as i128
     }
 
-    /// The index of one of its values, or of the one behind its last.
+    /// Maps a value of the lease, or the value after its last, to an index.
     pub fn index_of(&self, value: i64) -> Option<Index> {
         let distance = value as i128 - self.first_value as i128;
         let step = self.increment as i128;
@@ -138,13 +138,13 @@ impl Lease {
         (0..=self.range.len() as i128).contains(&at).then(|| self.range.start + at as i64)
     }
 
-    /// Its lowest and its highest value.
+    /// The lowest and the highest value of the lease.
     pub fn span(&self) -> (i64, i64) {
         let ends = (self.first_value, self.value(self.range.last()) as i64);
         (ends.0.min(ends.1), ends.0.max(ends.1))
     }
 
-    /// The part that its holder has not used, as far as is known.
+    /// The part that the holder has not used, as far as is known.
     pub fn rest(&self) -> Range {
         self.range.from(self.next)
     }
@@ -158,7 +158,7 @@ impl Lease {
         self.ended.is_none() && !self.is_expired(now)
     }
 
-    /// Why it is not open, if it is not.
+    /// Why the lease is not open; `None`: it is open.
     pub fn closed_reason(&self, now: Timestamp) -> Option<Closed> {
         let at = |at: Option<Timestamp>| at.map_or_else(String::new, time_text);
         match self.ended {
@@ -168,8 +168,8 @@ impl Lease {
         }
     }
 
-    /// Why what comes back must not be served again; `None`: it may be served. `numbered` is the
-    /// sequence and its position on the lease's node, if there are both.
+    /// Why values that come back must not be served again; `None`: they may be served. `numbered`
+    /// is the sequence, and its position on the lease's node, if both exist.
     pub fn loss_reason(&self, numbered: Option<(&Sequence, &Position)>) -> Option<Reason> {
         let Some((sequence, position)) = numbered else { return Some(Reason::Altered) };
         if position.epoch != self.epoch || self.passed {
@@ -187,8 +187,9 @@ impl Lease {
         elsewhere.then_some(Reason::Restored)
     }
 
-    /// The part that its holder has not used if it has ended or ends now, why that is lost (`None`:
-    /// it comes back), and when. `numbered` is as for [`lost`](Self::lost).
+    /// The part that the holder has not used if the lease has ended or ends now, and when. Also why
+    /// that part is lost (`None`: it is served again). `numbered` is as for
+    /// [`loss_reason`](Self::loss_reason).
     pub fn outcome(
         &self,
         now: Timestamp,
@@ -291,7 +292,7 @@ pub fn time_text(at: Timestamp) -> String {
         .into_owned()
 }
 
-/// A lease, not locked, and whether nobody else has locked it, for sure.
+/// The lease, without a lock, and whether surely nobody else has locked it.
 pub fn find(id: &LeaseId) -> Result<Option<(Lease, bool)>, HiloError> {
     let key = [(column::LEASE, Match::Uuid(id))];
     let found = CatalogTable::Lease.read()?.find(catalog_tables::LEASE_PKEY, &key);
@@ -331,20 +332,20 @@ pub fn due_of(sequence: SequenceId, node: i32) -> Result<Vec<Lease>, HiloError> 
     all(catalog_tables::LEASE_SEQUENCE_IDX, &due_by(sequence, node, ffi::now()))
 }
 
-/// The keys of the leases of a sequence on a node that are due by then.
+/// The keys of the leases of a sequence on a node that are due by `at`.
 fn due_by(sequence: SequenceId, node: i32, at: Timestamp) -> [(i16, Match<'static>); 3] {
     let due = (column::DUE_AT, Match::TimestampLess(at.0 + 1));
     [of_sequence(sequence), (column::NODE, Match::Int4(node)), due]
 }
 
-/// Leases that are to be filed, and from which `due_at` on there are others.
+/// Leases that are to be filed. Further ones may be due from `due_at` on.
 pub struct Due {
     pub leases: Vec<Lease>,
     pub next: Option<Timestamp>,
 }
 
-/// Up to `most` leases that have ended, from this `due_at` on, without those that `pass` picks. The
-/// first are those that are due the longest.
+/// Up to `most` leases that have ended, with a `due_at` of at least `from`, without those that
+/// `pass` picks. The leases that are due the longest come first.
 pub fn ended(
     from: Timestamp,
     most: usize,
@@ -353,7 +354,7 @@ pub fn ended(
     due(from, FIRST_EXPIRY, most, pass)
 }
 
-/// The same for leases that have expired, or are yet to.
+/// Like [`ended`], for leases that have expired or have not expired yet.
 pub fn expired(
     from: Timestamp,
     most: usize,
@@ -369,7 +370,7 @@ fn due(
     pass: impl Fn(&Lease) -> bool,
 ) -> Result<Due, HiloError> {
     let (mut leases, mut next, now) = (Vec::new(), None, ffi::now());
-    // Without it, the scan would visit every dead row before.
+    // Without this key, the scan would visit every dead row first.
     let from = (column::DUE_AT, Match::TimestampFrom(from.0));
     let keys = [from, (column::DUE_AT, Match::TimestampLess(before.0))];
     CatalogTable::Lease.read()?.scan(catalog_tables::LEASE_DUE_AT_IDX, &keys, |row| {
@@ -417,7 +418,7 @@ pub fn write_off(sequence: SequenceId) -> Result<(), HiloError> {
     let now = ffi::now();
     let mut lost: Vec<(i32, Gap)> = Vec::new();
     delete_all(sequence, |lease| {
-        // There will be no position to which anything could come back.
+        // There will be no position to return values to.
         let (part, reason, at) = lease.outcome(now, None);
         match reason.filter(|_| !part.is_empty()) {
             Some(reason) => lost.try_push((lease.node, lease.gap(part, reason, at))),
@@ -432,7 +433,7 @@ pub fn write_off(sequence: SequenceId) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Deletes the leases of a sequence that is dropped; waits for transactions that end one of them.
+/// Deletes the leases of a dropped sequence; waits for transactions that end one of them.
 pub fn forget(sequence: SequenceId) -> Result<(), HiloError> {
     delete_all(sequence, |_| Ok(()))
 }

@@ -33,7 +33,7 @@ use crate::process::memory::TryGrow;
 use crate::shared::inventory::HeldRanges;
 use crate::shared::totals::Totals;
 
-/// When each range in memory below the pool gets a row of its own.
+/// When a range in memory gets a row of its own in the catalog.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum LentRows {
     Always,
@@ -49,13 +49,13 @@ pub struct OwnedPosition<'a> {
     writer: pg_sys::TransactionId,
     /// Whether the row is written even if it has not changed.
     write_forced: bool,
-    /// The rows of ranges below the position; `None`: nobody has asked for them.
+    /// The rows of ranges below the position; `None`: they have not been read yet.
     rows: Option<RangeRows>,
 }
 
-/// Makes a locked position this server's, for the life `life`, and has `work` write what becomes of
-/// its ranges. Then the position is written, whatever `work` returns: what a takeover writes off
-/// without its position would be written off again.
+/// Makes a locked position this server's, for the life `life`, and has `work` write what happens to
+/// its ranges. Then the position is written, whatever value `work` returns: what a takeover writes
+/// off without its position would be written off again.
 ///
 /// # Errors
 /// `NodeUnset`, those of `work`, and those of writing to the catalog. The transaction has to be
@@ -68,7 +68,7 @@ pub fn with_position<T>(
 ) -> Result<T, HiloError> {
     let mut owned = OwnedPosition::of(sequence, locked.position, locked.version().writer);
     let done = owned.hold(life, work)?;
-    // Whoever remembers rows knows by the version of the position whether they have changed.
+    // Whoever remembers the rows tells by the version of the position whether they have changed.
     let rewritten = owned.rows.as_ref().is_some_and(RangeRows::are_written);
     if owned.write_forced || rewritten || owned.position != locked.position {
         locked.update(&owned.position);
@@ -78,8 +78,8 @@ pub fn with_position<T>(
     Ok(done)
 }
 
-/// The same for the position of a sequence that this transaction has added: its row is written for
-/// the first time.
+/// Does the same for the position of a sequence that this transaction has added, whose row is
+/// written for the first time.
 ///
 /// # Errors
 /// As for [`with_position`].
@@ -136,14 +136,14 @@ impl OwnedPosition<'_> {
         self.take_over(life)?;
         let done = work(self)?;
         if self.sequence.definition.source.is_some() {
-            // A row says of each range in memory that it is there.
+            // With a source every range in memory has a row of its own, so nothing is unsettled.
             self.position.settled_index = self.next_index;
         }
         Ok(done)
     }
 
-    /// Ranges that an earlier life had in memory are written off; ranges that another server may
-    /// have reserved beyond the position are skipped.
+    /// Writes off the ranges that an earlier life had in memory, and skips the ranges that another
+    /// server may have reserved beyond the position.
     fn take_over(&mut self, life: i64) -> Result<(), HiloError> {
         let (sequence, position) = (self.sequence, self.position);
         let (system_id, timeline) = positions::server();
@@ -169,7 +169,7 @@ impl OwnedPosition<'_> {
             self.position.settled_index = position.next_index;
         }
         let position = &mut self.position;
-        // The other server has not got the values that the source gives from now on.
+        // Another server has not got the values that the source gives from now on.
         if position.may_lack() && sequence.definition.source.is_none() {
             skip(sequence, position)?;
         }
@@ -191,9 +191,9 @@ impl OwnedPosition<'_> {
         ranges::write_off(rows, position, definition, Vec::new(), reason)
     }
 
-    /// Whether nothing has been reserved in this epoch. Then there is no row of a range, and memory
-    /// holds nothing. Only the position tells it. A new slot does not know whether sessions hold
-    /// ranges of its sequence: it would have to look at all of theirs.
+    /// Whether nothing has been reserved in this epoch, so that no row of a range exists, and
+    /// memory holds nothing. A new slot could not tell: it would have to look at the slices of all
+    /// sessions.
     pub fn is_unused(&self) -> bool {
         self.sequence.definition.source.is_none() && !self.position.has_reserved()
     }
@@ -211,16 +211,17 @@ impl OwnedPosition<'_> {
     /// Brings the catalog up to date with what memory holds.
     ///
     /// `settled_index` follows the lowest range that is held. A range that a session keeps for long
-    /// would hold it back, and a crash would then write off all that was served since. In that case
-    /// `settled_index` rises to the first index that no session has taken from the pool. The ranges
-    /// below that get rows of their own. With [`LentRows::Always`] this is done in any case.
+    /// would hold it back, and a crash would then write off all values that were served since. In
+    /// that case `settled_index` rises to the first index that no session has taken from the pool.
+    /// Each held range below it gets a row of its own. With [`LentRows::Always`] this is done in
+    /// any case.
     pub fn record_held_ranges(
         &mut self,
         held: &HeldRanges,
         rows: LentRows,
     ) -> Result<(), HiloError> {
         if self.sequence.definition.source.is_some() {
-            // In a copy of the database, the rows are of what the other one's memory held.
+            // In a copy of the database, the rows are about the memory of the original.
             self.supply()?;
             let exact = rows == LentRows::Always;
             return ranges::trim_lent(self.rows()?.0, &held.ranges, exact);
@@ -249,8 +250,8 @@ impl OwnedPosition<'_> {
         Ok(())
     }
 
-    /// Writes ranges that leave memory: they become free, or, for an ordered sequence, which never
-    /// goes back, they are written off.
+    /// Writes ranges that leave memory: they become free. An ordered sequence never goes back, so
+    /// its ranges are written off.
     pub fn store_free(&mut self, leaving: &[Range]) -> Result<(), HiloError> {
         if leaving.is_empty() {
             return Ok(());
@@ -263,12 +264,12 @@ impl OwnedPosition<'_> {
         ranges::put_free(rows, position, &mapping, leaving)
     }
 
-    /// Writes the ranges that leave memory with the pool: the position is lowered by what is at the
+    /// Writes the ranges that leave memory with the pool, and lowers the position by those at its
     /// top.
     pub fn store_free_and_truncate(&mut self, leaving: &[Range]) -> Result<(), HiloError> {
         if self.sequence.definition.source.is_some() {
             self.store_free(leaving)?;
-            // Ranges above are not reserved at the position, and free.
+            // Ranges above the position are not reserved, and free already.
             let (rows, position) = self.rows()?;
             ranges::lower_into(rows, position);
             return Ok(());
@@ -278,7 +279,7 @@ impl OwnedPosition<'_> {
             self.position.lower(top.start);
         }
         self.store_free(&rest)?;
-        // An ordered sequence never goes back to those that remain.
+        // An ordered sequence never goes back to the ranges that remain.
         if !self.sequence.definition.ordered && self.has_rows()? {
             let (rows, position) = self.rows()?;
             ranges::lower(rows, position);
@@ -286,7 +287,7 @@ impl OwnedPosition<'_> {
         Ok(())
     }
 
-    /// Records that ranges which had no other owner will not be served.
+    /// Records ranges that had no other owner as lost.
     pub fn write_off(&self, lost: &[Range]) -> Result<(), HiloError> {
         let lost = Range::union(lost.to_vec());
         gaps::record(self, &self.mapping(&self.sequence.definition), &lost, Reason::Discarded)
@@ -306,8 +307,8 @@ impl OwnedPosition<'_> {
         Ok(ranges::free_end(self.rows()?.0))
     }
 
-    /// The known state of the source. In a copy of the database, what the source has brought is the
-    /// other's: it is written off.
+    /// The known state of the source. In a copy of the database, the values that the source has
+    /// brought belong to the original: they are written off.
     pub fn supply(&mut self) -> Result<SourceState, HiloError> {
         let mut supply = sources::of(self)?;
         let before = supply.database;
@@ -331,8 +332,8 @@ impl OwnedPosition<'_> {
         sources::write(self, supply)
     }
 
-    /// Lends to memory what it gets next of what the source has brought. The position is where that
-    /// ends.
+    /// Lends to memory the next ranges that the source has brought. The position moves to their
+    /// end.
     pub fn lend_received(&mut self, request: &LendRequest) -> Result<LendPlan, HiloError> {
         let (rows, position) = self.rows()?;
         let (next, life) = (position.next_index, position.incarnation);
@@ -343,8 +344,8 @@ impl OwnedPosition<'_> {
         Ok(plan)
     }
 
-    /// Asks the source for `wanted` values, unless that is 0 or it has been asked: another process
-    /// makes the request once this is committed. Returns whether it has been asked.
+    /// Asks the source for `wanted` values, unless that is 0 or a request is open: another process
+    /// makes the request once it is committed. Returns whether a request was added.
     pub fn request(&self, supply: &mut SourceState, wanted: i64) -> Result<bool, HiloError> {
         if supply.open_request().is_some() {
             return Ok(true);
@@ -356,9 +357,9 @@ impl OwnedPosition<'_> {
         Ok(wanted > 0)
     }
 
-    /// Ends the open request with its answer, which took so many microseconds: its ranges become
-    /// free. Returns why they do not. The same request would be answered the same, and what it
-    /// would have brought is lost. So is a part that may have been served before.
+    /// Ends the open request with its answer, which took so many microseconds: the ranges become
+    /// free. Returns why an answer is refused. A repeated request would bring the same answer, so
+    /// its ranges are recorded as lost. So is a part that may have been served before.
     pub fn receive(
         &mut self,
         supply: &mut SourceState,
@@ -379,7 +380,7 @@ impl OwnedPosition<'_> {
             _ if answer.has_null => Err(HiloError::AnswerType),
             brought => brought.map_err(HiloError::from),
         };
-        // It may have been refused before: each value becomes a gap once.
+        // An answer may come again after it was refused: each value becomes a gap once.
         let gaps = || -> Result<Vec<_>, HiloError> {
             let gaps = gaps::of_node(sequence, node)?;
             Ok(gaps.iter().map(|gap| (gap.first, gap.last)).collect())
@@ -416,25 +417,25 @@ impl OwnedPosition<'_> {
         Ok(None)
     }
 
-    /// Records what is not served of an answer.
+    /// Records the lost parts of an answer.
     fn record_lost(&self, lost: &Lost) -> Result<(), HiloError> {
         self.write_off(&lost.new)?;
         let mapping = self.mapping(&self.sequence.definition);
         gaps::record(self, &mapping, &lost.doubtful, Reason::Altered)
     }
 
-    /// Reserves a block at the position. `skip` is what a server now skips that takes over from a
-    /// copy of the row.
+    /// Reserves a block at the position. `skip` is how many values a server skips that now takes
+    /// over from a copy of the row.
     pub fn reserve(&mut self, block: Range, skip: i64) {
         self.position.next_index = block.end.max(self.next_index);
         if !block.is_empty() {
-            // After a restart the rate is not known yet, so this falls by no more than is reserved
-            // meanwhile.
+            // After a restart the rate is not known yet, so the number falls only by what is
+            // reserved.
             self.position.skip = skip.max(self.skip - block.len());
         }
     }
 
-    /// Notes what was counted.
+    /// Writes the sequence's totals.
     pub fn count(&mut self, totals: Totals) {
         self.position.totals = Totals { served: totals.served.max(0), ..totals };
     }

@@ -25,7 +25,7 @@ use crate::process::memory::{self, TryGrow};
 /// The incarnation of a free range: no server's memory holds it.
 pub(in crate::catalog) const FREE: i64 = 0;
 
-/// The most rows of one position that are remembered, and of all.
+/// The most rows of one position that are remembered.
 const MOST: usize = 2_048;
 const MOST_OF_ALL: usize = 131_072;
 
@@ -49,17 +49,17 @@ impl RangeRow {
         }
     }
 
-    /// Its place in the order of the index.
+    /// The order of the rows in the index.
     fn rank(&self) -> (i64, Index) {
         (self.incarnation, self.range.start)
     }
 }
 
-/// The place of a table's rows on disk, and the position that they are of.
+/// The table's rows on disk, and the position that they belong to.
 type Key = (pg_sys::Oid, SequenceId, i32);
 
-/// The rows of a position as a transaction has left them that wrote its version `writer`; `None`:
-/// they are too many.
+/// The rows of a position as they were left by the transaction that wrote its version `writer`;
+/// `None`: there are too many.
 struct Left {
     epoch: Epoch,
     writer: pg_sys::TransactionId,
@@ -68,7 +68,7 @@ struct Left {
 
 static LEFT: Global<RefCell<Option<HashMap<Key, Left>>>> = Global::new(RefCell::new(None));
 
-/// How many rows are remembered, and positions.
+/// How many rows, and how many positions, are remembered.
 static COUNT: Global<Cell<usize>> = Global::new(Cell::new(0));
 
 /// The rows of a position's epoch.
@@ -77,18 +77,18 @@ pub struct RangeRows {
     sequence: SequenceId,
     node: i32,
     epoch: Epoch,
-    /// All of them, in the order of the index; `None`: each is looked up.
+    /// All rows, in the order of the index; `None`: each is looked up.
     known: Option<Vec<RangeRow>>,
     written: bool,
 }
 
 impl RangeRows {
-    /// To read them.
+    /// Opens the rows for reading.
     pub fn read(position: &Position) -> Result<RangeRows, HiloError> {
         Ok(Self::new(CatalogTable::FreeRange.read()?, position))
     }
 
-    /// To write them in a transaction that gives the position another epoch, or deletes it.
+    /// Opens the rows for a transaction that gives the position another epoch, or deletes it.
     pub fn write(position: &Position) -> Result<RangeRows, HiloError> {
         Ok(Self::new(CatalogTable::FreeRange.write()?, position))
     }
@@ -98,8 +98,8 @@ impl RangeRows {
         RangeRows { table, sequence, node, epoch, known: None, written: false }
     }
 
-    /// The rows of a position that is locked, in the version that `writer` wrote. To be followed by
-    /// [`keep`](Self::keep).
+    /// Opens the rows of a locked position whose version `writer` has written. Call
+    /// [`keep`](Self::keep) afterwards.
     pub(in crate::catalog) fn recall(
         position: &Position,
         writer: pg_sys::TransactionId,
@@ -123,8 +123,8 @@ impl RangeRows {
         Ok(Some(all).filter(|all| all.len() <= MOST))
     }
 
-    /// Remembers them for the next transaction that finds the position in the version that
-    /// `writer` wrote: this transaction, if it has written any of them.
+    /// Remembers the rows for the next transaction that finds the version of the position that
+    /// `writer` wrote. That is this transaction, if it has written any of them.
     pub(in crate::catalog) fn keep(self, writer: pg_sys::TransactionId) {
         let key = self.key();
         let rows = self.known.filter(|rows| rows.len() <= MOST);
@@ -135,14 +135,14 @@ impl RangeRows {
             left.clear();
             COUNT.set(0);
         }
-        // A number that is frozen may be any transaction's.
+        // A frozen transaction number may be any transaction's.
         let known = writer >= pg_sys::FirstNormalTransactionId;
         if known && left.try_push((key, Left { epoch: self.epoch, writer, rows })).is_ok() {
             COUNT.set(COUNT.get() + weight);
         }
     }
 
-    /// Whether any was written.
+    /// Whether any row was written.
     pub(in crate::catalog) fn are_written(&self) -> bool {
         self.written
     }
@@ -167,14 +167,14 @@ impl RangeRows {
         [sequence, node, epoch, (column::INCARNATION, Match::Int8(FREE))]
     }
 
-    /// The rows of free ranges, and of the others, if they are known.
+    /// The rows of free ranges, and of lent ranges, if they are known.
     fn known(&self) -> Option<(&[RangeRow], &[RangeRow])> {
         let known = self.known.as_ref()?;
         Some(known.split_at(known.partition_point(|row| row.incarnation <= FREE)))
     }
 
-    /// Adds the rows in the table that match `keys`. `wants` gets each range, and how many rows
-    /// there are before it, and ends the list.
+    /// Adds the rows in the table that match `keys`. `wants` gets each range and how many rows come
+    /// before it, and ends the list.
     fn look_up(
         &self,
         keys: &[(i16, Match)],
@@ -198,7 +198,7 @@ impl RangeRows {
         Ok(found)
     }
 
-    /// Whether there is none.
+    /// Whether there is no row.
     pub(in crate::catalog) fn is_empty(&self) -> bool {
         match &self.known {
             Some(known) => known.is_empty(),
@@ -211,8 +211,8 @@ impl RangeRows {
         self.free_from(Index::ZERO, |_, _| true)
     }
 
-    /// The free ranges that contain an index of at least `from`, lowest first. `wants` gets each,
-    /// and how many there are before it, and ends the list.
+    /// The free ranges that contain an index of at least `from`, lowest first. `wants` gets each
+    /// range and how many come before it, and ends the list.
     pub(in crate::catalog) fn free_from(
         &self,
         from: Index,
@@ -235,7 +235,7 @@ impl RangeRows {
         Ok(rows)
     }
 
-    /// The highest free range, of those that start before an index.
+    /// The highest free range that starts before an index.
     pub(in crate::catalog) fn last_free(&self, before: Option<Index>) -> Option<RangeRow> {
         if let Some((free, _)) = self.known() {
             let end = before
@@ -273,7 +273,7 @@ impl RangeRows {
         }
     }
 
-    /// All of them.
+    /// All rows.
     pub(in crate::catalog) fn of_all(&self) -> Result<Vec<RangeRow>, HiloError> {
         match &self.known {
             Some(known) => memory::try_collect(known.iter().copied()),
@@ -302,7 +302,7 @@ impl RangeRows {
 
     fn note(&mut self, row: RangeRow) {
         self.written = true;
-        // Without memory nothing is remembered: the rows are read where they are asked for.
+        // If memory is refused nothing is remembered, and the rows are read where they are needed.
         self.known.take_if(|known| known.try_reserve(1).is_err());
         if let Some(known) = &mut self.known {
             let at = known.partition_point(|other| other.rank() < row.rank());
@@ -310,8 +310,7 @@ impl RangeRows {
         }
     }
 
-    /// A row that is no longer as it is remembered is not written: nothing is remembered of it
-    /// then.
+    /// Forgets all rows if this one has changed since it was remembered.
     fn forget(&mut self, row: &RangeRow) {
         self.written = true;
         let values = self.values(&row.range, row.incarnation);

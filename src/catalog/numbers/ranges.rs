@@ -57,8 +57,8 @@ pub(in crate::catalog) fn lend(
     ranges(&found)
 }
 
-/// Lends to the memory of `incarnation` what [`source::choose`] chooses of the free ranges. The
-/// caller holds the position's lock.
+/// Lends to memory of `incarnation` the free ranges that [`source::choose`] chooses. The caller
+/// holds the position's lock.
 pub(in crate::catalog) fn lend_chosen(
     rows: &mut RangeRows,
     next_index: Index,
@@ -83,7 +83,7 @@ pub(in crate::catalog) fn lend_chosen(
     Ok(plan)
 }
 
-/// How many free ranges a position has at most, and how many are left if there would be more.
+/// The most free ranges of a position, and how many are left when there would be more.
 const MAX_FREE_RANGES: usize = 1_000;
 const KEPT_FREE_RANGES: usize = MAX_FREE_RANGES * 3 / 4;
 
@@ -116,8 +116,8 @@ pub(in crate::catalog) fn put_free(
     write_off_smallest(rows, position, mapping)
 }
 
-/// The same for more ranges than there may be: they are merged and the smallest are chosen before
-/// any is written. Ranges that are served first stay before others of the same size.
+/// Does the same for more ranges than there may be: they are merged, and the smallest are chosen,
+/// before any is written. Where several have the same size, those that are served first stay.
 fn put_many(
     rows: &mut RangeRows,
     position: &Position,
@@ -141,7 +141,7 @@ fn put_many(
     gaps::record(position, mapping, &lost, Reason::Discarded)
 }
 
-/// Nobody may ever use small ranges that all sessions have served beyond.
+/// Small ranges that all sessions have passed may never be used.
 fn write_off_smallest(
     rows: &mut RangeRows,
     position: &Position,
@@ -160,7 +160,7 @@ fn write_off_smallest(
     gaps::record(position, mapping, &ranges(&free)?, Reason::Discarded)
 }
 
-/// Lowers a position to the start of the free range that its top belongs to, and leaves the range.
+/// Lowers a position to the start of the free range at its top, and keeps the range's row.
 pub(in crate::catalog) fn lower_into(rows: &RangeRows, position: &mut Position) {
     if let Some(row) = rows.last_free(Some(position.next_index))
         && row.range.end >= position.next_index
@@ -203,7 +203,7 @@ pub(in crate::catalog) fn write_lent(
     Ok(())
 }
 
-/// Deletes the rows of lent ranges of which no part is `held` any more.
+/// Deletes the rows of lent ranges that `held` does not touch.
 pub(in crate::catalog) fn forget_lent(
     rows: &mut RangeRows,
     held: &[Range],
@@ -217,8 +217,9 @@ pub(in crate::catalog) fn forget_lent(
     Ok(())
 }
 
-/// Cuts the lent rows down to what memory holds of each, and deletes those of which it holds
-/// nothing. `exact`: to each range that it holds, else to where the first begins and the last ends.
+/// Cuts each lent row down to the part that memory holds, and deletes it if memory holds nothing of
+/// it. `exact`: to each held range; otherwise from where the first held range begins to where the
+/// last ends.
 pub(in crate::catalog) fn trim_lent(
     rows: &mut RangeRows,
     held: &[Range],
@@ -239,9 +240,9 @@ pub(in crate::catalog) fn trim_lent(
     Ok(())
 }
 
-/// Records as gaps what a memory held that no longer exists. These are the indexes from
+/// Records as gaps what was in a memory that no longer exists. That is the indexes from
 /// `settled_index` to the position, and the lent ranges, whose rows it deletes. The free ranges,
-/// the leases, and what is `pending` of leases stay.
+/// the leases, and the ranges `pending` of leases stay.
 pub fn write_off_memory(
     rows: &mut RangeRows,
     position: &Position,
@@ -264,9 +265,8 @@ pub fn write_off_memory(
     gaps::record(position, mapping, &parts, reason)
 }
 
-/// Records as gaps the parts of `held` and of the free ranges below the position, or all of them
-/// where they come from a source. None of them is served any more. Deletes the rows of the free and
-/// the lent ranges.
+/// Records as gaps the parts of `held` and of the free ranges below the position, or all of them if
+/// they come from a source. Deletes the rows of the free and the lent ranges.
 pub fn write_off(
     rows: &mut RangeRows,
     position: &Position,
@@ -276,7 +276,7 @@ pub fn write_off(
 ) -> Result<(), HiloError> {
     let mut lost = held;
     for row in rows.of_all()? {
-        // A lent range is in `held`, or has been served.
+        // A lent range is in `held`, or it has been served.
         if row.incarnation == FREE {
             lost.try_push(row.range)?;
         }
