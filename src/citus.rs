@@ -7,7 +7,7 @@ use pgrx::pg_sys;
 
 use crate::backend::Global;
 
-/// The table in which this process has last found the node's group.
+/// The table in which this process has found the node's group the last time.
 static LOCAL_GROUP: Global<Cell<pg_sys::Oid>> = Global::new(Cell::new(pg_sys::InvalidOid));
 
 /// Whether this database has Citus.
@@ -15,8 +15,8 @@ pub fn is_here() -> bool {
     local_group().is_some()
 }
 
-/// Whether a change of this relation may make this server a worker. Citus makes all processes
-/// notice it.
+/// Whether a change of this relation may make this server a worker. Citus invalidates it in all
+/// processes.
 pub fn is_local_group(relation: pg_sys::Oid) -> bool {
     relation != pg_sys::InvalidOid && relation == LOCAL_GROUP.get()
 }

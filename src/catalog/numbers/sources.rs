@@ -43,7 +43,8 @@ pub struct SourceState {
     pub node: i32,
     /// The request that has no answer yet.
     pub request: Option<Request>,
-    /// How many values were asked for and (`received`) have come, from all sources it has had.
+    /// How many values were asked for, and how many have come (`received`), from all sources that
+    /// the sequence has had.
     pub requested: i64,
     pub received: i64,
     pub brought: Past,
@@ -58,25 +59,25 @@ pub struct SourceState {
     pub failures: i32,
     pub last_error: Option<String>,
     pub last_error_at: Option<Timestamp>,
-    /// The database that the row is of, by which a copy is recognized; 0: none yet.
+    /// The database that the row belongs to, by which a copy is recognized; 0: none yet.
     pub database: i64,
-    /// The system identifier and the timeline of the server that the row is of.
+    /// The system identifier and the timeline of the server that the row belongs to.
     pub system_id: i64,
     pub timeline: i32,
-    /// Random: no other copy of this server has it, not even one on the same timeline. Each request
-    /// begins with it.
+    /// A random number that no copy of this server has, not even one on the same timeline. Each
+    /// request begins with it.
     pub receiver: i64,
     /// The last request that was answered, as a centre knows it.
     pub answered: Option<LeaseId>,
     /// The most values of the next request, since a larger one was refused. 0: an answer was
-    /// refused, so the next one, which may be lost too, is for one value.
+    /// refused. The next answer may be lost too, so it is for one value.
     pub most: Option<i64>,
-    /// When it took a new name because a copy of this server has the one that it had.
+    /// When the server took a new name because a copy of it has the old one.
     pub parted_at: Option<Timestamp>,
-    /// When it failed first since it last answered.
+    /// When the source failed first since its last answer.
     pub failing_since: Option<Timestamp>,
-    /// So many values that the source brings next may have been served: the next request is for
-    /// these, too.
+    /// How many of the next values from the source may have been served already: the next request
+    /// is larger by them.
     pub passes: Option<i64>,
 }
 
@@ -123,8 +124,8 @@ impl SourceState {
         (self.database, (self.system_id, self.timeline)) == here()
     }
 
-    /// Makes the row this database's on this server, unless it is. Another one may still make its
-    /// request.
+    /// Makes the row this server's and this database's, unless it is. The server that has written
+    /// it may still make its request.
     pub fn take_over(&mut self) -> bool {
         if self.is_here() {
             return false;
@@ -143,14 +144,14 @@ impl SourceState {
         (self.most, self.passes) = (None, None);
     }
 
-    /// Whether another copy of this server may ask by the name that it has. Under one that it has
-    /// taken because of that, and was never answered under, no copy asks.
+    /// Whether a copy of this server may ask under the same name. No copy does under a name that
+    /// was taken after a copy was found, and was never answered.
     pub fn may_part(&self) -> bool {
         self.answered.is_some() || self.parted_at.is_none()
     }
 
-    /// Parts from a copy of this server that asks by the same name. The caller has written off what
-    /// the sequence holds, since the copy may hold it too.
+    /// Parts from a copy of this server that asks under the same name. The caller has written off
+    /// what the sequence holds, since the copy may hold it too.
     pub fn part(&mut self, why: String) {
         self.take_new_name();
         let now = Some(ffi::now());
@@ -158,14 +159,14 @@ impl SourceState {
         self.parted_at = now;
     }
 
-    /// Forgets what has failed: the next request is a new one, of any size.
+    /// Forgets the failures: the next request is a new one, of any size.
     pub fn begin_again(&mut self) {
         (self.request, self.failures, self.parted_at) = (None, 0, None);
         (self.most, self.passes) = (None, None);
     }
 
-    /// Leaves the source, and writes off what the server holds. So if this is a copy of a server,
-    /// neither takes from the other what they are given from now on.
+    /// Leaves the source, and writes off what the server holds. Then this server and a copy of it
+    /// do not take the same values from now on.
     pub fn leave(&mut self) {
         self.begin_again();
         self.take_new_name();
@@ -184,14 +185,14 @@ impl SourceState {
         }
     }
 
-    /// Asks for one value the next time, and rarely: the answer may be lost.
+    /// Asks for one value the next time, and seldom: its answer may be lost.
     pub fn ask_for_one(&mut self) {
         (self.most, self.passes) = (Some(0), None);
     }
 
-    /// Asks for the next `count` values, too, since they may have been served. So may have been all
-    /// of an answer to `asked`. A slow source loses what it does not bring in time, so the requests
-    /// grow by steps. They do so as long as fewer and fewer values are left.
+    /// Adds the next `count` values to the next request, since they may have been served, as all of
+    /// an answer to `asked` may have been. A slow source loses what it does not bring in time, so
+    /// the requests grow by steps. They do so as long as fewer and fewer values are left.
     pub fn ask_beyond(&mut self, count: i64, asked: i64) {
         const LEAP: i64 = 16;
         let is_closer = self.passes.replace(count).is_none_or(|before| count < before);
@@ -224,7 +225,7 @@ impl SourceState {
         self.brought.bounds().map(|(low, high)| if ascending { high } else { low })
     }
 
-    /// How long its open request is not made again after it has failed.
+    /// How long the open request waits after a failure before it is made again.
     pub fn rests(&self, now: Timestamp) -> Duration {
         let (Some(request), Some(at), 1..) = (self.request, self.last_error_at, self.failures)
         else {
@@ -232,9 +233,10 @@ impl SourceState {
         };
         let failures = self.failures as u32;
         let [.., a, b, c, d] = request.id;
-        // Another one for each attempt.
+        // A different number for each attempt.
         let random = u32::from_be_bytes([a, b, c, d]).wrapping_mul(2 * failures + 1);
-        // It failed itself, or it follows one whose answer was refused. Its answer may be, too.
+        // Either this request failed, or it follows one whose answer was refused, as its own may
+        // be.
         let follows_loss = request.at > at && self.most == Some(0);
         let delay = if follows_loss { backoff::delay_of_losses } else { backoff::delay_of_many };
         let pause = delay(failures, random);
@@ -266,7 +268,7 @@ fn row_of(sequence: SequenceId, node: i32) -> Result<Option<Row>, HiloError> {
     Ok(ROOTS.find(&CatalogTable::Source.read()?, catalog_tables::SOURCE_PKEY, (sequence, node)))
 }
 
-/// Whether a request has no answer yet. The caller need not hold the lock.
+/// Whether a request is still open. The caller need not hold the lock.
 pub fn is_open(sequence: SequenceId, node: i32, request: &Request) -> Result<bool, HiloError> {
     let supply = row_of(sequence, node)?.map(|row| SourceState::from_row(&row));
     Ok(supply.and_then(|supply| supply.open_request()) == Some(*request))
@@ -298,8 +300,7 @@ pub struct Open {
     pub request: Request,
 }
 
-/// The requests of `node` that this server has written and that have no answer, for the sequences
-/// of an owner.
+/// The open requests that this server has written for node `node`, for the sequences of an owner.
 pub fn open(node: i32, owner: pg_sys::Oid) -> Result<Vec<Open>, HiloError> {
     let supplies =
         CatalogTable::Source.read()?.collect(catalog_tables::SOURCE_PKEY, &[], |row| {

@@ -26,15 +26,15 @@ pub struct Which<'a> {
     pub pattern: &'a [u8],
 }
 
-/// Opens the table to change the default privileges of `owner`. Others who do so wait until the
-/// transaction ends: none may add a row that another has just added.
+/// Opens the table to change the default privileges of `owner`. Other transactions that do so wait,
+/// because none may add a row that another has just added.
 fn lock_owner(owner: pg_sys::Oid) -> Result<Table, HiloError> {
     let table = CatalogTable::DefaultPrivilege.write()?;
     ObjectLock::new(table.id(), owner.to_u32().into()).acquire(pg_sys::ExclusiveLock, false);
     Ok(table)
 }
 
-/// Deletes the rows that match, each of which another transaction may be deleting.
+/// Deletes the rows that match, which other transactions may be deleting too.
 fn delete(table: &Table, index: Index, keys: &[(i16, Match)]) -> Result<(), HiloError> {
     loop {
         let (mut rows, mut missed) = (Vec::new(), false);
@@ -65,7 +65,7 @@ fn keys<'a>(which: Which<'a>, grantee: pg_sys::Oid, name: &'a str) -> [(i16, Mat
     ]
 }
 
-/// Adds those privileges of `set` that are not there yet.
+/// Adds the privileges of `set` that are not there yet.
 pub fn grant(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
     roles::depend_on(which.owner)?;
     roles::depend_on(grantee)?;
@@ -77,7 +77,7 @@ pub fn grant(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), 
     Ok(())
 }
 
-/// Removes those privileges of `set` that are there.
+/// Removes the privileges of `set` that are there.
 pub fn revoke(which: Which, grantee: pg_sys::Oid, set: Privileges) -> Result<(), HiloError> {
     let table = lock_owner(which.owner)?;
     set.names().try_for_each(|name| {
@@ -139,8 +139,8 @@ const MENTIONS: [(Index, i16); 2] = [
     (catalog_tables::DEFAULT_PRIVILEGE_GRANTEE_IDX, column::GRANTEE),
 ];
 
-/// Removes a role's default privileges, both those for its own new sequences and those that it
-/// would get. For a role that has none, no lock is held.
+/// Removes a role's default privileges: for its own new sequences, and those that other roles' new
+/// sequences would grant it. If there are none, no lock is held.
 pub fn forget(role: pg_sys::Oid) -> Result<(), HiloError> {
     if mentioning(role)?.is_empty() {
         return Ok(());

@@ -25,7 +25,7 @@ pub fn may_insert(column: ColumnRef, user: pg_sys::Oid) -> Result<bool, HiloErro
     Ok(false)
 }
 
-/// The same for one relation and the views above it, without those that were `seen` before.
+/// Does the same for one relation and the views above it, without those in `seen`.
 fn inserts(
     relid: pg_sys::Oid,
     user: pg_sys::Oid,

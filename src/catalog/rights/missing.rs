@@ -29,19 +29,19 @@ pub fn require(name: &[u8]) -> Result<Sequence, HiloError> {
     definitions::by_name(name)?.ok_or_else(|| to_use(name))
 }
 
-/// The sequence of this name, on which the current user has one of `needs`.
+/// The sequence of this name, if the current user has one of `needs` on it.
 pub fn require_allowed(name: &[u8], needs: Privileges) -> Result<Sequence, HiloError> {
     let sequence = require(name)?;
     privileges::allow(&sequence, needs)?;
     Ok(sequence)
 }
 
-/// For a call that needs a sequence that exists.
+/// The error for a call that needs an existing sequence.
 pub fn to_use(name: &[u8]) -> HiloError {
     error(name, NameGuess::Unknown)
 }
 
-/// For a call before which the caller may have forgotten to create the sequence.
+/// The error for a call before which the caller may have forgotten to create the sequence.
 pub fn to_create(name: &[u8]) -> HiloError {
     error(name, NameGuess::New)
 }
@@ -57,7 +57,7 @@ fn error(name: &[u8], otherwise: NameGuess) -> HiloError {
 }
 
 fn meaning(name: &[u8]) -> Result<Option<NameGuess>, HiloError> {
-    // The column needs the sequence, whatever else is called like it.
+    // A column needs the sequence, even if others have similar names.
     if column_defaults::is_used(name, MAX_COMPARED)? {
         return Ok(Some(NameGuess::OfColumn));
     }
@@ -80,7 +80,7 @@ fn may_see(sequence: &Sequence) -> Result<bool, HiloError> {
     privileges::may_see(sequence, ffi::current_user())
 }
 
-/// The sequence with one of these names: as an SQL identifier spells it, in double quotes, in
+/// The sequence that the name means if it is spelled as an SQL identifier: in double quotes, in
 /// another case, or after a schema.
 fn by_spelling(name: &[u8], spellings: [&[u8]; 2]) -> Result<Option<NameGuess>, HiloError> {
     for spelling in spellings {
@@ -118,7 +118,7 @@ fn similar(name: &[u8]) -> Result<Option<(Distance, NameGuess)>, HiloError> {
     Ok(best.map(|(distance, name)| (distance, NameGuess::Similar(name.to_string()))))
 }
 
-/// How far two names are apart: the nearer is the less.
+/// How far two names are apart. The lesser distance is the nearer name.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Distance {
     /// Only parts of the names were compared.

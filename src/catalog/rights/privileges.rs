@@ -162,7 +162,7 @@ fn of_all(user: pg_sys::Oid) -> Privileges {
         .or(has(pg_sys::ROLE_PG_WRITE_ALL_DATA, Privileges::UPDATE))
 }
 
-/// The privileges of `user` on every sequence, and on one that was granted like this.
+/// The privileges that `user` has on every sequence, and by these grants on one.
 fn by_grants(
     user: pg_sys::Oid,
     granted: impl Iterator<Item = (pg_sys::Oid, Privileges)>,
@@ -189,7 +189,7 @@ impl HeldPrivileges {
         Ok(HeldPrivileges { privileges, granted: Some(granted) })
     }
 
-    /// The same with what the user may do because he may insert.
+    /// Adds the right to draw that follows from INSERT on the owning table.
     pub fn with_inserts(
         &self,
         sequence: &Sequence,
@@ -212,8 +212,8 @@ pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloErro
     Ok(HeldPrivileges::read(sequence, user)?.privileges)
 }
 
-/// The same by a shared name. `None`: it does not say what was granted, and the user is not the
-/// owner.
+/// The privileges of `user` by a shared name. `None`: it does not list the grants, and the user is
+/// not the owner.
 pub fn of_shared_name(shared_name: &SharedName, user: pg_sys::Oid) -> Option<Privileges> {
     if acts_as(user, pg_sys::Oid::from_u32(shared_name.owner())) {
         return Some(Privileges::ALL);
@@ -259,7 +259,7 @@ pub fn grants_on(sequence: SequenceId) -> Result<Vec<(pg_sys::Oid, Privileges)>,
     Ok(granted)
 }
 
-/// The same of all these sequences that have some.
+/// The grants on each of these sequences that has some.
 pub fn grants_on_all(
     sequences: &[i64],
 ) -> Result<HashMap<SequenceId, Vec<(pg_sys::Oid, Privileges)>>, HiloError> {

@@ -52,8 +52,8 @@ pub fn with_grants_to(role: pg_sys::Oid) -> Result<Vec<Sequence>, HiloError> {
     Ok(sequences)
 }
 
-/// Makes the cluster know of each role that an indexed column mentions, and has `forget` remove the
-/// mentions of one that does not exist.
+/// Adds a row to `pg_shdepend` for each role that an indexed column mentions, and has `forget`
+/// remove the mentions of roles that do not exist.
 fn reconcile_column(
     table: CatalogTable,
     index: Index,
@@ -72,9 +72,9 @@ fn reconcile_column(
     Ok(())
 }
 
-/// Makes the cluster know of every mentioned role, and removes the mentions of roles that do not
-/// exist. Needed after a restore, pg_upgrade or an update of the extension, which bring only the
-/// rows.
+/// Adds a row to `pg_shdepend` for every mentioned role, and removes the mentions of roles that do
+/// not exist. Needed after a restore, pg_upgrade or an update of the extension, which bring hilo's
+/// rows alone.
 pub fn reconcile() -> Result<(), HiloError> {
     reconcile_column(
         CatalogTable::Definition,

@@ -82,7 +82,7 @@ impl CatalogTable {
     }
 }
 
-/// The error for a table that is not there: that of [`catalog_oids`], if the extension has gone.
+/// The error for a missing table: that of [`catalog_oids`] if the extension has gone.
 fn replaced(error: HiloError) -> HiloError {
     catalog_oids().err().unwrap_or(error)
 }
@@ -106,8 +106,8 @@ pub struct CatalogOids {
 }
 
 /// Locks the tables that a reservation reads and writes, until the transaction ends. `false`:
-/// another transaction has locked one of them. Who holds one of these locks must not wait for
-/// another: DROP EXTENSION takes them in an order of its own.
+/// another transaction has locked one of them. It does not wait for a second lock, because DROP
+/// EXTENSION takes these locks in another order.
 ///
 /// # Errors
 /// As for [`catalog_oids`].
@@ -124,11 +124,11 @@ pub fn lock_for_reservation() -> Result<bool, HiloError> {
     Ok(locked && catalog_oids()?.tables == tables)
 }
 
-/// The schema of the tables, and of all else that users do not call.
+/// The schema of the tables and of everything that users do not call.
 pub const INTERNALS: &CStr = c"_hilo";
 
 static IDS: Global<Cell<Option<CatalogOids>>> = Global::new(Cell::new(None));
-/// How often a table was invalidated: what was looked up meanwhile may be out of date.
+/// How often a table was invalidated. An OID that was looked up before that may be out of date.
 static INVALIDATED: Global<Cell<u64>> = Global::new(Cell::new(0));
 
 /// The tables of the extension in this database.
@@ -152,7 +152,7 @@ pub fn catalog_oids() -> Result<CatalogOids, HiloError> {
     }
 }
 
-/// The schema of what users call, in SQL.
+/// The schema of the functions that users call, as an SQL identifier.
 pub fn schema_identifier() -> Result<Vec<u8>, HiloError> {
     let schema = catalog_oids()?.schema;
     // SAFETY: a look-up in a system cache, inside a transaction. The result is null or a C string.

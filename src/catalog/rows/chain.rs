@@ -31,8 +31,8 @@ unsafe fn prune(relation: pg_sys::Relation, buffer: pg_sys::Buffer) {
 }
 
 impl Table {
-    /// The version at this place, if it is in force: see [`Table::at`]. As a scan of the index
-    /// would, it first removes old versions from its page, if there is little room for others.
+    /// The version at this place, if it is current: see [`Table::at`]. Like an index scan, it first
+    /// removes old versions from the page if there is little room left.
     pub fn in_force(&self, place: pg_sys::ItemPointerData) -> Option<Row> {
         let (relation, block) = (self.relation(), block_of(&place));
         if !self.has_block_of(&place) {

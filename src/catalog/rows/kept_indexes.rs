@@ -9,11 +9,11 @@ use pgrx::pg_sys;
 use crate::backend::Global;
 use crate::catalog::rows::table::{Row, Table, split};
 
-/// The table whose indexes are kept open, and these.
+/// The table whose indexes are kept open, and these indexes.
 static KEPT: Global<Cell<Option<(pg_sys::Oid, pg_sys::CatalogIndexState)>>> =
     Global::new(Cell::new(None));
 
-/// The indexes of a table, kept open for as long as this lives. There is one at a time.
+/// The indexes of a table, kept open while this value lives. Only one value lives at a time.
 pub struct KeptIndexes<'a> {
     indexes: pg_sys::CatalogIndexState,
     _open: PhantomData<&'a pg_sys::RelationData>,

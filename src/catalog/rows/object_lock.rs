@@ -3,17 +3,17 @@
 
 use pgrx::pg_sys;
 
-/// A lock of this kind, which a transaction releases at its end unless it has done so before.
+/// A lock that a transaction releases at its end, unless it has done so before.
 pub struct ObjectLock(pg_sys::LOCKTAG);
 
 impl ObjectLock {
-    /// The one of a row of `table`.
+    /// The lock of a row of `table`.
     pub fn new(table: pg_sys::Oid, number: u64) -> ObjectLock {
         // SAFETY: this static is set when the backend connects.
         ObjectLock::within(unsafe { pg_sys::MyDatabaseId }, table, number)
     }
 
-    /// The one of a row of `table` that all databases share, as of a role.
+    /// The lock of a row of `table` that all databases share, such as that of a role.
     pub fn shared(table: pg_sys::Oid, number: u64) -> ObjectLock {
         ObjectLock::within(pg_sys::InvalidOid, table, number)
     }
@@ -29,7 +29,7 @@ impl ObjectLock {
         })
     }
 
-    /// `false`: another transaction has it, and `at_once` forbids to wait.
+    /// Takes the lock. `false`: another transaction has it, and `at_once` forbids waiting.
     pub fn acquire(&self, mode: u32, at_once: bool) -> bool {
         // SAFETY: the tag is that of an object, of which any can be locked inside a transaction,
         // whose end releases the lock.

@@ -11,7 +11,7 @@ use crate::catalog::rows::table::{Row, bytes_of, text_datum, text_of};
 
 /// A value that a column holds.
 pub trait Field: Sized {
-    /// The value in a datum of a column of this type; `None`: it stands for none.
+    /// The value in a datum of this column's type; `None`: the datum stands for no value.
     fn of(datum: pg_sys::Datum) -> Option<Self>;
 
     /// `None` for NULL.
@@ -33,7 +33,7 @@ pub fn get<T: Field + Default>(row: &Row, column: i16) -> T {
     row.datum(column).and_then(T::of).unwrap_or_default()
 }
 
-/// Types that are passed by value: how a word becomes one, and one a datum.
+/// Fields of types that are passed by value: the conversion from a word, and to a datum.
 macro_rules! by_value {
     ($($type:ty: |$word:ident| $of:expr, |$own:ident| $datum:expr;)+) => { $(
         impl Field for $type {
@@ -100,9 +100,9 @@ impl Field for Past {
     }
 }
 
-/// Makes `from_row` and `values` of a list of fields, in which each column of the table is once. A
-/// field is a column, a struct of columns, or, if they are not null, such a struct.
-/// Columns `beside` are none of the struct's.
+/// Makes `from_row` and `values` from a list of fields, in which each column of the table appears
+/// once. A field is a column, a struct of columns, or a struct that exists if its columns are not
+/// null. The struct has no fields for the columns `beside`.
 macro_rules! record {
     ($record:ident of $table:ident {$(
         $field:ident $(in $column:ident)?

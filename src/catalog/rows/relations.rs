@@ -19,8 +19,8 @@ const INHERITS_BY_CHILD: Index = Index::Core(pg_sys::Oid::from_u32(2680));
 const INHERITS_CHILD: i16 = 1;
 const INHERITS_PARENT: i16 = 2;
 
-/// The table, and those that follow it by OID among the children of its first parent, then of its
-/// next ones. Empty: it has no parent. Locks none of them.
+/// The table and its later siblings: the children of its first parent with a higher OID, then those
+/// of its other parents. Empty if it has no parent. Locks none of them.
 pub fn with_next_siblings(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
     let keys = [(INHERITS_CHILD, Match::Oid(table))];
     let parent = |row: &Row| Some(row.oid(INHERITS_PARENT));
@@ -44,7 +44,7 @@ pub fn with_children(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> 
     let mut at = 0;
     while let Some(one) = all.get(at).copied() {
         at += 1;
-        // Core would take one that is gone for a fault.
+        // Core would report an error for a relation that is gone.
         if owner(one) == pg_sys::InvalidOid {
             continue;
         }

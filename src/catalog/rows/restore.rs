@@ -19,8 +19,8 @@ pub fn is_under_way() -> bool {
     }
 }
 
-/// Told of a name in a row that nothing has here: it becomes none, which costs a warning. While no
-/// dump is restored, it is an error.
+/// Reports a name in a row that nothing in this database has. While a dump is restored that is a
+/// warning, and the name is replaced by none; otherwise it is an error.
 pub fn read_as_none(state: &'static str, what: String, kind: &'static str) {
     match is_under_way() {
         true => HiloError::ReadAsNone { state, what, kind }.warn(),
@@ -35,7 +35,7 @@ fn says_dump() -> bool {
     !unsafe { pg_sys::check_function_bodies } && !script::runs()
 }
 
-/// Whether the client's statement is COPY FROM into one of the tables, as of tools that copy a
+/// Whether the client's statement is COPY FROM into one of the tables, as tools make it that copy a
 /// database without a script.
 fn copies_rows() -> bool {
     // SAFETY: the portal that is active lives as long as its statement, and so do its statements.
@@ -54,7 +54,7 @@ fn copies_rows() -> bool {
     }
 }
 
-/// Whether a statement means a table of schema `_hilo`.
+/// Whether a statement names a table of schema `_hilo`.
 ///
 /// # Safety
 /// The range must be part of a statement that is running.

@@ -94,8 +94,8 @@ pub fn is_lasting(role: pg_sys::Oid) -> bool {
         || unsafe { pg_sys::IsPinnedObject(pg_sys::AuthIdRelationId, role) }
 }
 
-/// Has core's record say that the access control list of the type has lost so many roles and got
-/// so many: none, or this one.
+/// Changes core's record of the type's access control list: it has lost `lost` roles and got `got`,
+/// each none or this one.
 fn record(role_type: pg_sys::Oid, role: pg_sys::Oid, [lost, got]: [i32; 2]) {
     let class = pg_sys::TypeRelationId;
     // SAFETY: the type exists, and so does a role that it gets, which is locked. Each array is new,
@@ -149,19 +149,19 @@ pub fn depend_on(role: pg_sys::Oid) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Removes the row of `pg_shdepend` for a role that is about to be dropped. No session can add a
+/// Removes the row of `pg_shdepend` of a role that is about to be dropped. No session can add a
 /// mention until the transaction ends.
 pub fn forget_dependency(role: pg_sys::Oid) -> Result<(), HiloError> {
     remove(role, pg_sys::AccessExclusiveLock)
 }
 
-/// Removes it until [`resume_dependency`] has been called.
+/// Removes the row until [`resume_dependency`] is called.
 pub fn suspend_dependency(role: pg_sys::Oid) -> Result<(), HiloError> {
     remove(role, pg_sys::ShareUpdateExclusiveLock)
 }
 
-/// Must be called before what mentions the role is removed. Adds the row again if other
-/// transactions may be adding mentions, which only see the row that is being removed.
+/// Must be called before the mentions of the role are removed. Adds the row again if other
+/// transactions may be adding mentions, since they see only the row that is being removed.
 pub fn resume_dependency(role: pg_sys::Oid) -> Result<(), HiloError> {
     let lock = ObjectLock::shared(pg_sys::AuthIdRelationId, role.to_u32().into());
     match is_lasting(role) || lock.acquire(pg_sys::AccessExclusiveLock, true) {

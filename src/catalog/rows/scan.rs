@@ -10,17 +10,17 @@ use crate::catalog::rows::table::{Row, Snapshot, Table, text_datum};
 use crate::errors::{HiloError, OrRaise};
 use crate::process::memory::{self, TryGrow};
 
-/// The index that a scan goes by.
+/// The index that a scan uses.
 #[derive(Clone, Copy, Debug)]
 pub enum Index {
-    /// None: all rows are visited.
+    /// No index: all rows are visited.
     None,
-    /// One of core's, whose OID is fixed. While core ignores its indexes (`ignore_system_indexes`),
-    /// it visits all rows instead, in no order.
+    /// An index of core's with a fixed OID. While core ignores its indexes
+    /// (`ignore_system_indexes`), the scan visits all rows instead, in no order.
     Core(pg_sys::Oid),
-    /// The index of this name in the table's schema, one of ours: rows come in its order, whatever
-    /// core ignores. No process remembers its OID. REINDEX CONCURRENTLY puts another index in its
-    /// place, and drops it as soon as no transaction has a lock on the table.
+    /// An index of ours, by its name in the table's schema: rows come in its order, even while core
+    /// ignores its own indexes. No process remembers its OID. REINDEX CONCURRENTLY puts another
+    /// index in its place, and drops it as soon as no transaction has a lock on the table.
     Named(&'static CStr),
 }
 
@@ -50,11 +50,11 @@ impl Index {
 #[derive(Clone, Copy)]
 pub enum Match<'a> {
     Int8(i64),
-    /// One of these values. The index, which must be one of ours, is scanned once for all of them.
+    /// One of these values. The index, which must be ours, is scanned once for all of them.
     Int8In(&'a [i64]),
     Int4(i32),
     Text(&'a [u8]),
-    /// The same for texts.
+    /// One of these texts.
     TextIn(&'a [Vec<u8>]),
     TextGreater(&'a [u8]),
     Oid(pg_sys::Oid),
@@ -133,14 +133,14 @@ fn array<T>(
     }
 }
 
-/// The snapshot that a scan is given, and the one that its tuples are then compared with.
+/// The snapshot for a scan, and the one with which its tuples are then compared.
 ///
-/// Core takes predicate locks for every snapshot that is MVCC. In a serializable transaction, a
-/// scan with `SnapshotAny` finds all versions, and those that the catalog snapshot sees are picked
-/// from them.
+/// Core takes predicate locks for every MVCC snapshot. So in a serializable transaction the scan
+/// uses `SnapshotAny`, which finds all versions, and those that the catalog snapshot sees are
+/// picked from them.
 struct ScanSnapshot {
     given: pg_sys::Snapshot,
-    /// The catalog snapshot, registered for the time of the scan; null: none is needed.
+    /// The catalog snapshot, registered while the scan runs; null: none is needed.
     registered: pg_sys::Snapshot,
 }
 
@@ -197,7 +197,7 @@ impl Drop for ScanSnapshot {
 }
 
 impl Table {
-    /// The table as scans with another snapshot than core's see it.
+    /// The table, whose scans use another snapshot than core's catalog snapshot.
     pub fn seeing(mut self, see: Snapshot) -> Table {
         self.see = see;
         self
@@ -227,7 +227,7 @@ impl Table {
         self.first_from(false, index, keys)
     }
 
-    /// The last one, by an index of ours.
+    /// The last row that a scan by an index of ours finds.
     pub fn last(&self, index: Index, keys: &[(i16, Match)]) -> Option<Row> {
         self.first_from(true, index, keys)
     }
@@ -251,7 +251,7 @@ impl Table {
     ) {
         use pg_sys::ScanDirection::{BackwardScanDirection, ForwardScanDirection};
         let direction = if end { BackwardScanDirection } else { ForwardScanDirection };
-        // Core's ordered scans alone use the index even while core ignores those of its catalogs.
+        // Only core's ordered scans use an index while core ignores those of its catalogs.
         let by_order = matches!(index, Index::Named(_));
         let mut keys: Vec<_> = keys.iter().map(|(column, equals)| equals.key(*column)).collect();
         let (count, keys) = (keys.len() as i32, keys.as_mut_ptr());
@@ -306,8 +306,8 @@ impl Table {
         Ok(found)
     }
 
-    /// Adds a row with these values in its first columns and `rest` behind them, unless there is
-    /// one that has them.
+    /// Adds a row with these values in its first columns and `rest` in the others, unless a row has
+    /// these values.
     pub fn ensure(&self, index: Index, keys: &[(i16, Match)], rest: &[Option<pg_sys::Datum>]) {
         if self.find(index, keys).is_none() {
             let keys = keys.iter().map(|(_, key)| Some(key.parts().2));

@@ -5,13 +5,13 @@ use pgrx::pg_sys;
 use crate::catalog::rows::name::Name;
 use crate::catalog::rows::relations;
 
-/// Whether one runs.
+/// Whether the script of an extension is running.
 pub fn runs() -> bool {
     // SAFETY: a static of this process.
     unsafe { pg_sys::creating_extension }
 }
 
-/// The extension whose script runs.
+/// The extension whose script is running.
 pub fn extension() -> Option<Name> {
     // SAFETY: a static of core, which is set while a script runs.
     runs().then(|| name_of(unsafe { pg_sys::CurrentExtensionObject })).flatten()

@@ -45,11 +45,11 @@ pub enum LockWait {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Strength {
-    /// Nothing.
+    /// Others may do nothing.
     Alone = pg_sys::LockTupleMode::LockTupleExclusive,
-    /// Lock it with [`Shared`](Self::Shared).
+    /// Others may lock it with [`Shared`](Self::Shared).
     Changing = pg_sys::LockTupleMode::LockTupleNoKeyExclusive,
-    /// Change it, but for its key, and lock it with either of these.
+    /// Others may change it except for its key, and lock it with either of these.
     Shared = pg_sys::LockTupleMode::LockTupleKeyShare,
 }
 
@@ -95,8 +95,8 @@ impl Row {
         }
     }
 
-    /// Frees the memory of the tuple, for loops over many rows. Whatever was read from it must be a
-    /// copy.
+    /// Frees the memory of the tuple, for loops over many rows. Values that outlive it must be
+    /// copies.
     pub fn free(self) {
         // SAFETY: `of` has allocated the tuple, and nothing refers to it after the row.
         unsafe { pg_sys::heap_freetuple(self.tuple) }
@@ -116,7 +116,7 @@ impl Row {
         unsafe { writer_of(self.tuple) }
     }
 
-    /// Whether nobody had locked or replaced this version when it was read, for sure.
+    /// Whether surely nobody had locked or replaced this version when it was read.
     pub fn is_untouched(&self) -> bool {
         // SAFETY: the tuple is a copy of a heap tuple, made by `of`.
         let flags = unsafe { (*(*self.tuple).t_data).t_infomask };
@@ -196,7 +196,8 @@ pub unsafe fn text_of(datum: pg_sys::Datum) -> String {
     escape_for_message(unsafe { bytes_of(datum) })
 }
 
-/// The bytes in a varlena datum, in the database's encoding. There is memory for copies of them.
+/// The bytes in a varlena datum, in the database's encoding. Checks that memory for copies of them
+/// is left.
 ///
 /// # Safety
 /// As for [`text_of`]. The bytes live as long as the datum, or as the current memory context.
@@ -289,7 +290,7 @@ impl Table {
                 pg_sys::GetCurrentCommandId(true),
                 strength as u32,
                 wait as u32,
-                // A shared lock holds for the versions that others are making, too.
+                // A shared lock also covers the versions that other transactions are making.
                 strength == Strength::Shared,
                 &mut buffer,
                 &mut found,
@@ -310,7 +311,7 @@ impl Table {
         self.lock_found_as(find, wait, Strength::Alone)
     }
 
-    /// The same, with a lock of this strength.
+    /// Locks the row that `find` finds, with this strength.
     pub fn lock_found_as(
         &self,
         find: impl Fn() -> Option<Row>,
@@ -349,7 +350,7 @@ impl Table {
         self.update_at(row.place(), values)
     }
 
-    /// The same for the row at a place.
+    /// Replaces the row at a place, as [`update`](Self::update) does.
     pub(in crate::catalog) fn update_at(
         &self,
         mut at: pg_sys::ItemPointerData,
@@ -439,7 +440,7 @@ impl Table {
         self.delete_at(row.place());
     }
 
-    /// The same for the row at a place.
+    /// Deletes the row at a place.
     pub(in crate::catalog) fn delete_at(&self, mut at: pg_sys::ItemPointerData) {
         // SAFETY: the callers have found a row there.
         unsafe { pg_sys::CatalogTupleDelete(self.relation, &mut at) }
@@ -467,7 +468,7 @@ pub fn split(values: &[Option<pg_sys::Datum>]) -> (Vec<pg_sys::Datum>, Vec<bool>
     values.iter().map(|value| (datum(value), value.is_none())).unzip()
 }
 
-/// Makes what was written visible to the transaction's next command.
+/// Makes the rows that were written visible to the transaction's next command.
 pub fn next_command() {
     // SAFETY: rows are written inside a transaction, and not in parallel mode.
     unsafe { pg_sys::CommandCounterIncrement() }

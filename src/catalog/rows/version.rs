@@ -49,10 +49,10 @@ pub fn check(extension: pg_sys::Oid) -> Result<pg_sys::Oid, HiloError> {
     difference(&row).map_or_else(|| Ok(row.oid(SCHEMA)), Err)
 }
 
-/// Called when an extension has been created or updated, before its script runs; returns whether
-/// what was looked up before is out of date. It is if the extension is ours, or Citus, which may
-/// make this server a worker. Refuses ours if it would become newer than the library. Warns if it
-/// becomes the version that the library serves and the server has not preloaded the library.
+/// Called when an extension has been created or updated, before its script runs. Returns whether
+/// earlier look-ups are out of date: they are if the extension is ours, or Citus, which may make
+/// this server a worker. Refuses to make ours newer than the library. Warns if it gets the
+/// library's version and the server has not preloaded the library.
 pub fn on_change(extension: pg_sys::Oid) -> Result<bool, HiloError> {
     let row = row(extension, Snapshot::OwnWrites)?;
     // SAFETY: the column is of type name and never null. Its value is part of the tuple, which
@@ -77,8 +77,8 @@ pub fn on_change(extension: pg_sys::Oid) -> Result<bool, HiloError> {
     Ok(true)
 }
 
-/// Does the same for the extension whose script has just loaded the library, because its creation
-/// or update was not noticed by a hook.
+/// Does the same for the extension whose script has just loaded the library, since no hook has seen
+/// its creation or update.
 pub fn on_load() -> Result<bool, HiloError> {
     // SAFETY: both are statics of core, of which the second is set while the first is true.
     match unsafe { pg_sys::creating_extension.then_some(pg_sys::CurrentExtensionObject) } {

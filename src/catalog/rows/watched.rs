@@ -16,7 +16,7 @@ pub fn contains(relid: pg_sys::Oid) -> bool {
     watched.is_ok_and(|watched| watched.as_ref().is_some_and(|all| all.contains(&relid.to_u32())))
 }
 
-/// Adds a relation, before its privileges are looked at.
+/// Adds a relation. To be called before its privileges are read.
 pub fn add(relid: pg_sys::Oid) -> Result<(), HiloError> {
     let mut watched = WATCHED.borrow_mut();
     let watched = watched.get_or_insert_default();

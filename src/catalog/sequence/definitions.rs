@@ -32,18 +32,18 @@ pub struct Sequence {
     pub owned_by: Option<ColumnRef>,
     /// The extension whose script created the sequence, if any.
     pub extension: Option<Name>,
-    /// The sequence of core's that this one replaced, if any, as `sql/column/sequences.sql` has it.
+    /// The core sequence that this one replaced, if any, as `sql/column/sequences.sql` writes it.
     pub former: Option<Name>,
     pub definition: Definition,
 }
 
 impl Sequence {
-    /// A new one.
+    /// A new sequence.
     pub fn new(name: Name, owner: pg_sys::Oid, definition: Definition) -> Sequence {
         Sequence::with_id(SequenceId(random_id()), name, owner, definition)
     }
 
-    /// A new one whose id was chosen before.
+    /// A new sequence with an id that was chosen before.
     pub fn with_id(
         id: SequenceId,
         name: Name,
@@ -55,7 +55,7 @@ impl Sequence {
         Sequence { id, name, owner, created_at, owned_by, extension, former, definition }
     }
 
-    /// Whether its values come from a sequence on another server, as `sql/branches.sql` writes it.
+    /// Whether its values come from a sequence on another server (`sql/branches.sql`).
     pub fn is_branch(&self) -> bool {
         self.definition.source.as_deref().is_some_and(|source| source.starts_with("-- server "))
     }
@@ -129,8 +129,8 @@ pub fn by_ids(ids: &[i64]) -> Result<HashMap<SequenceId, Sequence>, HiloError> {
     memory::try_map(found.len(), found.into_iter().map(|sequence| (sequence.id, sequence)))
 }
 
-/// The conditions on `owned_by`, which is `column`, for a column or, if `attnum` is `None`, for any
-/// column of the table.
+/// The conditions on `owned_by`, which is `column`: for one column of the table, or for all if
+/// `attnum` is `None`.
 fn owner_keys(column: i16, relid: pg_sys::Oid, attnum: Option<i16>) -> [(i16, Match<'static>); 2] {
     // A table's numbers of columns are from 1 to 1600.
     let (after, before) = attnum.map_or((0, i16::MAX), |attnum| (attnum - 1, attnum + 1));
@@ -149,9 +149,9 @@ pub fn of_column(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<Vec<Sequence
     )
 }
 
-/// Whether a column, or any column of the table, owns a sequence in a database whose objects are of
-/// another version than the library. They are found by their names; in a version that lacks one of
-/// them, no column owned a sequence.
+/// Whether a column of the table, or `attnum`, owns a sequence, in a database whose objects are of
+/// another version than the library. Table and type are found by their names; if a version lacks
+/// one of them, no column owned a sequence.
 pub fn owns_in_other_version(relid: pg_sys::Oid, attnum: Option<i16>) -> Result<bool, HiloError> {
     let table =
         relations::by_name(INTERNALS, catalog_tables::NAMES[CatalogTable::Definition as usize]);
@@ -181,10 +181,9 @@ pub fn collect<T>(
 }
 
 /// The ids of up to `most` sequences that will probably be used after `id`, without gapless ones.
-/// They are those whose names count on from its name, and else those whose names follow in the
-/// order of their bytes.
+/// Their names count on from its name, or else follow in the order of their bytes.
 pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloError> {
-    /// So many names are looked up at once. If none of them exists, the count has ended.
+    /// How many names are looked up at once. If none of them exists, the count has ended.
     const AT_ONCE: usize = 32;
     let (mut found, mut left) = (Vec::new(), most);
     let Some(before) = by_id(id)? else { return Ok(found) };
@@ -225,9 +224,8 @@ pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloErr
     Ok(found)
 }
 
-/// The ids of about `most` other sequences of the table that owns `id`, and of those that follow it
-/// among its siblings, without gapless ones. Empty: no column owns it, the table has no parent, or
-/// it is the last one and has no other sequence.
+/// The ids of about `most` other sequences of the table that owns `id`, and of its later siblings,
+/// without gapless ones. Empty if no column owns `id`, the table has no parent, or nothing follows.
 pub fn of_siblings(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloError> {
     let mut found = Vec::new();
     let Some(owner) = by_id(id)?.and_then(|sequence| sequence.owned_by) else { return Ok(found) };
@@ -278,8 +276,8 @@ pub fn lock(id: SequenceId, wait: LockWait) -> Result<RowLock<LockedSequence>, H
     }))
 }
 
-/// The same, and waits while another transaction changes the row. `None`: the sequence does not
-/// exist.
+/// Locks the row of a sequence, after waiting for a transaction that changes it. `None`: the
+/// sequence does not exist.
 pub fn lock_existing(id: SequenceId) -> Result<Option<LockedSequence>, HiloError> {
     Ok(match lock(id, LockWait::Block)? {
         RowLock::Locked(locked) => Some(locked),

@@ -26,8 +26,7 @@ pub struct Counter {
     table: pg_sys::Oid,
     place: pg_sys::ItemPointerData,
     pub position: Position,
-    /// Whether this transaction has written the row, so that a rollback also takes back what it
-    /// means.
+    /// Whether this transaction has written the row, so that a rollback undoes its meaning too.
     pub own: bool,
 }
 
@@ -36,17 +35,17 @@ pub struct Locked {
     pub counter: Counter,
     /// The definition, unless the position has the epoch that the caller knows.
     pub sequence: Option<Sequence>,
-    /// Where the versions of the row begin, for the next time.
+    /// Where the row's HOT chain begins, for the next time.
     pub root: Option<pg_sys::ItemPointerData>,
 }
 
-/// Locks the position of a gapless sequence, and waits for the transaction that has locked it.
-/// `known` is the epoch whose definition the caller knows, `root` what it was told the last time.
-/// `None`: there is no such position, or the sequence is not gapless.
+/// Locks the position of a gapless sequence, after waiting for the transaction that has locked it.
+/// `known` is the epoch whose definition the caller knows, `root` the root that the last call
+/// returned. `None`: there is no such position, or the sequence is not gapless.
 ///
-/// Whoever changes what the numbers mean writes the row under another epoch. So the definition that
-/// was read before a version of the row is locked is the one that the version belongs to. The
-/// position of an ordinary sequence, which its worker needs, is never locked here.
+/// Whoever changes the meaning of the numbers gives the row another epoch. So a definition that was
+/// read before a version of the row was locked belongs to that version. The position of an ordinary
+/// sequence, which its worker needs, is never locked here.
 pub fn lock(
     id: SequenceId,
     known: Epoch,
@@ -118,11 +117,11 @@ impl Counter {
             == (sequence, node, epoch, next_index)
     }
 
-    /// Writes that the values before `next` are taken, and follows the row to its new place.
-    /// Nothing is written if this transaction has dropped the sequence.
+    /// Writes that the indexes before `next` are taken, and follows the row to its new place.
+    /// Writes nothing if this transaction has dropped the sequence.
     ///
     /// # Errors
-    /// `CatalogMismatch` if the row is not as it was when it was locked.
+    /// `CatalogMismatch` if the row has changed since it was locked.
     pub fn write(&mut self, next: Index) -> Result<(), HiloError> {
         let table = match Table::write(self.table) {
             // This transaction has dropped the extension.

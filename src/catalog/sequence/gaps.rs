@@ -25,7 +25,7 @@ hilo_core::named! {
     pub enum Reason {
         /// They were in memory when the server went down.
         Crash = "crash",
-        /// They could not be kept.
+        /// There was no room to keep them.
         Discarded = "discarded",
         /// The sequence was altered, restarted or set.
         Altered = "altered",
@@ -33,7 +33,7 @@ hilo_core::named! {
         Expired = "expired",
         /// A lease was revoked.
         Revoked = "revoked",
-        /// This server is a copy of another, which may have served them.
+        /// This server is a copy of another one, which may have served them.
         Restored = "restored",
     }
 }
@@ -60,7 +60,7 @@ fn of_row(row: &Row, node: i32) -> Option<Gap> {
     })
 }
 
-/// How many rows a sequence has on a node at most, and how many are left if there would be more.
+/// The most rows of a sequence on a node, and how many are left when there would be more.
 const MAX_ROWS: usize = 1_000;
 const KEPT_ROWS: usize = MAX_ROWS / 2;
 
@@ -68,8 +68,8 @@ const KEPT_ROWS: usize = MAX_ROWS / 2;
 /// brought any number.
 const LOOKED_AT: usize = 4 * MAX_ROWS;
 
-/// The most gaps that one range becomes for its evenly spaced parts. If it has more stripes or laps
-/// than this, one further gap covers the rest.
+/// The most gaps into which one range is split so that the values of each are evenly spaced. One
+/// more gap covers further stripes or laps.
 const PARTS: usize = 64;
 
 /// Records that the values of the ranges `lost`, of a position's epoch, will not be served. Each
@@ -103,11 +103,11 @@ pub fn record(
     add(position.sequence, position.node, &gaps)
 }
 
-/// Records gaps of a sequence. The only way into the table. The caller holds the lock of the
-/// position, or is the only one who records on this node.
+/// Records gaps of a sequence. All rows of the table are written here. The caller holds the lock of
+/// the position, or is the only one who records on this node.
 ///
-/// Together with those recorded before, they are few rows: see [`hilo_core::gaps`]. Rows of another
-/// node are left alone, since that node may change its rows and replicate the change.
+/// New gaps are joined with earlier ones, so that the rows stay few: see [`hilo_core::gaps`]. Rows
+/// of another node are left alone, since that node may change its rows and replicate the change.
 pub fn add(sequence: SequenceId, node: i32, new: &[Gap]) -> Result<(), HiloError> {
     if new.is_empty() {
         return Ok(());
@@ -164,7 +164,8 @@ const RELEASED: SequenceId = SequenceId(0);
 /// Keeps the gaps of a sequence that is dropped because `column` is released, under its name.
 pub fn keep(sequence: SequenceId, name: &Name, column: ColumnRef) -> Result<(), HiloError> {
     let table = CatalogTable::Gap.write()?;
-    // An earlier sequence of the column had these, but for what this transaction has just kept.
+    // These rows are of an earlier sequence of the column, except those that this transaction has
+    // just kept.
     let earlier = |row: &Row| is_from(row, column) && !row.is_own();
     if let Some((first, _)) = restarts(&table, sequence, |_| true)? {
         change_all(&table, RELEASED, earlier, first, &[])?;
@@ -195,7 +196,7 @@ fn is_from(row: &Row, column: ColumnRef) -> bool {
     row.int8(column::RELEASED_FROM) == column.pack()
 }
 
-/// The first and the last restart that these rows name.
+/// The first and the last restart in these rows.
 fn restarts(
     table: &Table,
     sequence: SequenceId,
@@ -219,7 +220,8 @@ fn restarts(
     Ok(ends)
 }
 
-/// Writes columns of these rows. Their epochs are lowered below that restart, all by as much.
+/// Writes columns of these rows, and lowers all their epochs by the same number, to below the
+/// restart `below`.
 fn change_all(
     table: &Table,
     of: SequenceId,
@@ -244,8 +246,8 @@ fn change_all(
     Ok(())
 }
 
-/// Deletes the gaps that were kept for a released column, or for any column of its table (`attnum`
-/// 0), because it is dropped. Who drops anything else holds no lock on the table of gaps.
+/// Deletes the gaps that were kept for a released column, or for all columns of its table (`attnum`
+/// 0), because it is dropped. Dropping anything else takes no lock on the table of gaps.
 pub fn forget_released(relid: pg_sys::Oid, attnum: i16) -> Result<(), HiloError> {
     let keys = [(column::SEQUENCE, Match::Int8(RELEASED.0))];
     let concerns = |row: &Row| {

@@ -21,7 +21,7 @@ pub fn is_orphan(sequence: &Sequence) -> bool {
     sequence.extension.as_ref().is_some_and(|extension| !exists(extension))
 }
 
-/// Refuses to drop a sequence that belongs to an extension. Its script may.
+/// Refuses to drop a sequence that belongs to an extension, except in that extension's script.
 ///
 /// # Errors
 /// `OfExtension`

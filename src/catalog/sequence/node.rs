@@ -11,20 +11,20 @@ use crate::catalog::sequence::definitions::Sequence;
 use crate::errors::HiloError;
 use crate::{citus, gucs};
 
-/// Who this server is, as of now.
+/// The node that this server is now.
 #[derive(Clone, Copy, Debug)]
 pub struct LocalNode {
     pub id: i32,
-    /// Its group, if it is a worker of Citus.
+    /// Its group in Citus, if it is a worker.
     worker: Option<i32>,
 }
 
-/// This server's node.
+/// The id of this server's node.
 pub fn id() -> i32 {
     gucs::node_id().unwrap_or(0)
 }
 
-/// Refuses a server without an id of its own to take a place among several.
+/// Refuses a server without `hilo.node_id` if several nodes serve the sequence.
 ///
 /// # Errors
 /// `NodeUnset`
@@ -47,7 +47,7 @@ impl LocalNode {
     }
 
     /// Whether this server may serve a sequence. Citus calls `hilo_nextval` on any node, so a
-    /// worker that numbered it by itself would serve the values of the others.
+    /// worker that numbered a sequence by itself would serve the values of others.
     ///
     /// # Errors
     /// `OnWorker`
@@ -59,7 +59,7 @@ impl LocalNode {
     }
 }
 
-/// The group of this server, if it is a worker of Citus. One that was removed keeps its group.
+/// The group of this server, if it is a worker of Citus. A worker that was removed keeps its group.
 fn worker() -> Result<Option<i32>, HiloError> {
     const GROUP: i16 = 1;
     let Some(table) = citus::local_group() else { return Ok(None) };
@@ -67,8 +67,9 @@ fn worker() -> Result<Option<i32>, HiloError> {
     Ok(groups.into_iter().find(|group| *group != 0))
 }
 
-/// Refuses to number on from a copy of the coordinator's rows while Citus lists a clone of it. This
-/// server may be the clone. It is no worker until Citus has promoted it, and the coordinator runs.
+/// Refuses to continue a copy of the coordinator's rows while Citus lists a clone of the
+/// coordinator, since this server may be that clone. A clone is no worker until Citus has promoted
+/// it, and the coordinator runs until then.
 ///
 /// # Errors
 /// `HasClone`
@@ -94,7 +95,7 @@ pub fn check_no_clone() -> Result<(), HiloError> {
     }
 }
 
-/// Who this server is, if it may serve a sequence.
+/// The node that this server is, if it may serve a sequence.
 ///
 /// # Errors
 /// The errors of [`LocalNode::read`] and [`LocalNode::check`].

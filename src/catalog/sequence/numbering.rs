@@ -30,8 +30,8 @@ impl Position {
         self.has_reserved().then(|| self.last_value(definition).unwrap_or(definition.last_bound()))
     }
 
-    /// The furthest value of this node, if it has reserved one at or beyond `base`, in the
-    /// direction of the numbers.
+    /// The furthest value of this node, if the node has reserved a value at or beyond `base`, in
+    /// the direction of the numbers.
     fn furthest_reserved(
         &self,
         definition: &Definition,
@@ -48,9 +48,9 @@ impl Position {
     }
 }
 
-/// The position at which this server begins if it has none yet. It joins the others: it adopts the
-/// numbering with the furthest base. The session that creates a sequence gives it a position, so
-/// another one exists, unless the definition came by replication without positions, or before them.
+/// The position at which this server begins if it has none: it adopts the numbering with the
+/// furthest base. The session that creates a sequence gives it a position. So another one exists,
+/// unless replication has brought the definition without positions, or before them.
 ///
 /// # Errors
 /// `NoPosition` if no other position is known, and those of [`begin_with`].
@@ -70,11 +70,11 @@ pub fn join(sequence: &Sequence, here: &LocalNode) -> Result<Position, HiloError
     first_position(sequence, here, &others, Numbering { base, nodes, stripe })
 }
 
-/// The position at which this server begins with the numbering that another node says it has.
+/// The position at which this server begins with the numbering of another node.
 ///
 /// # Errors
-/// `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for this node. `Reserved`
-/// if a node, or this server as another one, has reserved beyond the base under another numbering.
+/// `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for this node. `Reserved` if a node,
+/// or this server as another node, has reserved beyond the base under another numbering.
 pub fn begin_with(
     sequence: &Sequence,
     here: &LocalNode,
@@ -85,8 +85,9 @@ pub fn begin_with(
     first_position(sequence, here, &known, numbering)
 }
 
-/// Whether a server without a position is to be told by others how it begins. Where replication
-/// brings the rows, they say it, and that of this server's own id may be yet to come.
+/// Whether a server without a position must be told by others how to begin. It need not where
+/// replication brings the rows: they say it, though the row of this server's own id may be yet to
+/// come.
 pub fn is_open(sequence: &Sequence) -> Result<bool, HiloError> {
     let known = positions::of_all_nodes(sequence.id)?;
     Ok(!known.is_empty() && !known.iter().any(Position::is_replicated))
@@ -140,7 +141,7 @@ pub fn starting_at(
         check(sequence, own, base, direction)?;
     }
     check_others(sequence, &others, numbering, direction)?;
-    // To leave out what was served already, nobody moves it.
+    // The last value that is left out, unless the sequence has reached it already.
     let reached = own.last_value(&sequence.definition);
     let beyond = |taken: &i64| reached.is_some_and(|last| direction.is_beyond(*taken, last));
     let taken = base.checked_sub(new.increment).filter(beyond);
@@ -160,9 +161,9 @@ pub fn check_begins(name: &[u8], nodes: i32) -> Result<(), HiloError> {
     }
 }
 
-/// Refuses to move or restart the numbers of a sequence on one node of several. The others would
-/// stay where they are, and reach what this one serves. `taken`: the last value that is not to be
-/// served, if it is known.
+/// Refuses to move or restart the numbers of a sequence on one node of several. The other nodes
+/// would stay where they are, and reach the values that this one serves. `taken`: the last value
+/// that is not to be served, if it is known.
 ///
 /// # Errors
 /// `MovesAlone`

@@ -15,7 +15,7 @@ use crate::catalog::rows::scan::{Index, Match};
 use crate::catalog::rows::table::{Row, Table};
 use crate::process::memory::TryGrow;
 
-/// The sequence and the node of a row, which are its first two columns, and its key.
+/// The sequence and the node of a row: its first two columns, and its key.
 pub(in crate::catalog) type Owner = (SequenceId, i32);
 
 pub(in crate::catalog) fn keys((sequence, node): Owner) -> [(i16, Match<'static>); 2] {
@@ -24,7 +24,7 @@ pub(in crate::catalog) fn keys((sequence, node): Owner) -> [(i16, Match<'static>
 
 type ByOwner = HashMap<(pg_sys::Oid, Owner), pg_sys::ItemPointerData>;
 
-/// The place of a row of each table and owner.
+/// The last known place of a row, by its owner.
 pub(in crate::catalog) struct Places(Global<RefCell<Option<ByOwner>>>);
 
 impl Places {
@@ -32,7 +32,7 @@ impl Places {
         Places(Global::new(RefCell::new(None)))
     }
 
-    /// Notes a place. Without memory for it, the index finds the row.
+    /// Notes a place. If memory is refused, the index finds the row.
     pub fn note(&self, table: &Table, owner: Owner, place: pg_sys::ItemPointerData) {
         const MOST: usize = 65_536;
         let mut places = self.0.borrow_mut();
@@ -43,7 +43,7 @@ impl Places {
         let _ = places.try_push(((table.id(), owner), place));
     }
 
-    /// The row that `at` finds at its place, if it is still there.
+    /// The row at the noted place, as `at` reads it, if it is still there.
     pub fn row(
         &self,
         table: &Table,
@@ -56,7 +56,7 @@ impl Places {
         at(place).filter(is_its)
     }
 
-    /// The row as it is now. The places are those where the versions of each row begin.
+    /// The current row. The noted places are the roots of HOT chains.
     pub fn find(&self, table: &Table, index: Index, owner: Owner) -> Option<Row> {
         self.row(table, owner, |root| table.in_chain(root)).or_else(|| {
             let row = table.find(index, &keys(owner))?;

@@ -46,7 +46,7 @@ pub struct Position {
     pub stripe: i64,
     pub system_id: i64,
     pub timeline: i32,
-    /// How many values a server skips by default when it takes over from a copy of this row.
+    /// How many values a server skips by default if it takes over from a copy of this row.
     pub skip: i64,
     /// The node's totals when the row was written, in all epochs.
     pub totals: Totals,
@@ -102,7 +102,7 @@ impl Position {
 
     /// Whether this server has reserved from this position, or made it.
     pub fn is_ours(&self) -> bool {
-        // The system identifier alone does not tell: clusters made from one image share it.
+        // The system identifier alone is not enough: clusters made from one image share it.
         self.system_id == server().0 && !self.is_replicated() && self.incarnation != RESTORED
     }
 
@@ -111,10 +111,10 @@ impl Position {
         self.timeline == REPLICATED
     }
 
-    /// True if values may have been served from reservations that this row does not show. It
-    /// arrived by logical replication, or this server was promoted or restored to an earlier time
-    /// after the row was written. A server on timeline 1 was neither promoted nor restored so; a
-    /// row of another server there came with pg_upgrade after a clean shutdown.
+    /// Whether values may have been served from reservations that this row does not show. That is
+    /// so if it came by logical replication, or if this server was promoted or restored to an
+    /// earlier time afterwards. A server on timeline 1 was neither. If it has a row of another
+    /// server, that came with pg_upgrade after a clean shutdown.
     pub fn may_lack(&self) -> bool {
         let (system_id, timeline) = server();
         self.is_replicated()
@@ -124,8 +124,8 @@ impl Position {
                 && (self.has_reserved() || self.system_id == system_id))
     }
 
-    /// How the worker, and the transaction that wrote this position, serve a sequence with this
-    /// definition.
+    /// The terms under which sessions and the worker serve a sequence with this definition from
+    /// this position.
     pub fn terms(&self, sequence: &Sequence) -> Terms {
         let definition = &sequence.definition;
         Terms {
@@ -159,7 +159,7 @@ impl Position {
         }
     }
 
-    /// Takes back what lies at the top, which the caller owns.
+    /// Takes back the reserved indexes from `to` on, which the caller owns.
     pub(in crate::catalog) fn lower(&mut self, to: Index) {
         self.next_index = to;
         self.settled_index = self.settled_index.min(to);
@@ -187,7 +187,7 @@ pub const REPLICATED: i32 = -1;
 
 /// The system identifier and the timeline of this server; the timeline is 0 in recovery.
 pub fn server() -> (i64, i32) {
-    /// They stay as they are once recovery has ended.
+    /// Both stay the same once recovery has ended.
     static SERVER: Global<Cell<Option<(i64, i32)>>> = Global::new(Cell::new(None));
     SERVER.get().unwrap_or_else(|| {
         // SAFETY: all three read shared memory that every process is attached to. In recovery the
@@ -212,8 +212,8 @@ pub fn stripe(block_size: Option<i64>) -> i64 {
     block.saturating_mul((LEAST / block).max(1))
 }
 
-/// A version of a position row that a transaction has written. `writer` is the subtransaction, so a
-/// version that was rolled back is not mistaken for the one that comes after it.
+/// A version of a position's row that a transaction has written. `writer` is the subtransaction. So
+/// a version that was rolled back is not mistaken for the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Version {
     pub sequence: SequenceId,
@@ -261,9 +261,9 @@ pub struct LockedPosition {
 }
 
 impl LockedPosition {
-    /// The definition of its sequence, which a session that changes what the indexes mean writes
-    /// under this lock. Until the position is this server's, replication may change it too, and
-    /// locks it to do so: then it is locked here.
+    /// The definition of the position's sequence. While this lock is held, no session changes what
+    /// the indexes mean. Replication may, until the position is this server's: then the definition
+    /// is locked here, as replication locks it.
     pub fn definition(&self) -> Result<RowLock<Sequence>, HiloError> {
         let id = self.position.sequence;
         Ok(match self.position.is_ours() {
@@ -279,7 +279,7 @@ impl LockedPosition {
         WRITTEN.note(&self.table, (position.sequence, position.node), place);
     }
 
-    /// The same, and returns the new version.
+    /// Replaces the row, and returns the new version.
     pub fn rewrite(&self, position: &Position) -> Version {
         self.update(position);
         Version::new(position)
@@ -431,8 +431,8 @@ pub fn find_own_write(
 }
 
 /// Moves a row version that the current transaction has written forward to `next_index`, never
-/// back. Returns the position that the row has then; `None` if that version is no longer in force,
-/// or went with the extension.
+/// back. Returns the row's position then; `None` if the version is not current any more, or the
+/// extension has gone.
 pub fn advance(version: &Version, next_index: Index) -> Result<Option<Position>, HiloError> {
     if !is_own_transaction(version.writer) {
         return Ok(None);

@@ -14,9 +14,9 @@ use crate::catalog::sequence::positions::{self, Position};
 use crate::errors::HiloError;
 use crate::gucs;
 
-/// Whether a takeover writes off what is free in the catalog, because the other server may have
-/// taken and served it. Values from a source may have been served since it was dumped: its other
-/// users do not begin again with this server.
+/// Whether a takeover writes off the free ranges in the catalog, because the other server may have
+/// taken and served them. Values from a source may have been served since the dump, because other
+/// users of the source go on.
 pub fn discards_free(position: &Position, definition: &Definition) -> bool {
     position.is_replicated()
         || (position.may_lack() && gucs::failover_skip() != Some(0))
@@ -53,12 +53,13 @@ fn missing(sequence: &Sequence, position: &Position) -> Range {
     let settings = gucs::refill(sequence.definition.block_size);
     let most = policy::failover_skip(limit - Index::ZERO, 0.0, &settings).max(position.skip);
     // A server that was promoted in between may have skipped as many values, and its row may be
-    // lost in turn.
+    // lost too.
     let skip = gucs::failover_skip().unwrap_or(most).saturating_mul(promotions(position));
     Range::of(position.next_index, skip).until(limit)
 }
 
-/// A position of this server, as another node, with the reservations that may be missing from it.
+/// The position that this server would have as another node, with the reservations that may be
+/// missing from it.
 pub fn at_most(sequence: &Sequence, position: &Position) -> Position {
     match position.may_lack() && !position.is_replicated() {
         true => {
