@@ -32,7 +32,7 @@ use pgrx::prelude::*;
 
 /// The library's part, for [`init`].
 pub struct Limits {
-    /// The most bytes of a message, a DETAIL or a HINT. Longer ones are cut.
+    /// The most bytes of a message, a DETAIL or a HINT. Longer texts are cut.
     pub longest: usize,
     /// Whether the system has just refused memory to Rust's allocator.
     pub is_short: fn() -> bool,
@@ -41,7 +41,7 @@ pub struct Limits {
 static LIMITS: OnceLock<Limits> = OnceLock::new();
 /// In bytes. A message, a DETAIL and a HINT of the greatest length fit several times.
 const ROOM: usize = 128 << 10;
-/// The memory context that is set aside. It is empty but while an error is passed on.
+/// The memory context that is set aside. It is empty unless an error is being passed on.
 static PLACE: AtomicPtr<pg_sys::MemoryContextData> = AtomicPtr::new(std::ptr::null_mut());
 /// Whether [`copy`] is running.
 static COPYING: AtomicBool = AtomicBool::new(false);
@@ -97,7 +97,7 @@ pub fn init(limits: Limits) {
 /// Makes the memory that is set aside the current context, and empties it.
 ///
 /// # Safety
-/// Nothing that is in it may be used any more.
+/// Nothing in it may be used any more.
 unsafe fn enter() {
     // SAFETY: `init` made the context before anything could call this. Neither function raises an
     // error.
@@ -108,8 +108,8 @@ unsafe fn enter() {
     }
 }
 
-/// In the place of `CopyErrorData`. Never raises an error: if the report does not fit, it is
-/// replaced by that of a refusal of memory.
+/// Replaces `CopyErrorData`. Never raises an error: a report that does not fit is replaced by that
+/// of refused memory.
 ///
 /// # Safety
 /// As for `CopyErrorData`: there is an error to copy. The copy must be freed before the next one is
@@ -175,8 +175,8 @@ unsafe fn shorten(text: *mut c_char, longest: usize) {
     }
 }
 
-/// In the place of `errstart`. The texts with which pgrx raises an error of Rust's are allocated in
-/// the room. An error leaves the current context to whoever catches it.
+/// Replaces `errstart`. The texts with which pgrx raises an error of Rust's are allocated in the
+/// memory that is set aside. An error leaves the current context to whoever catches it.
 ///
 /// # Safety
 /// As for `errstart`.
@@ -192,8 +192,8 @@ unsafe extern "C-unwind" fn start(level: c_int, domain: *const c_char) -> bool {
     }
 }
 
-/// In the place of `abort`. A FATAL error runs no destructor and returns to no frame, so it is as
-/// safe as an abort. Core's clean-up at exit releases what other processes wait for.
+/// Replaces `abort`. A FATAL error runs no destructor and returns to no frame, so it is as safe as
+/// an abort. Core's clean-up at exit releases what other processes wait for.
 ///
 /// # Safety
 /// As for `abort`.

@@ -94,11 +94,11 @@ settings! {
         c"The block_size of a sequence takes precedence.";
     min_threshold: i64 = 50 in 0..=1_073_741_824, Sighup,
         c"Sets the number of values left at which the next block is fetched at the latest.", c"";
-    /// How many servers serve values of a sequence that is numbered now.
+    /// How many servers serve the values of a sequence that is numbered from now on.
     pub node_count: i32 = 1 in 1..=1024, Sighup,
         c"Sets how many servers serve values of the same sequences.", c"";
-    /// Values to skip for each promotion; `None`: as many as [`policy::failover_skip`] says, which
-    /// may have been reserved ahead within a minute of lag.
+    /// How many values to skip for each promotion. `None`: as many as may have been reserved ahead
+    /// within a minute of lag (see [`policy::failover_skip`]).
     pub failover_skip: skip = -1 in -1..=i32::MAX, Sighup,
         c"Sets the number of values skipped after a promotion that may have lost reservations.",
         c"-1 skips the values that may have been reserved ahead within a minute of lag.";
@@ -177,7 +177,7 @@ pub struct SessionLibraries {
     pub of_server: bool,
 }
 
-/// `None`: where hilo has to be loaded by the server.
+/// The list for this session; `None` if the server has to load hilo.
 #[cfg(any(feature = "pg15", feature = "pg16"))]
 pub fn session_libraries() -> Option<SessionLibraries> {
     None
@@ -245,7 +245,7 @@ unsafe fn c_str(text: *const c_char) -> &'static CStr {
     if text.is_null() { c"" } else { unsafe { CStr::from_ptr(text) } }
 }
 
-/// Who this server is among several; `None`: it is not set.
+/// The id of this server among several; `None`: it is not set.
 pub fn node_id() -> Option<i32> {
     // SAFETY: as in `server_prefix_bytes`. The check hook has accepted the text.
     let text = unsafe { c_str(*NODE_ID.as_ptr()) };

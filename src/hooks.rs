@@ -38,7 +38,7 @@ static PREV_ACCESS: Global<Cell<pg_sys::object_access_hook_type>> = Global::new(
 static PREV_PATHS: Global<Cell<pg_sys::set_rel_pathlist_hook_type>> = Global::new(Cell::new(None));
 
 /// Sets the hooks. Called once, from `_PG_init`. A server of pg_upgrade has none: it restores our
-/// catalog piece by piece, and what statements mean for our sequences is in that catalog already.
+/// catalog piece by piece, and that catalog already has the effects of statements on our sequences.
 pub fn init() {
     // SAFETY: a static that is set when the server starts.
     if unsafe { pg_sys::IsBinaryUpgrade } {
@@ -55,7 +55,7 @@ pub fn init() {
         pg_sys::object_access_hook = Some(object_access);
         PREV_PATHS.set(pg_sys::set_rel_pathlist_hook);
         pg_sys::set_rel_pathlist_hook = Some(paths);
-        // Plans that a session made before know nothing of them.
+        // Plans that a session made earlier do not know the hooks.
         pg_sys::ResetPlanCache();
     }
 }
@@ -77,8 +77,8 @@ mod raw {
     }
 }
 
-/// This and the other hooks call those that others have set under pgrx's guard. It raises an error
-/// again as it was (`errors_of_others_arrive_whole`, in `pgrx-tests/tests/sql/edges.rs`).
+/// All hooks call those that others have set under pgrx's guard, which raises an error again as it
+/// was (`errors_of_others_arrive_whole`, in `pgrx-tests/tests/sql/edges.rs`).
 #[allow(clippy::too_many_arguments)]
 #[pg_guard]
 unsafe extern "C-unwind" fn process_utility(
@@ -123,7 +123,7 @@ unsafe extern "C-unwind" fn process_utility(
                 completion,
             )
         });
-        // Core has refused whoever may not rename it.
+        // Core has refused whoever may not rename the schema.
         if renames {
             HiloError::InternalsRenamed.raise();
         }
@@ -140,7 +140,7 @@ unsafe extern "C-unwind" fn process_utility(
 /// Whether a statement renames schema `_hilo`, by whose name everything of the extension is found.
 ///
 /// # Safety
-/// It must be complete.
+/// The statement must be complete.
 unsafe fn renames_internals(statement: *const RenameStmt) -> bool {
     // SAFETY: the caller guarantees that the statement is complete; the name of a schema is null
     // or a C string.
@@ -229,8 +229,8 @@ fn on_drop(class: pg_sys::Oid, object: pg_sys::Oid, part: std::ffi::c_int) {
         pg_sys::AuthIdRelationId => owners::on_drop_role(object),
         pg_sys::RelationRelationId => owned::on_drop(object, part),
         pg_sys::DatabaseRelationId => {
-            // A session that cannot use the memory may drop one all the same, as one may that has
-            // not loaded hilo.
+            // A session that cannot use the shared memory may drop a database all the same, like a
+            // session that has not loaded hilo.
             let note = || {
                 dropped::note(object);
                 Ok(())

@@ -34,7 +34,7 @@ pub extern "C-unwind" fn _PG_init() {
         is_short: process::memory::is_short,
     });
     process::memory::init();
-    // Both may raise an error, so they come before all that must not be done twice.
+    // Both may raise an error, so they come before the steps that must not be done twice.
     if catalog::rows::version::on_load().or_raise() {
         session::invalidation::extension_appears();
     }

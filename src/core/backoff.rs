@@ -13,13 +13,13 @@ pub fn delay(attempt: u32, random: u32) -> Duration {
     jitter(Duration::from_millis(10), Duration::from_secs(1), attempt, random)
 }
 
-/// The same for a caller that has not reached a server, or was too much for it, like thousands at
-/// once. It is between 0 and min(5 s, 50 ms × 2^attempt).
+/// The delay of a caller that has not reached a server, or was too much for it, as thousands may
+/// have been at once. It is between 0 and min(5 s, 50 ms × 2^attempt).
 pub fn delay_of_many(attempt: u32, random: u32) -> Duration {
     jitter(Duration::from_millis(50), Duration::from_secs(5), attempt, random)
 }
 
-/// The same for a request whose answers are lost until the cause is removed. It is between 0 and
+/// The delay of a request whose answers are lost until the cause is removed. It is between 0 and
 /// min(1 min, 50 ms × 2^attempt).
 pub fn delay_of_losses(attempt: u32, random: u32) -> Duration {
     jitter(Duration::from_millis(50), Duration::from_secs(60), attempt, random)

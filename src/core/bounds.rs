@@ -6,8 +6,8 @@ use crate::options::{Definition, OptionError, Options};
 
 impl Definition {
     /// The changes that follow when the column that owns the sequence gets a wider type. A bound at
-    /// the limit of the old type moves to that of the new one; a bound that a user chose stays.
-    /// `None`: there are none.
+    /// the limit of the old type moves to the limit of the new one; a bound that a user chose
+    /// stays. `None`: no change.
     pub fn widening(&self, old: DataType, new: DataType) -> Option<Options> {
         let options = Options {
             data_type: (new.max() > self.data_type.max()).then_some(new),
@@ -38,7 +38,7 @@ impl Definition {
         }
     }
 
-    /// How many values lie between the bounds, counted from the one that a lap starts with.
+    /// How many values lie between the bounds, counted from where a lap starts.
     pub fn values(&self) -> i128 {
         (self.max_value as i128 - self.min_value as i128) / (self.increment as i128).abs().max(1)
             + 1
@@ -69,8 +69,8 @@ impl Definition {
         }
     }
 
-    /// The value of index 0 where a source says which values come. It is the first of the grid
-    /// within the bounds, so that each of its values has an index.
+    /// The value of index 0 of a sequence with a source. It is the first value of the grid within
+    /// the bounds, so each value has an index.
     pub fn grid_base(&self) -> i64 {
         let (start, step) = (i128::from(self.start_value), i128::from(self.increment));
         // Between the bounds, so it fits.

@@ -21,8 +21,7 @@ const IDS: &str = "Give each server its own hilo.node_id, and renumber the seque
 const PASS: &str = "Pass what hilo_node_summary() returns on the server that has them to \
     hilo_apply() on the other.";
 
-/// Returns what is wrong between this server and another one. `restart`: how sequences are
-/// renumbered.
+/// The differences between this server and another one. `restart`: how sequences are renumbered.
 pub fn differences(
     (me, mine): (&Node, &[Described]),
     (other, theirs): (&Node, &[Described]),
@@ -101,7 +100,7 @@ fn of_server(other: &Node, severity: &'static str, what: String, what_to_do: &st
     Finding { object, severity, what, what_to_do: what_to_do.to_owned() }
 }
 
-/// These sequences, if there are any.
+/// The names as a list; `None`: there are none.
 fn such(names: &[&str]) -> Option<String> {
     let first = names.first()?;
     Some(format!("{} sequences, such as \"{first}\"", names.len()))
@@ -116,7 +115,7 @@ fn named(one: &Described) -> (&str, &Described) {
     (&one.entry.name, one)
 }
 
-/// Whether several nodes serve it.
+/// Whether several nodes serve the sequence.
 fn is_shared(one: &Described) -> bool {
     one.entry.numbering.is_some_and(|numbering| numbering.nodes > 1)
 }
@@ -147,10 +146,10 @@ fn other_numbering(
 
 fn other_options(mine: &Described, theirs: &Described, node: &str) -> Option<Finding> {
     let differ = theirs.differences(mine);
-    // A source says which values come, and to no two servers the same.
+    // A source gives each server other values, so these options may differ.
     let is_own = |option: &str| ["source", "reserve_ahead"].contains(&option);
     let differ: Vec<_> = differ.keys().map(String::as_str).filter(|one| !is_own(one)).collect();
-    // Some options decide which values there are.
+    // These options decide which values there are.
     let decides = |option: &&str| ["increment", "cycle"].contains(option);
     let severity = if differ.iter().any(decides) { "error" } else { "warning" };
     let what = format!("{} differs on {node}", differ.join(", "));

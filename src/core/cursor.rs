@@ -69,13 +69,14 @@ impl Segment {
 pub enum Taken {
     /// These indexes are the caller's alone. `left` remain in the segment.
     Range { range: Range, left: i64 },
-    /// The segment is used up (or closed): the caller must have the next one installed.
+    /// The segment is used up or closed: the caller must have the next one installed.
     Empty,
     /// The segment is of another serial than the caller's: its mapping is out of date.
     OtherSerial(Serial),
 }
 
-/// See the module. It lives in shared memory, so it is `repr(C)` and has no pointers.
+/// See the module's documentation. It lives in shared memory, so it is `repr(C)` and has no
+/// pointers.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Cursor {
@@ -119,8 +120,7 @@ impl Cursor {
             let offset = (word & OFFSET_MASK) as i64;
             let left = segment.len() - offset;
             if found != serial || left < least {
-                // Nothing proves yet that the three fields belong together; only an unchanged
-                // number does.
+                // Only an unchanged number proves that the three fields belong together.
                 let again = self.reload(word);
                 if again >> OFFSET_BITS == word >> OFFSET_BITS {
                     return if found != serial { Taken::OtherSerial(found) } else { Taken::Empty };
@@ -149,8 +149,8 @@ impl Cursor {
         self.word.load(Acquire)
     }
 
-    /// Returns `range` to the segment if it was taken last; then it is the next to be taken.
-    /// Returns whether it was. `serial` is the one that the range was taken under.
+    /// Returns `range` to the segment if it was the last to be taken; then it is the next to be
+    /// taken. Returns whether it was. `serial`: under which the range was taken.
     pub fn untake(&self, range: Range, serial: Serial) -> bool {
         let mut word = self.word.load(Acquire);
         loop {
@@ -168,8 +168,8 @@ impl Cursor {
         }
     }
 
-    /// The rest of the segment now, and its serial. For views and for the refill threshold: it may
-    /// be out of date when the caller reads it.
+    /// The rest of the segment now, and its serial, for views and for the refill threshold. They
+    /// may be out of date when the caller reads them.
     pub fn peek(&self) -> (Range, Serial) {
         let mut word = self.word.load(Acquire);
         loop {
@@ -203,7 +203,7 @@ impl Cursor {
         let next = number.wrapping_add(1) << OFFSET_BITS;
         let place = self.segment(next);
         // Pairs with the fence in `reload`: a reader that sees one of these stores also sees the
-        // present number, or a later one.
+        // current number, or a later one.
         #[cfg(not(loom))]
         core::sync::atomic::fence(Release);
         #[cfg(loom)]

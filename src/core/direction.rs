@@ -27,7 +27,7 @@ impl Direction {
         }
     }
 
-    /// The value that comes last.
+    /// The one of both values that comes later.
     pub fn further(self, a: i64, b: i64) -> i64 {
         if self.is_beyond(a, b) { a } else { b }
     }

@@ -46,12 +46,12 @@ pub struct Fault {
     pub what: String,
 }
 
-/// The place of a sequence.
+/// The place of a field of a sequence in a document.
 pub fn place_of(at: usize, field: &str) -> String {
     format!("sequences[{at}]{field}")
 }
 
-/// Refuses a list of fields without their names, which serde would read.
+/// Refuses a list in the place of an object, which serde would accept.
 fn check_objects(document: &Value) -> Result<(), Fault> {
     let check = |place: String, value: &Value| match value.is_array() {
         true => Err(Fault { place, what: "expected an object, found an array".into() }),
@@ -132,7 +132,7 @@ impl Described {
     }
 }
 
-/// Pairs what has the same name, in the order of the names.
+/// Pairs the elements of both lists that have the same name, in the order of the names.
 pub fn by_name<N: Ord, A, B>(
     ones: impl IntoIterator<Item = (N, A)>,
     others: impl IntoIterator<Item = (N, B)>,

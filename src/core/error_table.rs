@@ -1,10 +1,10 @@
 //! How a table of errors becomes an enum.
 
-/// Makes an enum of errors with a DETAIL and a HINT each. The enum derives `thiserror::Error`,
-/// which makes the messages of `#[error(…)]`. `#[detail(…)]` and `#[hint(…)]` follow it in this
-/// order where an error has them: they are arguments of `format!`, which know the fields by their
-/// names. A `?` in them stands for no text. If the enum names a type for it, each error has its
-/// SQLSTATE behind it, as a discriminant would be.
+/// Makes an enum of errors, each with a message, and a DETAIL and a HINT if it has them. The enum
+/// derives `thiserror::Error`, which makes the messages of `#[error(…)]`. `#[detail(…)]` and
+/// `#[hint(…)]` follow in this order. They are arguments of `format!`, and know the fields by their
+/// names; a `?` in them stands for no text. If the enum names a type for SQLSTATEs, the SQLSTATE
+/// stands behind each error, like a discriminant.
 #[macro_export]
 macro_rules! error_table {
     ($(#[$about:meta])* $vis:vis enum $error:ident $(: $state:ty)? {$(

@@ -7,10 +7,10 @@ use crate::numbers::{Epoch, Timestamp};
 /// Gaps become one only if they came about in the same hour.
 const HOUR: i64 = 3_600_000_000;
 
-/// `count` values from `first` to `last`, in the order of serving, that are lost.
+/// `count` lost values between `first` and `last`, in the order of serving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// The numbering that they belong to; `None`: several, or it is not known.
+    /// The numbering that the values belong to; `None`: several, or it is not known.
     pub epoch: Option<Epoch>,
     pub first: i64,
     pub last: i64,
@@ -19,7 +19,7 @@ pub struct Gap {
     pub increment: i64,
     /// The number of the reason.
     pub reason: usize,
-    /// Since when.
+    /// When they were lost.
     pub at: Timestamp,
 }
 
@@ -31,7 +31,7 @@ fn greatest_divisor(one: u64, other: u64) -> u64 {
     if other == 0 { one } else { greatest_divisor(other, one % other) }
 }
 
-/// The largest step of which both steps and the distance are a multiple, with the sign of `one`.
+/// The largest step of which both steps and the distance are multiples, with the sign of `one`.
 fn common_step(one: i64, other: i64, distance: i128) -> i64 {
     let step = greatest_divisor(one.unsigned_abs(), other.unsigned_abs()).max(1);
     let rest = (distance.unsigned_abs() % u128::from(step)) as u64;
@@ -48,7 +48,7 @@ impl Gap {
         self.first.max(self.last)
     }
 
-    /// Whether it is all values in steps of its increment from the first to the last.
+    /// Whether it has all values in steps of its increment from the first to the last.
     fn is_whole(&self) -> bool {
         distance(self.first, self.last) == (self.count as i128 - 1) * self.increment as i128
     }
@@ -74,7 +74,7 @@ impl Gap {
     }
 }
 
-/// A gap, and which of those that were given it is made of.
+/// A merged gap, and the input gaps that it replaces.
 #[derive(Clone, Debug)]
 pub struct Joined {
     pub gap: Gap,
@@ -88,9 +88,9 @@ impl Joined {
     }
 }
 
-/// The same gaps in fewer: where one continues another. If there are still more than `most`, as
-/// `kept` of them: the nearest become one. Where numberings and reasons together are more than half
-/// as many, the oldest numberings count as one.
+/// Merges gaps that continue each other. If more than `most` are left, the nearest are merged until
+/// there are `kept`. Where numberings and reasons together are more than half as many, the oldest
+/// numberings count as one.
 pub fn join(gaps: &[Gap], most: usize, kept: usize) -> Vec<Joined> {
     let mut order: Vec<usize> = (0..gaps.len()).collect();
     order.sort_by_key(|&at| (gaps[at].epoch, gaps[at].reason, gaps[at].low(), gaps[at].high()));
@@ -112,7 +112,7 @@ pub fn join(gaps: &[Gap], most: usize, kept: usize) -> Vec<Joined> {
 }
 
 /// The oldest numbering that keeps rows of its own, if numbering and reason together may have
-/// `most` different values. `all` are in the order of numberings and reasons.
+/// `most` different values. `all` is sorted by numbering and reason.
 fn oldest_kept(all: &[Joined], most: usize) -> Option<Epoch> {
     let kinds = all.chunk_by(|one, other| {
         (one.gap.epoch, one.gap.reason) == (other.gap.epoch, other.gap.reason)
@@ -122,7 +122,7 @@ fn oldest_kept(all: &[Joined], most: usize) -> Option<Epoch> {
     Some(Epoch(too_old.0 + 1))
 }
 
-/// The nearest of those that belong together become one, until `kept` are left.
+/// Merges the nearest gaps that belong together until `kept` are left.
 fn join_nearest(all: Vec<Joined>, kept: usize, belong: impl Fn(&Gap, &Gap) -> bool) -> Vec<Joined> {
     let mut nearest: Vec<(i128, usize)> = (1..all.len())
         .map(|at| (all[at - 1].gap, all[at].gap, at))

@@ -29,10 +29,10 @@ named! {
     }
 }
 
-/// Sorts a list, so that equal ones are equal.
+/// Sorts a list, so that equal lists compare as equal.
 ///
 /// # Errors
-/// The place in the list of what it says twice.
+/// The place in the list of a grantee or privilege that is there twice.
 pub fn sort(list: &mut Vec<Grant>) -> Result<(), String> {
     let mut grantees = HashSet::new();
     for (at, Grant { grantee, privileges }) in list.iter_mut().enumerate() {
@@ -50,7 +50,7 @@ pub fn sort(list: &mut Vec<Grant>) -> Result<(), String> {
     Ok(())
 }
 
-/// The privileges that some have and others do not. Both lists are sorted.
+/// The privileges in one list and not in the other. Both lists are sorted.
 pub fn without(some: &[Grant], others: &[Grant]) -> impl Iterator<Item = Grant> {
     some.iter().filter_map(|grant| {
         let same = others.binary_search_by(|other| other.grantee.cmp(&grant.grantee));

@@ -33,7 +33,7 @@ pub fn next_hi(mapping: &Mapping, start_value: i64, block_size: i64, available: 
     }
 }
 
-/// The block and its indexes, of which the first is at least `from`. Offsets count from the base in
+/// The block and its indexes, the first of which is at least `from`. Offsets count from the base in
 /// the direction of the increment.
 fn find(mapping: &Mapping, start_value: i64, size: i128, from: Index) -> Option<(i64, Range)> {
     if mapping.cycle {
@@ -60,9 +60,9 @@ fn find(mapping: &Mapping, start_value: i64, size: i128, from: Index) -> Option<
         return None;
     }
     let start = mapping.stripes.below((first + step - 1) / step);
-    // The last index has the block's last value or lies beyond it: whatever continues behind it, by
-    // another increment too, is behind the block. At the end of a stripe there may be no such
-    // index, and no increment changes either.
+    // The last index has the block's last value, or lies beyond it. So whatever continues after
+    // this index, even with another increment, is beyond the block. At the end of a stripe there
+    // may be no such index, and the increment cannot change there either.
     let end = mapping.stripes.below((last + step - 1) / step + 1).max(start + 1);
     if end > mapping.limit().0 as i128 {
         return None;
@@ -70,7 +70,7 @@ fn find(mapping: &Mapping, start_value: i64, size: i128, from: Index) -> Option<
     Some((i64::try_from(hi).ok()?, Range::new(Index(start as i64), Index(end as i64))))
 }
 
-/// How many blocks to skip, from the one at offset `first` on, until one lies within a stripe of
+/// How many blocks to skip, from the block at offset `first` on, until one lies within a stripe of
 /// this node.
 fn skip(mapping: &Mapping, first: i128, pitch: i128, length: i128) -> Option<i128> {
     let stripes = &mapping.stripes;
@@ -97,7 +97,7 @@ fn first_hit(start: i128, pitch: i128, round: i128, most: i128) -> Option<i128> 
 
 /// The smallest x ≥ 0 with `low ≤ x × pitch mod round ≤ high`, for 0 < low ≤ high and pitch <
 /// round; None also if it is beyond all offsets. This is Euclid's algorithm: between two multiples
-/// of `pitch` the question is the same one about the remainders.
+/// of `pitch` the question is the same about the remainders.
 fn first_multiple(pitch: i128, round: i128, low: i128, high: i128) -> Option<i128> {
     if pitch == 0 {
         return None;

@@ -310,8 +310,8 @@ fn value_width(inside: &str) -> Result<u8, KeyFormatError> {
     }
 }
 
-/// The text between the value and the server's prefix, as a set of bytes in any order, walking from
-/// the value. None: there is no prefix in that direction.
+/// The text between the value and the server's prefix, as a set of bytes, read from the value on.
+/// None: there is no prefix in that direction.
 fn gap<'a>(parts: impl Iterator<Item = &'a Part>, name: &'a [u8]) -> Option<Vec<u8>> {
     let mut text = Vec::new();
     for part in parts {

@@ -75,7 +75,7 @@ pub struct Mapping {
     pub stripes: Stripes,
 }
 
-/// Values `first`, `first + increment`, …: `count` (at least 1) of them.
+/// `count` (at least 1) values: `first`, `first + increment`, ….
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     pub first: i64,
@@ -83,15 +83,15 @@ pub struct Run {
 }
 
 impl Run {
-    /// Its last value, for the increment of the mapping that it came from.
+    /// The last value of the run. `increment` is that of the mapping that the run came from.
     pub fn last(&self, increment: i64) -> i64 {
         (self.first as i128 + (self.count - 1) as i128 * increment as i128) as i64
     }
 }
 
-/// The values, first and last, that a sequence may serve again if it continues with index
-/// `new_next` of `new` instead of index `old_next` of `old`. `None`: it continues beyond all that
-/// `old` has served, or it cycles, and so repeats its values anyway.
+/// The first and the last value that may be served again, if a sequence continues with index
+/// `new_next` of `new` instead of `old_next` of `old`. `None`: it continues beyond all values that
+/// `old` has served. Or it cycles, and repeats its values anyway.
 pub fn first_repeat(
     old: &Mapping,
     old_next: Index,
@@ -110,7 +110,7 @@ pub fn first_repeat(
     let ascending = new.increment > 0;
     let (from, to) = match ascending == (old.increment > 0) {
         true => (first, reached),
-        // Back over the values that the other direction has served.
+        // `new` goes back over the values that `old` has served in the other direction.
         false if old_next == Index::ZERO => return None,
         false if ascending => (first.max(reached), old.base as i128),
         false => (first.min(reached), old.base as i128),
@@ -120,8 +120,8 @@ pub fn first_repeat(
 }
 
 impl Mapping {
-    /// The same without bounds: what was reserved keeps its value when a bound is narrowed. With
-    /// cycling they are part of the numbering, and stay.
+    /// The mapping without bounds: reserved indexes keep their values when a bound is narrowed. If
+    /// it cycles, the bounds are part of the numbering, and stay.
     pub fn without_bounds(&self) -> Mapping {
         match self.cycle {
             true => *self,
@@ -208,7 +208,7 @@ impl Mapping {
     }
 
     /// The smallest index of this node whose value lies strictly beyond `value` in the direction of
-    /// the increment, within 0 ..= limit. When cycling, nothing lies beyond: the limit.
+    /// the increment, within 0 ..= limit. If the sequence cycles, nothing lies beyond: the limit.
     pub fn first_index_beyond(&self, value: i64) -> Index {
         let limit = self.limit();
         let offset = self.offset(value);
@@ -226,10 +226,10 @@ impl Mapping {
         self.index_of(value).unwrap_or_else(|| self.first_index_beyond(value))
     }
 
-    /// Where this numbering may continue once `value` was served by another that branched off from
-    /// it. That is the smallest index whose predecessor is not short of `value`, so that neither
-    /// this numbering nor a branch from there serves the value. 0 when cycling, where no value is
-    /// spent.
+    /// Where this numbering may continue after another numbering that branched off from it has
+    /// served `value`. That is the smallest index whose predecessor is not short of `value`, so
+    /// that neither this numbering nor a branch from there serves the value. 0 if it cycles, since
+    /// no value is spent then.
     pub fn floor_behind(&self, value: i64) -> Index {
         if self.cycle {
             return Index::ZERO;
@@ -265,7 +265,7 @@ impl Mapping {
         if (self.min_value..=self.max_value).contains(&value) { Some(value) } else { None }
     }
 
-    /// How many indexes, beginning with `index` (which has a value), are in step.
+    /// How many indexes, beginning with `index` (which has a value), have evenly spaced values.
     fn in_step(&self, index: Index) -> i64 {
         let global = self.stripes.global(index);
         let lap = if self.cycle { self.value_in_lap(global).1 } else { self.positions() - global };

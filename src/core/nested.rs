@@ -11,14 +11,14 @@ use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
 #[derive(Debug)]
 pub struct Nested<K, V> {
     values: HashMap<K, Kept<V>, BuildHasherDefault<DefaultHasher>>,
-    /// In the order of their levels, and for each level in the order of the changes.
+    /// Sorted by level, and within a level in the order of the changes.
     saved: Vec<Saved<K, V>>,
 }
 
 #[derive(Debug)]
 struct Kept<V> {
     value: V,
-    /// The deepest level for which it is saved.
+    /// The deepest level that has saved the value.
     level: i32,
 }
 
@@ -40,7 +40,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
         self.values.get(key).map(|kept| &kept.value)
     }
 
-    /// The value, to be changed without being saved first.
+    /// The value, for a change that is not saved.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.values.get_mut(key).map(|kept| &mut kept.value)
     }
@@ -50,8 +50,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
         self.values.get(key).is_some_and(|kept| kept.level >= level)
     }
 
-    /// Sets a value at `level`, the deepest one that is open. Its present value is saved if
-    /// necessary.
+    /// Sets a value at `level`, the deepest open level. Saves its current value if necessary.
     ///
     /// # Errors
     /// Memory is out; nothing has changed.
@@ -92,8 +91,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
             if let Some(kept) = self.values.get_mut(&saved.key) {
                 kept.level = level - 1;
             }
-            // If the level around it has saved the value too, that is what its rollback brings
-            // back.
+            // If the level around it has saved the value too, its rollback restores that value.
             let known = saved.before.as_ref().is_some_and(|(_, before)| *before == level - 1);
             if !known {
                 self.saved.swap(to, at);
@@ -103,8 +101,8 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
         self.saved.truncate(to);
     }
 
-    /// Rolls `level` back, with all levels inside it. `undone` is called for each value with what
-    /// it was and what it is again, the last change first.
+    /// Rolls back `level` and all levels inside it. `undone` is called for each value with the
+    /// undone and the restored value, the last change first.
     pub fn abort(&mut self, level: i32, mut undone: impl FnMut(V, Option<&V>)) {
         while self.saved.last().is_some_and(|saved| saved.level >= level) {
             let Some(saved) = self.saved.pop() else { break };
@@ -134,7 +132,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
     }
 }
 
-/// A list, by the places in it: a level that is rolled back takes what it has added with it.
+/// A list, by positions: rolling back a level removes what it has added.
 impl<V: Clone> Nested<usize, V> {
     /// Adds a value to the end, at `level`.
     ///

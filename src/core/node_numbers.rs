@@ -45,7 +45,7 @@ impl fmt::Display for Numbering {
     }
 }
 
-/// Reads a number from `LOW` to `HIGH`, all of which `N` has.
+/// Reads a number from `LOW` to `HIGH`; `N` has all of these.
 fn within<'de, const LOW: i64, const HIGH: i64, N, D>(from: D) -> Result<N, D::Error>
 where
     N: TryFrom<i64>,

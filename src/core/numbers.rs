@@ -74,12 +74,12 @@ impl From<Duration> for Micros {
 }
 
 impl Epoch {
-    /// The next one, whose numbers continue those of this one.
+    /// The next epoch, whose numbers continue those of this one.
     pub fn next(self) -> Epoch {
         Epoch(self.0 + 1)
     }
 
-    /// The next one, whose numbers begin where a user says. The bits above 24 count such restarts
+    /// The next epoch, whose numbers begin where a user says. The bits above 24 count such restarts
     /// (`numbering` in `sql/views.sql`).
     pub fn restart(self) -> Epoch {
         Epoch((self.restarts() + 1) << 24)

@@ -16,8 +16,8 @@ pub const MAX_DESCRIPTION: usize = 1_000;
 /// The maximum length of a source, in bytes: twice what hilo itself writes with the longest names.
 pub const MAX_SOURCE: usize = 8_192;
 
-/// Calls a macro with every option: what a caller may say, as users read it in the form of
-/// documents, and its type. `bounds` are those of the form, as schemars writes them. The columns of
+/// Calls a macro with every option: its description in the form of documents, its name, and its
+/// type. `bounds` are those of the form, as schemars writes them. The columns of
 /// `_hilo.hilo_definition` have the same order.
 #[macro_export]
 macro_rules! each_option {
@@ -90,7 +90,7 @@ macro_rules! options {
                 all.into_iter().filter_map(|(option, text)| Some((option, text?.as_str())))
             }
 
-            /// Says those of `new` that differ.
+            /// The options of `new` that differ from `old`.
             fn difference(new: &Definition, old: &Definition) -> Options {
                 Options {
                     $($option: (new.$option != old.$option).then(|| new.$option.said()),)+
@@ -102,7 +102,7 @@ macro_rules! options {
 
 each_option!(options);
 
-/// An option of a definition, as it is said.
+/// An option in a definition, and how a caller specifies it.
 trait Said<T> {
     fn said(&self) -> T;
 }
@@ -113,7 +113,7 @@ impl<T: Clone> Said<T> for T {
     }
 }
 
-/// In alter, 0 or the empty text takes away what there is.
+/// In alter, 0 or the empty text removes the option.
 impl<T: Clone + Default> Said<T> for Option<T> {
     fn said(&self) -> T {
         self.clone().unwrap_or_default()
@@ -270,7 +270,7 @@ impl Definition {
     pub fn create(options: &Options) -> Result<Definition, OptionError> {
         let data_type = options.data_type.unwrap_or_default();
         let usual = Definition::usual(data_type, options.increment.unwrap_or(1));
-        // A size of 0 is refused here. It makes adaptive again what has a size.
+        // A size of 0 is refused here: it is how hilo_alter makes a size adaptive again.
         let Options { block_size, slice_size, .. } = *options;
         let mut definition = Definition { block_size, slice_size, ..usual.with(options) };
         definition.start_value = options.start_value.unwrap_or(definition.first_bound());
@@ -279,14 +279,14 @@ impl Definition {
         Ok(definition)
     }
 
-    /// One whose other options are at their defaults; it is yet to start.
+    /// A definition with all other options at their defaults, before its first value.
     pub(crate) fn usual(data_type: DataType, increment: i64) -> Definition {
         let (min_value, max_value) =
             if increment > 0 { (1, data_type.max()) } else { (data_type.min(), -1) };
         Definition { data_type, increment, min_value, max_value, ..Self::default() }
     }
 
-    /// The same in the form in which equal sequences are equal.
+    /// The definition in a form in which equal sequences are equal.
     pub fn plain(mut self) -> Definition {
         self.key_format = self.key_format.filter(|format| format != key_format::DEFAULT);
         self
@@ -303,8 +303,8 @@ impl Definition {
         Options::difference(&self.clone().plain(), &usual)
     }
 
-    /// The options with which [`alter`](Self::alter) makes this of `old`. The bounds are among
-    /// them, since those that are left out may follow the data type.
+    /// The options with which [`alter`](Self::alter) makes this definition from `old`. They include
+    /// the bounds, which could otherwise follow the data type.
     pub fn changes_of(&self, old: &Definition) -> Options {
         let mut changes = Options::difference(self, old);
         (changes.min_value, changes.max_value) = (Some(self.min_value), Some(self.max_value));
@@ -322,8 +322,7 @@ impl Definition {
 
     /// The sequence with these options changed. `last` is the last value served or, before the
     /// first, the one to be served first (core keeps either in `last_value`). Narrower bounds must
-    /// leave it within them unless `restart` says where to continue. None: there is nothing to
-    /// compare with.
+    /// contain it, unless `restart` says where to continue. None: there is nothing to compare with.
     pub fn alter(
         &self,
         options: &Options,
@@ -340,14 +339,14 @@ impl Definition {
         Ok(definition)
     }
 
-    /// The same with these options, not checked yet.
+    /// The definition with these options, not checked yet.
     fn with(&self, options: &Options) -> Definition {
         let (old, data_type) = (self.data_type, options.data_type.unwrap_or(self.data_type));
         // A bound that was the old type's own follows the type; a bound that a user chose stays.
         let min = if self.min_value == old.min() { data_type.min() } else { self.min_value };
         let max = if self.max_value == old.max() { data_type.max() } else { self.max_value };
         let unless_0 = |given: Option<i64>, known| given.or(known).filter(|size| *size != 0);
-        // It goes with the source.
+        // reserve_ahead goes with the source.
         let ahead = self.reserve_ahead.filter(|_| options.source.as_deref() != Some(""));
         let unless_empty = |given: &Option<String>, known: &Option<String>| {
             given.as_ref().or(known.as_ref()).filter(|text| !text.is_empty()).cloned()
@@ -370,17 +369,16 @@ impl Definition {
         }
     }
 
-    /// Whether sessions and the worker serve both alike.
+    /// Whether sessions and the worker serve both definitions alike.
     pub fn serves_like(&self, other: &Definition) -> bool {
         let served = |of: &Definition| Definition { description: None, ..of.clone() };
         served(self) == served(other)
     }
 
-    /// Whether the value of an index is another one than in `old`. Another increment changes it,
-    /// and so does the start or end of cycling. For a sequence that cycles, so do other bounds,
-    /// because they change its laps. Every change of how a gapless sequence is served waits for the
-    /// transaction that draws from it. It gets an epoch of its own, by which the others learn of
-    /// it.
+    /// Whether an index has another value than in `old`. Another increment changes it, and so does
+    /// the start or end of cycling. For a sequence that cycles, other bounds do too, because they
+    /// change its laps. Any change to the serving of a gapless sequence waits for the transaction
+    /// that draws from it. It gets an epoch of its own, which tells the other sessions.
     pub fn renumbers(&self, old: &Definition) -> bool {
         let terms = |of: &Definition| {
             let laps = of.cycle.then_some((of.min_value, of.max_value));

@@ -8,8 +8,8 @@ use crate::range::Range;
 pub struct Span {
     pub low: i64,
     pub high: i64,
-    /// The distance of the values, all of which the sequence has had. 0: it has had some that lie
-    /// between, and it is not known which.
+    /// The distance of the values, all of which the sequence has had. 0: some values between have
+    /// been served, and it is not known which.
     pub step: i64,
 }
 
@@ -34,7 +34,7 @@ impl Span {
         self.step != 0 && self.step == other.step && apart % i128::from(self.step) == 0
     }
 
-    /// The span of both, and of what lies between.
+    /// A span that contains both, and all values between them.
     fn with(&self, next: &Span) -> Span {
         let whole = self.is_on_grid_of(next) && self.distance(next) <= i128::from(self.step);
         Span {
@@ -48,12 +48,12 @@ impl Span {
         self.distance(next) <= 0 || self.with(next).step != 0
     }
 
-    /// The indexes of a mapping whose values lie in it.
+    /// The indexes of a mapping whose values lie in the span.
     fn indexes(&self, mapping: &Mapping) -> Range {
         between(mapping, self.low, self.high)
     }
 
-    /// Whether the sequence has had all values of the mapping that lie in it.
+    /// Whether the sequence has had all values of the mapping in the span.
     fn is_whole(&self, mapping: &Mapping) -> bool {
         let grid = Span { low: mapping.base, high: mapping.base, step: mapping.increment.abs() };
         self.is_on_grid_of(&grid)
@@ -73,8 +73,8 @@ pub fn between(mapping: &Mapping, one: i64, other: i64) -> Range {
 pub struct Past(Vec<Span>);
 
 impl Past {
-    /// The most spans. The nearest become one: values that other users of a source got lie between
-    /// them.
+    /// The most spans. Beyond that the nearest become one. Values that other users of a source got
+    /// lie between them.
     pub const MOST: usize = 32;
 
     pub fn of(spans: impl IntoIterator<Item = Span>) -> Past {
@@ -119,12 +119,12 @@ impl Past {
         self.0.iter().find(|span| span.low <= value && value <= span.high).copied()
     }
 
-    /// The indexes whose values it may have had.
+    /// The indexes whose values the sequence may have had.
     pub fn indexes(&self, mapping: &Mapping) -> Vec<Range> {
         Range::union(self.0.iter().map(|span| span.indexes(mapping)).collect())
     }
 
-    /// The indexes whose values it has had, as far as is known.
+    /// The indexes whose values the sequence surely has had.
     pub fn certain(&self, mapping: &Mapping) -> Vec<Range> {
         let whole = self.0.iter().filter(|span| span.is_whole(mapping));
         Range::union(whole.map(|span| span.indexes(mapping)).collect())

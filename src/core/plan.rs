@@ -13,7 +13,7 @@ pub enum Change {
     /// All but the name.
     Create(Entry),
     Drop(Entry),
-    /// Begins as the other nodes number it.
+    /// Numbers the sequence as the other nodes do.
     Number(Numbering),
     /// The options, and the column that owns it: each says `from` and `to`.
     Alter(Map<String, Value>),
@@ -26,7 +26,7 @@ pub enum Change {
 }
 
 impl Described {
-    /// The changes that make this of `found`, in the order in which they are made.
+    /// The changes that lead from `found` to this description, in the order in which they are made.
     pub fn changes(&self, found: &Described) -> Vec<Change> {
         let (wanted, old) = (&self.entry, &found.entry);
         let mut changes = Vec::new();

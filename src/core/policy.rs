@@ -20,7 +20,8 @@ const FADING: i64 = 64;
 /// How many seconds' worth one reservation of many blocks takes: ten reservations a second are
 /// enough for any rate.
 const RESERVATION: f64 = 0.1;
-/// The same for a request to a source: many slow sequences together are to cost it few requests.
+/// How many seconds' worth one request to a source takes, so that many slow sequences together cost
+/// it few requests.
 const REQUEST: f64 = 400.0;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -121,15 +122,15 @@ pub struct Ahead {
     pub threshold: i64,
 }
 
-/// How much of a sequence to read ahead, of which `block` is the first block. It is one block, so a
-/// crash loses little. `None`: nothing, because the sequence's own blocks are large.
+/// How much of a sequence to read ahead; `block` is its first block. It is one block, so a crash
+/// loses little. `None`: nothing, because the sequence's own blocks are large.
 pub fn ahead(block: i64, settings: &Settings) -> Option<Ahead> {
     let small = settings.fixed.is_none_or(|size| size <= settings.min_block);
     small.then_some(Ahead { count: block, threshold: (block / 2).max(1) })
 }
 
-/// How much a pool with `available` values needs for a next lease of `ahead`; 0: nothing. It is
-/// half as much again, so that the next refill is not due at once.
+/// How much a pool with `available` values needs for a next lease of `ahead` values; 0: nothing. It
+/// adds half as much again, so that the next refill is not due at once.
 pub fn refill_for_lease(available: i64, ahead: i64) -> i64 {
     if available < ahead { ahead.saturating_add(ahead / 2) } else { 0 }
 }
@@ -193,7 +194,7 @@ pub fn reservation_size(
     };
     let needed = if settings.fixed.is_some() { whole_blocks(missing, block) } else { missing };
     // The minimum that an operator wants in the pool is reserved at once, however small the block
-    // is. So much more is added that the next refill is not due at once.
+    // is. Enough is added that the next refill is not due at once.
     let least = settings.min_threshold.saturating_add(settings.min_block);
     let least = least.min(room.whole / POOLS_IN_WHOLE) - available;
     let least = if settings.prefetch && settings.fixed.is_none() { least } else { 0 };
@@ -209,9 +210,9 @@ pub struct SourcePace {
     pub latency: f64,
 }
 
-/// How many microseconds the query of a source may take while others wait to be asked. `failures`:
-/// how often it has failed since it last answered, which took `latency` microseconds. Each time it
-/// gets more, so that one that is slow comes to its end.
+/// How many microseconds the query of a source may take while other sources wait. `failures`: how
+/// often it has failed since its last answer, which took `latency` microseconds. It gets more time
+/// after each failure, so that a slow query comes to its end.
 pub fn patience(failures: u32, latency: i64) -> i64 {
     const FIRST: i64 = 1_000_000;
     const LAST: i64 = 2_000_000;
@@ -220,8 +221,9 @@ pub fn patience(failures: u32, latency: i64) -> i64 {
 }
 
 /// How many values to ask a source for; 0: none. `held` are received and not served, `unmet` is
-/// what callers wait for and find nowhere. Held values last through an outage at any moment. So
-/// they are asked for early, and half as many again, so that the next request is not due at once.
+/// what callers wait for and find nowhere. The held values must last through an outage at any
+/// moment. So the request is made early, and for half as many again, so that the next one is not
+/// due at once.
 pub fn request_size(
     held: i64,
     unmet: i64,
@@ -238,7 +240,7 @@ pub fn request_size(
     let most = (whole / POOLS_IN_WHOLE).max(1);
     let least = settings.min_threshold.saturating_add(settings.min_block);
     let low = (low as i64).max(demand.burst).max(least).min(most);
-    // Ranges too small for the caller who waits are not piled up without end.
+    // Does not pile up ranges that are too small for the waiting caller.
     let enough = if unmet > 0 { low.saturating_add(unmet.saturating_mul(16)) } else { low };
     if held >= enough || (unmet <= 0 && !settings.prefetch) {
         return 0;
@@ -246,7 +248,7 @@ pub fn request_size(
     // A source that counts one by one still answers in time.
     let usual = ((demand.per_second * REQUEST) as i64).min(most.min(settings.max_block) / 8);
     let gap = low.saturating_add((low / 2).max(usual)).saturating_sub(held);
-    // The rate may have been that of a moment: more is asked with the next answer.
+    // The rate may have been a momentary one: the next answer asks for more.
     let several = usual.max(8 * block.max(1)).max(held.min(settings.max_block));
     let wished = if settings.prefetch { gap.min(several).max(unmet) } else { unmet };
     match settings.fixed {

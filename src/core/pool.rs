@@ -58,15 +58,15 @@ impl<const N: usize> Ranges<N> {
         self.as_slice().iter().map(Range::len).sum()
     }
 
-    /// Adds `range` to a range that it continues, or as one of its own at `at`. Returns whether it
-    /// found a place.
+    /// Merges `range` with a range that it continues, or inserts it at `at`. Returns whether there
+    /// was room.
     fn insert(&mut self, at: usize, range: Range) -> bool {
         if range.is_empty() {
             return true;
         }
         if let Some(i) = self.as_slice().iter().position(|other| other.join(&range).is_some()) {
             let joined = self.remove(i).join(&range).unwrap_or(range);
-            // Joined with one neighbour, it may now touch the other.
+            // The merged range may now touch the other neighbour.
             return self.insert(i.min(self.len), joined);
         }
         if self.is_full() {
@@ -78,7 +78,8 @@ impl<const N: usize> Ranges<N> {
         true
     }
 
-    /// Adds `range`, merged with those that it touches. `false`, and nothing is changed, when full.
+    /// Adds `range`, merged with the ranges that it touches. `false`, and nothing is changed, when
+    /// full.
     pub fn push(&mut self, range: Range) -> bool {
         self.insert(self.len, range)
     }
@@ -95,13 +96,13 @@ impl<const N: usize> Ranges<N> {
     }
 }
 
-/// See the module.
+/// See the module's documentation.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct Pool {
     queue: Ranges<QUEUE>,
     returned: Ranges<RETURNED>,
-    /// Indexes outside these are kept and not served, because their values lie beyond the
+    /// Indexes outside these bounds are kept and not served, because their values lie beyond the
     /// sequence's bounds.
     bounds: Range,
     /// Nothing is served; what was left of the cursor's segment is at the head of the queue.
@@ -137,7 +138,7 @@ impl Pool {
         &self.returned
     }
 
-    /// How many indexes have been taken so far and not returned. It falls only by what is returned.
+    /// How many indexes have been taken so far and not returned. Only returns lower it.
     pub fn taken_count(&self, cursor: &Cursor) -> i64 {
         self.taken_before + (cursor.peek().0.start - self.segment_start).max(0) + self.recycled
             - self.returned_count
@@ -194,7 +195,7 @@ impl Pool {
         debug_assert!(queued);
     }
 
-    /// Whether the queue has a place for another block. Two places are kept free for what
+    /// Whether the queue has room for another block. Two places are kept free for the ranges that
     /// [`Pool::claim`] and a long segment put at its head.
     pub fn has_room(&self) -> bool {
         self.queue.len < QUEUE - 2
@@ -275,8 +276,7 @@ impl Pool {
         kept
     }
 
-    /// The part of a returned range that may be served to a caller who is served nothing below
-    /// `floor`.
+    /// The part of a returned range that a caller may get who must get nothing below `floor`.
     fn servable(&self, range: &Range, floor: Index) -> Range {
         match self.frozen {
             true => Range::EMPTY,
@@ -289,8 +289,8 @@ impl Pool {
         self.returned.as_slice().iter().any(|range| self.part(range, 1, floor).is_some())
     }
 
-    /// The first `want` indexes of a returned range that may be served to a caller who is served
-    /// nothing below `floor`. `None` also if there is no place for what would be left over.
+    /// The first `want` indexes of a returned range that a caller may get who must get nothing
+    /// below `floor`. `None` also if there is no room for the remainder.
     fn part(&self, range: &Range, want: i64, floor: Index) -> Option<Range> {
         let part = self.servable(range, floor).take(want);
         let splits = range.start < part.start && part.end < range.end;
@@ -298,7 +298,7 @@ impl Pool {
         (!part.is_empty() && !stuck).then_some(part)
     }
 
-    /// Takes up to `want` of the returned indexes, none below `floor`: the lowest.
+    /// Takes up to `want` of the returned indexes, none below `floor`, the lowest first.
     pub fn take_returned(&mut self, want: i64, floor: Index) -> Option<Range> {
         let part = self
             .returned
@@ -309,8 +309,8 @@ impl Pool {
         self.cut_returned(part).then_some(part)
     }
 
-    /// Takes `part` out of the returned range that it belongs to. `false`: there is no place for
-    /// what would be left over.
+    /// Takes `part` out of the returned range that contains it. `false`: there is no room for the
+    /// remainder.
     fn cut_returned(&mut self, part: Range) -> bool {
         let whole = |range: &Range| !range.intersection(&part).is_empty();
         let Some(at) = self.returned.as_slice().iter().position(whole) else { return false };
@@ -330,7 +330,7 @@ impl Pool {
 
     /// Takes the part that `fit` chooses of the first run of consecutive indexes in which it finds
     /// one. The range before that part can no longer be taken in order and moves to the returned
-    /// ranges. `None`, and nothing is changed, if nothing fits or there is no place for those.
+    /// ranges. `None`, and nothing is changed, if nothing fits or there is no room for that range.
     pub fn claim(
         &mut self,
         cursor: &Cursor,
@@ -377,14 +377,14 @@ impl Pool {
         Some(part)
     }
 
-    /// Takes the part that `fit` chooses of the returned ranges, from `floor` on.
+    /// Takes the part that `fit` chooses from the returned ranges, at or beyond `floor`.
     pub fn claim_returned(
         &mut self,
         floor: Index,
         fit: impl FnMut(Range) -> Option<Range>,
     ) -> Option<Range> {
         let mut returned = self.returned;
-        // The lowest first, because the taker is served nothing below it any more.
+        // The lowest first, because the caller gets nothing below it afterwards.
         returned.ranges[..returned.len].sort_unstable();
         let part = returned
             .as_slice()
@@ -395,7 +395,8 @@ impl Pool {
         self.cut_returned(part).then_some(part)
     }
 
-    /// Forgets what could be taken in order, which has been stored elsewhere. The pool is frozen.
+    /// Forgets the indexes that could be taken in order, which are stored elsewhere now. The pool
+    /// is frozen.
     pub fn forget_queue(&mut self) {
         debug_assert!(self.frozen);
         self.queue = Ranges::default();
@@ -428,7 +429,7 @@ impl Pool {
         out
     }
 
-    /// The smallest index held, if any: nothing below it is left here.
+    /// The smallest index that the pool holds, if any.
     pub fn lowest(&self, cursor: &Cursor) -> Option<Index> {
         let rest = cursor.peek().0;
         let held = self.queue.as_slice().iter().chain(self.returned.as_slice());

@@ -25,8 +25,8 @@ impl Kind {
     }
 }
 
-/// A row of `hilo_refill`, by its columns. One that was not refused has those of its kind. Later
-/// versions of the server may have more.
+/// A row of `hilo_refill`, by its columns. A row that was not refused has the columns of its kind.
+/// Later versions of the server may have more.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Row {
     pub kind: Kind,
@@ -48,10 +48,10 @@ pub struct Row {
     pub hint: Option<String>,
 }
 
-/// A row that was not refused.
+/// The effect of a row that was not refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
-    /// It serves so many values again.
+    /// Ended a lease. The server serves this many values again.
     Returned(i64),
     Renewed,
     Leased(Lease),
@@ -83,7 +83,7 @@ pub struct Refusal {
 }
 
 impl Row {
-    /// Says what was done, or why not. `None`: the server does not answer so.
+    /// The result or the refusal in the row. `None`: no server answers like this.
     pub fn outcome(self) -> Option<Result<Done, Refusal>> {
         if let Some(sqlstate) = self.sqlstate {
             let message = self.message.unwrap_or_default();

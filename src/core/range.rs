@@ -57,12 +57,12 @@ impl Range {
         taken
     }
 
-    /// The part of it from `index` on.
+    /// The part from `index` on.
     pub fn from(&self, index: Index) -> Range {
         Range::new(self.start.max(index), self.end)
     }
 
-    /// The part of it before `index`.
+    /// The part before `index`.
     pub fn until(&self, index: Index) -> Range {
         Range::new(self.start, self.end.min(index))
     }
@@ -88,7 +88,7 @@ impl Range {
         Range::new(self.start.max(other.start), self.end.min(other.end))
     }
 
-    /// The same indexes as ranges that are sorted, disjoint and not empty.
+    /// The indexes of these ranges as sorted and disjoint ranges that are not empty.
     pub fn union(mut ranges: Vec<Range>) -> Vec<Range> {
         ranges.retain(|range| !range.is_empty());
         ranges.sort_unstable();
@@ -102,7 +102,7 @@ impl Range {
         ranges
     }
 
-    /// The parts of it outside of `holes`, which are sorted and disjoint.
+    /// The parts outside of `holes`, which are sorted and disjoint.
     pub fn without(&self, holes: &[Range]) -> Vec<Range> {
         let mut parts = Vec::new();
         let mut at = self.start;

@@ -13,7 +13,7 @@ const PARTS: i64 = MARKS as i64 - 1;
 const SECOND: i64 = 1_000_000;
 /// A rate over a shorter time would be noise. µs
 const LEAST_SPAN: i64 = SECOND;
-/// The same for what was taken since the last refill. µs
+/// The shortest time over which the rate since the last refill is measured. µs
 const LEAST_REFILL_SPAN: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -36,8 +36,8 @@ pub struct Demand {
     pub burst: i64,
 }
 
-/// See the module. Made for shared memory: it has a fixed size and no pointers, and all zeros are a
-/// new one. It has one writer at a time, under the caller's lock.
+/// See the module's documentation. Made for shared memory: it has a fixed size and no pointers, and
+/// all zeros are a new one. It has one writer at a time, under the caller's lock.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct Rate {
@@ -70,8 +70,8 @@ impl Rate {
         }
     }
 
-    /// Does [`sample`](Self::sample) at the moment of a refill. The demand counts what was taken
-    /// since the refill before, so that growth need not wait for the window.
+    /// Samples at the moment of a refill, as [`sample`](Self::sample) does. The demand includes
+    /// what was taken since the refill before, so that growth need not wait for the window.
     pub fn refill(&mut self, now: Timestamp, taken: i64, window: Micros) -> Demand {
         self.sample(now, taken, window);
         let span = now.0.saturating_sub(self.refill.at).max(LEAST_REFILL_SPAN);
@@ -98,8 +98,8 @@ impl Rate {
         per_second(taken.saturating_sub(until), span)
     }
 
-    /// How the count has risen, from the oldest moment to the present. The moments are an eighth of
-    /// the window or so apart, each with the count by then. Empty before the first sample. A moment
+    /// How the count has risen, from the oldest moment to now. The moments are about an eighth of
+    /// the window apart, each with the count at that time. Empty before the first sample. A moment
     /// just now is left out, since a rate over so short a time would be noise.
     pub fn history(&self, now: Timestamp, taken: i64) -> impl Iterator<Item = (Timestamp, i64)> {
         let end = Mark { at: now.0.max(self.last.at), taken: taken.max(self.last.taken) };
@@ -130,7 +130,8 @@ impl Rate {
         now.taken
     }
 
-    /// The most taken between a mark and the next but one, so that a burst is not cut in two.
+    /// The most values taken between a mark and the one after the next, so that a burst is not cut
+    /// in two.
     fn most_in_two_parts(&self, now: Timestamp, taken: i64, window: Micros) -> i64 {
         let end = Mark { at: now.0.max(self.last.at), taken: taken.max(self.last.taken) };
         let mut most = 0;

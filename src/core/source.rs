@@ -7,7 +7,7 @@ use crate::past::{Past, between};
 use crate::range::Range;
 
 error_table! {
-    /// Why nothing is served of what a source has brought.
+    /// Why an answer of a source is refused.
     #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
     pub enum AnswerError {
         #[error("the source has brought no values")]
@@ -35,7 +35,7 @@ error_table! {
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     pub mapping: &'a Mapping,
-    /// The ranges that it has.
+    /// The ranges that the sequence holds.
     pub held: &'a [Range],
     /// Values that it may have served before it had this source.
     pub own: &'a Past,
@@ -46,17 +46,17 @@ pub struct Known<'a> {
 /// The values of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Brought {
-    /// They may be served. They are sorted and disjoint.
+    /// The ranges that may be served, sorted and disjoint.
     pub ranges: Vec<Range>,
-    /// The sequence may have served these before it had this source.
+    /// Ranges that the sequence may have served before it had this source.
     pub barred: Vec<Range>,
 }
 
-/// The ranges of the values that a source has brought: `answer` are the first and the last value of
+/// The ranges of the values that a source has brought: `answer` has the first and the last value of
 /// each.
 ///
 /// # Errors
-/// Says what is wrong with the first that cannot be served.
+/// An error for the first range that cannot be served.
 pub fn ranges(answer: &[(i64, i64)], known: &Known) -> Result<Brought, AnswerError> {
     let &[(first, last), ..] = answer else { return Err(AnswerError::Empty) };
     let Known { mapping, held, own, brought } = *known;
@@ -105,7 +105,7 @@ fn check_disjoint(new: &[Range], mapping: &Mapping, held: &[Range]) -> Result<()
                 last: value(twice.end - 1),
             });
         }
-        // The range that reaches furthest may overlap what comes later.
+        // The range that reaches furthest may overlap a later one.
         if range.end > last.0.end {
             last = (range, is_new);
         }
@@ -113,26 +113,26 @@ fn check_disjoint(new: &[Range], mapping: &Mapping, held: &[Range]) -> Result<()
     Ok(())
 }
 
-/// Values of an answer that are not served and are yet to be recorded.
+/// The values of an answer that are not served and have to be recorded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
-    /// The sequence has never had it.
+    /// Values that the sequence has never had.
     pub new: Vec<Range>,
-    /// It may have had it.
+    /// Values that the sequence may have had.
     pub doubtful: Vec<Range>,
 }
 
 impl Known<'_> {
-    /// The values of a refused answer that are lost. `recorded` are the lowest and the highest of
-    /// the values of each gap.
+    /// The values of a refused answer that are lost. `recorded` has the lowest and the highest
+    /// value of each gap.
     pub fn lost_of(&self, answer: &[(i64, i64)], recorded: &[(i64, i64)]) -> Lost {
         let between = |&(one, other): &(i64, i64)| between(self.mapping, one, other);
         let brought = Range::union(answer.iter().map(between).collect());
         self.lost(&brought, recorded)
     }
 
-    /// How many values the source brings before those that the sequence has not served, after an
-    /// answer of which all may have been served. `None`: no more than that are left beyond them.
+    /// How many values the source brings before those that the sequence has not served, if all of
+    /// this answer may have been served. `None`: no more than that are left beyond them.
     pub fn to_pass(&self, answer: &[(i64, i64)]) -> Option<i64> {
         let last = answer.iter().filter_map(|(_, last)| self.mapping.index_of(*last)).max()?;
         let own = self.own.indexes(self.mapping);
@@ -141,7 +141,7 @@ impl Known<'_> {
         (left > count).then_some(count)
     }
 
-    /// The same of ranges that are sorted and disjoint.
+    /// The lost values of ranges that are sorted and disjoint.
     pub fn lost(&self, ranges: &[Range], recorded: &[(i64, i64)]) -> Lost {
         let Known { mapping, held, own, brought } = *self;
         let kept = recorded.iter().map(|(one, other)| between(mapping, *one, *other));
@@ -160,10 +160,11 @@ impl Known<'_> {
     }
 }
 
-/// The part of the free ranges that memory is to get.
+/// The needs of memory, for [`choose`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LendRequest {
-    /// How many ranges below the position, and from which index on they are of use.
+    /// How many ranges below the position it has room for, and the index from which on they are of
+    /// use.
     pub room: usize,
     pub from: Index,
     /// How many indexes beyond the position, in how many blocks at most.
@@ -179,15 +180,15 @@ pub struct LendPlan {
     pub returned: Vec<Range>,
     /// The next ranges in order.
     pub blocks: Vec<Range>,
-    /// How many indexes are left beyond that.
+    /// How many indexes are left beyond these blocks.
     pub left: i64,
-    /// The ranges that callers wait for and find in none of these.
+    /// How many indexes callers wait for and find in none of these.
     pub unmet: i64,
 }
 
-/// Chooses of the free ranges, which are sorted and disjoint, what memory gets next. All values in
-/// order lie at `next` or beyond. A range too small for the caller who waits is skipped, if another
-/// fits; it lies below the position then.
+/// Chooses what memory gets next of the free ranges, which are sorted and disjoint. All values in
+/// order lie at `next` or beyond. A range too small for the waiting caller is skipped if another
+/// one fits; it lies below the position then.
 pub fn choose(free: &[Range], next: Index, request: &LendRequest) -> LendPlan {
     let mut plan = LendPlan::default();
     let fits = |range: &Range| range.from(next).len() >= request.need;

@@ -16,11 +16,11 @@ pub use reasons::{Cause, Closed, Unleasable};
 pub use table::HiloError;
 pub use text::{load_in_sessions, preload_excluded_by};
 
-/// The most bytes of a message, a DETAIL or a HINT. Memory is set aside for as many, and no longer
-/// piece of a memory context comes from a block that is there already.
+/// The most bytes of a message, a DETAIL or a HINT. So much memory is set aside, and a longer piece
+/// of a memory context never comes from a block that exists already.
 pub const LONGEST: usize = 8000;
 
-/// The kind of error that the worker has met, for the hint of the session that it tells.
+/// The kind of an error that the worker has met, which decides the HINT of the session that waits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FaultKind {
@@ -30,11 +30,11 @@ pub enum FaultKind {
     NoPosition,
     NodeUnset,
     OnWorker,
-    /// Another transaction has locked what it needs.
+    /// Another transaction has locked a row or a table that the worker needs.
     Locked,
-    /// The source of a sequence has failed: its owner alone may see what it said.
+    /// The source of a sequence has failed. Only its owner may see the error.
     Source,
-    /// The process that asked it has ended.
+    /// The process that asked the source has ended.
     SourceEnded,
 }
 
@@ -61,7 +61,7 @@ pub enum NameGuess {
     Core(String),
     /// A sequence that is yet to be created.
     New,
-    /// The same, which a column's default uses.
+    /// A sequence that is yet to be created, and that a column's default uses.
     OfColumn,
     Unknown,
 }
@@ -81,7 +81,7 @@ impl HiloError {
         self.code() as i32
     }
 
-    /// Whether it is no notice and no warning.
+    /// Whether it is an ERROR, rather than a notice or a warning.
     pub fn is_error(&self) -> bool {
         ![Code::ERRCODE_SUCCESSFUL_COMPLETION, Code::ERRCODE_WARNING].contains(&self.code())
     }
@@ -107,12 +107,12 @@ impl HiloError {
         unreachable!("an ERROR does not return")
     }
 
-    /// Tells the client and the log, as a WARNING.
+    /// Sends the error to the client and the log, as a WARNING.
     pub fn warn(self) {
         self.report(PgLogLevel::WARNING);
     }
 
-    /// Tells the client, and the log if its settings want this level there.
+    /// Sends the error to the client, and to the log if its settings want this level there.
     pub fn report(self, level: PgLogLevel) {
         ErrorReport::from(self).report(level);
     }
@@ -132,7 +132,7 @@ impl From<HiloError> for ErrorReport {
     }
 }
 
-/// The error of an argument, if it does not fit.
+/// The error of an argument that does not fit.
 pub fn check_argument(
     fits: bool,
     message: impl FnOnce() -> String,
@@ -141,7 +141,7 @@ pub fn check_argument(
     if fits { Ok(()) } else { Err(HiloError::Argument(message(), advice)) }
 }
 
-/// A text of a report, as long as one may be.
+/// Cuts a text to the greatest length that a report may have.
 pub fn shorten(mut text: String) -> String {
     const MARK: &str = "...";
     if text.len() > LONGEST {

@@ -22,7 +22,7 @@ error_table! {
         #[hint("See hilo_stat_sources, and in pg_stat_activity what the process \"hilo source\" is \
                 waiting for. reserve_ahead says how long an outage of the source may last.")]
         Source = ERRCODE_LOCK_NOT_AVAILABLE,
-        /// There is no worker, and a new one may load that library, too.
+        /// There is no worker, and a new one may load the same library.
         #[error("There is no worker. Processes have loaded version {version} of the library, which \
                  cannot use the shared memory: if that is the version that is installed, none can \
                  start.")]
@@ -33,7 +33,7 @@ error_table! {
         #[error("The worker could not reserve a block: {message}.")]
         #[hint("{}", kind.hint())]
         Fault { sqlstate: i32, kind: FaultKind, message: String } = Code::from(*sqlstate),
-        /// The same of a source, whose error its owner alone sees.
+        /// The error of a source, which only its owner may see.
         #[error("Its source failed.")]
         #[hint("{}", ask_owner(owner))]
         OwnersFault { sqlstate: i32, owner: String } = Code::from(*sqlstate),

@@ -69,12 +69,12 @@ pub fn instead_of_leases(name: &str, why: Unleasable) -> String {
     hint
 }
 
-/// That a setting leaves hilo out of the libraries of sessions. `whose`: as in ALTER.
+/// Says that a setting leaves hilo out of the libraries of sessions. `whose`: as in ALTER.
 pub fn preload_excluded_by(whose: &str) -> String {
     format!("ALTER {whose} SET session_preload_libraries has left hilo out")
 }
 
-/// How to let sessions load hilo: those whose setting it is, as in ALTER, or else all.
+/// How to let sessions load hilo: those with this setting, as in ALTER, or all.
 pub fn load_in_sessions(whose: Option<&str>) -> String {
     let whose = whose.unwrap_or("DATABASE ...");
     format!(
@@ -160,7 +160,7 @@ pub fn keep_for(name: &str, heir: Option<&str>) -> String {
     )
 }
 
-/// A DETAIL with one line for each object, and no longer than core makes it.
+/// A DETAIL with one line for each object, at most as long as core makes it.
 pub fn first_lines(lines: &[String]) -> String {
     const MAX_LINES: usize = 100;
     let mut size = 0;
@@ -179,7 +179,7 @@ pub fn first_lines(lines: &[String]) -> String {
     text
 }
 
-/// The same for the lines of a text.
+/// A DETAIL with the first lines of a text.
 pub fn some_lines(text: &str) -> String {
     first_lines(&text.lines().map(str::to_owned).collect::<Vec<_>>())
 }

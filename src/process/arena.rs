@@ -10,10 +10,10 @@ use crate::errors::HiloError;
 const CHUNK: usize = 16 << 10;
 const PAGE: usize = 4096;
 
-/// Where the current piece is free, and where it ends.
+/// The first free byte of the current piece, and its end.
 static FREE: Global<Cell<(usize, usize)>> = Global::new(Cell::new((0, 0)));
 
-/// Room in the current piece, or in a new one. If memory runs out, it returns an error; the
+/// Room in the current piece, or in a new one. Returns an error if memory runs out, where the
 /// standard library would end the process, and so the server.
 fn allocate<T>(layout: Layout) -> Result<*mut T, HiloError> {
     let (mut free, mut end) = FREE.get();

@@ -13,22 +13,23 @@ use crate::process::ffi;
 /// Files with higher numbers are left alone.
 const MAX_FILES: i32 = 8192;
 
-/// In milliseconds: what is connected after the first time is shut down, too.
+/// In milliseconds: then connections that were made after the first time are shut down too.
 const AGAIN: i32 = 200;
 
 /// The sockets that the process had before: other processes may share them.
 static KEPT: [AtomicU64; MAX_FILES as usize / 64] =
     [const { AtomicU64::new(0) }; MAX_FILES as usize / 64];
-/// A query is running whose connections may be cut.
+/// Whether a query is running whose connections may be cut.
 static RUNNING: AtomicBool = AtomicBool::new(false);
-/// They are to be cut.
+/// Whether the connections are to be cut.
 static CUT: AtomicBool = AtomicBool::new(false);
 
-/// How often it has been cut since the query was to end, and after how often the process ends.
+/// How often connections have been cut since the query was to end. After `PATIENT` times the
+/// process ends.
 static TICKS: AtomicU32 = AtomicU32::new(0);
 const PATIENT: u32 = 10;
 
-/// The number of the timeout that repeats it, as Postgres has registered it.
+/// The number of the timeout that repeats the cut, as Postgres has registered it.
 static TIMEOUT: Global<Cell<Option<i32>>> = Global::new(Cell::new(None));
 
 fn is_socket(fd: i32) -> bool {
@@ -76,8 +77,8 @@ impl Drop for Cuttable {
     }
 }
 
-/// Ends what the running query waits for, and what it connects to from now on. It may run in a
-/// signal handler.
+/// Ends the waits of the running query, and cuts the connections that it makes from now on. It may
+/// run in a signal handler.
 pub fn cut() {
     if !RUNNING.load(SeqCst) {
         return;
@@ -104,7 +105,7 @@ unsafe extern "C-unwind" fn on_tick() {
         return;
     }
     cut();
-    // A query that catches each cancel would go on. The end of the process it cannot catch, and its
+    // A query that catches each cancel would go on. It cannot catch the end of the process, and its
     // request is made again.
     if TICKS.fetch_add(1, SeqCst) >= PATIENT {
         // SAFETY: core's own handlers set these flags.

@@ -79,7 +79,7 @@ pub fn sleep(ms: i64, wait_event: u32) {
     }
 }
 
-/// Waits inside a transaction for the end of another one. No row is concerned.
+/// Waits inside a transaction for the end of another one, without naming a row in the wait.
 pub fn await_transaction(other: pg_sys::TransactionId) {
     let (none, no_place) = (std::ptr::null_mut(), std::ptr::null_mut());
     // SAFETY: any number will do.
@@ -89,7 +89,7 @@ pub fn await_transaction(other: pg_sys::TransactionId) {
 /// The cells of a list of pointers.
 ///
 /// # Safety
-/// `list` must be null or such a list, to pointers of this type, for as long as the result is used.
+/// `list` must be null or a list of pointers of this type, for as long as the result is used.
 pub unsafe fn cells<T>(list: *const pg_sys::List) -> impl Iterator<Item = *mut T> {
     // SAFETY: as the caller guarantees. A list has as many cells as it says.
     let cells: &[pg_sys::ListCell] = unsafe {
@@ -105,7 +105,7 @@ pub unsafe fn cells<T>(list: *const pg_sys::List) -> impl Iterator<Item = *mut T
 /// The commands of an ALTER TABLE.
 ///
 /// # Safety
-/// `statement` must be one, and must live as long as the result is used.
+/// `statement` must be an ALTER TABLE, and must live as long as the result is used.
 pub unsafe fn commands(
     statement: *mut pg_sys::AlterTableStmt,
 ) -> impl Iterator<Item = *mut pg_sys::AlterTableCmd> {
@@ -119,7 +119,7 @@ pub fn now() -> Timestamp {
     Timestamp(unsafe { raw::GetCurrentTimestamp() })
 }
 
-/// When the current transaction began, or the one that has just ended.
+/// When the current transaction, or the one that has just ended, began.
 pub fn transaction_start() -> Timestamp {
     // SAFETY: it returns a static of this process.
     Timestamp(unsafe { pg_sys::GetCurrentTransactionStartTimestamp() })
@@ -134,7 +134,7 @@ pub fn monotonic() -> Monotonic {
     Monotonic((time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).max(1))
 }
 
-/// The first number of a timeout that core gives away.
+/// The first number of a timeout that core leaves to extensions.
 #[cfg(any(feature = "pg15", feature = "pg16"))]
 pub const USER_TIMEOUT: i32 = 12;
 #[cfg(not(any(feature = "pg15", feature = "pg16")))]
@@ -172,10 +172,10 @@ pub fn children(table: pg_sys::Oid) -> *mut pg_sys::List {
     }
 }
 
-/// The column of a descriptor with this number, from 1 on.
+/// The column of a descriptor with this number, counted from 1.
 ///
 /// # Safety
-/// The descriptor must have it, and must live as long as the result is used.
+/// The descriptor must have the column, and must live as long as the result is used.
 pub unsafe fn attribute<'a>(
     columns: pg_sys::TupleDesc,
     number: pg_sys::AttrNumber,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 
 use crate::errors::HiloError;
 
-/// Part of the library's image. It is not touched, and so takes no memory, until it is needed.
+/// Part of the library's image. It takes no memory until it is used.
 const RESERVE: usize = 256 << 10;
 /// The unit in which the reserve is handed out, in bytes.
 const GRAIN: usize = 64;
@@ -153,12 +153,12 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// Raises a panic once, so that later ones need less memory. The standard library and libc keep
-/// some for each thread, from its first panic on.
+/// Raises a panic once, so that later panics need less memory. The standard library and libc keep
+/// some memory for each thread, from its first panic on.
 ///
 /// It also keeps errors of this library from carrying a backtrace, whatever the server's
 /// environment says. Making one takes much memory, and a lock that is never released if an error
-/// occurs meanwhile. Called once, from `_PG_init`.
+/// occurs then. Called once, from `_PG_init`.
 pub fn init() {
     const SETTING: &str = "RUST_LIB_BACKTRACE";
     let before = std::env::var_os(SETTING);
@@ -184,13 +184,13 @@ pub fn check() -> Result<(), HiloError> {
     if is_short() { check_available(RESERVE) } else { Ok(()) }
 }
 
-/// Whether the system has refused memory, and has not been found to have some since.
+/// Whether the system has refused memory since memory was last found.
 pub fn is_short() -> bool {
     REFUSED.load(Relaxed)
 }
 
-/// Checks that the system would give this many bytes at once now: for what is built in one piece
-/// and cannot fail half-way.
+/// Checks that the system would now give this many bytes at once, for work that builds one large
+/// piece and cannot fail half-way.
 ///
 /// # Errors
 /// `OutOfMemory`
@@ -212,8 +212,8 @@ pub fn check_available(bytes: usize) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Checks that there is memory for all that is made of a text of somebody else's, such as copies
-/// and messages.
+/// Checks that there is memory for the copies and messages that are made of a text of somebody
+/// else's.
 ///
 /// # Errors
 /// `OutOfMemory`
