@@ -256,7 +256,7 @@ impl<K: Eq + Hash, V> TryGrow<(K, V)> for HashMap<K, V> {
     }
 }
 
-/// All of `items`, as `collect` gathers them.
+/// The `items` as a list, as `collect` gathers them.
 ///
 /// # Errors
 /// `OutOfMemory`
@@ -266,7 +266,7 @@ pub fn try_collect<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>, Hilo
     Ok(all)
 }
 
-/// The same as a map of at most `count` entries.
+/// The items as a map of at most `count` entries.
 ///
 /// # Errors
 /// `OutOfMemory`

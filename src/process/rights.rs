@@ -15,7 +15,7 @@ pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
         let flags = pg_sys::SECURITY_LOCAL_USERID_CHANGE | pg_sys::SECURITY_RESTRICTED_OPERATION;
         pg_sys::SetUserIdAndSecContext(role, context | flags as i32);
     }
-    // A query from which a policy hides rows is an error.
+    // A query from which a policy hides rows fails.
     let settings = [(c"search_path", c"pg_catalog, pg_temp"), (c"row_security", c"off")];
     let result = with_settings(&settings, work);
     // SAFETY: as above; the user and the context are those that were saved there.
@@ -24,11 +24,11 @@ pub fn with_rights_of<T>(role: pg_sys::Oid, work: impl FnOnce() -> T) -> T {
 }
 
 /// Makes this the session of a role, as SET SESSION AUTHORIZATION does. Policies and functions that
-/// ask for `session_user` or `is_superuser` then see that role. It stays so after the transaction.
-/// Within one only.
+/// ask for `session_user` or `is_superuser` then see that role. The role stays after the
+/// transaction. To be called within a transaction.
 ///
-/// The process remains authenticated as the bootstrap superuser. So no user's code may run here but
-/// in [`with_rights_of`], from which nobody reaches another session authorization.
+/// The process remains authenticated as the bootstrap superuser. So no user's code may run here
+/// except in [`with_rights_of`], from which nobody reaches another session authorization.
 pub fn authorize_session(role: pg_sys::Oid) {
     // SAFETY: the transaction may look at the catalogs, where the name of the role is. A role that
     // does not exist is an error.
@@ -42,8 +42,8 @@ pub fn authorize_session(role: pg_sys::Oid) {
     }
 }
 
-/// Runs `work` with other values of those of these settings that exist. After an error the
-/// transaction's end restores them.
+/// Runs `work` with these settings overridden, and skips settings that do not exist. After an error
+/// the transaction's end restores them.
 pub fn with_settings<T>(settings: &[(&CStr, &CStr)], work: impl FnOnce() -> T) -> T {
     // SAFETY: the calls set statics of this process; names and values are C strings, and the level
     // that is opened is closed.

@@ -7,17 +7,17 @@ use pgrx::prelude::*;
 
 use crate::errors::{HiloError, OrRaise};
 
-/// The level that is open. The transaction itself is level 1, and a savepoint or a block with
-/// exceptions is one level deeper.
+/// The level of the innermost open subtransaction. The transaction itself is level 1, and a
+/// savepoint or a block with exceptions is one level deeper.
 pub fn level() -> i32 {
     // SAFETY: reads a static of xact.c.
     unsafe { pg_sys::GetCurrentTransactionNestLevel() }
 }
 
-/// Runs `work` in a subtransaction. If it returns, what it has done stays. An error, be it
-/// Postgres's, ours, a cancellation or a panic, undoes it and ends the subtransaction. If it is one
-/// that `catches` names, its report is returned. Any other goes on to the caller with all that core
-/// knows of it, and the transaction is then as core would have left it.
+/// Runs `work` in a subtransaction. If it returns, its effects stay. An error, be it Postgres's,
+/// ours, a cancellation or a panic, undoes them and ends the subtransaction. The report of an error
+/// that `catches` accepts is returned. Any other error goes on to the caller with all that core
+/// knows of it. The transaction is then as core would have left it.
 pub fn run<T>(
     catches: fn(&CaughtError) -> bool,
     work: impl FnOnce() -> Result<T, HiloError>,
@@ -34,8 +34,8 @@ pub fn try_out<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Core keeps an error until it was caught, and pgrx raises that one again. So whether it is caught
-/// must be decided before `execute` returns.
+/// Core keeps an error until it is caught, and pgrx raises it again. So whether it is caught must
+/// be decided before `execute` returns.
 fn end_with<T>(
     work: impl FnOnce() -> T,
     end: unsafe fn(),
@@ -100,7 +100,8 @@ pub fn sqlstate(error: &CaughtError) -> PgSqlErrorCode {
     }
 }
 
-/// Whether an error ends only what was tried, and not the session's statement or transaction.
+/// Whether an error ends only the work that was tried, and not the session's statement or
+/// transaction.
 pub fn is_of_work(error: &CaughtError) -> bool {
     use PgSqlErrorCode::*;
     let class = |code: PgSqlErrorCode| code as i32 & 0xfff;

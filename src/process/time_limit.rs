@@ -10,18 +10,18 @@ use crate::backend::Global;
 use crate::errors::HiloError;
 use crate::process::{connections, ffi, subtransaction};
 
-/// The work has not come to its end in time.
+/// The work did not end in time.
 pub struct TooLate;
 
 /// Set by the handler of the timeout.
 static LATE: AtomicBool = AtomicBool::new(false);
 
-/// The numbers of our timeouts, as Postgres has registered them. The second one looks again and
+/// The numbers of our timeouts, as Postgres has registered them. The second timeout asks again and
 /// again whether the work is to end before its limit.
 static TIMEOUT: Global<Cell<Option<i32>>> = Global::new(Cell::new(None));
 static LOOK: Global<Cell<Option<i32>>> = Global::new(Cell::new(None));
 
-/// The second one asks this, and how often, in milliseconds.
+/// The question that the second timeout asks, and how often, in milliseconds.
 static IS_OVER: Global<Cell<Option<Look>>> = Global::new(Cell::new(None));
 type Look = fn() -> bool;
 const EVERY: i32 = 100;
@@ -44,7 +44,7 @@ unsafe extern "C-unwind" fn on_expiry() {
 }
 
 /// # Safety
-/// It may run at any moment, as what it calls may.
+/// It may run at any moment, if the question may.
 unsafe extern "C-unwind" fn on_look() {
     if !LATE.load(Relaxed) && IS_OVER.get().is_some_and(|is_over| is_over()) {
         // SAFETY: as above.
@@ -60,7 +60,8 @@ pub fn within<T>(
     limited(limit, None, work)
 }
 
-/// The same, until `is_over` says so. A signal handler asks that again and again.
+/// Runs `work` like [`within`], and ends it early if `is_over` says so. A signal handler asks
+/// `is_over` again and again.
 pub fn within_unless<T>(
     limit: Duration,
     is_over: Look,
@@ -78,7 +79,7 @@ fn registered(at: &Cell<Option<i32>>, handler: unsafe extern "C-unwind" fn()) ->
     id
 }
 
-/// The timeouts of a piece of work, until this is dropped.
+/// The timeouts of a piece of work. Dropping this ends them.
 struct Running {
     limit: i32,
     look: Option<i32>,
@@ -112,7 +113,7 @@ impl Drop for Running {
                 ffi::disable_timeout(look, false);
             }
             if LATE.load(Relaxed) {
-                // It may have come at the very end.
+                // A cancellation may have come at the very end.
                 (&raw mut pg_sys::QueryCancelPending).write_volatile(0);
             }
         }
@@ -125,6 +126,6 @@ fn limited<T>(
     work: impl FnOnce() -> Result<T, HiloError>,
 ) -> Result<T, TooLate> {
     let _running = Running::begin(limit, is_over);
-    // An interrupted call may say so in words of its own.
+    // An interrupted call may report the interruption in words of its own.
     subtransaction::run(|_| LATE.load(Relaxed), work).map_err(|_| TooLate)
 }

@@ -11,10 +11,10 @@ use crate::errors::OrRaise;
 use crate::process::memory;
 use crate::sql::call::raw_function;
 
-/// The call that is being made. Each function has it as its first argument, which SQL does not see.
+/// The call that is being made: the first argument of each function, which SQL does not see.
 ///
-/// This is the one place where a call checks that there is memory to continue with. pgrx makes the
-/// arguments in their order, so nothing comes before it.
+/// Only here does a call check that there is memory to continue with. pgrx makes the arguments in
+/// their order, so nothing comes before it.
 #[derive(Clone, Copy)]
 pub struct Call(pg_sys::FunctionCallInfo);
 
@@ -33,7 +33,7 @@ unsafe impl<'fcx> ArgAbi<'fcx> for Call {
 }
 
 impl Call {
-    /// A call that nothing has been checked of: for a hit, which costs less than the check.
+    /// A call without any check: for a hit, which costs less than the check.
     ///
     /// # Safety
     /// `fcinfo` must be what Postgres called the function with, and the result must not outlive
@@ -46,7 +46,7 @@ impl Call {
     /// Argument `at` (from 0).
     ///
     /// # Safety
-    /// The function must have so many arguments, and this one not be NULL.
+    /// The function must have that many arguments, and this one not be NULL.
     #[inline(always)]
     pub unsafe fn argument(self, at: usize) -> pg_sys::Datum {
         // SAFETY: the caller guarantees that there is one.
@@ -79,7 +79,8 @@ impl Call {
     }
 }
 
-/// Makes a type an argument, by how a datum becomes one that lives as long as the call, `'fcx`.
+/// Makes a type usable as an argument, with the conversion from a datum that lives as long as the
+/// call, `'fcx`.
 macro_rules! argument {
     (<$fcx:lifetime> $type:ty: |$datum:ident| $of:expr) => {
         impl<$fcx> pgrx::FromDatum for $type {

@@ -27,7 +27,7 @@ impl std::io::Write for Growing {
     }
 }
 
-/// A jsonb: an argument, a result, or a column of one.
+/// A value of type jsonb: an argument, a result, or a column of a result.
 #[derive(Clone, Copy)]
 pub struct JsonB(pg_sys::Datum);
 
@@ -68,9 +68,9 @@ impl JsonB {
         Ok(JsonB(value.unwrap_or(pg_sys::Datum::null())))
     }
 
-    /// Its text. There is memory for all that is made of it.
+    /// The text of the document. Checks that there is memory for all that is made of it.
     pub fn text(self) -> Result<String, HiloError> {
-        /// The values that are read of a text take at most so many times its memory.
+        /// The values that are made of a text take at most so many times its memory.
         const TIMES: usize = 64;
         // SAFETY: it is a jsonb, of which core makes a C string.
         let text = unsafe {

@@ -6,13 +6,12 @@ use std::ffi::CStr;
 
 use pgrx::pg_sys;
 
-/// Lets Postgres call these functions by name: it asks the library for the calling convention of
-/// each.
+/// Lets Postgres call functions by name: it asks the library for the calling convention of each.
 macro_rules! raw_functions {
     ($($name:ident),+ $(,)?) => { $($crate::sql::call::raw_function::finfo!($name "");)+ };
 }
 
-/// The same for a function whose name ends with a suffix.
+/// Does so for a function whose name ends with a suffix.
 macro_rules! finfo {
     ($name:ident $suffix:literal) => {
         const _: () = {
@@ -42,7 +41,7 @@ macro_rules! export {
     };
 }
 
-/// Functions with the same body, which takes the call, and whose error they raise. Each is a symbol
+/// Functions with the same body, which gets the call, and whose error they raise. Each is a symbol
 /// in the SQL objects of some version.
 macro_rules! call_functions {
     ($body:path; $($name:ident),+ $(,)?) => { $(
@@ -52,8 +51,8 @@ macro_rules! call_functions {
     )+ };
 }
 
-/// The functions that make values of a type from text: from SQL's, and from a message in the binary
-/// format, which has the same. `parse` makes one of a C string. They raise its error.
+/// The functions that make values of a type from text: SQL's, and that of a message in the binary
+/// format, which is the same. `parse` makes a value of a C string. They raise its error.
 macro_rules! input_functions {
     ($parse:path; $in:ident, $recv:ident) => {
         $crate::sql::call::raw_function::export!($in "", |fcinfo| {
@@ -75,7 +74,7 @@ macro_rules! input_functions {
     };
 }
 
-/// The inverse: `text` makes a `CString` of a value.
+/// The functions that make text of values: `text` makes a `CString` of a value.
 macro_rules! output_functions {
     ($text:path; $out:ident, $send:ident) => {
         $crate::sql::call::raw_function::export!($out "", |fcinfo| {
@@ -98,7 +97,7 @@ pub(crate) use {call_functions, export, finfo, input_functions, output_functions
 /// The value of a call's `nth` argument.
 ///
 /// # Safety
-/// `fcinfo` must be a live call with more than `nth` arguments, that one not null.
+/// `fcinfo` must be a live call with more than `nth` arguments, and this one must not be null.
 pub unsafe fn argument(fcinfo: pg_sys::FunctionCallInfo, nth: usize) -> pg_sys::Datum {
     // SAFETY: the caller guarantees that the call has this argument. `args` is a C flexible array
     // that Postgres has allocated for all arguments of the call.

@@ -97,7 +97,7 @@ pub fn rows<T>(
     Ok(found)
 }
 
-/// The same with these texts as the parameter, of type text[].
+/// Like [`rows`], with these texts as the parameter, of type text[].
 pub fn rows_of<T>(
     sql: &str,
     texts: &[Vec<u8>],
@@ -108,7 +108,8 @@ pub fn rows_of<T>(
     Ok(found)
 }
 
-/// The same, but keeps no rows: they are fetched in batches, so there may be any number of them.
+/// Like [`rows`], but keeps no rows: they are fetched in batches, so there may be any number of
+/// them.
 pub fn for_each(
     sql: &(impl AsRef<[u8]> + ?Sized),
     mut each: impl FnMut(Row),
@@ -163,7 +164,7 @@ pub fn latest<T>(sql: &[u8], each: impl FnMut(Row) -> T) -> Result<Vec<T>, HiloE
     read(|| unsafe { pg_sys::SPI_execute(c_string(sql), true, 0) }, each)
 }
 
-/// The same for what `execute` runs.
+/// Maps the rows of the query that `execute` runs.
 fn read<T>(
     execute: impl FnOnce() -> i32,
     mut each: impl FnMut(Row) -> T,
@@ -189,7 +190,7 @@ fn read<T>(
     }
 }
 
-/// The same for a query of core's catalogs: no user can plant anything in its search_path.
+/// Like [`latest`], for a query of core's catalogs: no user can plant anything in its search_path.
 pub fn look_up<T>(sql: &str, each: impl FnMut(Row) -> T) -> Result<Vec<T>, HiloError> {
     trusted(|| latest(sql.as_bytes(), each))
 }

@@ -87,8 +87,7 @@ macro_rules! row {
 
 pub(crate) use row;
 
-/// The rows of the current call that are known so far, in a tuplestore: what exceeds work_mem is on
-/// disk.
+/// The rows of the current call, in a tuplestore: what exceeds work_mem is on disk.
 pub struct Rows<R> {
     store: *mut pg_sys::Tuplestorestate,
     columns: pg_sys::TupleDesc,

@@ -31,10 +31,10 @@ row! {
     }
 }
 
-/// `_hilo.hilo_unserved_values(relation, number, sequence)`: the furthest value that a column holds
-/// and this node is yet to serve. An index shows it at once; without one, only the last pages of
-/// the table are read (`partly`). It never waits for a lock, and never runs anything that a user
-/// has put into an index.
+/// `_hilo.hilo_unserved_values(relation, number, sequence)`: the furthest value in a column that
+/// this node is yet to serve. An index shows it at once; without one, only the last pages of the
+/// table are read (`partly`). It never waits for a lock, and never runs code that a user has put
+/// into an index.
 #[pg_extern(sql = false)]
 fn hilo_unserved_values(
     call: Call,
@@ -64,10 +64,10 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
     let (found, failure) = match subtransaction::run(subtransaction::is_of_work, search) {
         Ok(None) => return Ok(None),
         Ok(found) => (found, None),
-        // A damaged index or file keeps hilo_check only from this column.
+        // A damaged index or file hides only this column from hilo_check.
         Err(report) => (None, Some(report.message().to_owned())),
     };
-    // Meanwhile sessions may have got the value and inserted it. It is seen to be served now.
+    // Sessions may have drawn the value and inserted it since. Then it counts as served now.
     if let Some(found) = found
         && !matches!(RemainingRange::of(&sequence)?.judge(found.value), Verdict::Found)
     {
@@ -84,7 +84,7 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
     Ok(Some(Unserved { value, partly, failure }))
 }
 
-/// How far this node has come with a sequence.
+/// The ranges that this node is yet to serve of a sequence.
 struct RemainingRange {
     mapping: Mapping,
     /// Yet to be served.
@@ -100,7 +100,7 @@ impl RemainingRange {
     /// Whether `value` is yet to be served, or how to continue the search for one that is.
     fn judge(&self, value: i64) -> Verdict {
         let beyond = self.mapping.first_index_beyond(value);
-        // The ranges before this one end with indexes whose values come before `value`, or are it.
+        // The ranges before this one end with indexes whose values are `value`, or come before it.
         let after = self.ranges.partition_point(|range| range.start < beyond);
         let Some(range) = self.ranges[..after].last() else { return Verdict::Stop };
         if self.mapping.index_of(value).is_some_and(|index| range.contains(index)) {

@@ -55,8 +55,8 @@ row! {
     }
 }
 
-/// `_hilo.hilo_server_state()`: what only this server knows, as a row. The knowledge of shared
-/// memory is null without it.
+/// `_hilo.hilo_server_state()`: the state that only this server knows, as a row. Columns about
+/// shared memory are null without it.
 #[pg_extern(sql = false)]
 fn hilo_server_state(call: Call) -> Result<Rows<ServerState>, ErrorReport> {
     let (system_id, timeline) = positions::server();

@@ -47,8 +47,8 @@ fn hilo_adopt(
     Ok(sequence.name)
 }
 
-/// `_hilo.hilo_adopt_sequence(sequence, name, ordered, mentions)`: all columns that a sequence
-/// feeds. `mentions`: what else names it.
+/// `_hilo.hilo_adopt_sequence(sequence, name, ordered, mentions)`: adopts all columns that a
+/// sequence feeds. `mentions`: what else names the sequence.
 #[pg_extern(sql = false)]
 fn hilo_adopt_columns(
     _call: Call,
@@ -75,10 +75,10 @@ row! {
     }
 }
 
-/// `_hilo.hilo_try_adopt(relation, column_name, sequence, ordered, dry_run)`: a column or, with a
-/// sequence, all that it feeds. Returns the name of the new sequence, what there is to tell, and
-/// whether it is ordered, or why there is none. A dry run checks what can be checked without a
-/// lock.
+/// `_hilo.hilo_try_adopt(relation, column_name, sequence, ordered, dry_run)`: adopts a column or,
+/// with a sequence, all columns that it feeds. Returns the name of the new sequence, its reports,
+/// and whether it is ordered, or else why there is none. A dry run checks what can be checked
+/// without a lock.
 #[pg_extern(sql = false)]
 fn hilo_try_adopt(
     _call: Call,
@@ -130,7 +130,7 @@ pub(in crate::sql) fn column_of(
     ))
 }
 
-/// All columns that a sequence feeds, or the one that is asked for.
+/// All columns that a sequence feeds, or the requested column.
 fn find(request: MoveRequest) -> Result<Vec<SequenceColumn>, HiloError> {
     let columns = request.columns()?;
     if let MoveRequest::AdoptAll(sequence, _) = request
@@ -146,7 +146,7 @@ fn find(request: MoveRequest) -> Result<Vec<SequenceColumn>, HiloError> {
     Ok(columns)
 }
 
-/// Moves the columns. Returns their new sequence, and what there is to tell.
+/// Moves the columns. Returns their new sequence, and the reports for the user.
 fn adopt(
     request: MoveRequest,
     name: Option<Name>,
@@ -155,12 +155,12 @@ fn adopt(
     let (mut columns, mut sequences) = (find(request)?, request.sequences()?);
     loop {
         let tables = lock::for_move(&columns, || {
-            // Only what is going to be dropped is kept from others.
+            // Only the sequences that are going to be dropped are locked.
             let own = sequences.iter().filter(|sequence| sequence.own);
             own.for_each(|sequence| lock::sequence(sequence.oid));
             Ok(())
         })?;
-        // Whatever was seen before the locks may have changed.
+        // The sequences may have changed before they were locked.
         let before = sequences;
         (columns, sequences) = (find(request)?, request.sequences()?);
         let is_locked = |column: &SequenceColumn| tables.contains(&column.place.relid);
@@ -200,14 +200,14 @@ fn plan(
     Ok((name, steps))
 }
 
-/// The sequence that feeds the columns themselves. It is there unless it was just dropped.
+/// The sequence that feeds the columns themselves. It exists unless it was just dropped.
 fn main(sequences: &[CoreSequence]) -> Result<&CoreSequence, HiloError> {
     let main = sequences.iter().find(|sequence| sequence.is_main);
     main.ok_or(HiloError::NoSuchRelation(0))
 }
 
-/// Creates the sequence that takes the place of the old one. It begins behind the values of the
-/// columns, and behind all the sequences that have fed them.
+/// Creates the sequence that replaces the old one. It begins beyond the values of the columns, and
+/// beyond all sequences that have fed them.
 fn create(
     columns: &[SequenceColumn],
     sequences: &[CoreSequence],
@@ -215,7 +215,7 @@ fn create(
 ) -> Result<Sequence, HiloError> {
     let old = main(sequences)?;
     let direction = old.direction();
-    // Every committed row counts, and no row is hidden from this. Beyond the bound nothing is
+    // Every committed row counts, and no row is hidden from this read. Beyond the bound nothing is
     // served.
     let furthest = |column: &SequenceColumn| {
         Values::all(column.place, None).and_then(|all| all.furthest(direction, old.last()))
@@ -224,7 +224,7 @@ fn create(
     let held = held.into_iter().flatten().reduce(|a, b| direction.further(a, b));
     let mut next = old.next_beyond(old.next()?, held);
     for other in sequences.iter().filter(|other| other.oid != old.oid) {
-        // The next value of the other one is free; those before it may be taken.
+        // The next value of the other sequence is free; the values before it may be taken.
         let taken = other.next()?.and_then(|theirs| theirs.checked_sub(old.increment.signum()));
         next = old.next_beyond(next, taken);
     }
@@ -266,12 +266,12 @@ fn mention_report(name: &Name, mentions: &str) -> HiloError {
     HiloError::Told { state: "00000".into(), message, detail: Some(detail), hint: None }
 }
 
-/// As a row tells it whose action is clear.
+/// The report as text in a row whose action is clear.
 fn in_a_row(report: &HiloError) -> Option<String> {
     report.detail().map(|detail| format!("{report}: {}", detail.replace('\n', " ")))
 }
 
-/// Tells the user.
+/// Reports to the user.
 fn tell(reports: Vec<HiloError>) {
     for report in reports {
         let is_warning = report.sqlstate() == PgSqlErrorCode::ERRCODE_WARNING as i32;

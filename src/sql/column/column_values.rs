@@ -18,11 +18,11 @@ use crate::errors::HiloError;
 
 /// The verdict on a value that was found.
 pub enum Verdict {
-    /// It is the value that the search looks for.
+    /// The value is the one that the search looks for.
     Found,
-    /// It is not, nor is any value that comes before this one in the direction of the search.
+    /// The search goes on at this value: no value before it can be the one.
     SeekTo(i64),
-    /// It is not, and no further value can be.
+    /// No further value can be the one.
     Stop,
 }
 
@@ -91,8 +91,8 @@ fn operators(kind: DataType) -> pg_sys::Oid {
     }
 }
 
-/// The function that compares a value of an integer type with a bigint: that of `<=` for ascending
-/// numbers, that of `>=` for descending ones.
+/// The function that compares a value of an integer type with a bigint: `<=` for ascending numbers,
+/// `>=` for descending ones.
 fn comparison(kind: DataType, direction: Direction) -> u32 {
     use Direction::*;
     match (kind, direction) {
@@ -114,7 +114,7 @@ pub fn number(kind: DataType, datum: pg_sys::Datum) -> i64 {
     }
 }
 
-/// Whether an index has all rows, begins with the column, orders it as core does, and holds no
+/// Whether an index contains all rows, begins with the column, orders it as core does, and has no
 /// expression and no predicate.
 fn fits(kind: DataType, index: pg_sys::Oid, column: i16) -> bool {
     let none = pg_sys::Datum::null();

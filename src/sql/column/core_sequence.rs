@@ -19,7 +19,7 @@ mod state {
     pub const IS_CALLED: i16 = 3;
 }
 
-/// A sequence of core's that feeds columns.
+/// A core sequence that feeds columns.
 #[derive(PartialEq, Eq)]
 pub struct CoreSequence {
     pub oid: pg_sys::Oid,
@@ -27,7 +27,7 @@ pub struct CoreSequence {
     pub is_main: bool,
     /// Whether it belongs to the owner of one of the tables.
     pub own: bool,
-    /// The owner of the sequence that takes its place.
+    /// The owner of the sequence that replaces it.
     pub heir: pg_sys::Oid,
     /// Its name without and with its schema, in the database's encoding.
     pub names: [Vec<u8>; 2],
@@ -37,14 +37,14 @@ pub struct CoreSequence {
     min: i64,
     max: i64,
     cycle: bool,
-    /// Whether the sequence that takes its place is ordered.
+    /// Whether the sequence that replaces it is ordered.
     pub ordered: bool,
-    /// The sequence that takes its place remembers this of it.
+    /// The description of this sequence that the new sequence stores, for a release.
     pub former: Vec<u8>,
 }
 
 impl CoreSequence {
-    /// As `sequences.sql` finds it.
+    /// Reads a row of `sequences.sql`.
     pub fn read(row: Row) -> CoreSequence {
         let int8 = |number| row.int8(number).unwrap_or(0);
         CoreSequence {
@@ -64,9 +64,9 @@ impl CoreSequence {
         }
     }
 
-    /// The value that the next caller would get; `None`: there is none left. The last value covers
-    /// what sessions have cached. Nobody's rights are needed: the query has checked that the column
-    /// may use the sequence.
+    /// The value that the next caller would get; `None`: none is left. The last value covers what
+    /// sessions have cached. It needs nobody's rights: the query has checked that the column may
+    /// use the sequence.
     pub fn next(&self) -> Result<Option<i64>, HiloError> {
         // A sequence of core's always has one row.
         let state = Table::read(self.oid)?.find(scan::Index::None, &[]);
@@ -84,16 +84,16 @@ impl CoreSequence {
         self.mapping(self.start).bound()
     }
 
-    /// The values from `base` on.
+    /// The mapping of the values from `base` on.
     fn mapping(&self, base: i64) -> Mapping {
         let (increment, cycle) = (self.increment, self.cycle);
         let (min_value, max_value) = (self.min, self.max);
         Mapping { base, increment, min_value, max_value, cycle, stripes: Stripes::ALL }
     }
 
-    /// The first value that comes, in the sequence's steps, at or after its `next` one and beyond
-    /// `taken`. `None`: there is none left. A sequence that cycles and has none left before its
-    /// bound continues where it stands: its values come again anyway.
+    /// The first value in the sequence's steps that is not before `next` and beyond `taken`.
+    /// `None`: none is left. A sequence that cycles and has none left before its bound continues
+    /// where it stands, since its values come again anyway.
     pub fn next_beyond(&self, next: Option<i64>, taken: Option<i64>) -> Option<i64> {
         let (Some(next), Some(taken)) = (next, taken) else { return next };
         let lap = Mapping { cycle: false, ..self.mapping(next) };

@@ -29,8 +29,8 @@ row! {
     }
 }
 
-/// `_hilo.hilo_column_defaults()`: the columns whose default names a sequence, and whether that is
-/// missing.
+/// `_hilo.hilo_column_defaults()`: the columns whose default names a sequence, and whether that
+/// sequence is missing.
 #[pg_extern(sql = false)]
 fn hilo_column_defaults(call: Call) -> Result<Rows<NamingDefault>, ErrorReport> {
     let mut rows = Rows::begin(call);
@@ -64,8 +64,8 @@ fn hilo_missing_defaults(call: Call) -> Result<Rows<MissingDefault>, ErrorReport
 }
 
 /// `_hilo.hilo_stored_type(relation, number)`: the type, below all domains, of a column whose
-/// values are stored in this database. NULL for one that does not exist, whose values cannot be
-/// read there, or that belongs to another role.
+/// values are stored in this database. NULL if the column does not exist, belongs to another role,
+/// or its values cannot be read there.
 #[pg_extern(sql = false)]
 fn hilo_stored_type(
     _call: Call,
@@ -79,7 +79,7 @@ fn hilo_stored_type(
         return Ok(None);
     }
     match values::open_stored(column) {
-        // It may have been dropped during a wait.
+        // The column may have been dropped during a wait.
         Ok(_) => Ok(Some(base_type(column)).filter(|kind| *kind != pg_sys::InvalidOid)),
         Err(HiloError::NotStored { .. }) => Ok(None),
         Err(error) => Err(error.into()),

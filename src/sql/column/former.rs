@@ -12,9 +12,9 @@ use crate::sql::column::sequence_column::SequenceColumn;
 
 static FORMER: Planned = Planned::new(include_str!("former.sql"));
 
-/// As `sequences.sql` has remembered it.
+/// The core sequence, as `sequences.sql` has recorded it.
 pub struct Former {
-    /// Its schema and its name, if it can be there again.
+    /// Its schema and its name, if both are free again.
     pub place: Option<(CString, CString)>,
     pub data_type: DataType,
     pub start: i64,
@@ -24,8 +24,8 @@ pub struct Former {
 }
 
 impl Former {
-    /// The one that the sequence of a column has replaced.
-    /// `owned`: whether the column is to own the new one.
+    /// The core sequence that the sequence of a column has replaced. `owned`: whether the column is
+    /// to own the new one.
     pub fn of(
         column: &SequenceColumn,
         sequence: &Sequence,

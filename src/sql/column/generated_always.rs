@@ -25,7 +25,7 @@ use pg_sys::OverridingKind::{OVERRIDING_SYSTEM_VALUE, OVERRIDING_USER_VALUE};
 /// The function that marks a default.
 pub const FUNCTION: &CStr = c"hilo_nextval_always";
 
-/// Whether there is anything in a statement for [`check`].
+/// Whether a statement contains anything for [`check`].
 ///
 /// # Safety
 /// `query` must be a statement as the parser leaves it.
@@ -41,7 +41,7 @@ pub unsafe fn concerns(query: *const pg_sys::Query) -> bool {
     }
 }
 
-/// Checks a statement that has been analyzed, with those that it contains.
+/// Checks an analyzed statement, and the statements in it.
 ///
 /// # Safety
 /// As for [`concerns`].
@@ -68,7 +68,7 @@ unsafe fn check_target(query: *mut pg_sys::Query) {
     // SAFETY: the parser has locked the target and numbered it in the range table. A relation's
     // descriptor lives as long as the relation is open.
     unsafe {
-        // 0: there is none.
+        // 0: the statement has no result relation.
         let Ok(at) = usize::try_from((*query).resultRelation - 1) else { return };
         let mut entries = ffi::cells::<pg_sys::RangeTblEntry>((*query).rtable);
         let Some(entry) = entries.nth(at) else { return };
@@ -119,8 +119,8 @@ impl Check<'_> {
         }
     }
 
-    /// Checks the targets that are protected columns and are given something else than DEFAULT.
-    /// They are those of an INSERT that overrides like this or, with `None`, of an UPDATE.
+    /// Checks the targets that are protected columns and get another value than DEFAULT. They are
+    /// those of an INSERT with this OVERRIDING clause or, with `None`, of an UPDATE.
     unsafe fn targets(
         &self,
         targets: *mut pg_sys::List,
@@ -155,8 +155,8 @@ impl Check<'_> {
         })
     }
 
-    /// Whether the column has its default from a parent that would not pass an identity on. Tables
-    /// that inherit do not get it, nor do partitions before PostgreSQL 17.
+    /// Whether the column has its default from a parent that would not pass on an identity. Tables
+    /// that inherit do not get an identity, nor do partitions before PostgreSQL 17.
     fn is_passed_on(&self, attnum: pg_sys::AttrNumber) -> bool {
         // SAFETY: a default is one of a column that the descriptor has.
         let column = unsafe { ffi::attribute(self.relation.rd_att, attnum) };
@@ -169,7 +169,7 @@ impl Check<'_> {
         column.attinhcount > 0 && is_free
     }
 
-    /// Whether an expression is DEFAULT, in every row of a VALUES list.
+    /// Whether an expression is DEFAULT, in a VALUES list in every row.
     unsafe fn is_default(&self, expression: *mut pg_sys::Node) -> bool {
         // SAFETY: the tag of a node tells its type. A variable names an entry of the range table,
         // and a column that each row of a VALUES list has.
@@ -230,8 +230,9 @@ unsafe fn default_like(expression: *mut pg_sys::Expr) -> *mut pg_sys::Expr {
     }
 }
 
-/// Whether the text of a stored expression calls the function that marks it. Every INSERT that
-/// gives a column with a default another value asks this, so the C library searches the text.
+/// Whether the text of a stored expression calls the function that marks protected columns. Every
+/// INSERT that gives a value to a column with a default asks this, so the C library searches the
+/// text.
 ///
 /// # Safety
 /// `text` must be a C string.
@@ -247,7 +248,7 @@ unsafe fn calls_function(mut text: *const c_char) -> bool {
             text = found.add(CALL.count_bytes());
             pg_sys::Oid::from_u32(libc::strtoul(text, std::ptr::null_mut(), 10) as u32)
         };
-        // Core's own functions are told by their number.
+        // Core's own functions have low numbers.
         if function.to_u32() >= pg_sys::FirstNormalObjectId
             && is_of_extension(function, &[FUNCTION])
         {
@@ -256,7 +257,7 @@ unsafe fn calls_function(mut text: *const c_char) -> bool {
     }
 }
 
-/// Whether a function is the extension's, and has one of these names.
+/// Whether a function is the extension's and has one of these names.
 pub fn is_of_extension(oid: pg_sys::Oid, names: &[&CStr]) -> bool {
     // SAFETY: look-ups in system caches, inside a transaction; the name is null, which is checked,
     // or a C string.

@@ -25,16 +25,16 @@ use crate::sql::column::sequence_column::SequenceColumn;
 
 const MOVE: pg_sys::LOCKMODE = pg_sys::AccessExclusiveLock as _;
 
-/// How long every second attempt may last. Every fourth one may last twice as long, every eighth
-/// four times, and so on up to the longest.
+/// How long every second attempt may last. Every fourth may last twice as long, every eighth four
+/// times, and so on up to the longest.
 const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_millis(400);
 
-/// How many times as long as the attempt the rest after it is.
+/// How many times as long as an attempt the rest after it lasts.
 const REST: u32 = 4;
 
-/// Locks the tables of columns and all that inherit from them, and then what `more` locks, in short
-/// attempts, for no longer than `lock_timeout`. Returns the tables.
+/// Locks the tables of the columns and all that inherit from them, and then what `more` locks, in
+/// short attempts, for no longer than `lock_timeout`. Returns the tables.
 pub fn for_move(
     columns: &[SequenceColumn],
     more: impl Fn() -> Result<(), HiloError>,
@@ -97,7 +97,7 @@ fn rest(time: Duration) {
     }
 }
 
-/// Locks a sequence of core's that is going to be dropped.
+/// Locks a core sequence that is going to be dropped.
 pub fn sequence(oid: pg_sys::Oid) {
     // SAFETY: any OID can be locked; the end of the transaction releases the lock.
     unsafe { pg_sys::LockRelationOid(oid, MOVE) }
@@ -114,8 +114,8 @@ fn tables(relid: pg_sys::Oid, mode: pg_sys::LOCKMODE) -> Result<Vec<pg_sys::Oid>
     unsafe { pg_sys::LockRelationOid(relid, mode) };
     let mut locked = vec![relid];
     loop {
-        // A table gets no further heirs once it is locked, but those locked last may have got some
-        // before.
+        // A table gets no more children once it is locked, but the tables that were locked last may
+        // have got some before.
         let all = with_children(relid)?;
         let found: Vec<_> = all.into_iter().filter(|oid| !locked.contains(oid)).collect();
         if found.is_empty() {

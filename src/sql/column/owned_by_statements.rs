@@ -29,11 +29,11 @@ use crate::sql::column::widened;
 use crate::sql::define::owned_by::{lock_each, may_own, owned_sequences};
 use crate::sql::define::{ddl_checks, owners, renumber};
 
-/// The sequences whose columns or extensions were dropped, and that are to be dropped too.
+/// The sequences to be dropped, since their columns or extensions were dropped.
 static DROPPED: Global<RefCell<Vec<SequenceId>>> = Global::new(RefCell::new(Vec::new()));
 
-/// Runs when core drops a table (`part` 0) or a column, whose locks it has. The sequences go at the
-/// end of the statement, because other tables may have to be locked before them.
+/// Runs when core drops a table (`part` 0) or a column, whose locks it has. The sequences are
+/// dropped at the end of the statement, because other tables may have to be locked before them.
 pub fn on_drop(relid: pg_sys::Oid, part: i32) -> Result<(), HiloError> {
     if !may_own(relid) {
         return Ok(());
@@ -45,8 +45,8 @@ pub fn on_drop(relid: pg_sys::Oid, part: i32) -> Result<(), HiloError> {
     drop_later(&found)
 }
 
-/// Runs when core drops an extension that is not hilo. Where hilo cannot be used, as while it is
-/// dropped too, its sequences stay, and can then be dropped by themselves.
+/// Runs when core drops an extension other than hilo. Where hilo cannot be used, as while it is
+/// being dropped too, the extension's sequences stay, and can then be dropped by themselves.
 pub fn on_drop_extension(extension: pg_sys::Oid) -> Result<(), HiloError> {
     if catalog_oids().is_ok()
         && shared::get().is_ok()
@@ -67,13 +67,13 @@ fn drop_later(found: &[Sequence]) -> Result<(), HiloError> {
     DROPPED.borrow_mut().try_extend(ids)
 }
 
-/// How many sequences are to be dropped by the statements around the one that begins now.
+/// How many sequences the statements around the beginning one are to drop.
 pub fn mark() -> usize {
     DROPPED.borrow().len()
 }
 
-/// Runs at the end of a utility statement: drops the sequences whose columns or extensions it has
-/// dropped, those beyond `mark`. They may be used by the defaults of other columns. With `keep`,
+/// Runs at the end of a utility statement: drops the sequences beyond `mark`, whose columns or
+/// extensions the statement has dropped. The defaults of other columns may use them. With `keep`,
 /// these prevent the drop.
 pub fn after_drop(mark: usize, keep: bool) {
     let ids = {
@@ -90,7 +90,7 @@ pub fn after_drop(mark: usize, keep: bool) {
 fn drop_sequences(ids: Vec<SequenceId>, keep: bool) -> Result<(), HiloError> {
     next_command();
     for id in ids {
-        // DROP EXTENSION, in the same statement, leaves nothing to do.
+        // If the same statement has dropped hilo, nothing is left to do.
         if catalog_oids().is_err() {
             return Ok(());
         }
@@ -119,17 +119,17 @@ fn drop_sequences(ids: Vec<SequenceId>, keep: bool) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Whether what a sequence is dropped with does not exist any more. The drop may have been rolled
-/// back since, to a savepoint.
+/// Whether the column or extension of a sequence does not exist any more. A rollback to a savepoint
+/// may have brought it back.
 fn is_gone(sequence: &Sequence) -> bool {
     membership::is_orphan(sequence)
         || sequence.owned_by.is_some_and(|column| column.names().is_none())
 }
 
-/// The column that a sequence goes over to when the one that owns it is dropped. It is of a table
-/// that replaces the old one in this transaction, as Citus does it to distribute a table in another
-/// way. The new table's shards and partitions use the sequence too. It does not go with one of
-/// these, which are no partitions yet: Citus attaches them afterwards.
+/// The column that becomes the owner of a sequence when its owner column is dropped. It is in a
+/// table that replaces the old one in this transaction, as Citus does it to distribute a table in
+/// another way. The new table's shards and partitions use the sequence too, but do not own it. They
+/// are no partitions yet: Citus attaches them afterwards.
 fn successor_column(sequence: &Sequence) -> Result<Option<ColumnRef>, HiloError> {
     if membership::is_orphan(sequence) {
         return Ok(None);
@@ -140,7 +140,7 @@ fn successor_column(sequence: &Sequence) -> Result<Option<ColumnRef>, HiloError>
     let mut heirs = Vec::new();
     for ColumnDefault { relid, attnum, .. } in column_defaults::using(&sequence.name)? {
         if inherits(relid) {
-            // A table that is distributed no more is in no list of Citus either, but then it has no
+            // A table that is not distributed any more is in no list of Citus either, but it has no
             // shards.
             let rank = (!is_distributed(relid)?, !relations::is_partitioned(relid));
             heirs.try_push((rank, ColumnRef { relid, attnum }))?;
@@ -149,10 +149,10 @@ fn successor_column(sequence: &Sequence) -> Result<Option<ColumnRef>, HiloError>
     Ok(heirs.into_iter().min_by_key(|(rank, _)| *rank).map(|(_, column)| column))
 }
 
-/// Citus gives shards the defaults of their table, and uses none of them. Another connection of the
-/// same statement may have locked the shards, to drop them.
+/// Whether a table is a shard. Citus gives shards the defaults of their table, and uses none of
+/// them. Another connection of the same statement may have locked the shards, to drop them.
 fn is_shard(relid: pg_sys::Oid) -> bool {
-    /// Citus counts shards from 102008 on, and appends the number to the table's name.
+    /// Citus numbers shards from 102008 on, and appends the number to the table's name.
     const DIGITS: usize = 6;
     let Some(name) = relations::name(relid).filter(|_| citus::is_here()) else { return false };
     let number = name.to_bytes().rsplit(|byte| *byte == b'_').next().unwrap_or_default();
@@ -183,8 +183,8 @@ fn drop_defaults(sequence: &Sequence, keep: bool) -> Result<(), HiloError> {
     column_defaults::drop_all(&defaults, keep, refusal)
 }
 
-/// Drops, at the latest before the commit, what was dropped without a statement, as by another
-/// extension's function.
+/// At the latest before the commit, drops the sequences whose columns were dropped without a
+/// utility statement, as by another extension's function.
 fn at_transaction(event: pg_sys::XactEvent::Type) -> Result<(), HiloError> {
     use pg_sys::XactEvent::*;
     match event {
@@ -200,7 +200,7 @@ fn at_transaction(event: pg_sys::XactEvent::Type) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Whether a statement that drops something keeps what depends on that, and does not say CASCADE.
+/// Whether a DROP statement keeps dependent objects, since it does not say CASCADE.
 ///
 /// # Safety
 /// `node` must be a statement.
@@ -221,8 +221,8 @@ pub unsafe fn keeps_dependents(node: *mut pg_sys::Node) -> bool {
     }
 }
 
-/// Copies a statement after which there is something to do to sequences; null for all others. Core
-/// may free the statement when it executes it.
+/// Copies a statement after which sequences need work; null for all others. Core may free the
+/// statement when it executes it.
 ///
 /// # Safety
 /// `node` must be a statement.
@@ -242,7 +242,7 @@ pub unsafe fn before(node: *mut pg_sys::Node) -> *mut pg_sys::Node {
 }
 
 /// # Safety
-/// `statement` must be one.
+/// `statement` must be an ALTER TABLE.
 unsafe fn changes_owner(statement: *mut pg_sys::AlterTableStmt) -> bool {
     // SAFETY: the caller guarantees it.
     unsafe {
@@ -252,7 +252,7 @@ unsafe fn changes_owner(statement: *mut pg_sys::AlterTableStmt) -> bool {
 }
 
 /// # Safety
-/// `statement` must be one.
+/// `statement` must be an ALTER TABLE.
 unsafe fn before_alter_table(statement: *mut pg_sys::AlterTableStmt) -> *mut pg_sys::Node {
     // SAFETY: as in `before`.
     unsafe {
@@ -284,7 +284,7 @@ unsafe fn follow(node: *mut pg_sys::Node, keep: bool) -> Result<(), HiloError> {
             pg_sys::NodeTag::T_TruncateStmt => restart(node.cast()),
             pg_sys::NodeTag::T_AlterTableStmt => {
                 let statement: *mut pg_sys::AlterTableStmt = node.cast();
-                // The statement may tolerate that there is no such table.
+                // The statement may tolerate a missing table.
                 let relid = relid_of((*statement).relation);
                 if changes_owner(statement) {
                     follow_owner(relid)?;
@@ -335,7 +335,7 @@ unsafe fn restart(statement: *mut pg_sys::TruncateStmt) -> Result<(), HiloError>
     lock_each(owned, restart)
 }
 
-/// Gives the sequences of a table to its owner.
+/// Gives the sequences of a table to the table's owner.
 fn follow_owner(relid: pg_sys::Oid) -> Result<(), HiloError> {
     let owner = relations::owner(relid);
     let give = |locked: LockedSequence| match locked.sequence.owner == owner {
@@ -345,7 +345,7 @@ fn follow_owner(relid: pg_sys::Oid) -> Result<(), HiloError> {
     lock_each(owned_sequences(relid, None)?, give)
 }
 
-/// The relation that a statement means; InvalidOid if there is none.
+/// The relation that a statement names; InvalidOid if there is none.
 unsafe fn relid_of(range: *const pg_sys::RangeVar) -> pg_sys::Oid {
     // SAFETY: the caller passes a part of a statement; the statement has locked the relation.
     unsafe {

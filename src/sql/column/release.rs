@@ -56,7 +56,7 @@ fn hilo_release(
         let locked = ddl_checks::lock_owned(&find()?.hilo)?;
         numbering_change::lock(&locked.sequence)
     })?;
-    // Whatever was seen before the locks may have changed.
+    // The column may have changed before it was locked.
     let column = find()?;
     check(&column, &tables, identity)?;
     let locked = ddl_checks::lock_owned(&column.hilo)?;
@@ -96,7 +96,7 @@ fn check(
     Ok(())
 }
 
-/// How the column is to be generated; `None`: it is to be a serial one.
+/// The identity of the column; `None`: it is to be a serial column.
 fn identity(text: Text) -> Result<Option<&'static str>, HiloError> {
     let text = text.escaped();
     match text.trim().to_ascii_uppercase().as_str() {
@@ -110,10 +110,9 @@ fn identity(text: Text) -> Result<Option<&'static str>, HiloError> {
     }
 }
 
-/// Makes the sequence of core's that takes over, and the column draw from it. It has the bounds of
-/// the old one, as far as the column can hold them. It belongs to the column if the old one did,
-/// and whoever had privileges on that has them on this. The rest is as in the one that hilo's has
-/// replaced.
+/// Makes the core sequence that takes over, and makes the column draw from it. It has the bounds of
+/// hilo's sequence, as far as the column can hold them, and its privileges. It belongs to the
+/// column if hilo's did. All else is as in the core sequence that hilo's has replaced.
 fn create(
     column: &SequenceColumn,
     sequence: &Sequence,
@@ -157,7 +156,7 @@ fn create(
     Ok(relations::by_name(&schema, &name))
 }
 
-/// The definition, as far as a column of this type can hold its values.
+/// The definition, cut to the values that a column of this type can hold.
 fn cut(definition: &Definition, column: Option<DataType>) -> Definition {
     let data_type = definition.data_type.within(column);
     let Definition { start_value, min_value, max_value, .. } = *definition;
@@ -166,9 +165,9 @@ fn cut(definition: &Definition, column: Option<DataType>) -> Definition {
     Definition { data_type, start_value, min_value, max_value, ..definition.clone() }
 }
 
-/// The type of the new sequence, and its options. Adoption has cut them to what the column holds.
-/// They are as they were before, unless they were altered since. The sequence of an identity column
-/// has the column's type.
+/// The type and the options of the new sequence. Adoption has cut them to what the column holds.
+/// They are as before the adoption, unless they were altered since. The sequence of an identity
+/// column has the column's type.
 fn options(
     column: &SequenceColumn,
     cut: &Definition,
@@ -194,7 +193,7 @@ fn options(
     (data_type, options)
 }
 
-/// Where the new sequence stands, as the last arguments of setval.
+/// The position of the new sequence, as the last arguments of setval.
 fn state(cut: &Definition, sequence: &Sequence) -> Result<String, HiloError> {
     let values = cut.min_value..=cut.max_value;
     Ok(match renumber::end(sequence)?.filter(|next| values.contains(next)) {
@@ -203,8 +202,8 @@ fn state(cut: &Definition, sequence: &Sequence) -> Result<String, HiloError> {
     })
 }
 
-/// The name of the sequence of hilo's, without the table's schema. If that cannot be one of core's,
-/// or is taken: `table_column_seq`, with a number if that is taken too, as core chooses it.
+/// The name of hilo's sequence, without the table's schema. If core cannot use it, or it is taken:
+/// `table_column_seq`, with a number if that is taken too, as core chooses it.
 fn free_name(column: &SequenceColumn, schema: &CStr) -> CString {
     let table = relations::name(column.place.relid).unwrap_or_default();
     let whole = column.hilo.as_ref();

@@ -28,27 +28,27 @@ pub struct SequenceColumn {
     pub table_owner: pg_sys::Oid,
     /// `None`: the column is of type numeric.
     pub data_type: Option<DataType>,
-    /// Whether it is an identity column that refuses values of the caller's.
+    /// Whether it is an identity column that refuses the caller's values.
     pub is_always: bool,
-    /// Whether it owns its sequence of core's, as a serial or identity column.
+    /// Whether it owns its core sequence, as a serial or identity column does.
     pub owns: bool,
-    /// Its sequence of hilo's.
+    /// The name of its hilo sequence.
     pub hilo: Name,
 }
 
-/// Which columns are to get another kind of sequence.
+/// A request to give columns another kind of sequence.
 #[derive(Clone, Copy)]
 pub enum MoveRequest<'a> {
-    /// A column gets one of hilo's, which is ordered as this says; `None`: as the old one.
+    /// A column gets a hilo sequence, which is ordered as this says; `None`: as the old sequence.
     Adopt(pg_sys::Oid, &'a CStr, Option<bool>),
-    /// All columns that this sequence of core's feeds do.
+    /// All columns that this core sequence feeds get a hilo sequence.
     AdoptAll(pg_sys::Oid, Option<bool>),
-    /// A column gets one of core's, and perhaps is to be an identity column.
+    /// A column gets a core sequence, and becomes an identity column if this says so.
     Release(pg_sys::Oid, &'a CStr, bool),
 }
 
-/// A query of what is known of the columns, as `MoveRequest::ask` runs it. Unless its parameters
-/// stand wherever they are used, all dependencies of the database are read.
+/// A query about the columns, as `MoveRequest::ask` runs it. Its parameters must stand wherever
+/// they are used, or else all dependencies of the database are read.
 macro_rules! query {
     ($rest:literal) => {
         Planned::new(concat!(
@@ -67,7 +67,7 @@ static SEQUENCES: Planned = query!("sequences.sql");
 static STEPS: Planned = query!("steps.sql");
 
 impl MoveRequest<'_> {
-    /// Runs a query of what is known of the columns. `name`: that of a sequence of hilo's.
+    /// Runs a query about the columns. `name`: that of a hilo sequence.
     fn ask<T>(
         self,
         query: &Planned,
@@ -124,22 +124,22 @@ impl MoveRequest<'_> {
         found.into_iter().map(|(column, refusal)| column.check(refusal)).collect()
     }
 
-    /// The sequences of core's that feed the columns, also of tables that inherit.
+    /// The core sequences that feed the columns and those of tables that inherit from them.
     pub fn sequences(self) -> Result<Vec<CoreSequence>, HiloError> {
         self.ask(&SEQUENCES, b"", CoreSequence::read)
     }
 
-    /// The statements that let the columns draw from the sequence `name` of hilo's, each with what
-    /// there is to tell afterwards.
+    /// The statements that let the columns draw from the hilo sequence `name`, each with its report
+    /// for the user.
     ///
     /// # Errors
-    /// The first reason that forbids it.
+    /// The first reason that forbids the move.
     pub fn steps(self, name: &Name) -> Result<Vec<Step>, HiloError> {
         let mut steps = self.ask(&STEPS, name, |row| {
             let grant = Privileges::by_name(&row.text(7)).map(|privilege| (row.oid(6), privilege));
             Step { statement: row.bytes(5), grant, report: report_of_row(&row, 1) }
         })?;
-        // Such a reason comes first.
+        // A reason against the move comes first.
         match steps.first_mut().and_then(|step| step.report.take_if(|report| report.is_error())) {
             Some(error) => Err(error),
             None => Ok(steps),
@@ -154,7 +154,7 @@ pub struct Step {
     pub report: Option<HiloError>,
 }
 
-/// The report that a query makes in the columns from `at` on: SQLSTATE, message, DETAIL, HINT.
+/// The report that a query returns in the columns from `at` on: SQLSTATE, message, DETAIL, HINT.
 fn report_of_row(row: &Row, at: i32) -> Option<HiloError> {
     let text = |number| Some(row.text(number)).filter(|text| !text.is_empty());
     let (message, detail, hint) = (row.text(at + 1), text(at + 2), text(at + 3));
@@ -162,7 +162,7 @@ fn report_of_row(row: &Row, at: i32) -> Option<HiloError> {
 }
 
 impl SequenceColumn {
-    /// Completes a column that was found, unless there is a `refusal` or another reason.
+    /// Completes a column that was found, unless a `refusal` or another reason forbids it.
     fn check(mut self, refusal: Option<HiloError>) -> Result<SequenceColumn, HiloError> {
         let relid = self.place.relid;
         let table = || escape_for_message(&relations::identifier(relid).unwrap_or_default());

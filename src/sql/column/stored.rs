@@ -19,16 +19,16 @@ use crate::errors::HiloError;
 use crate::process::memory::{self, TryGrow};
 use crate::sql::column::column_values::{Open, Scan, Verdict, number};
 
-/// The whole number that one between two others counts as.
+/// How a number between two whole numbers is rounded.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Fraction {
     Lower,
     Upper,
-    /// None at all: no sequence serves it.
+    /// It counts as no number: no sequence serves it.
     Nothing,
 }
 
-/// The type of a column, below all domains; 0 for one that does not exist.
+/// The type of a column, below all domains; 0 for a column that does not exist.
 pub fn base_type(column: ColumnRef) -> pg_sys::Oid {
     // SAFETY: a look-up in a system cache, inside a transaction.
     match unsafe { pg_sys::get_atttype(column.relid, column.attnum) } {
@@ -47,12 +47,12 @@ pub struct Numbers {
 enum Form {
     Integer(DataType),
     Numeric,
-    /// The number in a key of this form. Other texts are no numbers.
+    /// The number in a key of this form. Other texts count as no number.
     Key(Frame),
 }
 
 impl Numbers {
-    /// How a column is read, which holds numbers unless it has `keys`.
+    /// How a column is read: as numbers, or as `keys`.
     pub fn of(column: ColumnRef, keys: Option<&Frame>, fraction: Fraction) -> Numbers {
         let form = match (keys, data_type_from(base_type(column))) {
             (Some(frame), _) => Form::Key(frame.clone()),
@@ -115,10 +115,10 @@ struct Heap {
 pub struct Stored(Vec<Heap>);
 
 impl Stored {
-    /// Opens what holds the column. Waits for those who have locked any of it.
+    /// Opens the heaps that hold the column. Waits for transactions that have locked any of them.
     ///
     /// # Errors
-    /// `NotStored` if some of it has to be computed, or lies elsewhere.
+    /// `NotStored` if some of the values are computed, or lie elsewhere.
     pub fn open(column: ColumnRef) -> Result<Stored, HiloError> {
         let mut heaps = Vec::new();
         each_heap(column, false, |heap| heaps.try_push(heap))?;
@@ -159,14 +159,14 @@ impl Stored {
     }
 
     /// The numbers that lie within spans, each from its lowest to its highest number. They are
-    /// found by an index where there is one, else in one scan, however many the spans are.
+    /// found by an index where there is one, otherwise by one scan for all spans.
     pub fn within(
         &self,
         mut spans: Vec<(i64, i64)>,
         numbers: &Numbers,
     ) -> Result<Vec<i64>, HiloError> {
         spans.sort_unstable();
-        // Without those that lie within others, the highest numbers rise like the lowest.
+        // Without spans that lie within others, the highest numbers rise like the lowest.
         spans.dedup_by(|next, before| next.1 <= before.1);
         let mut found = Vec::new();
         for heap in &self.0 {
@@ -234,7 +234,7 @@ impl Stored {
 /// row security hides nothing.
 ///
 /// # Errors
-/// `NotStored` if some of it has to be computed, or lies elsewhere, unless `at_once`.
+/// `NotStored` if some of the values are computed, or lie elsewhere, unless `at_once`.
 fn each_heap(
     column: ColumnRef,
     at_once: bool,
@@ -268,18 +268,18 @@ fn each_heap(
     Ok(())
 }
 
-/// The value that a search has found.
+/// A value that a search has found.
 #[derive(Clone, Copy)]
 pub struct Found {
     pub value: i64,
-    /// Whether only the end of a table was read, which has no index on the column.
+    /// Whether only the end of a table without an index was read.
     pub partly: bool,
 }
 
 /// Searches the values of a column from `bound` on, against the `direction` of the numbers, for the
-/// first one that `judge` wants. In a table with partitions, the result is the furthest of the
-/// values found in each. It waits for nobody: see [`each_heap`]. A table yields nothing, either, if
-/// too many entries at the end of its index are dead. Without an index, its last pages are read.
+/// first that `judge` accepts. In a table with partitions, the result is the furthest of the values
+/// found in each. It waits for nobody: see [`each_heap`]. A table also yields nothing if too many
+/// entries at the end of its index are dead. Without an index, its last pages are read.
 pub fn search(
     column: ColumnRef,
     direction: Direction,
@@ -320,7 +320,7 @@ impl Heap {
         Some(Scan::new(&self.table, index, *kind, direction, most))
     }
 
-    /// Visits the values that are not null, in the last pages only if there are `most`.
+    /// Visits the values that are not null, with `most` only in the last pages.
     fn each(
         &self,
         most: Option<u32>,
@@ -380,8 +380,8 @@ impl Open {
         HiloError::NotStored { relation: escape_for_message(name.to_bytes()), why }
     }
 
-    /// Whether it has rows of its own that can be read here, which a temporary child of another
-    /// session has not.
+    /// Whether the heap has rows of its own that can be read here. A temporary child of another
+    /// session has none.
     fn has_rows(&self, is_root: bool) -> Result<bool, HiloError> {
         // SAFETY: an open relation has its row of pg_class; RecoveryInProgress reads a flag of
         // shared memory.
@@ -456,7 +456,7 @@ impl Sorted {
         unsafe { pg_sys::tuplesort_putdatum(self.0, number.into(), false) }
     }
 
-    /// Visits them in order.
+    /// Visits the numbers in order.
     fn each(self, mut visit: impl FnMut(i64)) {
         // SAFETY: the sort is performed once, read to its end, and released once. A bigint is
         // passed by value.

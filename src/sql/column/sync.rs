@@ -68,7 +68,7 @@ fn sync(sequence: &Sequence, place: ColumnRef) -> Result<Option<i64>, HiloError>
         HiloError::NoKeys { column: place.describe(), others, name }.warn();
     }
     let furthest = column.furthest(definition.direction(), definition.last_bound())?;
-    // Rows that Citus has distributed are not seen here.
+    // Rows that Citus has distributed cannot be read here.
     numbering::check_moves(sequence, give_back_and_look(sequence)?.position.nodes, furthest)?;
     let passed = pass_leases(sequence, column, &[])?;
     // The values of a sequence that cycles come again in any case.
@@ -78,7 +78,7 @@ fn sync(sequence: &Sequence, place: ColumnRef) -> Result<Option<i64>, HiloError>
     {
         return renumber::advance(sequence, taken);
     }
-    // A range that has left memory for a lease meanwhile was not yet leased before.
+    // A range that has left memory for a lease since then was not leased before.
     pass_leases(sequence, column, &passed)?;
     Ok(give_back_and_look(sequence)?.next())
 }
@@ -91,7 +91,7 @@ fn give_back_and_look(sequence: &Sequence) -> Result<Unserved, HiloError> {
 }
 
 /// Makes sure that no value of the column comes back from a lease, besides those that are `known`.
-/// Returns the leases that it has looked at, sorted.
+/// Returns the leases that were looked at, sorted.
 fn pass_leases(
     sequence: &Sequence,
     column: &Values,
@@ -112,8 +112,7 @@ fn pass_leases(
     Ok(seen)
 }
 
-/// Whether the sequence is yet to serve a value that the column holds, of which `taken` is the
-/// furthest.
+/// Whether the sequence is yet to serve a value in the column, whose furthest value is `taken`.
 fn serves_again(sequence: &Sequence, column: &Values, taken: i64) -> Result<bool, HiloError> {
     let before = give_back_and_look(sequence)?;
     if !before.continues_beyond(taken) {
@@ -124,7 +123,7 @@ fn serves_again(sequence: &Sequence, column: &Values, taken: i64) -> Result<bool
     if suspects.is_empty() {
         return Ok(false);
     }
-    // A value that was served meanwhile and is in the column now is held no more.
+    // A value in the column that was served in between is not held any more.
     let after = give_back_and_look(sequence)?;
     let Some(held) = after.held_ranges() else { return Ok(true) };
     let held = Range::union(held);

@@ -31,13 +31,13 @@ enum Source {
 /// The numbers of a column.
 pub struct Values {
     column: ColumnRef,
-    /// The form of the keys that it holds instead of numbers.
+    /// The form of the keys, if the column holds keys instead of numbers.
     keys: Option<Frame>,
     source: Source,
 }
 
 impl Values {
-    /// All of them, whatever row security there is; the caller may read the column. With `keys`,
+    /// All numbers, whatever row security there is; the caller may read the column. With `keys`,
     /// the numbers in keys of that form.
     ///
     /// # Errors
@@ -85,7 +85,7 @@ impl Values {
         Numbers::of(self.column, self.keys.as_ref(), fraction)
     }
 
-    /// The furthest up to `bound`.
+    /// The furthest number up to `bound`.
     pub fn furthest(&self, direction: Direction, bound: i64) -> Result<Option<i64>, HiloError> {
         let numbers = self.numbers(match direction {
             Direction::Rising => Fraction::Lower,
@@ -106,7 +106,7 @@ impl Values {
     }
 
     /// The numbers within spans, each from its lowest to its highest number; sorted. However many
-    /// the spans are, what is stored is read once at most.
+    /// spans there are, stored values are read once at most.
     pub fn within(&self, spans: Vec<(i64, i64)>) -> Result<Vec<i64>, HiloError> {
         let numbers = self.numbers(Fraction::Nothing);
         let mut found = match &self.source {
@@ -126,7 +126,7 @@ impl Values {
         Ok(found)
     }
 
-    /// How many values are no keys of the form that they should have.
+    /// How many values are not keys of the expected form.
     pub fn other_keys(&self) -> Result<i64, HiloError> {
         let (numbers, mut others) = (self.numbers(Fraction::Nothing), 0);
         if let (Some(_), Source::Stored(stored)) = (&self.keys, &self.source) {
@@ -135,8 +135,8 @@ impl Values {
         Ok(others)
     }
 
-    /// Visits those from `low` to `high` in the direction of the numbers, as often as the column
-    /// has them.
+    /// Visits the numbers from `low` to `high` in the direction of the numbers, as often as the
+    /// column has them.
     pub fn in_order(
         &self,
         (low, high): (i64, i64),
@@ -157,15 +157,15 @@ impl Values {
 /// The purpose that a column is looked up for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// It gets another sequence.
+    /// The column gets another sequence.
     Move,
-    /// Its numbers or keys are read.
+    /// The numbers or keys of the column are read.
     Read,
-    /// Its numbers are read.
+    /// The numbers of the column are read.
     Search,
 }
 
-/// A column of this name, of numbers or, to be read, of keys.
+/// A column of this name, of numbers or, for reading, of keys.
 ///
 /// # Errors
 /// `NoSuchRelation`, `NoSuchColumn`, `NoSelect`, `NotANumber`
@@ -197,7 +197,7 @@ pub fn may_select(column: ColumnRef) -> Result<bool, HiloError> {
     Ok(spi::look_up(&sql, |row| row.bool(1))?.pop().unwrap_or(false))
 }
 
-/// The column as this database stores it, with nothing of it on other nodes of Citus.
+/// The column as this database stores it, with no part of it on other nodes of Citus.
 pub fn open_stored(column: ColumnRef) -> Result<Stored, HiloError> {
     match is_distributed(column.relid)? {
         true => {
@@ -215,7 +215,7 @@ pub fn is_distributed(relid: pg_sys::Oid) -> Result<bool, HiloError> {
     Ok(citus::is_here() && !spi::look_up(&sql, |_| ())?.is_empty())
 }
 
-/// Whether a relation, no view, and all that inherits from it belong to the caller or to
+/// Whether a relation that is no view, and all that inherits from it, belong to the caller or to
 /// superusers.
 pub fn is_of_callers(relid: pg_sys::Oid) -> Result<bool, HiloError> {
     // SAFETY: look-ups in system caches, inside a transaction.
@@ -251,8 +251,8 @@ impl Query {
         }
     }
 
-    /// The text, under whatever search_path. The column is compared without a cast, so that an
-    /// index on it can be used.
+    /// The text of the query, valid under any search_path. The column is compared without a cast,
+    /// so that an index on it can be used.
     fn sql(&self, low: i64, high: i64, direction: Direction) -> Vec<u8> {
         let kind = if self.numeric { "numeric" } else { "int8" };
         let order = match direction {

@@ -19,7 +19,7 @@ use crate::sql::define::renumber;
 /// The commands of a statement that change the type of a column.
 ///
 /// # Safety
-/// `statement` must be one, and must live as long as the result is used.
+/// `statement` must be an ALTER TABLE, and must live as long as the result is used.
 unsafe fn commands(
     statement: *mut pg_sys::AlterTableStmt,
 ) -> impl Iterator<Item = *mut pg_sys::AlterTableCmd> {
@@ -33,17 +33,17 @@ unsafe fn commands(
 /// Whether a statement changes the type of a column.
 ///
 /// # Safety
-/// `statement` must be one.
+/// `statement` must be an ALTER TABLE.
 pub unsafe fn concerns(statement: *mut pg_sys::AlterTableStmt) -> bool {
     // SAFETY: the caller guarantees it.
     unsafe { commands(statement) }.next().is_some()
 }
 
-/// Notes in a copy of a statement which type each column has before the statement is executed, in
-/// the place of its new type.
+/// Notes in a copy of a statement the type that each column has before the statement is executed,
+/// in the place of its new type.
 ///
 /// # Safety
-/// `copy` must be such a copy, of a statement on `relid`.
+/// `copy` must be a copy of an ALTER TABLE on `relid`.
 pub unsafe fn note_types(copy: *mut pg_sys::AlterTableStmt, relid: pg_sys::Oid) {
     // SAFETY: the commands are the copy's own, and the note is made in the same memory context.
     unsafe {
@@ -89,7 +89,7 @@ fn widen(relid: pg_sys::Oid, name: &CStr, old: Option<DataType>) -> Result<(), H
 }
 
 /// # Safety
-/// `note` must be one of [`note_types`].
+/// `note` must come from [`note_types`].
 unsafe fn noted(note: *mut pg_sys::Node) -> Option<DataType> {
     // SAFETY: it is an Integer.
     let oid = unsafe { (*note.cast::<pg_sys::Integer>()).ival };

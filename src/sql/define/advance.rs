@@ -45,7 +45,7 @@ fn check(sequence: &Sequence) -> Result<(), HiloError> {
     }
 }
 
-/// Advances a locked sequence, unless another session has done so meanwhile.
+/// Advances a locked sequence, unless another session has done so by now.
 fn advance(sequence: &Sequence, at_least: i64) -> Result<Option<i64>, HiloError> {
     let open = open_leases::of(sequence)?;
     open_leases::pass(sequence, &open, |lease| !starts_beyond(sequence, lease, at_least))?;
@@ -59,11 +59,11 @@ fn starts_beyond(sequence: &Sequence, lease: &Lease, at_least: i64) -> bool {
     Direction::of(sequence.definition.increment).is_beyond(lease.first_value, at_least)
 }
 
-/// The next value, if nothing up to `at_least` is yet to be served, nor could come back from a
+/// The next value, if no value up to `at_least` is yet to be served or could come back from a
 /// lease. `Some(None)`: none is left at all.
 fn is_beyond(sequence: &Sequence, at_least: i64) -> Result<Option<Option<i64>>, HiloError> {
     slice_table::return_slices(|entry| entry.id == sequence.id);
-    // A lease that comes back meanwhile was open before. One for which a range leaves memory is
+    // A lease that comes back now was open before. A lease for which a range leaves memory now is
     // open afterwards.
     let all_leased_beyond = || {
         let open = open_leases::of(sequence)?;

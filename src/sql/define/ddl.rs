@@ -35,7 +35,7 @@ use crate::sql::define::owned_by;
 use crate::sql::define::prefix;
 use crate::sql::types::sequence_type::SequenceName;
 
-/// The way to proceed if the name of a new sequence is taken.
+/// How to proceed if the name of a new sequence is taken.
 #[derive(Clone, Copy)]
 pub enum Duplicate {
     /// Raise an error.
@@ -63,7 +63,7 @@ pub fn create(
     begin(Sequence { owned_by, ..Sequence::new(name, owner, definition) }, given, duplicate)
 }
 
-/// Does the same for a sequence whose owner may create it and own it.
+/// Creates a sequence whose owner may create it and own it.
 pub fn begin(
     sequence: Sequence,
     given: Option<Numbering>,
@@ -93,7 +93,8 @@ pub fn begin(
         Some(numbering) => with_numbering(&first, numbering),
         None => first,
     };
-    // The numbering of other nodes is not begun here: after a rollback this one may be told again.
+    // The numbering of other nodes is not begun in this transaction: after a rollback this node may
+    // be told it again.
     let is_own = given.is_none() && definition.source.is_none();
     let origin = if is_own { NumberSource::New } else { NumberSource::Shared };
     if !insert(&sequence, &first, origin, duplicate)? {
@@ -161,12 +162,12 @@ fn hilo_rename(
         locked.update(&renamed);
         Ok(())
     })?;
-    // Rename also in the defaults that were added during the waits.
+    // Defaults that were added during the waits are renamed too.
     rename_defaults()?;
     Ok(invalidation::note(renamed.id, Change::Outdated)?)
 }
 
-/// `hilo_drop(name, if_exists, cascade)`: drops the sequence and all that is recorded of it.
+/// `hilo_drop(name, if_exists, cascade)`: drops a sequence and all its records.
 #[pg_extern(sql = false)]
 fn hilo_drop(
     _call: Call,
@@ -178,7 +179,7 @@ fn hilo_drop(
     Ok(drop(&name, if_exists == Some(true), cascade == Some(true))?)
 }
 
-/// Drops a sequence and all that is recorded of it.
+/// Drops a sequence and all its records.
 pub fn drop(name: &[u8], if_exists: bool, cascade: bool) -> Result<(), HiloError> {
     let absent = || {
         if !if_exists {

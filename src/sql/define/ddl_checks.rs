@@ -55,8 +55,8 @@ pub fn find_owned(name: &[u8]) -> Result<Option<Sequence>, HiloError> {
     Ok(found)
 }
 
-/// Locks the sequence that has this name, for a caller who passes `check`. Nobody else gets as far
-/// as the lock. `None`: there is none.
+/// Locks the sequence of this name, for a caller who passes `check`. Other callers never reach the
+/// lock. `None`: there is no such sequence.
 ///
 /// # Errors
 /// The error of `check`.
@@ -66,7 +66,7 @@ pub fn lock_by_name(
 ) -> Result<Option<LockedSequence>, HiloError> {
     while let Some(found) = definitions::by_name(name)? {
         check(&found)?;
-        // It may have been dropped, renamed or given away during the wait for its lock.
+        // The sequence may have been dropped, renamed or given away during the wait for its lock.
         if let Some(locked) = definitions::lock_existing(found.id)?
             && *locked.sequence.name == *name
         {
@@ -82,7 +82,8 @@ pub fn lock_owned(name: &[u8]) -> Result<LockedSequence, HiloError> {
     lock_by_name(name, check_owner)?.ok_or_else(|| missing::to_use(name))
 }
 
-/// An argument that a definition needs. NULL is an error, instead of a call that does nothing.
+/// Returns an argument that a definition needs. NULL is an error, instead of a call that does
+/// nothing.
 pub fn require<T>(argument: Option<T>, what: &str) -> Result<T, HiloError> {
     argument.ok_or_else(|| {
         HiloError::Argument(format!("{what} must not be null"), "Specify a value that is not null.")
@@ -98,20 +99,20 @@ pub fn begin_with_name<'a>(
     require(name, "name of a hilo sequence")
 }
 
-/// Drops a sequence that no column default uses any more, with all that is recorded of it. One of
-/// an extension is refused.
+/// Drops a sequence that no column default uses any more, and all its records. A sequence of an
+/// extension is refused.
 pub fn remove(locked: LockedSequence) -> Result<(), HiloError> {
     membership::check_droppable(&locked.sequence)?;
     remove_as(locked, Change::Dropped)
 }
 
-/// The same for a sequence in whose place another one of its name comes.
+/// Drops a sequence that another sequence of its name replaces.
 pub fn remove_replaced(locked: LockedSequence) -> Result<(), HiloError> {
     remove_as(locked, Change::Dropped)
 }
 
-/// Drops a sequence because `column` is released, which keeps its gaps: also those of leases, which
-/// end with this transaction.
+/// Drops a sequence because `column` is released. Its gaps are kept, and so are those of leases,
+/// which end with this transaction.
 pub fn release(locked: LockedSequence, column: ColumnRef) -> Result<(), HiloError> {
     let (id, name) = (locked.sequence.id, locked.sequence.name.clone());
     gaps::keep(id, &name, column)?;
@@ -125,8 +126,8 @@ fn remove_as(locked: LockedSequence, change: Change) -> Result<(), HiloError> {
     invalidation::note(id, change)
 }
 
-/// Deletes what is recorded of the numbers of a sequence that is dropped. From then on nobody gets
-/// any of them, unless this transaction is rolled back.
+/// Deletes the records about the numbers of a dropped sequence. From then on nobody gets any of
+/// them, unless this transaction is rolled back.
 pub fn forget_numbers(sequence: SequenceId) -> Result<(), HiloError> {
     positions::forget(sequence)?;
     if let Ok(shared) = shared::get() {

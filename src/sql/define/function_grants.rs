@@ -48,8 +48,8 @@ pub unsafe fn in_this_version(statement: *mut pg_sys::PlannedStmt) -> *mut pg_sy
     }
 }
 
-/// The function of ours that is meant by other arguments. It is the only one of its name, or the
-/// only one with these and more.
+/// The function of ours that is meant by other arguments: the only one of its name, or the only one
+/// with these arguments and more.
 unsafe fn counterpart(
     function: *mut pg_sys::ObjectWithArgs,
 ) -> Option<*mut pg_sys::_FuncCandidateList> {
@@ -83,7 +83,7 @@ unsafe fn counterpart(
 /// The functions of a name, if there are any.
 ///
 /// # Safety
-/// It must be a list of the parts of a name.
+/// `names` must be a list of the parts of a name.
 unsafe fn candidates(names: *mut pg_sys::List) -> pg_sys::FuncCandidateList {
     let (any, none) = (-1, null_mut());
     // SAFETY: the look-up runs inside a transaction.

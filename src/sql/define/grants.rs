@@ -22,7 +22,7 @@ use crate::sql::types::sequence_type::SequenceName;
 
 /// A role by name, or PUBLIC.
 pub fn role_or_public(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
-    // A role may have this name in any other case than lower case; such a role comes first.
+    // A role may have this name in another case than lower case; such a role comes first.
     existing_role(name)
         .or_else(|none| if name.eq_ignore_ascii_case(b"public") { Ok(PUBLIC) } else { Err(none) })
 }
@@ -35,7 +35,7 @@ pub fn existing_role(name: &[u8]) -> Result<pg_sys::Oid, HiloError> {
     found.ok_or_else(|| HiloError::NoSuchRole(escape_for_message(name)))
 }
 
-/// Who gets or loses what.
+/// The role and the privileges of a GRANT or REVOKE.
 fn grantee_and_privileges(
     grantee: Option<Text>,
     privilege: Option<Text>,
@@ -73,7 +73,7 @@ pub fn change(
     invalidation::note(locked.sequence.id, Change::Outdated)
 }
 
-/// Does the work of a function on a sequence that the caller owns.
+/// Does the work of a function about one sequence that the caller owns.
 fn change_one(
     (name, function): (Option<SequenceName>, &'static CStr),
     changes: Changes,
@@ -117,10 +117,10 @@ struct All<'a> {
 
 /// Changes the privileges on every matching sequence that the current user may grant on, and
 /// returns how many these are. Like core's GRANT … ON ALL SEQUENCES it warns if there are others,
-/// but not of those that the user cannot see.
+/// but not of sequences that the user cannot see.
 ///
-/// This is no SQL: a loop over `hilo_grant` would need a subtransaction for each sequence. One that
-/// is dropped during the wait for its lock is no error here.
+/// This is not SQL, because a loop over `hilo_grant` would need a subtransaction for each sequence.
+/// A sequence that is dropped during the wait for its lock is no error here.
 fn change_all(
     all: All,
     changes: Changes,
@@ -144,14 +144,15 @@ fn change_all(
         }
         Ok(is_own.then_some(sequence.id))
     })?;
-    // Every such call locks in the same order.
+    // All such calls lock in the same order.
     own.sort_unstable();
     let mut scratch = PgMemoryContexts::new("hilo privileges");
     let mut changed = 0;
     for id in own {
         pgrx::check_for_interrupts!();
         let mut change = || {
-            // It may have been dropped, renamed or given away during the wait for its lock.
+            // The sequence may have been dropped, renamed or given away during the wait for its
+            // lock.
             if let Some(locked) = definitions::lock_existing(id)?
                 && matches(&locked.sequence)
                 && privileges::acts_as(user, locked.sequence.owner)

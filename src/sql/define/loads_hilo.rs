@@ -7,15 +7,14 @@ use crate::errors::HiloError;
 use crate::gucs::{self, lists_hilo};
 use crate::sql::call::spi;
 
-/// Who loads hilo.
+/// Which sessions load hilo.
 pub enum LoadedBy {
     All,
-    /// The sessions that have called it. Others only if a setting of their own says so.
+    /// Only sessions that have called hilo, and those for which a setting of their own says so.
     Callers,
-    /// All but those for whom this was set, as in ALTER.
+    /// All sessions except those for whom this was set, as in ALTER.
     AllBut(String),
-    /// This session cannot know: what the server has set for all is hidden from it by a setting of
-    /// its role.
+    /// This session cannot tell: a setting of its role hides what the server has set for all.
     Unknown,
 }
 
@@ -42,8 +41,8 @@ pub fn loader() -> Result<LoadedBy, HiloError> {
     Ok(other.map_or(LoadedBy::All, |setting| LoadedBy::AllBut(setting.whose)))
 }
 
-/// The settings of the catalog for sessions of this database. Each role has the one that counts.
-/// Settings for all roles are in the order in which they count.
+/// The settings in the catalog for sessions of this database. For each role it is the one that
+/// takes effect. Settings for all roles come in the order of their precedence.
 fn set_in_catalog() -> Result<Vec<Setting>, HiloError> {
     let sql = "SELECT DISTINCT ON (s.setrole, CASE s.setrole WHEN 0 THEN s.setdatabase END)
                       s.setrole <> 0, substr(c.line, length('session_preload_libraries=') + 1),
@@ -75,7 +74,7 @@ pub fn check() -> Result<(), HiloError> {
     match loader()? {
         LoadedBy::AllBut(whose) => refused(Some(whose)),
         LoadedBy::Callers | LoadedBy::Unknown => refused(None),
-        // A session that began before hilo was set has others beside it that do not know hilo.
+        // Sessions beside this one may have begun before hilo was set, and do not know hilo.
         LoadedBy::All if gucs::is_preloaded() => Ok(()),
         LoadedBy::All if gucs::session_libraries().is_some_and(|own| own.has_hilo) => Ok(()),
         LoadedBy::All => refused(None),

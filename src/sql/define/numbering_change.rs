@@ -24,10 +24,10 @@ use crate::session::{gapless, slice_table, uncommitted};
 use crate::shared;
 use crate::sql::define::unserved::index_space;
 
-/// How this node begins with a sequence of which it has no position.
+/// How this node begins with a sequence if it has no position.
 type First = fn(&Sequence, &LocalNode) -> Result<Position, HiloError>;
 
-/// Like a new sequence, because the caller renumbers it at once.
+/// Begins as with a new sequence, because the caller renumbers it at once.
 fn first_position(sequence: &Sequence, here: &LocalNode) -> Result<Position, HiloError> {
     Ok(Position::first(sequence, here.id))
 }
@@ -51,7 +51,7 @@ pub fn lock(sequence: &Sequence) -> Result<(), HiloError> {
     lock_position(sequence, numbering::join).map(drop)
 }
 
-/// Its source says which values come.
+/// Refuses a sequence whose values come from a source.
 pub fn refuse_source(sequence: &Sequence) -> Result<(), HiloError> {
     match sequence.definition.source {
         Some(_) => Err(HiloError::HasSource(sequence.name.to_string())),
@@ -64,16 +64,16 @@ pub fn refuse_source(sequence: &Sequence) -> Result<(), HiloError> {
 struct ClosedNumbering<'a> {
     locked: LockedPosition,
     sequence: &'a Sequence,
-    /// Where it ended. Values reserved below that and not served are written off. For leases of
+    /// Where it ended. Reserved indexes below that were served, or are written off. For leases of
     /// open transactions the commit decides whose they are (`session::invalidation`).
     position: Position,
 }
 
-/// A numbering after which a user says where the numbers begin. Only this makes numbers this
+/// A numbering after which a user says where the numbers begin. Only this makes the new numbers the
 /// transaction's own.
 pub struct Restart<'a>(ClosedNumbering<'a>);
 
-/// A numbering whose numbers continue in the next one. If all sessions share them, a rollback
+/// A numbering whose numbers continue in the next one. If all sessions share these, a rollback
 /// serves them again, so this transaction draws none of them.
 pub struct Continuation<'a>(ClosedNumbering<'a>);
 
@@ -86,7 +86,7 @@ impl<'a> ClosedNumbering<'a> {
         let locked = lock_position(sequence, first)?;
         let mut position = locked.position;
         if sequence.definition.gapless {
-            // Nothing of it is in memory but what this transaction has drawn.
+            // Memory has nothing of it except what this transaction has drawn.
             position.next_index = gapless::progress(sequence.id).unwrap_or(position.next_index);
         } else {
             let lost = take_back(&locked, sequence, &mut position)?;
@@ -102,9 +102,9 @@ impl<'a> ClosedNumbering<'a> {
         self.position.mapping(&self.sequence.definition)
     }
 
-    /// Records that the next numbering begins at `index` of this one, and not where this one ended.
-    /// A sequence that this transaction has just made leaves nothing out. If other nodes have it,
-    /// this one has just joined them.
+    /// Records that the next numbering begins at `index` of this one, rather than where this one
+    /// ended. A sequence that this transaction has just made leaves nothing out, since it has just
+    /// joined the other nodes.
     fn jump_to(&self, index: Index) -> Result<(), HiloError> {
         let position = &self.position;
         let unused = position.is_first() && position.next_index == Index::ZERO;
@@ -151,12 +151,12 @@ impl<'a> Restart<'a> {
         Restart::close_any(sequence)
     }
 
-    /// The numbering may be that of a source.
+    /// Closes a numbering, which may be that of a source.
     pub fn close_any(sequence: &'a Sequence) -> Result<Restart<'a>, HiloError> {
         ClosedNumbering::close(sequence, first_position, Reason::Altered).map(Restart)
     }
 
-    /// The same where a copy of this server may serve what was not served here.
+    /// Closes a numbering of which a copy of this server may serve more values.
     pub fn close_copied(sequence: &'a Sequence) -> Result<Restart<'a>, HiloError> {
         ClosedNumbering::close(sequence, first_position, Reason::Restored).map(Restart)
     }
@@ -190,8 +190,8 @@ impl<'a> Restart<'a> {
         self.0.open(epoch, numbering, next_index, NumberSource::New)
     }
 
-    /// Tells the client if this goes back to values that may have been served. A sequence that has
-    /// served nothing yet has nothing to repeat.
+    /// Tells the client if the next numbering goes back to values that may have been served. A
+    /// sequence that has served nothing yet has nothing to repeat.
     pub fn notice(&self, new: &Definition, numbering: Numbering, next_index: Index) {
         let ClosedNumbering { sequence, position, .. } = &self.0;
         if position.is_first() && position.next_index == Index::ZERO {
@@ -208,7 +208,7 @@ impl<'a> Restart<'a> {
 }
 
 impl<'a> Continuation<'a> {
-    /// The next one begins after what another server may have served.
+    /// Closes a numbering. The next one begins after what another server may have served.
     ///
     /// # Errors
     /// `HasSource`
@@ -229,13 +229,13 @@ impl<'a> Continuation<'a> {
         self.0.mapping()
     }
 
-    /// Records as a gap what lies between its end and `index`, because the next numbering begins
+    /// Records the indexes between its end and `index` as a gap, because the next numbering begins
     /// there.
     pub fn jump_to(&self, index: Index) -> Result<(), HiloError> {
         self.0.jump_to(index)
     }
 
-    /// Ends it without a next one, because the sequence is about to be dropped.
+    /// Ends it without a next numbering, because the sequence is about to be dropped.
     ///
     /// # Errors
     /// The errors of [`invalidation::note`].
@@ -264,8 +264,8 @@ impl<'a> Continuation<'a> {
     }
 }
 
-/// Takes back from memory what nobody has served, and lowers the position to where the numbers end.
-/// Returns what lies below that.
+/// Takes the ranges that nobody has served back from memory, and lowers the position to where the
+/// numbers end. Returns the ranges below that.
 fn take_back(
     locked: &LockedPosition,
     sequence: &Sequence,
@@ -291,10 +291,10 @@ fn take_back(
     let index_space = index_space(position)?;
     shared.freeze(&index_space.key);
     let arrived = shared.await_worker(&index_space.key);
-    // Nothing more is leased out of a frozen pool.
+    // Nothing more can be leased out of a frozen pool.
     let leased = Range::union(shared.pending_of(&index_space));
     let Some(held) = shared.in_memory_soon(&index_space)?.filter(|_| arrived) else {
-        // The content of memory cannot be determined, so everything that may be there is written
+        // The content of memory cannot be determined, so all ranges that may be there are written
         // off.
         let rows = &mut RangeRows::write(position)?;
         ranges::write_off_memory(rows, position, &mapping, &leased, Reason::Altered)?;
@@ -303,7 +303,7 @@ fn take_back(
     let mut lost: Vec<Range> =
         held.ranges.iter().flat_map(|range| range.without(&leased)).collect();
     if held.has_slot && sequence.definition.source.is_none() {
-        // This was reserved by a worker that was replaced before it could publish it.
+        // These indexes were reserved by a worker that was replaced before it could publish them.
         let known = held.reserved_to.unwrap_or(position.settled_index);
         lost.push(Range::new(known, position.next_index));
     }

@@ -18,9 +18,9 @@ pub fn of(sequence: &Sequence) -> Result<Vec<Lease>, HiloError> {
     Ok(open)
 }
 
-/// Makes sure that nothing which comes back from those of `open` that `picks` picks is served
-/// again. Waits for transactions that are returning one of them; nobody returns one until this
-/// transaction ends.
+/// Makes sure that no value is served again that comes back from one of the `open` leases that
+/// `picks` picks. Waits for transactions that are returning one of them; nobody returns one until
+/// this transaction ends.
 pub fn pass(
     sequence: &Sequence,
     open: &[Lease],
@@ -28,7 +28,7 @@ pub fn pass(
 ) -> Result<(), HiloError> {
     for lease in open.iter().filter(|lease| picks(lease)) {
         check_for_interrupts!();
-        // One that has ended meanwhile is yet to be served, or was filed.
+        // A lease that has ended in between is about to be served again, or was filed.
         if lease_changes::keep(&lease.id)? {
             lease_updates::change(lease, memo::key_of(sequence.id)?, LeaseChange::Pass)?;
         }

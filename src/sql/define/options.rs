@@ -18,7 +18,7 @@ use crate::sql::define::redefine::Alteration;
 use crate::sql::define::renumber;
 use crate::sql::types::sequence_type::SequenceName;
 
-/// An argument that says an option.
+/// An argument that specifies an option.
 trait Argument<T> {
     /// Returns the value for the option of this name.
     fn says(self, option: &str) -> Result<T, HiloError>;
@@ -58,8 +58,8 @@ impl Argument<i64> for Interval {
     }
 }
 
-/// A text of the database that is an option. Names and prefixes are joined with it byte by byte, so
-/// it must be in their encoding.
+/// Text of the database as an option. Names and prefixes are joined with it byte by byte, so it
+/// must be in their encoding.
 pub fn stored<'a>(option: &str, text: &'a [u8]) -> Result<&'a str, HiloError> {
     name::utf8(text).ok_or_else(|| {
         HiloError::Argument(
@@ -69,7 +69,7 @@ pub fn stored<'a>(option: &str, text: &'a [u8]) -> Result<&'a str, HiloError> {
     })
 }
 
-/// The options that these arguments of the same names say: all that there are.
+/// The options in arguments of the same names; there is an argument for each.
 macro_rules! options {
     ($($option:ident),+ $(,)?) => {
         Options {$(

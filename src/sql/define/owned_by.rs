@@ -18,13 +18,13 @@ use crate::shared;
 const OWNERS: [u8; 3] =
     [pg_sys::RELKIND_RELATION, pg_sys::RELKIND_PARTITIONED_TABLE, pg_sys::RELKIND_FOREIGN_TABLE];
 
-/// The purpose that the table which owns a sequence is looked up for.
+/// Why the table that owns a sequence is looked up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// Its name is looked up.
     Look,
-    /// It is locked, so that it stays as it is until the transaction ends. Nobody but its owner may
-    /// do that. Tables are locked before sequences.
+    /// To be locked, so that the table stays as it is until the transaction ends. Only its owner
+    /// may do that. Tables are locked before sequences.
     Own,
 }
 
@@ -94,9 +94,9 @@ pub fn check(column: ColumnRef, owner: pg_sys::Oid) -> Result<(), HiloError> {
 
 /// The sequences that a table or column owns; none where hilo cannot be used at all.
 ///
-/// Most relations that are dropped own none, and many are in databases without hilo. So this looks
-/// there first, and needs the memory, which may have to be made or may be another version's, only
-/// for what was found.
+/// Most relations that are dropped own none, and many are in databases without hilo. So the catalog
+/// is read first. Shared memory, which may have to be made or may be another version's, is needed
+/// only for sequences that were found.
 pub fn owned_sequences(
     relid: pg_sys::Oid,
     attnum: Option<i16>,

@@ -75,7 +75,7 @@ pub fn give(locked: LockedSequence, new_owner: pg_sys::Oid) -> Result<(), HiloEr
     invalidation::note(id, Change::Outdated)
 }
 
-/// The roles whose belongings a statement drops or reassigns.
+/// The roles that a statement names.
 ///
 /// # Safety
 /// `node` must be a DropOwnedStmt or a ReassignOwnedStmt.
@@ -91,8 +91,8 @@ unsafe fn old_owners(node: *mut pg_sys::Node) -> Result<Vec<pg_sys::Oid>, HiloEr
     }
 }
 
-/// Runs before core executes such a statement. Returns whether there is something to do
-/// afterwards.
+/// Runs before core executes a DROP OWNED or REASSIGN OWNED. Returns whether there is something to
+/// do afterwards.
 ///
 /// # Safety
 /// As for [`old_owners`].
@@ -111,8 +111,7 @@ pub unsafe fn before(node: *mut pg_sys::Node) -> Result<bool, HiloError> {
         return Ok(false);
     }
     if drops {
-        // Otherwise core would look for privileges on the type _hilo.hilo_role, in order to revoke
-        // them.
+        // Otherwise core would look for privileges on the type _hilo.hilo_role, to revoke them.
         roles.iter().try_for_each(|role| roles::suspend_dependency(*role))?;
     }
     Ok(true)
@@ -155,7 +154,7 @@ fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Drops what the roles own and revokes what was granted to them.
+/// Drops the sequences that the roles own, and revokes the privileges of the roles.
 fn drop_owned(from: &[pg_sys::Oid], keep: bool) -> Result<(), HiloError> {
     let mut owned = Vec::new();
     for role in from {
@@ -207,7 +206,8 @@ pub fn on_drop_role(role: pg_sys::Oid) -> Result<(), HiloError> {
     if !is_installed() {
         return Ok(());
     }
-    // From here on no session can give the role anything, and what was being given is visible.
+    // From here on no session can give the role anything, and gifts that were under way are
+    // visible.
     roles::forget_dependency(role)?;
     let owned = role_references::of_owner(role)?;
     let granted = role_references::with_grants_to(role)?;
@@ -221,8 +221,9 @@ pub fn on_drop_role(role: pg_sys::Oid) -> Result<(), HiloError> {
     }
 }
 
-/// Trigger that records the roles of rows that were copied into the catalog, as by a restore. The
-/// first worker after an update of the SQL objects records those of an older version.
+/// A trigger that records the roles of rows that were copied into the catalog, as by a restore. The
+/// roles of rows of an older version are recorded by the first worker after an update of the SQL
+/// objects.
 fn note_roles(_: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
     match role_references::reconcile() {
         Ok(()) | Err(HiloError::Version { newer: false, .. }) => Ok(pg_sys::Datum::null()),

@@ -45,7 +45,7 @@ pub unsafe extern "C-unwind" fn check(
     refusal.is_none()
 }
 
-/// Why no key can contain this prefix.
+/// Why this prefix can be in no key.
 fn forbidden(prefix: &[u8]) -> Option<String> {
     match KeyFormat::default().check_prefix(b"", prefix, 0) {
         Err(error @ PrefixError::Control { .. }) => Some(format!("The {error}.")),
@@ -70,7 +70,7 @@ fn can_look(source: pg_sys::GucSource::Type) -> bool {
     }
 }
 
-/// The first sequence of this database that the prefix is not compatible with, and why.
+/// The first sequence of this database that the prefix is not compatible with, and the reason.
 fn conflict(prefix: &[u8]) -> Option<String> {
     use HiloError::{CatalogMismatch, NotInstalled, Replaced, Version};
     let conflicts = |sequence: Sequence| {
@@ -118,8 +118,8 @@ fn is_text(bytes: &[u8]) -> bool {
     }
 }
 
-/// Checks that keys of this format, with the prefix, are different for different values, from
-/// `min_value` on.
+/// Checks that with the prefix, keys of this format differ for different values, from `min_value`
+/// on.
 pub fn allows(
     format: &KeyFormat,
     name: &[u8],

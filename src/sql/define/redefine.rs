@@ -9,8 +9,8 @@ use crate::errors::HiloError;
 use crate::session::invalidation::{self, Change};
 use crate::sql::define::prefix;
 
-/// A change of a locked sequence: of its options, of the column that owns it, and of the value with
-/// which it continues.
+/// A change of a locked sequence: of its options, its owner column, and the value with which it
+/// continues.
 #[derive(Clone, Copy)]
 pub struct Alteration<'a> {
     pub locked: &'a LockedSequence,
@@ -20,8 +20,8 @@ pub struct Alteration<'a> {
 }
 
 impl Alteration<'_> {
-    /// Whether sessions and the worker need not know of the new definition. A source that is set to
-    /// what it is begins again.
+    /// Whether sessions and the worker need not learn of the new definition. Setting a source to
+    /// the same query makes it begin again.
     pub fn is_quiet(&self, new: &Definition) -> bool {
         let old = &self.locked.sequence;
         let is_same = self.owned_by == old.owned_by && new.serves_like(&old.definition);
@@ -35,7 +35,7 @@ impl Alteration<'_> {
         self.write(Some(last.unwrap_or(position.base)))
     }
 
-    /// The same where `last` is the last value that was reserved.
+    /// Writes the definition, where `last` is the last reserved value, and returns it.
     pub fn write(&self, last: Option<i64>) -> Result<Definition, HiloError> {
         let old = &self.locked.sequence;
         let definition = old.definition.alter(self.options, last, self.restart)?;

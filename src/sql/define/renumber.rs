@@ -84,7 +84,7 @@ pub fn alter(change: &Alteration, dry_run: bool) -> Result<(), HiloError> {
 }
 
 /// Changes options that leave each index its value. The position stays as it is, so this
-/// transaction draws from the pool as every other session does, and its rollback returns nothing.
+/// transaction draws from the pool as every other session does, and a rollback returns nothing.
 /// Returns the position.
 fn redefine(change: &Alteration) -> Result<Option<Position>, HiloError> {
     let old = &change.locked.sequence;
@@ -103,10 +103,10 @@ fn redefine(change: &Alteration) -> Result<Option<Position>, HiloError> {
 }
 
 /// Makes a sequence continue beyond `taken`, and beyond all that it has served. Returns the next
-/// value; `None`: there is none left. Then what other bounds or another increment bring lies beyond
-/// `taken` too.
+/// value; `None`: none is left. Values that other bounds or another increment bring later lie
+/// beyond `taken` too.
 ///
-/// Several nodes keep their numbering, whatever the others do: each continues with its own stripes.
+/// Several nodes keep their numbering: each continues with its own stripes.
 ///
 /// # Errors
 /// `MovesAlone`
@@ -121,15 +121,14 @@ pub fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError
     let (numbering, next_index) = match mapping.value(index) {
         _ if position.nodes > 1 => (position.numbering(), index),
         Some(first) => continued(sequence, position, (first, false))?,
-        // After the last number of all nothing comes, in whatever steps.
+        // After the last number nothing comes, whatever the increment.
         None => (continued(sequence, position, (mapping.bound(), false))?.0, Index(1)),
     };
     old.open(numbering, next_index)?;
     Ok(next)
 }
 
-/// Makes a sequence that this transaction has made continue with `next`; `None`: with nothing,
-/// because it is exhausted.
+/// Makes a sequence that this transaction has made continue with `next`; `None`: it is exhausted.
 pub fn begin_with(sequence: &Sequence, next: Option<i64>) -> Result<(), HiloError> {
     let ended = Restart::close(sequence)?;
     let definition = &sequence.definition;
@@ -143,7 +142,7 @@ pub fn begin_with(sequence: &Sequence, next: Option<i64>) -> Result<(), HiloErro
 }
 
 /// Ends the numbering of a sequence that is about to be dropped, and returns the value that it
-/// would have served next. `None`: it is exhausted. Ranges that others hold of it are written off.
+/// would have served next. `None`: it is exhausted. The ranges that others hold are written off.
 ///
 /// # Errors
 /// `NodesShare` if other nodes serve the sequence too.
@@ -166,7 +165,7 @@ pub fn restart(sequence: &Sequence) -> Result<(), HiloError> {
 }
 
 /// How a sequence continues after its last value when its increment, its cycle option or its laps
-/// change. Several nodes have reached different values, so there the caller must state the value at
+/// change. Several nodes have reached different values, so their caller must state the value at
 /// which all restart.
 fn continuation(position: &Position, old: &Sequence) -> Result<(Numbering, Index), HiloError> {
     let numbering = position.numbering();
@@ -228,8 +227,8 @@ fn continued(
     if gucs::node_count() == 1 {
         return Ok((starting_at(value)?, Index(1)));
     }
-    // The node that has the first stripe must not serve the value again, and the other nodes must
-    // not skip one. So the numbering starts at the next value.
+    // The node with the first stripe must not serve the value again, and the other nodes must not
+    // skip a value. So the numbering starts at the next value.
     let (min, max) = (definition.min_value, definition.max_value);
     let next = value.checked_add(definition.increment).filter(|next| (min..=max).contains(next));
     if let Some(next) = next {

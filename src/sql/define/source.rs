@@ -22,8 +22,8 @@ use crate::sql::define::numbering_change::Restart;
 use crate::sql::define::redefine::Alteration;
 use crate::sql::types::sequence_type::SequenceName;
 
-/// Changes a locked sequence that begins or ceases to have a source, as its new definition says.
-/// Returns whether it does.
+/// Changes a locked sequence that gets or loses a source by its new definition. Returns whether it
+/// does.
 pub fn alter(change: &Alteration, new: &Definition) -> Result<bool, HiloError> {
     let old = &change.locked.sequence;
     let (before, after) = (&old.definition.source, &new.source);
@@ -43,7 +43,7 @@ pub fn alter(change: &Alteration, new: &Definition) -> Result<bool, HiloError> {
     Ok(true)
 }
 
-/// The source is set to what it is: what it holds stays, and a request that has no answer ends.
+/// The source is set to the same query: the sequence keeps its values, and an open request ends.
 fn ask_again(sequence: &Sequence) -> Result<(), HiloError> {
     match positions::lock(sequence.id, node::id(), LockWait::Block)? {
         RowLock::Locked(locked) => {
@@ -56,8 +56,8 @@ fn ask_again(sequence: &Sequence) -> Result<(), HiloError> {
 }
 
 /// `_hilo.hilo_take_new_name(sequence, request)`: a centre has seen a later request of this name
-/// than the open one. Only a copy of this server can have made it. Nothing that the sequence holds
-/// is served any more, since the copy may hold it, too.
+/// than the open one, which only a copy of this server can have made. No value that the sequence
+/// holds is served any more, since the copy may hold it too.
 #[pg_extern(sql = false)]
 fn hilo_take_new_name(
     _call: Call,
@@ -84,8 +84,8 @@ fn hilo_take_new_name(
     Ok(ended.share(begun)?)
 }
 
-/// Values that the sequence holds of its own, or of another source, are not served any more. That
-/// source may be the same one after a renumbering.
+/// The values that the sequence holds, from its own numbering or from another source, are not
+/// served any more. That source may be the same one after a renumbering.
 fn begin(change: &Alteration) -> Result<(), HiloError> {
     let old = &change.locked.sequence;
     let ended = Restart::close_any(old)?;
@@ -105,14 +105,15 @@ fn begin(change: &Alteration) -> Result<(), HiloError> {
     ended.share(begun)
 }
 
-/// Bars all that this source has brought.
+/// Bars all values that this source has brought.
 fn forget_source(supply: &mut SourceState) {
     let brought = std::mem::take(&mut supply.brought);
     supply.own.add_all(&brought);
 }
 
-/// Adds what its own numberings may have served. Earlier ones than the last are known to have begun
-/// within the bounds, and to have ended before this one. If it had a source before, `own` has them.
+/// Adds the values that the sequence's own numberings may have served. Earlier numberings than the
+/// last one began within the bounds and ended before this one. If the sequence had a source before,
+/// `own` has them.
 fn own_past(sequence: &Sequence, position: &Position, supply: &mut SourceState) {
     let definition = &sequence.definition;
     let Definition { min_value, max_value, increment, .. } = *definition;
@@ -130,9 +131,8 @@ fn own_past(sequence: &Sequence, position: &Position, supply: &mut SourceState) 
     }
 }
 
-/// Ends the numbering of the source: numbers begin where the change says. If it does not, they
-/// begin where the sequence stood before, which needs that no source has ever brought anything.
-/// Returns where.
+/// Ends the numbering of the source, and returns where numbers begin. That is where the change says
+/// or, if no source has ever brought anything, where the sequence stood before.
 fn end(change: &Alteration) -> Result<i64, HiloError> {
     let old = &change.locked.sequence;
     let ended = Restart::close_any(old)?;

@@ -22,22 +22,23 @@ use crate::shared::slices::IndexSpace;
 pub struct Unserved {
     pub position: Position,
     pub mapping: Mapping,
-    /// All indexes from this one on are yet to be served.
+    /// The first index from which on all are yet to be served.
     pub next_index: Index,
-    /// The ranges before that: held by sessions, returned, or free. `None`: that cannot be told.
+    /// The ranges below `next_index` that are held by sessions, returned, or free. `None`: they
+    /// cannot be determined.
     pub held: Option<Vec<Range>>,
-    /// Leases of other open transactions: they are served if they commit.
+    /// Leases of other open transactions: their holders have them once these commit.
     pub pending: Vec<Range>,
 }
 
 impl Unserved {
-    /// The value that comes next in order; `None`: there is none left.
+    /// The value that comes next in order; `None`: none is left.
     pub fn next(&self) -> Option<i64> {
         self.mapping.value(self.next_index)
     }
 
-    /// Whether all that comes in order lies beyond `value`, also if the bounds or the increment
-    /// change. With one node, another increment continues the last value.
+    /// Whether all values that come in order lie beyond `value`, even if the bounds or the
+    /// increment change. With one node, another increment continues after the last value.
     pub fn continues_beyond(&self, value: i64) -> bool {
         let mapping = self.mapping.without_bounds();
         let direction = Direction::of(mapping.increment);
@@ -50,14 +51,14 @@ impl Unserved {
             && last.is_none_or(|last| !direction.is_beyond(value, last))
     }
 
-    /// The values before `next_index` that may yet be served; `None`: that cannot be told.
+    /// The ranges below `next_index` that may yet be served; `None`: they cannot be determined.
     pub fn held_ranges(&self) -> Option<Vec<Range>> {
         let mut all = self.held.clone()?;
         all.extend(&self.pending);
         Some(all)
     }
 
-    /// Everything that is known to be yet to be served, sorted and disjoint.
+    /// All indexes that are known to be yet to be served, as sorted and disjoint ranges.
     pub fn ranges(&self) -> Vec<Range> {
         let mut all = self.held.clone().unwrap_or_default();
         all.push(Range::new(self.next_index, self.mapping.limit()));
@@ -65,8 +66,8 @@ impl Unserved {
     }
 }
 
-/// Looks at what a sequence is yet to serve on `node`. It takes nothing from anyone, and everything
-/// that a session gets from the sequence before the call is seen to be served.
+/// Finds the values that a sequence is yet to serve on `node`. It takes nothing from anyone. A
+/// value that a session got before the call counts as served.
 pub fn unserved_ranges(sequence: &Sequence, node: i32) -> Result<Unserved, HiloError> {
     let found = positions::find(sequence.id, node)?;
     // Without a position, a node joins the others if it knows of any.
@@ -89,8 +90,8 @@ pub fn unserved_ranges(sequence: &Sequence, node: i32) -> Result<Unserved, HiloE
         let reached = uncommitted::progress(&version).unwrap_or_default().max(position.next_index);
         return Ok(of(position, reached, Some(Vec::new())));
     }
-    // A range that leaves the catalog meanwhile is in memory afterwards, and one that comes back
-    // from a lease is free before that.
+    // A range that leaves the catalog now is in memory afterwards, and a range that comes back from
+    // a lease is free before that.
     let mut free = returning_ranges(sequence, &position)?;
     let rows = RangeRows::read(&position)?;
     free.try_extend(ranges::free_of(&rows)?)?;
@@ -124,7 +125,7 @@ fn returning_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Rang
     memory::try_collect(back.map(|lease| lease.rest()))
 }
 
-/// The space that the indexes of a position belong to.
+/// The index space of a position.
 pub fn index_space(position: &Position) -> Result<IndexSpace, HiloError> {
     let key = memo::key_of(position.sequence)?;
     Ok(IndexSpace { key, node: position.node, epoch: position.epoch })
