@@ -53,9 +53,9 @@ pub unsafe fn begins(statement: *const pg_sys::Node) {
     });
 }
 
-/// `_hilo.hilo_planner_support(internal)`: what the planner calls for each call of a function that
-/// gives out values, if only to have the library loaded (`memoize.rs`). Returns the call of the
-/// twin, or null: the call stays as it is. Most calls end here, outside pgrx's guard.
+/// `_hilo.hilo_planner_support(internal)`: the planner calls it for each call of a function that
+/// gives out values. This alone loads the library, for `memoize.rs`. Returns the call of the twin,
+/// or null: the call stays as it is. Most calls end here, outside pgrx's guard.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_planner_support_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
@@ -80,8 +80,9 @@ fn plans_for_copy() -> bool {
     LOADS.get() && unsafe { CStr::from_ptr((*pg_sys::CurrentMemoryContext).name) } == c"COPY"
 }
 
-/// The same call of the twin; null if there is none, or the role may not execute both functions. A
-/// superuser can give any function our support function, so the call need not be of one of ours.
+/// The call of the twin with the same argument; null if there is none, or the role may not execute
+/// both functions. A superuser can give any function our support function, so the call need not be
+/// of one of ours.
 #[pgrx::pg_guard]
 unsafe extern "C-unwind" fn twin_of(call: &pg_sys::FuncExpr) -> *mut pg_sys::FuncExpr {
     let none = std::ptr::null_mut();

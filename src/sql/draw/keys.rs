@@ -23,8 +23,8 @@ use crate::sql::types::sequence_type::SequenceName;
 
 raw_functions!(hilo_nextkey_wrapper);
 
-/// `hilo_nextkey(name)`: the next value as a key. A hit is one of `hilo_nextval`, inserted into the
-/// remembered parts of the key. The only error that it can raise is out of memory, and nothing here
+/// `hilo_nextkey(name)`: the next value as a key. A hit is a hit of `hilo_nextval`, whose value is
+/// inserted into the remembered parts of the key. It can only raise out of memory, and nothing here
 /// has a destructor.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
@@ -43,7 +43,7 @@ unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
     }
 }
 
-/// The path of a call that is no hit. A prefix that is not compatible with the sequence is refused
+/// Handles a call that is no hit. A prefix that is not compatible with the sequence is refused
 /// before a value is drawn.
 #[pgrx::pg_guard]
 #[cold]
@@ -75,7 +75,7 @@ fn text(frame: &Frame, value: i64) -> Vec<u8> {
     frame.key(value, &mut [0; 20]).concat()
 }
 
-/// The same, outside pgrx's guard.
+/// Makes the text of a key, outside pgrx's guard.
 #[inline(always)]
 fn text_unguarded(frame: &Frame, value: i64) -> pg_sys::Datum {
     let mut buffer = [0; 20];

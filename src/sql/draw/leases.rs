@@ -44,8 +44,7 @@ row! {
     }
 }
 
-/// `hilo_lease(name, n, holder, ttl, lease)`: up to n values that step evenly, which nobody else
-/// gets.
+/// `hilo_lease(name, n, holder, ttl, lease)`: up to n evenly spaced values, which nobody else gets.
 #[pg_extern(sql = false)]
 fn hilo_lease(
     _call: Call,
@@ -89,10 +88,10 @@ struct Request<'a> {
 /// A lease, and how many values to take the next time.
 type Granted = (Lease, i64);
 
-/// Takes up to so many values of the sequence, and writes the lease's row.
+/// Takes up to the requested number of values, and writes the lease's row.
 fn take(request: &Request, id: LeaseId) -> Result<Granted, HiloError> {
     let (mut lease, suggested) = lease::take(request.name, request.count)?;
-    // The holder has all of its time, however long it waited.
+    // The time begins now, however long the call has waited.
     let leased_at = ffi::now();
     (lease.id, lease.expires_at) = (id, expiry(request.ttl, leased_at)?);
     leases::insert(&lease, leased_at, request.holder, client_addr())?;
@@ -103,7 +102,7 @@ fn take(request: &Request, id: LeaseId) -> Result<Granted, HiloError> {
 /// The lease of this name, if the same call has taken it before.
 ///
 /// # Errors
-/// `LeaseTaken` if it is another one or has ended, `NoSuchSequence`.
+/// `LeaseTaken` if the name belongs to another lease or one that has ended, `NoSuchSequence`.
 fn find_repeat(id: &LeaseId, name: &[u8], count: i64) -> Result<Option<Granted>, HiloError> {
     let Some((lease, _)) = leases::find(id)? else { return Ok(None) };
     let sequence = missing::require(name)?;
@@ -145,7 +144,7 @@ fn client_addr() -> Option<pg_sys::Datum> {
     unsafe { pgrx::direct_function_call_as_datum(pg_sys::inet_client_addr, &[]) }
 }
 
-/// The time that a ttl ends at.
+/// When a lease with this ttl expires.
 fn expiry(ttl: Option<Interval>, now: Timestamp) -> Result<Option<Timestamp>, HiloError> {
     let Some(ttl) = ttl else { return Ok(None) };
     // SAFETY: core's function takes a timestamptz and an interval, and returns a timestamptz.
@@ -161,7 +160,7 @@ fn expiry(ttl: Option<Interval>, now: Timestamp) -> Result<Option<Timestamp>, Hi
     Ok(Some(end))
 }
 
-/// Why a lease is not open, if it is not. The changes of this transaction count.
+/// Why a lease is not open; `None`: it is open. The changes of this transaction count.
 fn closed_reason(lease: &Lease) -> Option<Closed> {
     let now = ffi::now();
     let own = lease_updates::end_of(&lease.id).map(|how| match how {
@@ -171,7 +170,7 @@ fn closed_reason(lease: &Lease) -> Option<Closed> {
     own.or_else(|| lease.closed_reason(now))
 }
 
-/// An open lease that the current user may end, and whether nobody has locked it, for sure.
+/// An open lease that the current user may end, and whether surely nobody has locked it.
 ///
 /// # Errors
 /// `LeaseNotOpen`, `LeaseDenied`.
@@ -188,7 +187,7 @@ fn open(id: &LeaseId) -> Result<(Lease, bool), HiloError> {
     }
 }
 
-/// Notes what becomes of a lease when this transaction commits.
+/// Notes the change that this transaction makes to a lease when it commits.
 fn change(lease: &Lease, change: LeaseChange) -> Result<(), HiloError> {
     lease_updates::change(lease, memo::key_of(lease.sequence)?, change)
 }
@@ -203,8 +202,8 @@ fn may_end(lease: &Lease) -> Result<bool, HiloError> {
     Ok(sequence.is_some_and(|sequence| privileges::acts_as(user, sequence.owner)))
 }
 
-/// `hilo_lease_return(lease, next)`: ends a lease, of which the values before `next` were used.
-/// Returns how many come back to be served again.
+/// `hilo_lease_return(lease, next)`: ends a lease whose values before `next` were used. Returns how
+/// many values will be served again.
 #[pg_extern(sql = false)]
 fn hilo_lease_return(
     _call: Call,
@@ -237,8 +236,8 @@ fn hilo_lease_return(
     })
 }
 
-/// `hilo_lease_renew(lease, ttl)`: the lease expires so long after now; NULL: it does not. Returns
-/// when it does.
+/// `hilo_lease_renew(lease, ttl)`: the lease expires this long after now; NULL: never. Returns when
+/// it expires.
 #[pg_extern(sql = false)]
 fn hilo_lease_renew(
     _call: Call,
@@ -250,7 +249,7 @@ fn hilo_lease_renew(
     let expires_at = expiry(ttl, ffi::now())?;
     let (lease, _) = open(&id)?;
     change(&lease, LeaseChange::Renew(expires_at))?;
-    // Core's addition has refused what is out of range.
+    // Core's addition has refused results that are out of range.
     Ok(expires_at.and_then(|at| at.0.try_into().ok()))
 }
 

@@ -18,7 +18,7 @@ use pgrx::prelude::*;
 
 use crate::catalog::rows::catalog_tables::catalog_oids;
 
-/// Whether there is anything in an item of FROM for [`keep_out`]: few are LATERAL.
+/// Whether [`keep_out`] has to look at an item of FROM: few are LATERAL.
 ///
 /// # Safety
 /// `relation` must be a relation that is being planned.
@@ -27,7 +27,7 @@ pub unsafe fn concerns(relation: *const pg_sys::RelOptInfo) -> bool {
     unsafe { !(*relation).lateral_relids.is_null() }
 }
 
-/// Keeps Memoize from an item of FROM that calls a function of hilo's that gives out values.
+/// Keeps Memoize from an item of FROM that calls one of hilo's functions that give out values.
 ///
 /// # Safety
 /// `relation` must be a relation that `root` plans, and `entry` its entry in the range table.

@@ -20,7 +20,7 @@ use crate::sql::types::sequence_type::SequenceName;
 raw_functions!(hilo_nextval_wrapper, hilo_nextvals_wrapper);
 
 /// The memo of the name in the first argument, if this session has one. It is the memo that this
-/// call site used last, if it has this name, or else the one that the name finds.
+/// call site used last, if that has the name, or else the one found by the name.
 ///
 /// # Safety
 /// The call must have a first argument, which is a hilo_sequence and not NULL.
@@ -60,7 +60,7 @@ unsafe extern "C-unwind" fn hilo_nextval_wrapper(
     }
 }
 
-/// The path of a call that is no hit.
+/// Handles a call that is no hit.
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn nextval(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
@@ -99,7 +99,7 @@ struct Series {
 
 /// `hilo_nextvals(name, n)`: the next n values, one row each. `_hilo.hilo_nextvals` of older
 /// versions passes an integer, which arrives like a bigint. Values that a LIMIT does not read stay
-/// in the session's slice. A hit runs outside pgrx's guard, as that of `hilo_nextval` does.
+/// in the session's slice. A hit runs outside pgrx's guard, as in `hilo_nextval`.
 #[unsafe(no_mangle)]
 unsafe extern "C-unwind" fn hilo_nextvals_wrapper(
     fcinfo: pg_sys::FunctionCallInfo,
@@ -112,7 +112,7 @@ unsafe extern "C-unwind" fn hilo_nextvals_wrapper(
 /// The next row of a series, if its value is a hit.
 ///
 /// # Safety
-/// `fcinfo` must be a call of the function above.
+/// `fcinfo` must be a call of `hilo_nextvals`.
 #[inline(always)]
 unsafe fn hit_of_series(fcinfo: pg_sys::FunctionCallInfo) -> Option<pg_sys::Datum> {
     // SAFETY: what the call site remembers is null or the context of the series; its `user_fctx` is
@@ -130,7 +130,7 @@ unsafe fn hit_of_series(fcinfo: pg_sys::FunctionCallInfo) -> Option<pg_sys::Datu
     }
 }
 
-/// The path of a call that is no hit.
+/// Handles a call that is no hit.
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn nextvals(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys::Datum {
@@ -201,7 +201,7 @@ row! {
     }
 }
 
-/// `hilo_nextrange(name, n)`: n evenly spaced values in one piece.
+/// `hilo_nextrange(name, n)`: n evenly spaced values as one range.
 #[pg_extern(sql = false)]
 fn hilo_nextrange(
     _call: Call,

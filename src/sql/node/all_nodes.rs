@@ -35,8 +35,8 @@ fn hilo_is_outside_block(_call: Call) -> Result<bool, ErrorReport> {
     Ok(true)
 }
 
-/// `_hilo.hilo_is_of_callers(relation)`: whether a query of a table runs no code of others. NULL if
-/// Citus does not distribute it.
+/// `_hilo.hilo_is_of_callers(relation)`: whether a query of a table runs no code of other roles.
+/// NULL if Citus does not distribute it.
 #[pg_extern(sql = false)]
 fn hilo_is_of_callers(_call: Call, relation: pg_sys::Oid) -> Result<Option<bool>, ErrorReport> {
     match values::is_distributed(relation)? {
@@ -54,9 +54,9 @@ row! {
     }
 }
 
-/// `_hilo.hilo_node_answers(command, everywhere)`: what a command that returns one value says on
-/// each node of Citus, or on the coordinator alone, or why it says nothing there. It may take as
-/// long as a monitoring query may, and fails for no node.
+/// `_hilo.hilo_node_answers(command, everywhere)`: what a command that returns one value returns on
+/// each node of Citus, or on the coordinator alone, or why it returns nothing. It may take as long
+/// as a monitoring query may, and a node that fails does not fail the call.
 #[pg_extern(sql = false)]
 fn hilo_node_answers(
     call: Call,

@@ -80,8 +80,8 @@ struct Apply<'a> {
     place: &'a Place,
 }
 
-/// By name, what the document says and what the transaction sees. The inner `None`: the sequence
-/// has been dropped or renamed since.
+/// By name, the document's sequence and the one that the transaction sees. The inner `None`: the
+/// sequence has been dropped or renamed since.
 type Sequences<'a> = BTreeMap<Name, (Option<&'a Target>, Option<Option<Known>>)>;
 
 enum Work<'a> {
@@ -138,7 +138,7 @@ impl Apply<'_> {
         Ok(())
     }
 
-    /// Returns what was done, each with the name.
+    /// Makes the changes. Returns each with the name of its sequence.
     fn run(&self, seen: &Sequences) -> Result<Vec<(Name, Change)>, HiloError> {
         let (mut done, mut scratch) = (Vec::new(), PgMemoryContexts::new("hilo_apply"));
         if self.work(seen)?.is_empty() {
@@ -174,7 +174,7 @@ impl Apply<'_> {
         Ok(done)
     }
 
-    /// Returns what is to be done, in the order of the names.
+    /// Returns the pieces of work, in the order of the names.
     fn work<'a>(&self, sequences: &'a Sequences) -> Result<Vec<(&'a Name, Work<'a>)>, HiloError> {
         let mut all = Vec::new();
         for (name, (target, seen)) in sequences {
@@ -191,7 +191,7 @@ impl Apply<'_> {
         Ok(all)
     }
 
-    /// Does a piece of the work. Others draw from a sequence until it is dropped indeed.
+    /// Does a piece of work. Others draw from a sequence until it is really dropped.
     fn take(&self, name: &Name, work: &Work) -> Result<Vec<Change>, HiloError> {
         match work {
             Work::Create(target) => {
@@ -222,8 +222,8 @@ fn whole(name: &Name, change: fn(Entry) -> Change) -> Result<Vec<Change>, HiloEr
     Ok(vec![change(Entry { name: String::new(), ..entry })])
 }
 
-/// Waits for other transactions that apply a document, and for DROP EXTENSION. Only for a role that
-/// may change something: others must not be able to make these wait.
+/// Waits for other transactions that apply a document, and for DROP EXTENSION. To be called only
+/// for a role that may change something, since it can make these wait.
 fn lock_definitions() -> Result<(), HiloError> {
     let extension = catalog_oids()?.extension;
     let mode = pg_sys::ShareUpdateExclusiveLock as pg_sys::LOCKMODE;

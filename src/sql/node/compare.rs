@@ -41,7 +41,7 @@ fn hilo_compare(call: Call, summary: Option<JsonB>) -> Result<Rows<Differing>, E
         place.clear();
         let known = known::one_or_all(None, true)?;
         let mine = known.iter().map(Known::summary).collect::<Result<Vec<_>, _>>()?;
-        // For a pair of each two sequences.
+        // Room for a pair of each two sequences.
         memory::check_available((mine.len() + theirs.len()) << 11)?;
         Ok(differences((&known::this_node(), &mine), (&other, &theirs), RESTART))
     })?;

@@ -14,11 +14,11 @@ use crate::catalog::rows::name::escape_for_message;
 use crate::errors::{DocumentError, HiloError, OrRaise, shorten};
 use crate::sql::call::jsonb::JsonB;
 
-/// The place in a document that is being worked on; empty: none.
+/// The place in a document that is being worked on; empty: no place.
 #[derive(Default)]
 pub struct Place(RefCell<String>);
 
-/// After an error it is read alone.
+/// After an error only the place is read.
 impl RefUnwindSafe for Place {}
 
 impl Place {
@@ -58,7 +58,8 @@ pub fn form(what: &str) -> HiloError {
     DocumentError::Form(escape_for_message(&encode(what))).into()
 }
 
-/// Does work on a document. An error, also of core's, says to which place it belongs.
+/// Does work on a document. The report of any error, also of core's, says to which place it
+/// belongs.
 pub fn with_place<T>(work: impl FnOnce(&Place) -> Result<T, HiloError>) -> Result<T, ErrorReport> {
     let place = Place::default();
     PgTryBuilder::new(AssertUnwindSafe(|| Ok(work(&place).or_raise())))

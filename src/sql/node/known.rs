@@ -26,7 +26,7 @@ use crate::sql::call::jsonb::JsonB;
 use crate::sql::call::spi;
 use crate::sql::types::sequence_type::SequenceName;
 
-/// A sequence, with what is granted on it.
+/// A sequence with the privileges on it.
 pub struct Known {
     pub sequence: Sequence,
     granted: Vec<(pg_sys::Oid, Privileges)>,
@@ -56,8 +56,8 @@ fn written(
     JsonB::of(&Document::new(node, sequences))
 }
 
-/// The sequence of this name or, without a name, all of them by name. The transaction's snapshot
-/// says which they are. The rest is as of now.
+/// The sequence of this name or, without a name, all sequences by name. The transaction's snapshot
+/// says which there are; the rest is as of now.
 ///
 /// # Errors
 /// `NoSuchSequence` if it `must_exist`; `Permission` if the caller may not read it.
@@ -76,8 +76,8 @@ pub fn one_or_all(name: Option<&[u8]>, must_exist: bool) -> Result<Vec<Known>, H
     Ok(known)
 }
 
-/// The sequences that the transaction sees, or those of them with these names, and what they are
-/// now. `None`: it has been dropped since.
+/// The sequences that the transaction sees, all or those with these names, and their present rows.
+/// `None`: it has been dropped since.
 pub fn visible(names: Option<&[Vec<u8>]>) -> Result<Vec<(Name, Option<Known>)>, HiloError> {
     const ALL: &str = "SELECT v.id, v.name FROM _hilo.hilo_visible v";
     const NAMED: &str = "SELECT v.id, v.name FROM _hilo.hilo_visible v \
@@ -107,7 +107,7 @@ impl Known {
         privileges::acts_as(ffi::current_user(), self.sequence.owner)
     }
 
-    /// Who acts as the owner sees what runs as the owner.
+    /// Whoever acts as the owner sees the query that runs as the owner.
     pub fn described(&self) -> Result<Described, HiloError> {
         memory::check()?;
         let mut definition = self.sequence.definition.clone().plain();
@@ -123,8 +123,9 @@ impl Known {
         Ok(Described { entry, definition })
     }
 
-    /// The same with what other servers need to know: how this node numbers the sequence, or will
-    /// when it first serves it. Without that it refuses to serve it.
+    /// The sequence as other servers need to know it: with the numbering of this node, or the one
+    /// with which it would begin. The numbering is left out if this node refuses to serve the
+    /// sequence.
     pub fn summary(&self) -> Result<Described, HiloError> {
         let (sequence, mut summary) = (&self.sequence, self.described()?);
         let position = match positions::find(sequence.id, node::id())? {
@@ -159,7 +160,7 @@ pub fn decoded_column(column: ColumnRef) -> Option<String> {
     column.text().map(|text| decode(text.to_bytes()))
 }
 
-/// This server. Its life tells it from others: copies share its system identifier.
+/// This server. Its life identifies it, because copies share its system identifier.
 pub fn this_node() -> Node {
     let life = shared::get().map_or(positions::server().0, |shared| shared.life());
     Node { id: node::id(), count: gucs::node_count(), server: life.to_string() }

@@ -70,8 +70,8 @@ fn hilo_is_twin(
 ) -> Result<bool, ErrorReport> {
     let shared = shared::get();
     let lives = [0, shared.as_ref().map_or(0, |shared| shared.life())];
-    // A row of this server may come back through a third server. A copy of it is a twin. Any other
-    // server gets other values from a centre.
+    // A row of this server may come back through a third server. A copy of this server is a twin.
+    // Any other server gets other values from a centre.
     let is_harmless = match system_id == positions::server().0 {
         true => lives.contains(&incarnation),
         false => definitions::by_id(SequenceId(sequence))?.is_some_and(|own| own.is_branch()),
@@ -85,7 +85,7 @@ fn hilo_is_twin(
 }
 
 /// `_hilo.hilo_is_due(moved)`: whether it is time to repeat the warning of a moved node, or else
-/// that of a twin. Each is true of many rows.
+/// that of a twin. Either may be due for many rows.
 #[pg_extern(sql = false)]
 fn hilo_is_due(_call: Call, moved: bool) -> bool {
     const INTERVAL: Duration = Duration::from_secs(60);

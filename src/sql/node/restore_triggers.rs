@@ -26,7 +26,7 @@ use crate::session::{self, uncommitted};
 use crate::sql::call::raw_function::call_functions;
 use crate::sql::define::ddl_checks;
 
-/// The source of a restored sequence whose owner does not exist: it fails with the cause.
+/// The source of a restored sequence whose owner does not exist. It fails with the cause.
 const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint FROM _hilo.hilo_refuse(\
     'it was not restored, since the owner of the sequence did not exist'::text, \
     'Attach the sequence again, or give it numbers of its own: hilo_detach(name, start).'::text)";
@@ -49,9 +49,9 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloErro
     let Some(arrived) = Arrived::of(fcinfo) else { refuse() };
     let row = arrived.row();
     let replaced = match arrived.table() {
-        // Its owner does not exist. The current user becomes that, as happens to any object whose
-        // ALTER … OWNER failed in a restore.
-        // Nothing that it says runs with that role's rights: its source is one that fails.
+        // Its owner does not exist. The current user becomes the owner, as of any object whose
+        // ALTER … OWNER failed in a restore. No query of the row runs with that role's rights: its
+        // source is replaced by one that fails.
         b"hilo_definition" => {
             let query = row.text(sequence::source).map(|_| text_datum(NO_OWNER));
             let owner = Some(ffi::current_user().into());
@@ -66,7 +66,7 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloErro
             }
             let (here, now) = positions::server();
             // A row that came to the dumped server by replication may lack reservations here too.
-            // Any other lacks none until this server is promoted.
+            // Other rows lack none until this server is promoted.
             let replicated = row.int4(position::TIMELINE) == REPLICATED;
             let timeline = if replicated { REPLICATED } else { now };
             vec![
@@ -75,14 +75,14 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloErro
                 (position::TIMELINE, Some(timeline.into())),
             ]
         }
-        // It may have been served since the dump, if the sequence is in use here.
+        // The range may have been served since the dump, if the sequence is in use here.
         b"hilo_free_range" => {
             arrived.refuse_in_use(row.int8(free_range::SEQUENCE), row.int4(free_range::NODE))?;
             vec![]
         }
         // The dumped server may make its request again.
         b"hilo_source" => vec![(source::REQUEST, None), (source::DATABASE, Some(0_i64.into()))],
-        // Another server may have taken it back since the dump, and served its rest.
+        // Another server may have taken the lease back since the dump, and served its rest.
         b"hilo_lease" => {
             arrived.refuse_in_use(row.int8(lease::SEQUENCE), row.int4(lease::NODE))?;
             vec![(lease::TIMELINE, Some(REPLICATED.into()))]
@@ -95,7 +95,7 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloErro
     Ok(unsafe { arrived.replacing(&replaced) })
 }
 
-/// A replicated sequence gets the current user as its owner. No query comes with it.
+/// A replicated sequence gets the current user as its owner, and no source.
 fn own_replicated(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
     let arrived = Arrived::of(fcinfo).filter(|arrived| arrived.table() == b"hilo_definition");
     let Some(arrived) = arrived else { refuse() };
@@ -106,7 +106,7 @@ fn own_replicated(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, Hil
 }
 
 /// An extension's script may have made a sequence of this name here, as while the restore created
-/// the extension. The restored one takes its place.
+/// the extension. The restored one replaces it.
 fn make_way(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
     let arrived = Arrived::of(fcinfo).filter(|arrived| arrived.table() == b"hilo_definition");
     let Some(arrived) = arrived else { refuse() };
@@ -126,8 +126,8 @@ fn replace_made_by_script(name: &[u8], id: SequenceId) -> Result<(), HiloError> 
         return Ok(());
     };
     session::prepare();
-    // Another session may be restoring the positions: those of this sequence are either there, or
-    // come afterwards.
+    // Another session may be restoring the positions: those of this sequence are there already, or
+    // come later.
     let positions = CatalogTable::Position.oid()?;
     // SAFETY: the table exists. The lock is kept until the transaction ends.
     unsafe { pg_sys::LockRelationOid(positions, pg_sys::ShareRowExclusiveLock as _) };
@@ -140,10 +140,10 @@ fn replace_made_by_script(name: &[u8], id: SequenceId) -> Result<(), HiloError> 
     Ok(())
 }
 
-/// Keeps what the script has drawn, if anything, from being served again: the position of the
-/// restored sequence lies beyond it.
+/// Keeps values that the script may have drawn from being served again: the position of the
+/// restored sequence lies beyond them.
 fn keep_served(made: &Position, id: SequenceId) -> Result<(), HiloError> {
-    // In the transaction that has run the script, it is counted in memory.
+    // In the transaction that has run the script, the draws are counted in memory.
     let own = positions::find_own_write(made.sequence, made.node)?;
     let counted = own.and_then(|(_, version)| uncommitted::progress(&version));
     let made = &Position { next_index: made.next_index.max(counted.unwrap_or_default()), ..*made };
@@ -164,16 +164,16 @@ fn keep_served(made: &Position, id: SequenceId) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Whether `one` lies beyond `other`, of the same numbers. In another epoch the numbers of the
-/// dumped database are others by its owner's wish.
+/// Whether `one` lies beyond `other` in the same numbering. In another epoch the owner of the
+/// dumped database has begun other numbers on purpose.
 fn is_further(one: &Position, other: &Position) -> bool {
     (one.epoch, one.base, one.nodes, one.stripe)
         == (other.epoch, other.base, other.nodes, other.stripe)
         && one.next_index > other.next_index
 }
 
-/// Whether a position that arrives is there already, kept by [`keep_served`], and lies further. The
-/// rest of the row then replaces it. One that does not is deleted.
+/// Whether an arriving position exists already, was kept by [`keep_served`], and lies further. Then
+/// it gets the other columns of the row. A position that lies less far is deleted.
 fn further_than_known(row: &Row) -> Result<bool, HiloError> {
     let arrived = Position::from_row(row);
     let known = match positions::lock(arrived.sequence, arrived.node, LockWait::Block) {
@@ -181,7 +181,7 @@ fn further_than_known(row: &Row) -> Result<bool, HiloError> {
         known => known?,
     };
     let RowLock::Locked(known) = known else { return Ok(false) };
-    // One that is in use is a duplicate, which Postgres refuses.
+    // A position in use is a duplicate, which Postgres refuses.
     if known.position.incarnation != RESTORED {
         return Ok(false);
     }
@@ -199,7 +199,7 @@ fn further_than_known(row: &Row) -> Result<bool, HiloError> {
 }
 
 /// Refuses statements that write to the tables, unless their rows come from elsewhere. The triggers
-/// `replicated` judge the rows of replication. TRUNCATE is refused always.
+/// `replicated` judge the rows of replication. TRUNCATE is always refused.
 fn refuse_write(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
     use pg_sys::{TRIGGER_EVENT_DELETE, TRIGGER_EVENT_INSERT, TRIGGER_EVENT_UPDATE};
     let Some(trigger) = trigger(fcinfo) else { refuse() };
@@ -219,7 +219,7 @@ fn refuse_write(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloE
     Ok(pg_sys::Datum::null())
 }
 
-/// The trigger that calls; `None`: something else does.
+/// The trigger that calls; `None`: the caller is no trigger.
 fn trigger<'a>(fcinfo: pg_sys::FunctionCallInfo) -> Option<&'a pg_sys::TriggerData> {
     // SAFETY: Postgres passes a live call to a trigger function. Its context is null, which is
     // checked, or a node, whose tag tells what it is.
@@ -230,7 +230,7 @@ fn trigger<'a>(fcinfo: pg_sys::FunctionCallInfo) -> Option<&'a pg_sys::TriggerDa
     }
 }
 
-/// Refuses a call that is not of a trigger as sql/triggers.sql has it. On another table the
+/// Refuses a call that does not come from a trigger of sql/triggers.sql. On another table the
 /// function would misread the row.
 fn refuse() -> ! {
     ereport!(
@@ -249,7 +249,7 @@ struct Arrived<'a> {
 }
 
 impl Arrived<'_> {
-    /// `None`: the call is none of such a trigger.
+    /// `None`: the call does not come from such a trigger.
     fn of<'a>(fcinfo: pg_sys::FunctionCallInfo) -> Option<Arrived<'a>> {
         const TIMING: u32 = pg_sys::TRIGGER_EVENT_ROW
             | pg_sys::TRIGGER_EVENT_TIMINGMASK
@@ -312,8 +312,8 @@ impl Arrived<'_> {
     }
 
     /// Refuses a row of a sequence that has been used here since it was restored. A dump of an
-    /// older version is restored into SQL objects of that version, of which the library reads no
-    /// more.
+    /// older version is restored into SQL objects of that version, whose tables the library does
+    /// not read.
     fn refuse_in_use(&self, id: i64, node: i32) -> Result<(), HiloError> {
         let key = [(position::SEQUENCE, Match::Int8(id)), (position::NODE, Match::Int4(node))];
         let position =

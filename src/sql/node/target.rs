@@ -34,7 +34,7 @@ pub struct Target {
 
 impl Target {
     /// # Errors
-    /// The first error of what the document says of it.
+    /// The first error in the document's description of the sequence.
     pub fn new(at: usize, entry: Entry, place: &Place) -> Result<Target, HiloError> {
         place.set(at, ".name");
         let name = encode(&entry.name);
@@ -44,7 +44,7 @@ impl Target {
         check_source_and_texts(&name, &wanted)?;
         let entry = &mut wanted.entry;
         if wanted.definition.source.is_some() {
-            // The source says which values come.
+            // Such a sequence is not numbered here: its source gives the values.
             entry.numbering = None;
         }
         if let Some(owned_by) = entry.owned_by.take() {
@@ -72,7 +72,8 @@ impl Target {
         Ok(Target { at, name: Name::from(&name[..]), wanted })
     }
 
-    /// Locks the table that is to own it, until the transaction ends, and returns the column.
+    /// Locks the table that is to own the sequence, until the transaction ends, and returns the
+    /// column.
     pub fn lock_column(&self) -> Result<Option<ColumnRef>, HiloError> {
         match &self.wanted.entry.owned_by {
             Some(owned_by) => owned_by::parse(&encode(owned_by), Purpose::Own),
@@ -88,13 +89,13 @@ impl Target {
         }
     }
 
-    /// Creates it as a new sequence is in all but its options and its numbering. `of_server`: the
+    /// Creates the sequence, with the options and the numbering of the document. `of_server`: the
     /// document is the summary of a server.
     pub fn create(&self, of_server: bool) -> Result<(), HiloError> {
         let (name, definition) = (self.name.clone(), self.wanted.definition.clone());
         let numbering = self.wanted.entry.numbering;
         if of_server && numbering.is_none() && definition.source.is_none() {
-            // This server would begin as nobody did.
+            // This server would begin with a numbering of its own.
             return Err(DocumentError::NotNumbered(name.to_string()).into());
         }
         match ddl::create(name, definition, None, numbering, Duplicate::Refuse)? {
@@ -182,11 +183,11 @@ fn check_source_and_texts(name: &[u8], wanted: &Described) -> Result<(), HiloErr
     Ok(())
 }
 
-/// Lets this server begin with the numbering of other nodes. `false`: it need not be told, because
-/// replication does. Refuses a sequence that it numbers differently: both could serve the same
-/// values.
+/// Lets this server begin with the numbering of other nodes. `false`: nothing is done, because
+/// replication brings the numbering. Refuses a sequence that this server numbers differently: both
+/// could serve the same values.
 ///
-/// The sequence is locked, so the worker makes no first position meanwhile.
+/// The sequence is locked, so the worker makes no first position in between.
 ///
 /// # Errors
 /// `NumberingDiffers`

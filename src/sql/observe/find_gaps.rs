@@ -22,8 +22,8 @@ row! {
     }
 }
 
-/// `_hilo.hilo_absent(relation, column_name, first, next, numbering …)`: the places of a numbering,
-/// from `first` to the one before `next`, whose values the column lacks.
+/// `_hilo.hilo_absent(relation, column_name, first, next, numbering …)`: the places of a numbering
+/// from `first` to before `next` whose values the column lacks.
 #[pg_extern(sql = false)]
 #[expect(clippy::too_many_arguments, reason = "SQL has an argument for each column")]
 fn hilo_absent(

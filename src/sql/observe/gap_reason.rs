@@ -44,7 +44,7 @@ row! {
     }
 }
 
-/// `_hilo.hilo_known(name)`: values that a column may lack of a sequence, and why. Each row begins
+/// `_hilo.hilo_known(name)`: values of a sequence that a column may lack, and why. Each row begins
 /// with the numbering, and has the first value, the last, how many there are, and their step.
 #[pg_extern(sql = false)]
 fn hilo_known(call: Call, name: SequenceName) -> Result<Rows<Known>, ErrorReport> {
@@ -92,10 +92,10 @@ type Reason = (&'static str, Range);
 
 const UNKNOWN: &str = "rolled back, deleted or unknown";
 
-/// The reasons for the indexes of a position, of which `all` are reserved.
+/// The reasons for the reserved indexes `all` of a position.
 fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Reason>, HiloError> {
-    // A range may move between memory and the catalog meanwhile, either way. Memory is read before
-    // and after, so that one of the readings sees it.
+    // A range may move between memory and the catalog now, either way. Memory is read before and
+    // after the catalog, so that one of the readings sees the range.
     let index_space = index_space(position)?;
     let tiers = || {
         let held = match shared::get() {
@@ -113,8 +113,8 @@ fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<R
     Ok(known)
 }
 
-/// The reasons for the indexes `all` of which nothing else is known. It is not written down which
-/// values a source has brought, only between which ones they lie, and how many they are.
+/// The reasons for the indexes `all`, of which nothing else is known. The catalog does not have
+/// which values a source has brought, only between which ones they lie, and how many they are.
 fn unknown(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Reason>, HiloError> {
     if sequence.definition.source.is_none() {
         return Ok(vec![(UNKNOWN, all)]);
@@ -151,8 +151,8 @@ fn lost_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Reason>, 
     memory::try_collect(lost.flat_map(|lost| lost.without(&leased)).map(|range| (reason, range)))
 }
 
-/// Visits the recorded gaps of a node, and what is leased or comes back from a lease. Each has its
-/// first value, the last, how many there are, the step from one to the next, and the reason.
+/// Visits the recorded gaps of a node, and the values that are leased or come back from a lease.
+/// Each has its first value, the last, how many there are, the step, and the reason.
 fn each_gap(
     sequence: &Sequence,
     position: Option<&Position>,

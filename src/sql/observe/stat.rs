@@ -177,7 +177,7 @@ fn stat_slots(call: Call) -> Result<Rows<StatSlot>, ErrorReport> {
     Ok(rows)
 }
 
-/// The message of a failure. The owner alone sees that of a source.
+/// The message of a failure. Only the owner sees that of a source.
 fn what(fault: &Fault, stat: &Stat) -> Result<String, HiloError> {
     let owner = match fault.kind.is_of_source() {
         true => privileges::other_owner(stat.index_space.key.sequence)?,
@@ -335,7 +335,7 @@ struct Held {
     pid: Option<i32>,
 }
 
-/// Every range of this database that is in memory. A range that moves meanwhile may appear twice.
+/// Every range of this database in memory. A range that moves now may appear twice.
 fn held(shared: &'static Shared) -> Result<Vec<Held>, HiloError> {
     let mut all = slices(shared)?;
     let pools = each_slot(|_, locked| {
@@ -348,7 +348,7 @@ fn held(shared: &'static Shared) -> Result<Vec<Held>, HiloError> {
         let held = held.map(|(tier, range)| Held { index_space, range, tier, pid: None });
         all.try_extend(held)?;
     }
-    // A session may have taken one from a pool after it was looked at.
+    // A session may have taken a range from a pool after the pool was read.
     all.try_extend(slices(shared)?)?;
     let is_here = is_here()?;
     let pending = shared.all_pending().filter(|pending| is_here(&pending.index_space.key));
@@ -362,7 +362,7 @@ fn held(shared: &'static Shared) -> Result<Vec<Held>, HiloError> {
     Ok(all)
 }
 
-/// Tells whether a key is of this database.
+/// Returns a function that tells whether a key is of this database.
 fn is_here() -> Result<impl Fn(&Key) -> bool, HiloError> {
     let here = memo::key_of(SequenceId::default())?;
     Ok(move |key: &Key| key.database == here.database && key.extension == here.extension)
@@ -380,7 +380,7 @@ fn slices(shared: &'static Shared) -> Result<Vec<Held>, HiloError> {
     memory::try_collect(held)
 }
 
-/// Makes the ranges disjoint: an index that was seen twice is shown once.
+/// Makes the ranges disjoint: an index that was read twice is shown once.
 fn make_disjoint<M>(all: &mut Vec<(M, Held)>) {
     all.sort_unstable_by_key(|(_, held)| (held.index_space.key.sequence, held.range));
     let (mut sequence, mut end) = (SequenceId::default(), Index::ZERO);

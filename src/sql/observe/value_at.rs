@@ -8,7 +8,7 @@ use hilo_core::numbers::Index;
 use crate::sql::call::border::Call;
 
 /// Computes a value from the columns of a definition and a position, so that a view over a million
-/// of them looks nothing up.
+/// of them needs no look-up.
 #[pg_extern(sql = false)]
 #[expect(clippy::too_many_arguments, reason = "SQL has an argument for each column")]
 fn hilo_value_at(
@@ -46,7 +46,7 @@ fn hilo_index_from(
     Mapping { base, increment, min_value, max_value, cycle, stripes }.first_index_from(value).0
 }
 
-/// The stripes that columns say, whatever numbers they have.
+/// The stripes of these columns, which may have any values.
 pub fn stripes(node: i32, nodes: i32, stripe: i64) -> Stripes {
     Stripes { node: node.max(0) as u32, nodes: nodes.max(1) as u32, size: stripe }
 }

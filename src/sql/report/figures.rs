@@ -14,7 +14,8 @@ pub fn group_digits(number: impl Display) -> String {
     text
 }
 
-/// With three digits that matter: `12.3 k`, `0.25`, `7`. A number that is not finite is `?`.
+/// A number with three significant digits: `12.3 k`, `0.25`, `7`. A number that is not finite is
+/// `?`.
 pub fn short(number: f64) -> String {
     const UNITS: [&str; 7] = ["", " k", " M", " G", " T", " P", " E"];
     if !number.is_finite() {
@@ -34,7 +35,7 @@ pub fn short(number: f64) -> String {
 }
 
 /// A length of time, in the largest unit of which there are at least 1.5: `90 s` is `2 min`. A
-/// negative one counts as none.
+/// negative length counts as none.
 pub fn duration(seconds: f64) -> String {
     const YEAR: f64 = 365.25 * 86_400.0;
     const UNITS: [(&str, f64); 6] = [

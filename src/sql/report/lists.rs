@@ -14,7 +14,7 @@ use crate::sql::report::{Part, tile};
 struct Finding {
     severity: String,
     object: Option<String>,
-    /// The object as it is, in hexadecimal.
+    /// The name of the object as bytes, in hexadecimal.
     object_bytes: String,
     what: Option<String>,
     what_to_do: Option<String>,
@@ -93,7 +93,7 @@ const SETTINGS: Table<Setting> = Table {
     others: "settings: pg_settings has all",
 };
 
-/// Reads the findings. Adds the object and the severity of each that is shown to `shown`, as a row
+/// Reads the findings. Adds the object and the severity of each shown finding to `shown`, as a row
 /// of VALUES.
 pub fn findings(shown: &mut String) -> Read<Part> {
     let rows = source::rows::<Finding>(include_str!("findings.sql"))?;

@@ -50,7 +50,8 @@ type Section = (&'static str, &'static str, Read<Part>);
 /// `hilo_report()`: a page of HTML.
 #[pg_extern(sql = false)]
 fn hilo_report(_call: Call) -> Result<String, ErrorReport> {
-    // Objects of another version are refused as by every function, not part by part.
+    // An extension of another version is refused by an error, as in every function, not part by
+    // part.
     catalog_oids()?;
     let mut shown = String::new();
     let sections = [
@@ -60,7 +61,7 @@ fn hilo_report(_call: Call) -> Result<String, ErrorReport> {
         ("leases", "Leases", lists::leases()),
         ("settings", "Settings", lists::settings()),
     ];
-    // The name of the database, and then what else tells servers and readers apart.
+    // The name of the database, and the other facts that tell servers and readers apart.
     let facts = source::rows::<Fact>(include_str!("facts.sql"))
         .map(|facts| facts.into_iter().map(|Fact { fact }| fact).collect())
         .unwrap_or_else(|why| vec![String::new(), why]);

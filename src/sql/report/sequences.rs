@@ -58,7 +58,7 @@ const TABLE: Table<Shown> = Table {
     others: "sequences: hilo_sequences and hilo_stat_sequences have all",
 };
 
-/// A place of values of a sequence: how many are there, the class of the colour, and the meaning.
+/// Where values of a sequence are: how many are there, the class of the colour, and the meaning.
 type Tier = (fn(&Shown) -> f64, &'static str, &'static str);
 
 const TIERS: [Tier; 5] = [
@@ -149,7 +149,7 @@ fn usage_cell(row: &Shown) -> Markup {
     pair(bar, figure(percent(used), lasts.unwrap_or_else(|| row.restarts.clone())))
 }
 
-/// A picture, and beside it the same in figures.
+/// A picture, and its figures beside it.
 fn pair(picture: Markup, figures: Markup) -> Markup {
     html! { div.pair { (picture) div { (figures) } } }
 }

@@ -35,8 +35,8 @@ pub fn rows<T: DeserializeOwned>(sql: &str) -> Read<Vec<T>> {
     })
 }
 
-/// Whether an error only keeps a part from being read. One that ends the session's statement or
-/// transaction ends the report too.
+/// Whether an error only keeps one part from being read. An error that ends the session's statement
+/// or transaction ends the report too.
 fn is_of_part(error: &CaughtError) -> bool {
     !matches!(error, CaughtError::RustPanic { .. }) && subtransaction::is_of_work(error)
 }
@@ -108,8 +108,8 @@ fn record<T: DeserializeOwned>(row: &Row) -> T {
         .unwrap_or_else(|error| panic!("a query of the report: {error}"))
 }
 
-/// Text of the database in UTF-8. Where there is no such text, each byte that is not ASCII appears
-/// as `\\xNN`.
+/// Text of the database in UTF-8. If it cannot be converted, each byte that is not ASCII appears as
+/// `\\xNN`.
 fn in_utf8(bytes: &[u8]) -> String {
     match utf8(bytes) {
         Some(text) => text.to_owned(),

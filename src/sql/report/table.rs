@@ -20,12 +20,12 @@ pub struct Table<R: 'static> {
     pub columns: &'static [Column<R>],
     /// A sentence instead of a table without rows.
     pub empty: &'static str,
-    /// The name of the rows, and where all of them are.
+    /// The name of the rows, and where all of them can be seen.
     pub others: &'static str,
 }
 
 impl<R> Table<R> {
-    /// The table with the rows of a query; `all` counts also those that it does not return.
+    /// The table with the rows of a query; `all` also counts the rows that it does not return.
     pub fn show(&self, rows: &[R], all: f64) -> Markup {
         let rows: Vec<_> = rows.iter().map(|row| self.row(row)).collect();
         check_memory(&rows);
@@ -58,8 +58,8 @@ impl<R> Table<R> {
     }
 }
 
-/// A name or message of somebody else's, or a dash if there is none. Its direction does not reach
-/// the text around it.
+/// A name or message of somebody else's, or a dash. Its direction does not reach the text around
+/// it.
 pub fn text(text: &Option<String>) -> Markup {
     html! {
         @match text {
@@ -88,7 +88,7 @@ pub fn dash() -> Markup {
 }
 
 /// Raises 53200 now if there is no memory to put these pieces together, because a `String` cannot
-/// fail. It is called in the midst of a page, where a part that fails is shown as its reason.
+/// fail. Called in the midst of a page, where a part that fails is shown as its reason.
 pub fn check_memory<'a>(pieces: impl IntoIterator<Item = &'a Markup>) {
     const COPIES: usize = 8;
     let size: usize = pieces.into_iter().map(|piece| piece.0.len()).sum();
