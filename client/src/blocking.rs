@@ -18,7 +18,7 @@ impl Client {
     /// Connects as [`Client::connect`](crate::Client::connect) does.
     ///
     /// # Errors
-    /// As for that.
+    /// As for [`Client::connect`](crate::Client::connect).
     pub fn connect(url: &str) -> Result<Client, Error> {
         Client::of(crate::Client::connect(url))
     }
@@ -50,7 +50,7 @@ impl Client {
         self.runtime.block_on(self.client.shutdown())
     }
 
-    /// The client itself, for all else that it can do.
+    /// The async client, for all else that it can do.
     pub fn inner(&self) -> &crate::Client {
         &self.client
     }

@@ -29,7 +29,7 @@ const LEAST_TTL: Duration = Duration::from_secs(1);
 #[must_use]
 pub struct Builder {
     config: Config,
-    /// Its holder is only a name yet.
+    /// Its holder has no random part yet.
     options: Options,
     buffer: Duration,
     least: i64,
@@ -54,11 +54,11 @@ impl Builder {
         self
     }
 
-    /// After this time without a renewal the server writes a lease off, so that those of a client
-    /// that crashed need nobody to revoke them. The client renews when half of it has passed. It
-    /// may serve an expired lease on, because nobody else gets its values; the rest can then no
-    /// longer be returned. It is at least a second and at most a year, and should be several times
-    /// [`timeout`](Self::timeout). Default: leases do not expire.
+    /// How long a lease is open without a renewal. Then the server writes it off, so that nobody
+    /// has to revoke the leases of a client that crashed. The client renews its leases when half of
+    /// the time has passed. It may go on serving an expired lease, because nobody else gets its
+    /// values, but can no longer return the rest. The time is at least a second and at most a year,
+    /// and should be several times [`timeout`](Self::timeout). Default: leases do not expire.
     pub fn ttl(mut self, ttl: Duration) -> Builder {
         self.options.ttl = Some(ttl.clamp(LEAST_TTL, MAX_WAIT));
         self
@@ -71,8 +71,8 @@ impl Builder {
         self
     }
 
-    /// How long callers wait who find nothing in memory while the server cannot be reached.
-    /// Default: they wait.
+    /// How long callers wait if memory has no value for them while the server cannot be reached.
+    /// Default: as long as [`patience`](Self::patience) says.
     pub fn unavailable(mut self, unavailable: Unavailable) -> Builder {
         self.options.unavailable = unavailable;
         self
@@ -103,16 +103,15 @@ impl Builder {
     }
 
     /// Goes on with the leases of the file of [`state`](Self::state) after a crash of the machine
-    /// too. At most so many values of each are lost; 0 is the same as 1. The client then waits for
-    /// the disk once for each so many values. No clone of the machine may have its id
-    /// (`/etc/machine-id`). Default: the leases are given up.
+    /// too. At most this many values of each lease are lost; 0 is the same as 1. The client then
+    /// waits for the disk once for each such number of values. No clone of the machine may have its
+    /// id (`/etc/machine-id`). Default: the leases are given up.
     pub fn sync_every(mut self, values: u32) -> Builder {
         self.sync_every = Some(values);
         self
     }
 
-    /// Connects without TLS. The runtime that this is awaited in does the client's work from then
-    /// on.
+    /// Connects without TLS. From then on the current runtime does the client's work.
     ///
     /// # Errors
     /// [`Error::Unreachable`] if there is no connection, [`Error::NotInstalled`], [`Error::Watch`].
@@ -120,7 +119,7 @@ impl Builder {
         self.connect_with(NoTls).await
     }
 
-    /// Does the same with a TLS connector of tokio-postgres.
+    /// Connects with a TLS connector of tokio-postgres.
     ///
     /// # Errors
     /// As for [`connect`](Self::connect).
@@ -143,7 +142,7 @@ impl Builder {
         self.connect_through(Direct { config, tls, generation }).await
     }
 
-    /// Does the same with connections from elsewhere, such as a pool.
+    /// Takes its connections from elsewhere, such as a pool.
     ///
     /// # Errors
     /// As for [`connect`](Self::connect).
@@ -152,7 +151,7 @@ impl Builder {
         only_here(generation, self.connect_in(generation, Arc::new(connector))).await?
     }
 
-    /// Does the same in the process of this generation.
+    /// Connects in the process of this generation.
     async fn connect_in(
         self,
         generation: u32,
@@ -197,11 +196,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to a server and database, such as `postgresql://app@db/shop`, with all else as it
-    /// is by default.
+    /// Connects to a server and database, such as `postgresql://app@db/shop`, with default
+    /// settings.
     ///
     /// # Errors
-    /// As for [`Builder::connect`]; [`Error::Unreachable`] also for what is no such address.
+    /// As for [`Builder::connect`]; [`Error::Unreachable`] also for a text that is no address.
     pub async fn connect(url: &str) -> Result<Client, Error> {
         let config = url.parse().map_err(|wrong: tokio_postgres::Error| unreachable(&wrong))?;
         Client::builder(config).connect().await
@@ -226,23 +225,23 @@ impl Client {
         }
     }
 
-    /// The sequence `name`. Nothing is asked of the server before it is used. The client remembers
-    /// every name that it was ever asked for, until it is to [`forget`](Self::forget) it.
+    /// The sequence `name`. The server is asked for nothing before the sequence is used. The client
+    /// remembers every name until it is told to [`forget`](Self::forget) it.
     pub fn sequence(&self, name: &str) -> Sequence {
         Sequence { hot: self.shared().sequence(name), handle: self.handle.clone() }
     }
 
-    /// Forgets a sequence: what is left of its leases goes back with the next statement. `false`:
+    /// Forgets a sequence: the rest of its leases is returned with the next statement. `false`:
     /// somebody has a [`Sequence`] of this name, or nobody has asked for one.
     pub fn forget(&self, name: &str) -> bool {
         self.shared().check_process().is_ok() && self.shared().forget(name)
     }
 
     /// Takes the first leases of several sequences together, so that their first callers need not
-    /// wait. It waits as long as one caller does, however many they are.
+    /// wait. It waits as long as one caller does, however many sequences there are.
     ///
     /// # Errors
-    /// The first error of one of them; see [`Sequence::next`].
+    /// The first error of a sequence; see [`Sequence::next`].
     pub async fn warm_up(&self, names: &[&str]) -> Result<(), Error> {
         self.shared().check_process()?;
         let deadline = self.shared().deadline();
@@ -281,7 +280,7 @@ impl Client {
         let closing = async {
             let mut result = shared.result.subscribe();
             shared.close(Life::Closing);
-            // The task keeps to patience itself, unless its runtime stands still.
+            // The task itself keeps to patience, unless its runtime stands still.
             let options = &shared.options;
             let bound = options.patience.saturating_add(options.timeout).min(MAX_WAIT);
             match timeout(bound, result.wait_for(Option::is_some)).await {
@@ -323,7 +322,7 @@ impl Client {
         stats
     }
 
-    /// The same for each sequence, in the order in which they were first named.
+    /// The counters of each sequence, in the order in which they were first named.
     pub fn sequence_stats(&self) -> Vec<SequenceStats> {
         let shared = self.shared();
         if shared.check_process().is_err() {

@@ -27,11 +27,11 @@ pub struct Driver {
     result: Result<Returned, Error>,
 }
 
-/// Why a statement has brought nothing.
+/// Why a statement has no result.
 enum Fault {
-    /// The server refuses, and has changed nothing.
+    /// The server has refused it, and has changed nothing.
     Refused(Arc<Report>),
-    /// Anything may have happened.
+    /// Nobody knows what the server has done.
     Unknown(Option<Arc<Report>>),
 }
 
@@ -86,12 +86,12 @@ impl Driver {
         }
     }
 
-    /// Returns what is left, until nothing is. Then revokes the leases of the holder that are still
-    /// open: no answer has ever brought them.
+    /// Returns what is left, until nothing is. Then revokes the holder's other open leases: the
+    /// client has never got an answer about them.
     async fn return_all(&mut self) -> Result<Returned, Error> {
         // Values returned while it served do not count.
         self.returned = Returned::default();
-        // How often in a row nothing has gone back.
+        // How often in a row nothing could be returned.
         let mut attempt = 0;
         loop {
             let plan = {
@@ -113,8 +113,8 @@ impl Driver {
         }
     }
 
-    /// Whether there was nothing, or it was revoked. A lease that the server refuses for good stays
-    /// open.
+    /// Whether no lease is left, or the rest was revoked. A lease whose return the server refuses
+    /// for good stays open.
     async fn revoke_rest(&mut self) -> bool {
         let error = match self.connect().await {
             Err(Error::Unreachable { source }) => source,
@@ -140,7 +140,8 @@ impl Driver {
         false
     }
 
-    /// Does a plan in one statement. It repeats later the part that the server refuses.
+    /// Carries out a plan in one statement. Calls that the server refuses for now are repeated
+    /// later.
     async fn carry_out(&mut self, plan: Plan) {
         let (asks, returns, renewals) = (plan.asks.len(), plan.returns.len(), plan.renewals.len());
         let span = tracing::debug_span!("hilo_statement", asks, returns, renewals);
@@ -245,8 +246,8 @@ impl Driver {
             Ok(Err(error)) if is_refusal(&error) => Err(Fault::Refused(report(&error))),
             Ok(Err(error)) => Err(Fault::Unknown(Some(report(&error)))),
             Err(_) => {
-                // It must not go on without this client, perhaps for as long as somebody holds a
-                // lock.
+                // The statement must not go on without this client, perhaps for as long as somebody
+                // holds a lock.
                 let canceling = self.connector.cancel(link.client.cancel_token());
                 let _ = timeout(limit.min(CANCEL), canceling).await;
                 Err(Fault::Unknown(None))
@@ -255,7 +256,7 @@ impl Driver {
     }
 }
 
-/// However the task ends, and if it never begins, nobody waits for it any more.
+/// However the task ends, and even if it never begins, callers stop waiting for it.
 impl Drop for Driver {
     fn drop(&mut self) {
         if self.shared.check_process().is_ok() {

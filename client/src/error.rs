@@ -7,7 +7,7 @@ use tokio_postgres::error::SqlState;
 
 use crate::refusal::Report;
 
-/// Why there is no value. It can be cloned, since one refusal can reach many callers.
+/// Why there is no value. It can be cloned, since many callers can get the same refusal.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -40,7 +40,7 @@ pub enum Error {
         waited: Duration,
         /// For how long the server has been silent; `None`: it answers.
         silent: Option<Duration>,
-        /// Why the last attempt to get some failed, if it did.
+        /// Why the last attempt to get values failed, if it did.
         source: Option<Arc<Report>>,
     },
     /// The client was shut down, or the runtime that it works in has ended.
@@ -49,8 +49,8 @@ pub enum Error {
     /// This process is a fork of the one that made the client. Its values are the parent's.
     #[error("the client belongs to the parent of this process")]
     Forked,
-    /// The system does not tell this process of forks, in which values could come twice: it has no
-    /// memory left for that.
+    /// The system does not tell this process of forks, because it has no memory left for that. In a
+    /// fork values could come twice.
     #[error("cannot watch for forks of this process: error {code}")]
     Watch {
         /// The error of `pthread_atfork`.
@@ -65,19 +65,19 @@ pub enum Error {
     State {
         /// The path of the file.
         path: Arc<str>,
-        /// Why not.
+        /// Why the file cannot be used.
         source: Arc<Report>,
     },
-    /// The server answered what hilo does not answer.
+    /// The server gave an answer that hilo never gives.
     #[error("unexpected answer of the server: {0}")]
     Answer(&'static str),
     /// The name of the sequence, or of the client, has a NUL character.
     #[error("a name must not have a NUL character: {0:?}")]
     Name(Arc<str>),
-    /// More, or fewer, consecutive values than one lease can have.
+    /// A number of consecutive values that no lease can have.
     #[error("number of values must be from 1 to 1000000000: {0}")]
     Count(i64),
-    /// The key format of the sequence is none, or with the server's prefix two values could have
+    /// The key format of the sequence is invalid, or with the server's prefix two values could have
     /// the same key.
     #[error("no keys of hilo sequence \"{sequence}\": {source}")]
     Keys {

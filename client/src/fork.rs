@@ -53,15 +53,16 @@ unsafe extern "C" fn in_child() {
 }
 
 const NO_FILE: i32 = -1;
-/// Files that a child closes. One that finds no place stays locked as long as the child is there.
+/// Files that a child closes. A file that finds no place here stays locked as long as the child
+/// lives.
 static CLOSED: [AtomicI32; 64] = [const { AtomicI32::new(NO_FILE) }; 64];
 
-/// Has a child of the process close its copy of a file.
+/// Makes a child of the process close its copy of a file.
 pub fn close_in_child(file: &File) {
     exchange(NO_FILE, number(file));
 }
 
-/// The file is about to be closed.
+/// Forgets a file that is about to be closed.
 pub fn keep_in_child(file: &File) {
     exchange(number(file), NO_FILE);
 }
@@ -88,7 +89,7 @@ pub fn only_here<F: Future>(generation: u32, future: F) -> OnlyHere<F> {
 /// See [`only_here`].
 pub struct OnlyHere<F> {
     generation: u32,
-    /// Always there, until it is dropped.
+    /// The future, until it is dropped.
     future: Option<Pin<Box<F>>>,
 }
 

@@ -18,8 +18,8 @@ use crate::store::Store;
 
 /// The most lanes of one sequence.
 const MOST_LANES: usize = 64;
-/// Threads are in each other's way after so many lost races in one filling of their only lane.
-/// There must also be one for each of so many values.
+/// Threads are in each other's way after this many lost races in one filling of their only lane.
+/// There must also be one lost race for this many values.
 const RACES_PER_TAKEN: (u32, u32) = (64, 64);
 
 /// Two cache lines: processors fetch them in pairs.
@@ -27,11 +27,11 @@ const RACES_PER_TAKEN: (u32, u32) = (64, 64);
 #[repr(align(128))]
 struct Padded<T>(T);
 
-/// Where a lane is: here, or in the file of a store.
+/// The place of a lane: here, or in the state file.
 #[derive(Debug, Default)]
 struct Place {
     own: Padded<Lane>,
-    /// Points into the store of the sequence.
+    /// Points into the state file.
     stored: AtomicPtr<Lane>,
 }
 
@@ -50,30 +50,30 @@ impl Place {
 #[derive(Debug, Default)]
 pub struct Hot {
     place: Place,
-    /// Where its lanes are, if they are in a file.
+    /// The state file, if lanes are in one.
     store: OnceLock<Arc<Store>>,
-    /// Which part of a thread's number says which lane is its own.
+    /// The part of a thread's number that chooses its lane.
     mask: AtomicU32,
-    /// Its threads have been in each other's way.
+    /// Whether its threads have been in each other's way.
     crowded: AtomicBool,
     /// The generation of the process that may take.
     pub generation: u32,
     pub id: Id,
     more: OnceLock<Box<[Place]>>,
     pub name: Arc<str>,
-    /// Values have come, or an error.
+    /// Notified when values or an error have come.
     pub changed: Notify,
-    /// How keys look; none until the first lease has said it. Whoever holds the lock takes values
-    /// of no other kind, and must not wait for the lock of the client.
+    /// The form of the keys; none until the first lease has come. Whoever holds this lock takes no
+    /// values of another form, and must not wait for the lock of the client.
     pub keys: RwLock<Option<Keys>>,
 }
 
-/// How keys of a sequence look, and from what that was made.
+/// The form of the keys of a sequence, and the settings that it was made from.
 #[derive(Debug)]
 pub struct Keys {
     pub format: String,
     pub prefix: String,
-    /// The least value for which it was checked.
+    /// The smallest value for which the form was checked.
     pub least: i64,
     pub frame: Result<Frame, crate::Error>,
 }
@@ -104,7 +104,7 @@ impl Hot {
     /// The number of this thread's lane.
     #[inline]
     pub fn own(&self) -> usize {
-        // Acquire: who sees the mask sees the lanes.
+        // Acquire: a thread that sees the mask also sees the lanes.
         match self.mask.load(Acquire) {
             0 => 0,
             mask => THREAD.with(|thread| thread & mask) as usize,
@@ -123,7 +123,7 @@ impl Hot {
         std::iter::once(&self.place).chain(self.more.get().into_iter().flatten())
     }
 
-    /// Gives a lane that was never filled a place in the store, if it has none yet.
+    /// Gives a lane that was never filled a place in the state file, if it has none yet.
     pub fn store_lane(&self, number: usize, store: &Arc<Store>) -> std::io::Result<()> {
         let place = self.places().nth(number).unwrap_or(&self.place);
         if place.stored.load(Acquire).is_null() {
@@ -133,7 +133,7 @@ impl Hot {
         Ok(())
     }
 
-    /// Takes from any lane, this thread's first; also says from which.
+    /// Takes from any lane, this thread's first, and returns from which.
     pub fn take(&self, count: u32) -> Option<(Took, usize)> {
         let (own, lanes) = (self.own(), self.lanes());
         let from = |number| self.lane(number).take(count).map(|took| (took, number));
@@ -149,7 +149,7 @@ impl Hot {
         (0..self.lanes()).map(|number| self.lane(number).remaining()).sum()
     }
 
-    /// Has the lanes speak up when fewer than `mark` of all `total` values are left. They are
+    /// Makes the lanes report when fewer than `mark` of all `total` values are left. They are
     /// emptied at about the same speed.
     pub fn set_mark(&self, total: i64, mark: i64) {
         let lanes = self.lanes();
@@ -160,7 +160,7 @@ impl Hot {
         }
     }
 
-    /// Whether its threads are in each other's way in its only lane. Says so once.
+    /// Whether its threads are in each other's way in its only lane. Returns `true` once.
     pub fn is_crowded(&self) -> bool {
         let (races, taken) = self.place.lane().races();
         self.mask.load(Relaxed) == 0 && is_crowd(races, taken) && !self.crowded.swap(true, Relaxed)
@@ -177,7 +177,7 @@ impl Hot {
 impl Drop for Hot {
     fn drop(&mut self) {
         let Some(store) = self.store.get() else { return };
-        // In a child of the process, a thread of the parent may have locked it.
+        // In a child of the process, a thread of the parent may hold the lock.
         if fork::generation() == self.generation {
             let stored = self.places().map(|place| place.stored.load(Acquire));
             stored.filter_map(NonNull::new).for_each(|lane| store.give_lane_back(lane));
@@ -185,8 +185,8 @@ impl Drop for Hot {
     }
 }
 
-/// How many lanes a sequence has that is wide: more than processors, so that two threads that run
-/// at the same time seldom share one.
+/// The number of lanes of a wide sequence. It is larger than the number of processors, so that two
+/// threads that run at the same time seldom share one.
 pub fn most_lanes() -> usize {
     let processors = std::thread::available_parallelism().map_or(1, |count| count.get());
     (4 * processors).next_power_of_two().clamp(2, MOST_LANES)

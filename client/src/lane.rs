@@ -26,33 +26,33 @@ const LEFT: u64 = u32::MAX as u64;
 /// The step of a filling's number.
 const FILLING: u64 = 1 << 32;
 
-/// See the module.
+/// See the module's documentation.
 #[derive(Debug, Default)]
 #[repr(C)]
 pub struct Lane {
     word: AtomicU64,
     last: AtomicI64,
     increment: AtomicI64,
-    /// A taker that goes below this says so. Only a hint: it may belong to another filling.
+    /// A taker that goes below this reports it. Only a hint: it may belong to another filling.
     mark: AtomicU32,
-    /// How many values the filling had, and how often a taker of it lost the race for the word.
-    /// Only hints, too.
+    /// How many values the filling had, and how often a taker lost the race for the word. Only
+    /// hints, too.
     filled: AtomicU32,
     lost: AtomicU32,
-    /// The last so many values of the filling are not yet to be taken. Only ever lowered within
-    /// one.
+    /// The last values of the filling, this many, may not be taken yet. Within a filling it is only
+    /// lowered.
     floor: AtomicU32,
 }
 
 /// Values that a taker owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Took {
-    /// The first of them; the others follow in steps of the increment.
+    /// The first value; the others follow in steps of the increment.
     pub first: i64,
     pub increment: i64,
-    /// Nothing is left that may be taken, or less than the mark for the first time.
+    /// Whether nothing is left that may be taken, or less than the mark for the first time.
     pub low: bool,
-    /// Another taker came in between.
+    /// Whether another taker came in between.
     pub contended: bool,
 }
 
@@ -68,8 +68,8 @@ impl Lane {
             if left < count {
                 return None;
             }
-            // Acquire: whoever reads what a later filling wrote also sees that the word has
-            // changed, and the swap fails.
+            // Acquire: a taker that reads what a later filling wrote also sees that the word has
+            // changed, so the swap fails.
             let last = self.last.load(Acquire);
             let increment = self.increment.load(Acquire);
             let rest = left - count;
@@ -107,7 +107,7 @@ impl Lane {
         self.fill_to(last, increment, count, 0);
     }
 
-    /// Does the same, and keeps the last `floor` values from takers.
+    /// Fills the lane as [`fill`](Self::fill) does, and keeps the last `floor` values from takers.
     pub fn fill_to(&self, last: i64, increment: i64, count: i64, floor: u32) {
         let word = self.word.load(Acquire);
         assert!(word & LEFT == 0, "the lane is not empty");
@@ -125,12 +125,14 @@ impl Lane {
         self.close_with(|_| {})
     }
 
-    /// Does the same. `note` hears before how many are left: the last time, so many as it returns.
+    /// Empties the lane as [`close`](Self::close) does. `note` is told before how many values are
+    /// left; the last time, as many as are returned.
     pub fn close_with(&self, mut note: impl FnMut(u32)) -> i64 {
         let mut word = self.word.load(Acquire);
         loop {
             note((word & LEFT) as u32);
-            // As after a filling: who reads the word later knows that this one has ended.
+            // As after a filling: a taker that reads the word later sees that this filling has
+            // ended.
             let after = (word & !LEFT).wrapping_add(FILLING);
             match self.word.compare_exchange(word, after, AcqRel, Acquire) {
                 Ok(_) => return (word & LEFT) as i64,
@@ -145,7 +147,7 @@ impl Lane {
         left > 0 && left <= i64::from(self.floor.load(Relaxed))
     }
 
-    /// Keeps only so many values from takers.
+    /// Keeps only the last `floor` values from takers.
     pub fn set_floor(&self, floor: u32) {
         self.floor.store(floor, Relaxed);
     }
@@ -155,7 +157,7 @@ impl Lane {
         (self.word.load(Acquire) & LEFT) as i64
     }
 
-    /// Has the taker that goes below `mark` values say so; 0: only the one that takes the last
+    /// Makes the taker that goes below `mark` values report it; 0: only the taker of the last
     /// value.
     pub fn set_mark(&self, mark: i64) {
         self.mark.store(mark.clamp(0, MAX_FILLING) as u32, Relaxed);
@@ -168,7 +170,7 @@ impl Lane {
     }
 }
 
-/// The value with which `left` are left, the last one included. Exact though a step in between may
+/// The value when `left` values are left, the last one included. Exact though a step in between may
 /// overflow, because the value itself does not.
 pub fn value(last: i64, increment: i64, left: u32) -> i64 {
     last.wrapping_sub(increment.wrapping_mul(i64::from(left) - 1))

@@ -71,12 +71,12 @@ pub use server::{ConnectError, Connecting, Connection, Connector};
 pub use stats::{Returned, SequenceStats, Stats};
 pub use tokio_postgres;
 
-/// How long callers wait who find nothing in memory while the server cannot be reached.
+/// How long callers wait if memory has no value while the server cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unavailable {
     /// They wait for it, as long as [`Builder::patience`] says.
     Wait,
-    /// They get [`Error::Unreachable`], at once when it is known that it cannot.
+    /// They get [`Error::Unreachable`] as soon as it is known that the server cannot be reached.
     Fail,
 }

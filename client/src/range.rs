@@ -52,7 +52,7 @@ impl Iterator for Values {
         }
         let value = self.next;
         self.left -= 1;
-        // Behind the last value there may be none.
+        // After the last value there may be none.
         self.next = value.wrapping_add(self.increment);
         Some(value)
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio_postgres::error::{Severity, SqlState};
 
-/// The server's words about a refusal, or why it cannot be reached.
+/// The error of the server, or the reason why it cannot be reached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 #[non_exhaustive]
@@ -32,7 +32,7 @@ pub fn report(error: &(dyn std::error::Error + 'static)) -> Arc<Report> {
             hint: db.hint().map(str::to_owned),
         },
         None => {
-            // Why it failed is often further down, such as what is wrong with a certificate.
+            // The reason is often further down, such as what is wrong with a certificate.
             let causes = std::iter::successors(Some(error), |error| error.source());
             let message = causes.map(|error| error.to_string()).collect::<Vec<_>>().join(": ");
             return Report::own(&message, None, None);
@@ -40,8 +40,8 @@ pub fn report(error: &(dyn std::error::Error + 'static)) -> Arc<Report> {
     })
 }
 
-/// Whether the server has refused and rolled back. A FATAL error can come after a commit, and one
-/// of the connection says nothing about the transaction.
+/// Whether the server has refused and rolled back. A FATAL error can come after a commit, and an
+/// error of the connection says nothing about the transaction.
 pub fn is_refusal(error: &tokio_postgres::Error) -> bool {
     let Some(report) = error.as_db_error() else { return false };
     let code = report.code();
@@ -52,7 +52,7 @@ pub fn is_refusal(error: &tokio_postgres::Error) -> bool {
 }
 
 impl Report {
-    /// One of the client's own.
+    /// A report that the client makes itself.
     pub(crate) fn own(
         what: &dyn Display,
         detail: Option<String>,
@@ -69,13 +69,14 @@ impl Report {
         self.code.as_ref().map_or("", |code| &code.code()[..2])
     }
 
-    /// Whether the same may succeed a moment later: it met another transaction.
+    /// Whether another attempt may succeed a moment later, because the first has met another
+    /// transaction.
     pub(crate) fn is_transient(&self) -> bool {
         self.class() == "40"
     }
 
-    /// Whether the server would do what it was asked for if it could: callers wait on. A lock, or a
-    /// lack of resources.
+    /// Whether the server would do the work if it could, so that callers go on waiting: it met a
+    /// lock, or lacks resources.
     pub(crate) fn is_lack(&self) -> bool {
         self.is_overload() || self.is_transient() || self.is(&SqlState::LOCK_NOT_AVAILABLE)
     }
@@ -93,7 +94,7 @@ impl Report {
         self.is(&SqlState::UNDEFINED_OBJECT)
     }
 
-    /// Whether the name of a lease stands for one that the server no longer gives.
+    /// Whether the name of a lease belongs to one that the server does not give any more.
     pub(crate) fn is_taken(&self) -> bool {
         self.is(&SqlState::DUPLICATE_OBJECT)
     }

@@ -18,13 +18,13 @@ use crate::server::Answer;
 use crate::shared::{Core, Life, Shared};
 use crate::{Error, Unavailable};
 
-/// The sequences of a statement for which something has changed, and whether it was refused.
+/// The sequences for which a statement has changed something, and whether they were refused.
 type Changed = HashMap<Id, bool>;
-/// Refusals of the server, to be said after the lock.
+/// Refusals of the server, to be reported after the lock is released.
 type Refusals = Vec<(String, Arc<Report>)>;
 
 impl Driver {
-    /// A statement has been committed, or refused as a whole.
+    /// Handles a statement that was committed, or refused as a whole.
     pub fn accept(&mut self, plan: Plan, answer: Answer, sent: Monotonic) {
         let now = self.shared.now();
         let shared = self.shared.clone();
@@ -52,7 +52,7 @@ impl Driver {
                     core.free(&ask.token);
                     core.engine.ask_again(ask);
                 }
-                // If there are several for as many lanes, one counts.
+                // If several leases for as many lanes are refused, one refusal counts.
                 Err(_) if changed.insert(ask.id, true) == Some(true) => core.engine.ask_again(ask),
                 Err(refusal) => {
                     if refusal.is_gone() {
@@ -82,7 +82,7 @@ impl Driver {
         hots.iter().for_each(|hot| hot.changed.notify_waiters());
     }
 
-    /// A lease was renewed by a statement that was sent at `sent`, or could not be.
+    /// Handles a lease that a statement, sent at `sent`, has renewed or could not renew.
     fn note_renewal(
         &self,
         core: &mut Core,
@@ -105,7 +105,7 @@ impl Driver {
         refused.push((format!("lease {token} cannot be renewed"), refusal));
     }
 
-    /// A lease was returned, or could not be.
+    /// Handles a lease that was returned, or could not be.
     fn note_return(
         &mut self,
         core: &mut Core,
@@ -135,7 +135,7 @@ impl Driver {
             }
             () => self.returned.refused += 1,
         }
-        // A lease that ended when it was sent before needs no word.
+        // A lease that ended when it was first sent needs no report.
         if !(refusal.is_gone() && back.tried) {
             refused.push((format!("lease {} cannot be returned", back.token), refusal));
         }
@@ -168,7 +168,7 @@ impl Driver {
 }
 
 impl Core {
-    /// The server has answered; it lacks something, or not.
+    /// The server has answered; `lack` is what it lacks, if anything.
     fn note_answer(&mut self, now: Monotonic, lack: Option<Arc<Report>>) {
         self.connected = true;
         self.answered_at = now;
@@ -201,7 +201,7 @@ impl Core {
         self.engine.accept_lease(ask, lease, granted.suggested);
     }
 
-    /// The server refuses a lease; of which sequence.
+    /// The server refuses a lease. Returns the sequence.
     fn accept_refusal(&mut self, ask: Ask, refusal: Arc<Report>, now: Monotonic) -> Arc<str> {
         let lack = refusal.is_lack();
         self.engine.accept_refusal(ask, lack, now);
@@ -215,10 +215,10 @@ impl Core {
         sequence
     }
 
-    /// Serves from what has come, or gives it back.
+    /// Serves from the leases that have come, or gives them back.
     fn serve(&mut self, changed: &Changed, now: Monotonic) {
         if self.life != Life::Serving {
-            // Nobody may find it.
+            // Nobody takes from leases any more.
             return self.engine.give_back_all(now);
         }
         for id in changed.keys() {
@@ -232,12 +232,12 @@ impl Core {
     }
 }
 
-/// Notes how keys look from this lease on, before it is served. The rest of leases whose keys look
-/// different goes back: no key is made of them any more.
+/// Notes the form of the keys from this lease on, before it is served. Leases with another form of
+/// keys are given back: no key is made from them any more.
 fn learn_keys(core: &mut Core, hot: &Hot, granted: &protocol::Lease, now: Monotonic) {
     let (format, prefix) = (&granted.key_format, &granted.server_prefix);
     let first = lane::value(granted.last, granted.increment, granted.count as u32);
-    // The bounds are the server's; a negative value among these says enough.
+    // The server knows the bounds; a negative value among these is enough here.
     let least = first.min(granted.last);
     let fits = |keys: &Keys| {
         let look = keys.format == *format && keys.prefix == *prefix;
@@ -246,8 +246,8 @@ fn learn_keys(core: &mut Core, hot: &Hot, granted: &protocol::Lease, now: Monoto
     if hot.keys.read().unwrap_or_else(PoisonError::into_inner).as_ref().is_some_and(fits) {
         return;
     }
-    // Nobody takes a value for a key of the old kind from now on, nor one of the new kind before it
-    // is known.
+    // From now on nobody takes a value for a key of the old form, nor for one of the new form
+    // before it is known.
     let mut known = hot.keys.write().unwrap_or_else(PoisonError::into_inner);
     if known.is_some() {
         core.retire(hot, now);

@@ -75,8 +75,8 @@ impl Sequence {
         Next { sequence: self, waiting: None }
     }
 
-    /// `n` consecutive values, if they are in memory. It never waits, and with `None` nothing is on
-    /// its way: ask [`next_range`](Self::next_range).
+    /// `n` consecutive values, if they are in memory. It never waits, and with `None` no values are
+    /// on their way: call [`next_range`](Self::next_range).
     ///
     /// # Errors
     /// [`Error::Count`] unless `n` is from 1 to a billion, [`Error::Closed`], [`Error::Forked`].
@@ -100,11 +100,11 @@ impl Sequence {
         Ok(run.map(|(first, increment)| IdRange::new(first, increment, n)))
     }
 
-    /// `n` consecutive values of one lease. It is one in memory if that has so many left, else one
-    /// that the server leases out for this call. There are fewer than `n`, and at least one, where
-    /// the server leases fewer. It does so at a bound of the sequence, or where a node's
-    /// stripe ends. It also does so where it serves a returned lease, or where `n` is more than it
-    /// skips after a failover.
+    /// `n` consecutive values of one lease: one in memory with as many values left, or one that the
+    /// server leases for this call. There are fewer than `n`, and at least one, where the server
+    /// leases fewer. It does so at a bound of the sequence, or where a node's stripe ends. It also
+    /// does so where it serves a returned lease, or where `n` is more than it skips after a
+    /// failover.
     ///
     /// # Errors
     /// As for [`next`](Self::next), and [`Error::Count`] unless `n` is from 1 to a billion.
@@ -117,7 +117,7 @@ impl Sequence {
         Ok(IdRange::new(lease.first(), lease.increment, lease.count))
     }
 
-    /// Exactly `n` values, in as many ranges as it takes. If it fails or is dropped, nobody gets
+    /// Exactly `n` values, in as many ranges as are needed. If it fails or is dropped, nobody gets
     /// the values of the ranges that it had.
     ///
     /// # Errors
@@ -133,8 +133,8 @@ impl Sequence {
         Ok(ranges)
     }
 
-    /// The next value as a text key, as `hilo_nextkey` renders it. It has the key format of the
-    /// sequence, and the server's prefix that its lease said.
+    /// The next value as a text key, as `hilo_nextkey` makes it. It has the key format of the
+    /// sequence, and the server's prefix as of its lease.
     ///
     /// # Errors
     /// As for [`next`](Self::next), and [`Error::Keys`] if the format does not allow the server's
@@ -148,13 +148,13 @@ impl Sequence {
         self.until(self.shared().deadline(), || waiter.look(|| self.take_key())).await
     }
 
-    /// A value that is in memory, as a key. No lease whose keys look different is served before it
-    /// has its value.
+    /// A value in memory, as a key. No lease with another form of keys is served before the key has
+    /// its value.
     pub(crate) fn take_key(&self) -> Result<Option<String>, Error> {
         self.fill_own();
         let keys = self.hot.keys.read().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = keys.as_ref() else { return Ok(None) };
-        // If they cannot be made, no value is used up.
+        // If keys cannot be made, no value is used up.
         let frame = known.frame.as_ref().map_err(Error::clone)?;
         let Some((took, number)) = self.hot.take(1) else { return Ok(None) };
         let bytes = frame.key(took.first, &mut [0; 20]).concat();
@@ -177,7 +177,7 @@ impl Sequence {
         Error::Timeout { sequence, waited, silent, source }
     }
 
-    /// Does what there is to do after values were taken from a lane.
+    /// Refills or reports, if the values taken from a lane make it necessary.
     #[inline(always)]
     fn look_after(&self, took: Took, number: usize) {
         if took.low | took.contended {
@@ -185,7 +185,7 @@ impl Sequence {
         }
     }
 
-    /// A lane is low, or its threads get into each other's way.
+    /// Handles a lane that is low, or whose threads are in each other's way.
     #[cold]
     fn notice(&self, took: Took, number: usize) {
         let crowded = took.contended && self.hot.is_crowded();
@@ -207,7 +207,7 @@ impl Sequence {
         Some(took)
     }
 
-    /// Fills this thread's lane if it is empty, unless that means to wait.
+    /// Fills this thread's lane if it is empty, unless it would have to wait.
     fn fill_own(&self) {
         let (shared, own) = (self.shared(), self.hot.own());
         let lane = self.hot.lane(own);
@@ -219,7 +219,7 @@ impl Sequence {
         }
     }
 
-    /// This thread's lane is empty: fills it, or takes from another one.
+    /// This thread's lane is empty: fills it, or takes from another lane.
     #[cold]
     fn miss(&self) -> Result<Option<i64>, Error> {
         let shared = self.shared();
@@ -252,7 +252,7 @@ impl Sequence {
         self.until(deadline, || Ok(waiter.is_served()?.then_some(()))).await
     }
 
-    /// Waits until `look` finds something; it looks again when something has come, or was refused.
+    /// Waits until `look` finds something. It looks again when values have come, or were refused.
     async fn until<T>(
         &self,
         deadline: Instant,
@@ -279,7 +279,7 @@ impl Sequence {
     }
 }
 
-/// A caller for whom nothing was in memory.
+/// A caller that waits because memory had no value.
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<i64, Error>> + Send + 'a>>;
 
 /// The next value of a sequence: what [`Sequence::next`] returns. Nothing is taken before it is
@@ -319,7 +319,7 @@ impl std::fmt::Debug for Next<'_> {
     }
 }
 
-/// How keys look with this format and prefix.
+/// The form of keys with this format and prefix.
 pub(crate) fn keys(name: &Arc<str>, format: &str, prefix: &str, least: i64) -> Keys {
     let (key, server) = (name.as_bytes(), prefix.as_bytes());
     let frame = KeyFormat::parse(format)

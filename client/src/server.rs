@@ -24,19 +24,19 @@ use crate::store::Store;
 /// The type that a [`Connector`] returns.
 pub type Connecting<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
 
-/// A connection of tokio-postgres, or what a pool lends.
+/// A connection of tokio-postgres, or one that a pool lends.
 pub type Connection = Box<dyn Deref<Target = tokio_postgres::Client> + Send + Sync>;
 
-/// Why a [`Connector`] has none.
+/// The reason why a [`Connector`] has no connection.
 pub type ConnectError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Where a client gets its connection from, for those who have a pool. The client has one at a
-/// time, keeps it until it breaks, and uses no prepared statement and no session state.
+/// Where a client gets its connection, such as a pool. The client has one connection at a time,
+/// keeps it until it breaks, and uses no prepared statement and no session state.
 pub trait Connector: Send + Sync + 'static {
     /// A connection to the primary.
     fn connect(&self) -> Connecting<'_, Connection, ConnectError>;
 
-    /// Cancels a statement that takes too long. By default without TLS.
+    /// Cancels a statement that takes too long; by default without TLS.
     fn cancel(&self, token: CancelToken) -> Connecting<'_, (), tokio_postgres::Error> {
         Box::pin(async move { token.cancel_query(NoTls).await })
     }
@@ -75,7 +75,7 @@ where
     }
 }
 
-/// Ends the connection with its client.
+/// A connection that ends with its client.
 struct Own {
     client: tokio_postgres::Client,
     task: JoinHandle<Result<(), Error>>,
@@ -123,9 +123,9 @@ impl Link {
         })
     }
 
-    /// Does all of a plan in one transaction. Its results are committed: the future is ready only
-    /// when the server is ready for the next query. It returns an error before that instead, also
-    /// one of the commit. `None`: an answer to something else.
+    /// Carries out a plan in one transaction. Its results are committed: the future is ready only
+    /// when the server is ready for the next query. Before that it returns an error, also one of
+    /// the commit. `None`: the server has answered something else.
     pub async fn carry_out(
         &self,
         plan: &Plan,
@@ -162,8 +162,8 @@ impl Link {
         Ok(Some(answer))
     }
 
-    /// Sees to it that the leases of a store are of this server, and ends those that nobody can
-    /// use any more.
+    /// Checks that the leases of a store are of this server, and ends those that nobody can use any
+    /// more.
     pub async fn meet(&self, store: &Store) -> Result<(), Error> {
         let rows = self.client.query_typed(WHICH_SERVER, &[]).await;
         let rows = rows.map_err(|error| unreachable(&error))?;
@@ -205,7 +205,7 @@ fn read(row: &tokio_postgres::Row) -> Result<Option<Row>, tokio_postgres::Error>
     }))
 }
 
-/// The content of a row. `None`: it lacks something.
+/// The content of a row. `None`: a column is missing.
 pub fn outcome(row: Row) -> Option<Result<Done, Arc<Report>>> {
     let refused = |Refusal { sqlstate, message, detail, hint }| {
         let code = Some(SqlState::from_code(&sqlstate));
@@ -214,8 +214,8 @@ pub fn outcome(row: Row) -> Option<Result<Done, Arc<Report>>> {
     Some(row.outcome()?.map_err(refused))
 }
 
-/// Where hilo's functions are, quoted: the schema of the extension, or of hilo_lite, whose type for
-/// names is that of a column.
+/// Finds the schema of hilo's functions, quoted. It is the extension's or, for hilo_lite, that of
+/// the type for names.
 const FIND_SCHEMA: &str = "SELECT pg_catalog.quote_ident(n.nspname) FROM pg_catalog.pg_namespace n \
      WHERE EXISTS (SELECT FROM pg_catalog.pg_proc p \
                     WHERE p.proname = 'hilo_refill' AND p.pronamespace = n.oid) \

@@ -21,7 +21,7 @@ use crate::stats::{Returned, SequenceStats};
 use crate::store::{Left, Store};
 use crate::{Error, Unavailable, fork};
 
-/// As long as anybody waits, and any lease lives without a renewal.
+/// The longest time for which anybody waits, or a lease lives without a renewal.
 pub const MAX_WAIT: Duration = Duration::from_secs(86_400 * 365);
 
 /// How a client behaves, beyond its engine.
@@ -40,7 +40,7 @@ pub struct Shared {
     pub core: Mutex<Core>,
     /// Wakes the task.
     pub wake_driver: Notify,
-    /// Says once that serving has ended.
+    /// Notified once, when serving has ended.
     pub closed: Notify,
     pub start: Instant,
     pub generation: u32,
@@ -68,7 +68,7 @@ impl Drop for Handle {
 #[derive(Default)]
 pub struct Core {
     pub engine: Engine,
-    /// The file that outlives the process.
+    /// The state file, which outlives the process.
     pub store: Option<Arc<Store>>,
     pub states: Vec<SequenceState>,
     pub by_name: HashMap<Arc<str>, Id>,
@@ -76,7 +76,7 @@ pub struct Core {
     pub connected: bool,
     /// When the server has last answered.
     pub answered_at: Monotonic,
-    /// Why the server cannot be reached, or has last not done what it was asked for.
+    /// Why the server cannot be reached, or has not done what it was last asked for.
     pub trouble: Option<Arc<Report>>,
     pub counts: Counts,
 }
@@ -88,7 +88,7 @@ pub struct SequenceState {
     /// The last refusal, and how many there were.
     pub refusal: Option<Error>,
     pub refusals: u64,
-    /// The reason why the server cannot lease values, for which callers wait.
+    /// The server's reason for having no values now, for which callers wait.
     pub lack: Option<Arc<Report>>,
     pub waits: u64,
     /// Refusals of any kind.
@@ -136,18 +136,18 @@ impl Shared {
         self.start + Duration::from_micros(time.0.max(0) as u64)
     }
 
-    /// How long ago that was.
+    /// How long ago `time` was.
     pub fn since(&self, time: Monotonic) -> Duration {
         Duration::from_micros(self.now().since(time).0.max(0) as u64)
     }
 
-    /// When a caller who comes now loses patience.
+    /// When a caller that comes now stops waiting.
     pub fn deadline(&self) -> tokio::time::Instant {
         (Instant::now() + self.options.patience.min(MAX_WAIT)).into()
     }
 
-    /// A caller that panicked under the lock has left nothing half done that matters for
-    /// uniqueness: values leave a lane in one step.
+    /// A caller that panicked under the lock leaves nothing half done that matters for uniqueness:
+    /// values leave a lane in one step.
     pub fn lock(&self) -> MutexGuard<'_, Core> {
         self.core.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -161,7 +161,7 @@ impl Shared {
     /// The sequence `name`, which is added if it is new.
     pub fn sequence(&self, name: &str) -> Arc<Hot> {
         if self.check_process().is_err() {
-            // A thread of the parent may have held the lock. Whatever is called on this fails.
+            // A thread of the parent may have held the lock. Every call of this sequence fails.
             return Arc::new(Hot::new(Id(0), name.into(), self.generation));
         }
         let mut core = self.lock();
@@ -170,7 +170,7 @@ impl Shared {
         }
         let vacant = core.engine.vacant();
         if let Some(id) = vacant {
-            // A lease that came after it was forgotten goes back.
+            // A lease that came after the sequence was forgotten is given back.
             let before = core.states[id.0 as usize].hot.clone();
             core.retire(&before, self.now());
         }
@@ -186,7 +186,7 @@ impl Shared {
         hot
     }
 
-    /// Goes on with what a store has.
+    /// Goes on with the leases of a state file.
     pub fn resume(&self, store: Store, left: Vec<Left>) {
         let now = self.now();
         for one in left {
@@ -201,12 +201,12 @@ impl Shared {
         self.lock().store = Some(Arc::new(store));
     }
 
-    /// Forgets a sequence that nobody has a handle of; its leases go back.
+    /// Forgets a sequence that has no handle; its leases are given back.
     pub fn forget(&self, name: &str) -> bool {
         let mut core = self.lock();
         let Some(&id) = core.by_name.get(name) else { return false };
         let hot = core.states[id.0 as usize].hot.clone();
-        // The list of sequences has one, and this is one.
+        // The list of sequences holds one reference, and `hot` another.
         if core.life != Life::Serving || Arc::strong_count(&hot) > 2 {
             return false;
         }
@@ -216,8 +216,8 @@ impl Shared {
         true
     }
 
-    /// Looks at a sequence whose lane `number` is low: fills it if it is empty, and has the task
-    /// work if there is need.
+    /// Checks a sequence whose lane `number` is low: fills the lane if it is empty, and wakes the
+    /// task if more is needed.
     pub fn turn(&self, core: &mut Core, hot: &Hot, number: usize) {
         let now = self.now();
         if core.life != Life::Serving {
@@ -231,8 +231,8 @@ impl Shared {
         }
     }
 
-    /// Fails for a caller who finds nothing, has seen so many refusals of the sequence before, and
-    /// would wait in vain.
+    /// Fails for a caller that finds no value and would wait in vain. The caller has seen
+    /// `refusals` refusals of the sequence.
     pub fn check_wait(&self, core: &Core, hot: &Hot, refusals: u64) -> Result<(), Error> {
         if core.life != Life::Serving {
             return Err(Error::Closed);
@@ -256,14 +256,14 @@ impl Shared {
         }
     }
 
-    /// Has all callers who wait look again, after the lock.
+    /// Makes all waiting callers look again, after the lock is released.
     pub fn wake_all(core: MutexGuard<'_, Core>) {
         let hots: Vec<Arc<Hot>> = core.states.iter().map(|state| state.hot.clone()).collect();
         drop(core);
         hots.iter().for_each(|hot| hot.changed.notify_waiters());
     }
 
-    /// Ends serving: from now on no lane gives a value. The rest is in the engine, to be returned.
+    /// Ends serving: from now on no lane gives a value. The engine has the rest, to be returned.
     pub fn close(&self, life: Life) {
         let now = self.now();
         let mut core = self.lock();
@@ -300,7 +300,7 @@ impl Core {
 
     /// Fills a lane if it is empty, or lets takers have more of it.
     pub fn fill(&mut self, hot: &Hot, number: usize, now: Monotonic) {
-        // The books must name the lane that is filled.
+        // The engine must know the lane that is filled.
         if number >= hot.lanes() {
             return;
         }
@@ -350,7 +350,7 @@ impl Core {
         self.use_up(&lease.token, 0, hot, now).then_some(lease)
     }
 
-    /// Writes down that only so many values are left. `false`: the others must not be served.
+    /// Writes down that only `left` values are left. `false`: the others must not be served.
     fn use_up(&mut self, token: &Uuid, left: i64, hot: &Hot, now: Monotonic) -> bool {
         let Some(store) = &self.store else { return true };
         let done = store.set_left(token, left);
@@ -366,7 +366,8 @@ impl Core {
         }
     }
 
-    /// Forgets the leases that were asked for and did not come, and those that are not returned.
+    /// Forgets the leases that were asked for and have not come, and those that need not be
+    /// returned.
     pub fn tidy_store(&mut self, asked: &[Uuid]) {
         let expired = self.engine.take_expired();
         if let Some(store) = &self.store {
@@ -375,7 +376,8 @@ impl Core {
         }
     }
 
-    /// If the store could not write something down, it is not served: the leases go back.
+    /// Gives the leases back if the state file could not be written, since then they must not be
+    /// served.
     fn note_fault(&mut self, done: io::Result<()>, hot: &Hot, now: Monotonic) {
         if let Err(error) = done {
             self.trouble = Some(Report::own(&format!("state file: {error}"), None, None));
@@ -383,7 +385,7 @@ impl Core {
         }
     }
 
-    /// Ends all leases of a sequence; what is left of them goes back.
+    /// Ends all leases of a sequence; the rest of them is given back.
     pub fn retire(&mut self, hot: &Hot, now: Monotonic) {
         for number in 0..hot.lanes() {
             let lane = hot.lane(number);
@@ -396,7 +398,7 @@ impl Core {
         self.engine.give_back_stock(hot.id, now);
     }
 
-    /// Tells the engine what is left of a sequence, and the lanes when it wants to know again.
+    /// Tells the engine what is left of a sequence, and the lanes when it wants to be told again.
     pub fn check(&mut self, hot: &Hot, now: Monotonic) {
         let in_lanes = hot.remaining();
         let mark = self.engine.check(hot.id, now, in_lanes);

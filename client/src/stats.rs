@@ -20,7 +20,7 @@ pub struct SequenceStats {
     pub rate: f64,
     /// Values that can be served without the server.
     pub left: u64,
-    /// Open leases that have them.
+    /// Open leases with these values.
     pub leases: u64,
 }
 
@@ -42,7 +42,7 @@ pub struct Stats {
     pub rate: f64,
     /// Values that can be served without the server.
     pub left: u64,
-    /// Open leases that have them.
+    /// Open leases with these values.
     pub leases: u64,
     /// Statements sent, each with one commit.
     pub statements: u64,

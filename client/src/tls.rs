@@ -16,8 +16,8 @@ pub use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::Error;
 use crate::server::unreachable;
 
-/// A connector of rustls. It trusts whom the certificates in `pem` have signed, or without these
-/// whom the system trusts.
+/// A connector of rustls. It trusts the certificates in `pem`, or without them those that the
+/// system trusts.
 ///
 /// # Errors
 /// [`Error::Unreachable`]: a certificate cannot be read.
@@ -38,8 +38,8 @@ pub fn rustls(pem: Option<&[u8]>) -> Result<MakeRustlsConnect, Error> {
     Ok(MakeRustlsConnect::new(config))
 }
 
-/// A connector of the system's library, on Linux OpenSSL. It trusts whom the certificate in `pem`
-/// has signed, or without it whom the system trusts.
+/// A connector of the system's library, on Linux OpenSSL. It trusts the certificate in `pem`, or
+/// without it those that the system trusts.
 ///
 /// # Errors
 /// [`Error::Unreachable`]: the certificate cannot be read.

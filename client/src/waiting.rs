@@ -5,7 +5,7 @@ use crate::engine::Lease;
 use crate::hot::Hot;
 use crate::shared::{Core, Life, Shared};
 
-/// A caller who waits for a range. If it gives up, what has come for it is for others.
+/// A caller that waits for a range. If it gives up, other callers get the range.
 pub struct Ticket<'a> {
     shared: &'a Shared,
     hot: &'a Hot,
@@ -48,7 +48,7 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// A caller who waits for a value; the engine knows of it as long as it exists.
+/// A caller that waits for a value; the engine knows of it as long as this exists.
 pub struct Waiter<'a> {
     shared: &'a Shared,
     hot: &'a Hot,
@@ -61,7 +61,8 @@ impl<'a> Waiter<'a> {
         Waiter::register(shared, hot, &mut core)
     }
 
-    /// The same, under the lock, so that several can be registered before the task sees the first.
+    /// Registers a caller under the lock, so that several are registered before the task sees the
+    /// first.
     pub fn register(
         shared: &'a Shared,
         hot: &'a Hot,
@@ -76,8 +77,8 @@ impl<'a> Waiter<'a> {
         Ok(Waiter { shared, hot, refusals })
     }
 
-    /// The values that `take` finds, if some have come. The refusal, if the server has refused
-    /// since the caller began to wait.
+    /// The values that `take` finds. Or the refusal, if the server has refused since the caller
+    /// began to wait.
     pub fn look<T>(&self, take: impl Fn() -> Result<Option<T>, Error>) -> Result<Option<T>, Error> {
         loop {
             if let Some(taken) = take()? {
@@ -89,11 +90,11 @@ impl<'a> Waiter<'a> {
         }
     }
 
-    /// Whether something is left, in a lane from now on.
+    /// Whether a value is left, in a lane from now on.
     pub fn is_served(&self) -> Result<bool, Error> {
         let Waiter { shared, hot, .. } = *self;
         let mut core = shared.lock();
-        // Others may have been faster.
+        // Other callers may have been faster.
         shared.turn(&mut core, hot, hot.own());
         if core.life == Life::Serving && core.remaining(hot, shared.now()) > 0 {
             return Ok(true);

@@ -30,13 +30,13 @@ pub use supply::Run;
 use supply::Supply;
 
 const SECOND: i64 = 1_000_000;
-/// Not at all.
+/// At no time.
 pub const NEVER: Monotonic = Monotonic(i64::MAX);
 /// The shortest time between two statements while nobody waits: a sequence whose rate jumps up can
 /// not wait for its turn.
 const URGENT: i64 = SECOND / 50;
-/// The most leases that one statement takes: a server has room for 16,384 in open transactions,
-/// those of other clients included. It takes fewer after one that failed, down to a single one.
+/// The most leases that one statement takes. A server has room for 16,384 in open transactions,
+/// those of other clients included. After a failure it takes fewer, down to a single one.
 const MOST_ASKS: usize = 1_000;
 /// How many leases a statement returns or renews for each that it may take.
 const ENDS_PER_ASK: usize = 10;
@@ -48,7 +48,7 @@ pub struct Id(pub u32);
 /// Values that this client may serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Its name on the server.
+    /// The lease's name on the server.
     pub token: Uuid,
     /// The last value.
     pub last: i64,
@@ -66,7 +66,8 @@ impl Lease {
         lane::value(self.last, self.increment, self.count as u32)
     }
 
-    /// The first of the last `left` values. The server leases no value that has no successor.
+    /// The first of the last `left` values, or the value after the last one. The server leases no
+    /// value that has no successor.
     fn next(&self, left: i64) -> i64 {
         lane::value(self.last, self.increment, left as u32)
     }
@@ -88,16 +89,16 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The intervals for a buffer: a statement every twelfth of it, between a fifth of a second and
-    /// five seconds.
+    /// The settings for a buffer: a statement every twelfth of it, but at least a fifth of a second
+    /// and at most five seconds apart.
     pub fn new(buffer: Micros, ttl: Option<Micros>) -> Settings {
         let pace = (buffer.0 / 12).clamp(SECOND / 5, 5 * SECOND);
         let policy = policy::Settings { max_block: 1 << 24, ..policy::Settings::default() };
         Settings { buffer, pace: Micros(pace), window: Micros(60 * SECOND), ttl, policy }
     }
 
-    /// The policy's settings: a pool that reaches its threshold when the buffer, and the time until
-    /// a statement may be sent, are left.
+    /// The policy's settings. A pool reaches its threshold when what is left lasts for the buffer
+    /// and until a statement may be sent.
     fn refill(&self) -> policy::Settings {
         let seconds = self.buffer.0.saturating_add(self.pace.0) as f64 / SECOND as f64;
         policy::Settings { buffer: 2.0 * seconds, ..self.policy }
@@ -119,20 +120,20 @@ pub struct Figures {
     pub leases: usize,
 }
 
-/// See the module.
+/// See the module's documentation.
 #[derive(Debug, Default)]
 pub struct Engine {
     settings: Settings,
     supplies: Vec<Supply>,
     /// Places of sequences that were forgotten.
     vacant: Vec<Id>,
-    /// Sequences below their threshold; a supply says whether it is here.
+    /// Sequences below their threshold; a supply notes whether it is listed here.
     low: Vec<Id>,
     /// The most leases that the next statement takes.
     most_asks: usize,
-    /// How often a sequence may have been refused that it asks for.
+    /// A sequence is asked for only if it was refused at most this often.
     most_refusals: u32,
-    /// Sequences near it, which come along.
+    /// Sequences near their threshold, which are asked for together with low ones.
     near: Vec<Id>,
     /// Leases whose answer was lost: they are asked for by their names.
     again: Vec<Ask>,
@@ -141,12 +142,12 @@ pub struct Engine {
     /// The lease of each caller who waits for a range, once it has come.
     tickets: HashMap<u64, Option<(Id, Lease)>>,
     last_ticket: u64,
-    /// Leases to end, with any statement from now on, and at the latest when.
+    /// Leases to end, with any statement from now on, and the latest time for it.
     returns: Vec<Return>,
-    /// Leases that it need not end.
+    /// Leases that have expired, and so are not returned.
     expired: Vec<Uuid>,
     ends_due: Monotonic,
-    /// Leases that the server could not end: they are tried again later and later.
+    /// Leases whose return the server refuses for now: they are tried again later and later.
     held: Vec<Return>,
     held_due: Monotonic,
     held_attempt: u32,
@@ -162,7 +163,7 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// A new one at `now`. `seed` makes its jitter differ from that of others.
+    /// A new engine at `now`. `seed` makes its jitter differ from that of others.
     pub fn new(settings: Settings, now: Monotonic, seed: u64) -> Engine {
         let renewal = settings.ttl.map_or(NEVER, |ttl| after(now, Micros(ttl.0 / 2)));
         Engine {
@@ -180,8 +181,8 @@ impl Engine {
         }
     }
 
-    /// A new sequence, in a place that is [`vacant`](Self::vacant) or in a new one. Nothing is
-    /// asked for before it is used.
+    /// Adds a sequence, in a [`vacant`](Self::vacant) place or in a new one. Nothing is asked for
+    /// before it is used.
     pub fn register(&mut self, place: Option<Id>) -> Id {
         match place {
             Some(id) => {
@@ -214,8 +215,8 @@ impl Engine {
         self.supply(id).serve(lane)
     }
 
-    /// Ends the lease of a lane, if it has one, with `left` values left, which nobody takes any
-    /// more.
+    /// Ends the lease of a lane, if it has one. `left` of its values are left, which nobody takes
+    /// any more.
     pub fn finish(&mut self, id: Id, lane: u16, left: i64, now: Monotonic) {
         if let Some(lease) = self.supply(id).finish(lane, left) {
             self.give_back(lease, left, now);
@@ -231,9 +232,9 @@ impl Engine {
         Some(run)
     }
 
-    /// Ends a lease of which only the values before `left` were used.
+    /// Ends a lease whose last `left` values were not used.
     pub fn give_back(&mut self, lease: Lease, left: i64, now: Monotonic) {
-        // The server writes off what has expired, and would refuse.
+        // The server has written off an expired lease, and would refuse its return.
         if now < lease.expires {
             self.returns.push(Return { token: lease.token, next: lease.next(left), tried: false });
             self.ends_due = self.ends_due.min(after(now, self.settings.window));
@@ -242,7 +243,7 @@ impl Engine {
         }
     }
 
-    /// The leases that expired before they could be returned, since this was last asked.
+    /// The leases that expired before they could be returned, since the last call.
     pub fn take_expired(&mut self) -> Vec<Uuid> {
         std::mem::take(&mut self.expired)
     }
@@ -252,7 +253,7 @@ impl Engine {
         self.again.iter().map(|ask| ask.token).collect()
     }
 
-    /// Goes on with a lease that a client before this one has asked for, and perhaps got.
+    /// Goes on with a lease that an earlier process has asked for, and perhaps got.
     pub fn resume_ask(&mut self, id: Id, count: i64, token: Uuid, now: Monotonic) {
         let (purpose, tried) = (Purpose::Stock, Some(now));
         self.supply(id).asked += 1;
@@ -260,21 +261,20 @@ impl Engine {
         self.due = self.due.min(now);
     }
 
-    /// Returns a lease that a client before this one has used, perhaps once more.
+    /// Returns a lease that an earlier process has used, perhaps for the second time.
     pub fn resume_return(&mut self, token: Uuid, next: i64, now: Monotonic) {
         self.returns.push(Return { token, next, tried: true });
         self.ends_due = self.ends_due.min(now);
     }
 
-    /// When a lease is taken to expire that a client before this one has got: it is renewed at
-    /// once.
+    /// When a lease of an earlier process is taken to expire: it is renewed at once.
     pub fn resumed_expiry(&mut self, now: Monotonic) -> Monotonic {
         let Some(ttl) = self.settings.ttl else { return NEVER };
         self.renewal = self.renewal.min(now);
         after(now, Micros(ttl.0 / 2))
     }
 
-    /// Says how many lanes a sequence is to be served from. It takes a lease for each from now on.
+    /// Sets how many lanes a sequence is to be served from. From now on it takes a lease for each.
     pub fn set_lanes(&mut self, id: Id, lanes: u16) {
         self.supply(id).lanes = lanes;
     }
@@ -284,7 +284,7 @@ impl Engine {
         self.supplies[id.0 as usize].is_spread()
     }
 
-    /// A caller waits for one value, or (`more` false) no longer does.
+    /// A caller waits for one value, or (`more` false) does not wait any more.
     pub fn wait(&mut self, id: Id, more: bool) {
         let supply = self.supply(id);
         supply.waiting = if more { supply.waiting + 1 } else { supply.waiting - 1 };
@@ -295,7 +295,7 @@ impl Engine {
         self.supply(id).wanted = true;
     }
 
-    /// A caller waits for a lease of its own of `count` values, which the ticket names.
+    /// A caller waits for a lease of its own of `count` values. Returns its ticket.
     pub fn wait_for_range(&mut self, id: Id, count: i64, now: Monotonic) -> u64 {
         self.last_ticket += 1;
         self.tickets.insert(self.last_ticket, None);
@@ -312,8 +312,8 @@ impl Engine {
         Some(lease)
     }
 
-    /// Gives up a ticket: its caller no longer waits. A lease that has come, or comes later, is for
-    /// others. Says whether it has come.
+    /// Gives up a ticket, because its caller does not wait any more. Other callers get the lease,
+    /// now or when it comes. Returns whether it has come.
     pub fn forget_range(&mut self, ticket: u64) -> bool {
         match self.tickets.remove(&ticket) {
             Some(Some((id, lease))) => {
@@ -328,8 +328,8 @@ impl Engine {
         }
     }
 
-    /// Looks at a sequence whose lanes hold `in_lanes` values. Returns below how many values left
-    /// it wants to look again; 0: when none is left.
+    /// Checks a sequence whose lanes hold `in_lanes` values. Returns at which number of values left
+    /// it wants to check again; 0: when none is left.
     pub fn check(&mut self, id: Id, now: Monotonic, in_lanes: i64) -> i64 {
         let (pace, last_plan) = (self.settings.pace, self.last_plan);
         let settings = &self.settings;
@@ -346,7 +346,8 @@ impl Engine {
         }
         if seen.low && supply.asked == 0 {
             let slot = after(last_plan, pace);
-            // Dry before the turn after this one: do not wait for it.
+            // If the sequence would run dry before the turn after this one, it does not wait for
+            // that.
             let at = match seen.lasts {
                 _ if seen.awaited => now,
                 lasts if after(now, lasts) < after(slot, Micros(SECOND)) => {
@@ -361,8 +362,8 @@ impl Engine {
         seen.mark
     }
 
-    /// When [`plan`](Self::plan) has something to say; [`NEVER`] if nothing is to be done, and
-    /// while a plan is being carried out.
+    /// When [`plan`](Self::plan) has work; [`NEVER`] if there is none, and while a plan is being
+    /// carried out.
     pub fn due(&self) -> Monotonic {
         match self.in_flight {
             true => NEVER,
@@ -414,7 +415,7 @@ impl Engine {
         ((mixed ^ (mixed >> 31)) >> 32) as u32
     }
 
-    /// How long to wait after this failed attempt.
+    /// How long to wait after failed attempt number `attempt`.
     fn delay(&mut self, attempt: u32) -> Micros {
         backoff::delay_of_many(attempt, self.random()).into()
     }

@@ -20,8 +20,8 @@ pub enum Failure {
 }
 
 impl Engine {
-    /// A lease has come: for a caller who waits for it, or to serve from. `suggested` is the
-    /// server's word on how many to ask for.
+    /// A lease has come, for a waiting caller or to serve from. `suggested` is how many values the
+    /// server advises to ask for.
     pub fn accept_lease(&mut self, ask: Ask, lease: Lease, suggested: i64) {
         self.withdraw(ask);
         let supply = self.supply(ask.id);
@@ -34,14 +34,14 @@ impl Engine {
             }
             Purpose::Range(ticket) => match self.tickets.get_mut(&ticket) {
                 Some(place) => *place = Some((ask.id, lease)),
-                // Nobody waits for it any more.
+                // Its caller does not wait any more.
                 None => self.supply(ask.id).stock(lease),
             },
         }
     }
 
     /// The server has refused a lease. The sequence is asked for again later, as long as somebody
-    /// needs it. `may_come`: what was sent before may still be taken by it.
+    /// needs it. `may_come`: an earlier statement may still take the lease.
     pub fn accept_refusal(&mut self, ask: Ask, may_come: bool, now: Monotonic) {
         let random = self.random();
         let supply = self.supply(ask.id);
@@ -55,8 +55,8 @@ impl Engine {
         }
     }
 
-    /// A lease of a plan does not come under its name. Whoever checks the sequence sees what stock
-    /// it needs.
+    /// A lease does not come under the name in the plan. Whoever checks the sequence sees what it
+    /// needs.
     pub fn ask_again(&mut self, ask: Ask) {
         self.withdraw(ask);
         match ask.purpose {
@@ -85,7 +85,7 @@ impl Engine {
         self.set_expiry(id, token, self.expiry(sent));
     }
 
-    /// The server no longer knows a lease: there is nothing to return to it.
+    /// The server does not know a lease any more, so nothing is returned to it.
     pub fn note_unknown_lease(&mut self, id: Id, token: Uuid) {
         self.set_expiry(id, token, Monotonic(i64::MIN));
     }
@@ -113,7 +113,7 @@ impl Engine {
         }
     }
 
-    /// When a lease expires that a statement takes that is sent at `sent`.
+    /// When a lease expires that a statement takes, if the statement is sent at `sent`.
     pub fn expiry(&self, sent: Monotonic) -> Monotonic {
         self.settings.ttl.map_or(NEVER, |ttl| after(sent, ttl))
     }
@@ -122,14 +122,14 @@ impl Engine {
     pub fn finish_plan(&mut self) {
         self.in_flight = false;
         self.attempt = 0;
-        // Less at a time than it was lowered by.
+        // It rises by less than it was lowered.
         self.most_asks = (self.most_asks + self.most_asks / 8 + 1).min(MOST_ASKS);
         if self.held.is_empty() {
             self.held_attempt = 0;
         }
     }
 
-    /// The plan was carried out, but for what the server had no room for.
+    /// The plan was carried out, except for what the server had no room for.
     pub fn finish_plan_in_part(&mut self, now: Monotonic) {
         self.in_flight = false;
         self.back_off(now);
@@ -141,8 +141,9 @@ impl Engine {
         self.not_before = after(now, delay);
     }
 
-    /// A plan was not carried out. All of it is done later, and if the server has seen it, less at
-    /// a time: it may have been too much. Leases that it may have taken are asked for by its name.
+    /// A plan was not carried out. All of it is done later, and if the server has seen it, in
+    /// smaller parts: it may have been too much. Leases that it may have taken are asked for by
+    /// their names.
     pub fn fail_plan(&mut self, mut plan: Plan, why: Failure, now: Monotonic) {
         if why != Failure::Unsent {
             self.most_asks = (self.most_asks.min(size(&plan)) / 2).max(1);
@@ -160,7 +161,7 @@ impl Engine {
         size(plan) > 1
     }
 
-    /// The work of a plan is done later.
+    /// Puts the work of a plan back, to be done later.
     fn put_back(&mut self, plan: Plan, now: Monotonic) {
         let (tried, others): (Vec<Ask>, _) =
             plan.asks.into_iter().partition(|ask| ask.tried.is_some());
@@ -187,7 +188,7 @@ impl Engine {
     }
 }
 
-/// How much a plan does at a time, in leases to take.
+/// The size of a plan, in leases to take.
 fn size(plan: &Plan) -> usize {
     let ends = plan.returns.len().max(plan.renewals.len());
     plan.asks.len().max(ends.div_ceil(ENDS_PER_ASK))

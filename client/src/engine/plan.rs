@@ -42,21 +42,20 @@ impl Plan {
 /// A lease to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// For this sequence.
+    /// The sequence.
     pub id: Id,
-    /// With so many values.
+    /// How many values.
     pub count: i64,
-    /// For this.
+    /// Its use.
     pub purpose: Purpose,
-    /// Its name, if it comes.
+    /// The name of the lease.
     pub token: Uuid,
-    /// When it was first sent, if it was and may have been taken then: it is asked for again as it
-    /// was.
+    /// When it was first sent, if it may have been taken then: it is asked for again unchanged.
     pub tried: Option<Monotonic>,
 }
 
 impl Ask {
-    /// A new one, with a name that nobody can guess.
+    /// A new lease to ask for, with a name that nobody can guess.
     pub fn new(id: Id, count: i64, purpose: Purpose) -> Ask {
         Ask { id, count, purpose, token: Uuid::new_v4(), tried: None }
     }
@@ -74,11 +73,11 @@ pub enum Purpose {
 /// A lease to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Return {
-    /// Its name.
+    /// The name of the lease.
     pub token: Uuid,
     /// All values before this one were used.
     pub next: i64,
-    /// It was sent before, and may have ended then.
+    /// Whether the return was sent before, so that the lease may have ended then.
     pub tried: bool,
 }
 
@@ -128,8 +127,9 @@ impl Engine {
         low.chain(ranges).chain(again).min().unwrap_or(NEVER)
     }
 
-    /// How often a sequence may have been refused to be asked for now. If a statement has room for
-    /// one alone, it is one that was refused least often: the server may refuse another for ever.
+    /// A sequence is asked for now only if it was refused at most this often. If a statement has
+    /// room for only one, it is one that was refused least often, since the server may refuse
+    /// another for ever.
     fn fewest_refusals(&self, now: Monotonic) -> u32 {
         let again = self.again.iter().map(|ask| ask.id);
         let all = again.chain(self.ranges.iter().map(|(id, ..)| *id)).chain(self.low.clone());
@@ -143,7 +143,7 @@ impl Engine {
         self.retry_at(id, now) <= now && refusals <= self.most_refusals
     }
 
-    /// Calls that were sent before, and are perhaps done.
+    /// Plans calls that were sent before, and may have been carried out.
     fn plan_again(&mut self, now: Monotonic, plan: &mut Plan) {
         for ask in std::mem::take(&mut self.again) {
             match self.is_turn(ask.id, now) && plan.asks.len() < self.most_asks {
@@ -200,12 +200,12 @@ impl Engine {
         self.ends_due = if self.returns.is_empty() { NEVER } else { now };
     }
 
-    /// When a sequence that is low is to be asked for.
+    /// When a low sequence is to be asked for.
     fn due_of(&self, id: Id, now: Monotonic) -> Monotonic {
         self.supplies[id.0 as usize].due.max(self.retry_at(id, now))
     }
 
-    /// Adds what a sequence needs.
+    /// Plans what a sequence needs.
     fn plan_one(&mut self, id: Id, now: Monotonic, in_lanes: &impl Fn(Id) -> i64, plan: &mut Plan) {
         let settings = self.settings;
         let room = self.most_asks.saturating_sub(plan.asks.len()) as i64;
@@ -216,7 +216,7 @@ impl Engine {
             return;
         }
         let size = supply.size(now, in_lanes, &settings);
-        // One lease shows whether it is refused again.
+        // One lease is enough to see whether it is refused again.
         let lanes = if supply.refused > 0 { 1 } else { i64::from(supply.lanes) };
         let lanes = lanes.min(size / LEAST_PART).min(room).max(1);
         for lane in 0..lanes {
@@ -226,7 +226,7 @@ impl Engine {
         }
     }
 
-    /// Renews what would have less than a third of its time left when it is its turn again.
+    /// Renews the leases that would have less than a third of their time left at the next turn.
     fn plan_renewals(&mut self, now: Monotonic, plan: &mut Plan) {
         let Some(ttl) = self.settings.ttl else { return };
         let most = self.most_ends();
@@ -240,7 +240,7 @@ impl Engine {
         self.renewal = if all { after(now, Micros(ttl.0 / 2)) } else { now };
     }
 
-    /// Gives back what has not been used for long.
+    /// Gives back values that have not been used for long.
     fn keep_house(&mut self, now: Monotonic, in_lanes: &impl Fn(Id) -> i64) {
         self.housekeeping = after(now, self.settings.window);
         for number in 0..self.supplies.len() {
@@ -254,8 +254,7 @@ impl Engine {
         }
     }
 
-    /// All that is left to return, and what an answer was lost for: it comes back too. Nothing else
-    /// is asked for.
+    /// Plans the return of everything, also of leases whose answer was lost. Asks for nothing else.
     pub fn plan_returns(&mut self) -> Plan {
         self.returns.append(&mut self.held);
         self.held_due = NEVER;

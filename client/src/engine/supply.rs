@@ -12,50 +12,50 @@ use super::{Figures, Lease, SECOND, Settings};
 
 /// A client does not know the bounds of a sequence: a lease at a bound has fewer values.
 const ROOM: Remaining = Remaining { whole: i64::MAX, left: i64::MAX };
-/// How far from its threshold to its full size a sequence may be to come along with others: a
-/// quarter.
+/// A sequence is asked for together with others if it is near its threshold: at most a quarter of
+/// the way to its full size.
 const NEAR: i64 = 4;
-/// More than this many times its full size is given back.
+/// When a supply has more than this many times its full size, the rest is given back.
 const SURPLUS: i64 = 2;
-/// By how many standard deviations more than the mean a buffer covers.
+/// How many standard deviations above the mean a buffer covers.
 const DEVIATIONS: f64 = 4.0;
-/// µs until a rate is one.
+/// µs of use until the rate counts.
 const YOUTH: i64 = 10 * SECOND;
 
 #[derive(Debug, Default)]
 pub(super) struct Supply {
     rate: Rate,
-    /// The last block, as the policy counts.
+    /// The size of the last block, as the policy counts.
     block: i64,
     /// The size that the server suggests for the next block.
     guess: i64,
     /// Leases that are in no lane.
     queue: VecDeque<Lease>,
     queued: i64,
-    /// The values that are being taken.
+    /// The leases in lanes.
     serving: Vec<(u16, Lease)>,
     /// Values received, less those given back.
     granted: i64,
     refills: u64,
-    /// When it was first seen to be used.
+    /// When the sequence was first seen to be used.
     began: Option<Monotonic>,
-    /// When it was last looked at, and how many values had been taken.
+    /// When the sequence was last checked, and how many values had been taken.
     seen: Option<(Monotonic, i64)>,
-    /// The same at the last refill.
+    /// When it was last refilled, and how many values had been taken.
     refilled: Option<(Monotonic, i64)>,
     /// How many lanes it is to be served from; 0 is 1.
     pub(super) lanes: u16,
     /// Leases that a plan asks for.
     pub(super) asked: u16,
-    /// Callers who wait.
+    /// How many callers wait.
     pub(super) waiting: i64,
-    /// Somebody has asked in vain, without waiting.
+    /// Whether a caller has found nothing, and did not wait.
     pub(super) wanted: bool,
     pub(super) is_low: bool,
-    /// When it is to be asked for, while it is low.
+    /// When a low sequence is to be asked for.
     pub(super) due: Monotonic,
     pub(super) is_near: bool,
-    /// It was refused so many times in a row.
+    /// How often in a row the server has refused it.
     pub(super) refused: u32,
     retry: Monotonic,
 }
@@ -63,23 +63,23 @@ pub(super) struct Supply {
 /// Consecutive values of a lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The first of them.
+    /// The first value.
     pub first: i64,
-    /// From one to the next.
+    /// The distance from one value to the next.
     pub increment: i64,
-    /// The lease that they are from.
+    /// The lease that the values are from.
     pub token: Uuid,
-    /// How many values of it are left.
+    /// How many values of the lease are left.
     pub left: i64,
 }
 
-/// The result of a look at a supply.
+/// The result of checking a supply.
 pub(super) struct Seen {
-    /// Somebody waits for more than there is.
+    /// Whether somebody waits for more than is there.
     pub awaited: bool,
     pub low: bool,
     pub near: bool,
-    /// How long what is left lasts.
+    /// How long the values that are left last.
     pub lasts: Micros,
     pub mark: i64,
 }
@@ -113,13 +113,13 @@ impl Supply {
         self.queue.push_back(lease);
     }
 
-    /// So many values went past the queue.
+    /// Counts values that did not go through the queue.
     pub fn hand_over(&mut self, count: i64) {
         self.granted += count;
         self.refills += 1;
     }
 
-    /// Takes a lease out again, unused.
+    /// Takes a lease out of the queue, unused.
     pub fn unstock(&mut self) -> Option<Lease> {
         let lease = self.queue.pop_back()?;
         self.queued -= lease.count;
@@ -144,7 +144,7 @@ impl Supply {
         self.lanes > 1 && self.queue.len() > 1
     }
 
-    /// Whether the server has never leased values of it.
+    /// Whether the server has never leased values of the sequence.
     pub fn is_new(&self) -> bool {
         self.refills == 0
     }
@@ -165,7 +165,7 @@ impl Supply {
         self.serving.iter_mut().map(|(_, lease)| lease).chain(&mut self.queue)
     }
 
-    /// Counts what was taken, and says what there is to do about it.
+    /// Counts the values that were taken, and returns what there is to do.
     pub fn look(&mut self, now: Monotonic, in_lanes: i64, settings: &Settings) -> Seen {
         let (left, taken) = (self.remaining(in_lanes), self.taken_count(in_lanes));
         self.rate.sample(clock(now), taken, settings.window);
@@ -187,7 +187,7 @@ impl Supply {
         let awaited = self.waiting > left || self.wanted && left == 0;
         let low = awaited || active && left < threshold;
         let mark = match () {
-            // Takes on the way down are looked at, too: the rate may have jumped.
+            // Takes above the threshold are checked too: the rate may have jumped.
             () if left < threshold => left / 2,
             () if left < near => threshold,
             () => near,
@@ -195,13 +195,13 @@ impl Supply {
         Seen { awaited, low, near: active && left < near, lasts, mark }
     }
 
-    /// The mean, and so much more that a buffer holds by chance what is taken of it.
+    /// The mean rate, and as much more as random variation adds within a buffer.
     fn demand(&self, now: Monotonic, taken: i64, window: Micros) -> Demand {
         self.widen(self.rate.demand(clock(now), taken, window), now, window)
     }
 
     fn widen(&self, demand: Demand, now: Monotonic, window: Micros) -> Demand {
-        // The first value is no rate yet. If many follow it, that is seen soon enough.
+        // One value makes no rate. If many follow it, that is seen soon enough.
         let age = self.began.map_or(0, |began| now.since(began).0).max(SECOND);
         let mean = demand.per_second * (age as f64 / YOUTH as f64).min(1.0);
         let seconds = window.0 as f64 / SECOND as f64;
@@ -220,21 +220,21 @@ impl Supply {
         demand.recent = (taken - before) as f64 * SECOND as f64 / span as f64;
         let previous = self.block.max(std::mem::take(&mut self.guess));
         self.block = policy::next_block(previous, &demand, ROOM, &policy);
-        // It is asked for, whatever is left: it may only come along.
+        // A sequence that is asked for together with others needs its full size, whatever is left.
         let need = left + self.waiting.max(1);
         policy::reservation_size(left, need, self.block, &demand, ROOM, &policy)
             .clamp(1, policy.max_block)
     }
 
-    /// How many the server would ask for, by what all take together: the second lease need not
-    /// begin small.
+    /// How many values the server advises, by what all clients take together: the second lease need
+    /// not begin small.
     pub fn suggest(&mut self, suggested: i64) {
         if self.is_new() {
             self.guess = suggested;
         }
     }
 
-    /// How many values it holds too many, if nobody has used them for long.
+    /// How many values too many it holds, if nobody has used them for long.
     pub fn surplus(&mut self, now: Monotonic, in_lanes: i64, settings: &Settings) -> i64 {
         let Settings { window, policy, .. } = *settings;
         let (left, taken) = (self.remaining(in_lanes), self.taken_count(in_lanes));
@@ -251,15 +251,16 @@ impl Supply {
         if fits { self.unstock() } else { None }
     }
 
-    /// The server has refused it. Others must not wait for it, and it must not ask all the time.
+    /// The server has refused the sequence. Other sequences must not wait for it, and it must not
+    /// be asked for all the time.
     pub fn refuse(&mut self, now: Monotonic, random: u32) {
         let delay = backoff::delay(self.refused, random);
         self.refused = self.refused.saturating_add(1);
         self.retry = super::after(now, delay.into());
     }
 
-    /// When it may be asked for at the earliest. A lease that is always refused is asked for once
-    /// in a `window`, unless somebody waits.
+    /// The earliest time at which it may be asked for. A lease that is always refused is asked for
+    /// once in a `window`, unless somebody waits.
     pub fn not_before(&self, now: Monotonic, window: Micros, awaited: bool) -> Monotonic {
         match self.refused {
             0 => now,

@@ -9,7 +9,7 @@ use uuid::Uuid;
 /// Where and when a state file was used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The start of the machine, which differs from one to the next.
+    /// The boot of the machine: a different number each time.
     pub boot: [u8; 16],
     /// The machine; 0 where it has no id.
     pub machine: [u8; 16],
@@ -21,10 +21,10 @@ pub struct Place {
 }
 
 impl Place {
-    /// That of a file that is open.
+    /// The place of an open file.
     ///
     /// # Errors
-    /// If the system does not say when it has started: only Linux does.
+    /// If the system does not tell when it has started: only Linux does.
     pub fn of(file: &Metadata) -> io::Result<Place> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
         let boot = Uuid::parse_str(boot.trim()).map_err(io::Error::other)?;
@@ -37,7 +37,7 @@ impl Place {
         Ok(Place { boot, machine, device, inode, birth })
     }
 
-    /// Whether both are the same file of the same machine, at whatever time.
+    /// Whether both are the same file on the same machine, at any time.
     pub fn is_same_file(&self, other: &Place) -> bool {
         self.birth != 0 && Place { boot: other.boot, ..*self } == *other
     }
@@ -64,7 +64,7 @@ pub fn uptime() -> u64 {
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
 }
 
-/// No state file can be opened there.
+/// No state file can be opened on this system.
 #[cfg(not(target_os = "linux"))]
 pub fn uptime() -> u64 {
     0

@@ -38,14 +38,14 @@ use slots::{Header, MAX_NAME, Slots};
 pub struct Store {
     path: Arc<str>,
     holder: String,
-    /// How many values may be lost when the machine crashes, for each lease; `None`: all of it.
+    /// How many values of each lease may be lost when the machine crashes; `None`: all of them.
     sync_every: Option<u32>,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
     slots: Slots,
-    /// Another process may have the file.
+    /// Whether another process may have the file.
     is_released: bool,
     header: Header,
     lanes: Vec<u32>,
@@ -55,14 +55,14 @@ struct Inner {
     by_lane: HashMap<u32, u32>,
 }
 
-/// A lease that the process before has left.
+/// A lease that an earlier process has left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
     pub token: Uuid,
     pub name: String,
-    /// With which size it was asked for.
+    /// The size that was asked for.
     pub size: i64,
-    /// It only has to be returned, with this as the first value that was not used.
+    /// The first value that was not used, if the lease only has to be returned.
     pub returns: Option<i64>,
 }
 
@@ -114,16 +114,16 @@ impl Store {
         &self.holder
     }
 
-    /// A panic under the lock leaves words that are whole.
+    /// A panic under the lock leaves every word whole.
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Looks whether the leases are of this server. Returns whether the holder's leases are to be
+    /// Checks that the leases are of this server. Returns whether the holder's leases are to be
     /// revoked before anything is asked for.
     ///
     /// # Errors
-    /// [`Error::State`] if they are of another one.
+    /// [`Error::State`] if they are of another server.
     pub fn meet(&self, server: u64, database: u32) -> Result<bool, Error> {
         let mut inner = self.lock();
         let known = (inner.header.server, inner.header.database);
@@ -145,7 +145,7 @@ impl Store {
         inner.write_header().map_err(|error| state_error(&self.path, &error))
     }
 
-    /// A lane that nobody has.
+    /// A free lane.
     pub fn take_lane(&self) -> io::Result<NonNull<Lane>> {
         let mut inner = self.lock();
         if inner.lanes.is_empty() {
@@ -155,19 +155,19 @@ impl Store {
         Ok(NonNull::from(inner.slots()?.lane(number)))
     }
 
-    /// A lane that nobody takes from any more.
+    /// Gives back a lane from which nobody takes any more.
     pub fn give_lane_back(&self, lane: NonNull<Lane>) {
         let mut inner = self.lock();
         let number = inner.slots.number_of(lane);
         inner.lanes.extend(number);
     }
 
-    /// Writes down what a plan asks for, and what it returns, before it is sent. `names` are those
-    /// of the sequences.
+    /// Writes down the leases that a plan asks for and returns, before it is sent. `names` are
+    /// those of the sequences.
     pub fn write_down(&self, plan: &Plan, names: &[Arc<str>]) -> Result<(), Arc<Report>> {
         let mut inner = self.lock();
         for (ask, name) in plan.asks.iter().zip(names) {
-            // The server refuses one that is too long.
+            // The server refuses a name that is too long.
             if !inner.by_token.contains_key(&ask.token) && name.len() <= MAX_NAME {
                 let number = inner.new_record().map_err(|error| self.report(&error))?;
                 let record =
@@ -180,7 +180,7 @@ impl Store {
             let Some(number) = inner.by_token.get(&back.token).copied() else { continue };
             let Some(record) = inner.record_in(number) else { continue };
             record.give_back(back.next);
-            // The server may have it back before the machine crashes.
+            // The server may have the lease back before the machine crashes.
             if record.floor() > 0 {
                 record.set_floor(0);
                 inner.slots.sync(number).map_err(|error| self.report(&error))?;
@@ -193,8 +193,8 @@ impl Store {
         Report::own(&state_error(&self.path, error), None, None)
     }
 
-    /// A lease has come. Returns how many of its values are left, the last ones, and whether it
-    /// was there before. `ttl`: how long it is open at least.
+    /// A lease has come. Returns how many of its values, the last ones, are left, and whether the
+    /// file had it before. `ttl`: how long it is open at least.
     pub fn hold(
         &self,
         token: &Uuid,
@@ -238,18 +238,18 @@ impl Store {
             slots.sync(of_lease)?;
         }
         lane.fill_to(lease.last, lease.increment, lease.count, floor);
-        // From here on the lane's word counts; when the lane goes on, the lease was used up.
+        // From here on the lane's word counts; when the lane moves on, the lease was used up.
         record.set_left(0);
         inner.by_lane.insert(of_lane, of_lease);
         Ok(())
     }
 
-    /// How many of the values that are left are not served before the next sync.
+    /// How many of the `left` values are not served before the next sync.
     fn floor(&self, left: u32) -> u32 {
         left.saturating_sub(self.sync_every.unwrap_or(u32::MAX).max(1))
     }
 
-    /// Lets takers have more of a lane, if they may have none.
+    /// Lets takers have more values of a lane, if they may have none now.
     pub fn release_more(&self, lane: &Lane) -> io::Result<()> {
         let inner = self.lock();
         let slots = inner.slots()?;
@@ -269,7 +269,7 @@ impl Store {
         let number = inner.slots.number_of(NonNull::from(lane));
         let record = number.and_then(|number| inner.by_lane.remove(&number));
         let record = record.and_then(|number| inner.record_in(number));
-        // It may have another lease by now.
+        // The lane may have another lease by now.
         let is_in = |record: &Record| number.is_some_and(|at| record.is_in_lane(at, lane.number()));
         let record = record.filter(is_in);
         lane.close_with(|left| {
@@ -279,7 +279,8 @@ impl Store {
         })
     }
 
-    /// So many values are left of a lease in no lane: others are about to go to a caller.
+    /// Writes that this many values of a lease in no lane are left, before the others go to a
+    /// caller.
     pub fn set_left(&self, token: &Uuid, left: i64) -> io::Result<()> {
         let inner = self.lock();
         let (Some(number), slots) = (inner.by_token.get(token), inner.slots()?) else {
@@ -304,7 +305,7 @@ impl Store {
         }
     }
 
-    /// Forgets those of these leases that did not come, unless they are asked for again.
+    /// Forgets the leases in `tokens` that did not come, unless they are asked for again.
     pub fn forget_asked(&self, tokens: &[Uuid], again: &HashSet<Uuid>) {
         for token in tokens.iter().filter(|token| !again.contains(token)) {
             let is_asked = self.lock().record(token).is_some_and(|one| one.kind() == Kind::Asked);
@@ -314,7 +315,7 @@ impl Store {
         }
     }
 
-    /// Lets another process have the file. `all_returned`: nothing is in it any more.
+    /// Lets another process have the file. `all_returned`: no lease is left in it.
     pub fn release(&self, all_returned: bool) {
         let mut inner = self.lock();
         if inner.is_released {
@@ -329,7 +330,7 @@ impl Store {
             }
         }
         inner.is_released = true;
-        // Whoever has a sequence still looks at its lanes.
+        // Whoever still has a sequence reads its lanes.
         if let Err(error) = inner.slots.let_go() {
             tracing::warn!(%error, "the state file stays locked");
         }
@@ -363,7 +364,7 @@ impl Inner {
         inner
     }
 
-    /// The file, as long as it is this process's.
+    /// The file, while it is this process's.
     fn slots(&self) -> io::Result<&Slots> {
         match self.is_released {
             true => Err(io::Error::other("it was closed")),
@@ -417,7 +418,7 @@ fn lock(path: &Path) -> io::Result<File> {
                 return Err(io::Error::other(format!("another process{process} uses it")));
             }
         }
-        // Nobody has put another one in its place meanwhile.
+        // Nobody has put another file in its place in between.
         let (here, there) = (Place::of(&file.metadata()?)?, Place::of(&fs::metadata(path)?)?);
         if here == there {
             return Ok(file);
@@ -425,8 +426,8 @@ fn lock(path: &Path) -> io::Result<File> {
     }
 }
 
-/// Makes what another process has left this one's, as far as that can be: the header, but for who
-/// has it now, and the leases.
+/// Takes the file over from an earlier process, as far as possible. Returns the header, except for
+/// the process that has it now, and the leases.
 fn take_over(slots: &Slots, before: Option<Header>, place: Place) -> (Header, Vec<Left>) {
     let before = before.unwrap_or_default();
     let was_open = before.process != 0;
@@ -439,8 +440,8 @@ fn take_over(slots: &Slots, before: Option<Header>, place: Place) -> (Header, Ve
                 record.settle(record.resolve(slots));
             }
             Kind::Asked | Kind::Returned if is_same_start => {}
-            // The machine has crashed. It may be a clone of another one with the same id, which
-            // only those rule out who want this.
+            // The machine has crashed. Or it is a clone of another machine with the same id, which
+            // users of `sync_every` rule out.
             Kind::Held | Kind::InLane | Kind::Returned if is_same_file && record.floor() > 0 => {
                 record.settle(record.floor());
                 record.set_expiry(None);
@@ -448,7 +449,7 @@ fn take_over(slots: &Slots, before: Option<Header>, place: Place) -> (Header, Ve
             _ => record.free(),
         }
     }
-    // No record names one any more.
+    // No record names a lane any more.
     for number in 1..slots.count() {
         slots.lane(number).close();
     }
@@ -462,7 +463,8 @@ fn take_over(slots: &Slots, before: Option<Header>, place: Place) -> (Header, Ve
     }
 }
 
-/// Values below the floors are going to be served, and nothing more is written to the disk.
+/// Sets the floors to 0, on the disk: values below them are going to be served, and the disk will
+/// not hear of it.
 fn forget_floors(slots: &Slots) -> io::Result<()> {
     for number in 1..slots.count() {
         let record = Record(slots.slot(number));
@@ -474,7 +476,7 @@ fn forget_floors(slots: &Slots) -> io::Result<()> {
     Ok(())
 }
 
-/// The work that a lease needs.
+/// The work that a lease of an earlier process needs.
 fn left_in(record: Record) -> Option<Left> {
     let returns = match record.kind() {
         Kind::Free => return None,

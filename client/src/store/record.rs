@@ -7,16 +7,17 @@ use uuid::Uuid;
 use super::machine;
 use super::slots::{MAX_NAME, SLOT, Slot, Slots, part};
 
-/// The state of a lease, below bit 8 of its record's first word. In a lane, bits 8 to 31 say in
-/// which, and those above the number of the filling.
+/// The state of a lease, in the lowest 8 bits of its record's first word. For a lease in a lane,
+/// bits 8 to 31 have the lane's slot, and the bits above it the number of the filling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Free = 0,
-    /// It is being asked for: the server may have given it, and none of it was served.
+    /// The lease is being asked for. The server may have given it, and none of its values was
+    /// served.
     Asked = 1,
-    /// `LEFT` says how many values are left.
+    /// The lease has come, and `LEFT` says how many values are left.
     Held = 2,
-    /// The server is being told that it has ended: nothing of it is served any more.
+    /// The lease is being returned: none of its values is served any more.
     Returned = 3,
     InLane = 4,
 }
@@ -24,17 +25,17 @@ pub enum Kind {
 const KIND: usize = 64;
 const LEFT: usize = 72;
 const NEXT: usize = 80;
-/// When it expires, by the time since the machine has started; 0: never, or nobody knows.
+/// When the lease expires, in time since the machine has started; 0: never, or nobody knows.
 const EXPIRES: usize = 88;
-/// So many values are left at least after a crash of the machine. Above it a checksum: of all that
-/// follows, so it holds for this lease alone.
+/// How many values are left at least after a crash of the machine. Above it a checksum of all that
+/// follows, so that the number holds for this lease alone.
 const FLOOR: usize = 96;
 const NAME_LENGTH: usize = 104;
 const TOKEN: usize = 112;
 const SIZE: usize = 128;
 const LAST: usize = 136;
 const INCREMENT: usize = 144;
-/// 0: it has not come yet.
+/// How many values the lease has; 0: it has not come yet.
 const COUNT: usize = 152;
 const NAME: usize = 160;
 
@@ -46,7 +47,7 @@ pub struct Held {
     pub count: i64,
 }
 
-/// See the module.
+/// See the module's documentation.
 #[derive(Clone, Copy)]
 pub struct Record(pub Slot);
 
@@ -102,9 +103,9 @@ impl Record {
         self.set_kind(Kind::Asked);
     }
 
-    /// Enters what has come. Nothing of it was served.
+    /// Enters a lease that has come, and whose values are all unused.
     pub fn hold(self, held: &Held) {
-        // Until its kind changes, it is asked for.
+        // Until its kind changes, the lease counts as asked for.
         self.set_kind(Kind::Asked);
         self.0.set(LAST, held.last as u64);
         self.0.set(INCREMENT, held.increment as u64);
@@ -113,7 +114,7 @@ impl Record {
         self.settle(held.count as u32);
     }
 
-    /// So many of its values are left, and it is in no lane.
+    /// Notes that `left` values of the lease are left, and that it is in no lane.
     pub fn settle(self, left: u32) {
         self.set_left(left.min(self.0.get(COUNT) as u32));
         self.set_kind(Kind::Held);

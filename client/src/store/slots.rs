@@ -20,7 +20,7 @@ use crate::lane::Lane;
 
 /// The size of a slot, and of the header, which is slot 0.
 pub const SLOT: usize = 512;
-/// The file grows by so many slots.
+/// How many slots the file grows by.
 pub const CHUNK: u32 = 128;
 const CHUNK_BYTES: usize = SLOT * CHUNK as usize;
 
@@ -29,21 +29,21 @@ const VERSION: u32 = 1;
 /// The longest name of a sequence, and of a holder.
 pub const MAX_NAME: usize = 255;
 
-/// Who may use what is in the file.
+/// The header of the file: who may use its leases.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     pub place: Place,
     /// The server's system identifier, and the database; 0: none yet.
     pub server: u64,
     pub database: u32,
-    /// The holder's leases are to be revoked: nobody knows how far they were used.
+    /// Whether the holder's leases are to be revoked, because nobody knows how far they were used.
     pub revoke: bool,
     /// The process that has the file open, or had it last.
     pub process: u32,
     pub holder: String,
 }
 
-/// The header is not one of this version, or was damaged.
+/// The error of a header that is damaged, or of another version.
 #[derive(Debug, thiserror::Error)]
 #[error("it is no state file of hilo, one of another version, or damaged")]
 pub struct Foreign;
@@ -70,7 +70,7 @@ impl Header {
         bytes
     }
 
-    /// `None`: there is none, the file is new.
+    /// `None`: the file is new and has none.
     fn from_bytes(bytes: &[u8; SLOT]) -> Result<Option<Header>, Foreign> {
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
@@ -94,7 +94,7 @@ impl Header {
     }
 }
 
-/// So many bytes from there on.
+/// `N` bytes from `at` on.
 pub fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut part = [0; N];
     part.copy_from_slice(&bytes[at..at + N]);
@@ -131,7 +131,7 @@ impl Deref for OwnFile {
 
 impl Drop for OwnFile {
     fn drop(&mut self) {
-        // A child has closed it.
+        // A child closes its copy.
         if fork::generation() == self.generation {
             fork::keep_in_child(&self.file);
             // SAFETY: nobody uses it after this.
@@ -140,14 +140,14 @@ impl Drop for OwnFile {
     }
 }
 
-/// A file that is mapped, in parts that stay where they are.
+/// The mapped file, in parts that stay where they are.
 pub struct Slots {
     file: OwnFile,
     chunks: Vec<MmapRaw>,
 }
 
 impl Slots {
-    /// Opens a file, or makes one that only its owner reads. Nobody else may write it.
+    /// Opens a file, or makes one that only its owner can read. Nobody else may write it.
     pub fn open(path: &Path) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
@@ -169,11 +169,11 @@ impl Slots {
         options.open(path)
     }
 
-    /// Maps a file that this process has locked. A new one gets its first slots.
+    /// Maps a file that this process has locked. A new file gets its first slots.
     pub fn map(file: File) -> io::Result<Slots> {
         let mut slots = Slots { file: OwnFile::new(file), chunks: Vec::new() };
         let bytes = slots.file.metadata()?.len();
-        // One that was killed as it made the file may have written less.
+        // A process that was killed while it made the file may have written less.
         let mut begun = Vec::new();
         (&*slots.file).take(SLOT as u64).read_to_end(&mut begun)?;
         if bytes < CHUNK_BYTES as u64 && begun.iter().any(|byte| *byte != 0) {
@@ -188,7 +188,7 @@ impl Slots {
         Ok(slots)
     }
 
-    /// Adds slots to the file. They are written before they are mapped: a disk that is full is an
+    /// Adds slots to the file. They are written before they are mapped, so that a full disk is an
     /// error here, and not a signal later.
     pub fn grow(&mut self) -> io::Result<()> {
         let from = self.chunks.len() as u64 * CHUNK_BYTES as u64;
@@ -210,8 +210,8 @@ impl Slots {
         self.chunks.len() as u32 * CHUNK
     }
 
-    /// Puts empty memory in the place of what is mapped, and lets others lock the file. Whoever
-    /// still has a place in it does not see what others write.
+    /// Replaces the mapping by empty memory, and lets others lock the file. Whoever still uses a
+    /// slot does not see what others write.
     pub fn let_go(&self) -> io::Result<()> {
         for chunk in &self.chunks {
             #[cfg(unix)]
@@ -243,7 +243,7 @@ impl Slots {
         Slot(unsafe { NonNull::new_unchecked(chunk.add((number % CHUNK) as usize * SLOT)) })
     }
 
-    /// The slot whose lane that is.
+    /// The slot that has this lane.
     pub fn number_of(&self, lane: NonNull<Lane>) -> Option<u32> {
         let at = lane.as_ptr() as usize;
         let is_in = |chunk: &MmapRaw| {
@@ -271,7 +271,7 @@ impl Slots {
     }
 }
 
-/// A slot of a file that is mapped, for as long as that is.
+/// A slot of the mapped file, usable as long as the mapping.
 #[derive(Clone, Copy)]
 pub struct Slot(NonNull<u8>);
 
@@ -288,7 +288,7 @@ impl Slot {
         self.word(at).load(Acquire)
     }
 
-    /// Release: whatever was written before is there when this is.
+    /// Release: a thread that reads this value also sees everything that was written before.
     pub fn set(&self, at: usize, value: u64) {
         self.word(at).store(value, Release);
     }
