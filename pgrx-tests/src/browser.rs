@@ -26,7 +26,8 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// The program. There is none if it is missing, which is printed, and fails the test where the environment says `CI`.
+    /// The program. A missing program is printed, and fails the test where the environment says
+    /// `CI`.
     pub fn program() -> Option<PathBuf> {
         if var_os("HILO_CLIENTS").is_some_and(|choice| choice == "no") {
             println!("skipped: HILO_CLIENTS is no");
@@ -43,7 +44,7 @@ impl Browser {
         found
     }
 
-    /// Starts it, with its own files in `profile`, which need not exist.
+    /// Starts the browser, with its own files in `profile`, which need not exist.
     pub fn start(program: &Path, profile: &Path) -> Browser {
         // The protocol uses descriptor 3 for what the browser reads, and 4 for what it writes.
         const PIPES: &str = r#"exec "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#;

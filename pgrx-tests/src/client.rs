@@ -21,7 +21,7 @@ impl Heard {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 
-    /// The messages of these.
+    /// The texts of the messages since the last call.
     pub fn messages(&self) -> Vec<String> {
         self.take().iter().map(|report| report.message().to_owned()).collect()
     }

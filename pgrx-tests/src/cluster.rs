@@ -110,7 +110,7 @@ impl Builder {
         self
     }
 
-    /// Has the server count its instructions: see [`Cluster::instructions`].
+    /// Makes the server count its instructions: see [`Cluster::instructions`].
     pub fn counted(self) -> Builder {
         Builder { counted: true, ..self }
     }
@@ -122,7 +122,7 @@ impl Builder {
         self.start_on(make)
     }
 
-    /// Does the same on the data directory that `make` makes.
+    /// Starts the cluster on the data directory that `make` makes.
     #[track_caller]
     fn start_on(self, make: impl FnOnce(&Path)) -> Cluster {
         let (number, directory) = new_directory();
@@ -141,7 +141,7 @@ impl Builder {
         cluster
     }
 
-    /// Does the same with hilo preloaded, and created in the database `postgres`.
+    /// Starts the cluster with hilo preloaded, and created in the database `postgres`.
     #[track_caller]
     pub fn start_with_hilo(self) -> Cluster {
         match self.own_identity {

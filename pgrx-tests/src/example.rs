@@ -34,8 +34,8 @@ pub struct Example {
 }
 
 impl Example {
-    /// The example in folder `name`. There is none if something that it needs is missing, which is printed, and fails
-    /// the test where the environment says `CI`.
+    /// The example in folder `name`. If something that it needs is missing, that is printed, and
+    /// fails the test where the environment says `CI`.
     #[track_caller]
     pub fn find(name: &'static str) -> Option<Example> {
         if var_os("HILO_CLIENTS").is_some_and(|choice| choice == "no") {
@@ -163,7 +163,7 @@ pub fn at(cluster: &Cluster, command: &mut Command) {
         .env("PGDATABASE", DATABASE);
 }
 
-/// How a program that runs as [`at`] says connects.
+/// The connection of a program that runs as [`at`] says.
 pub fn config() -> tokio_postgres::Config {
     let variable = |name: &str| var(name).unwrap_or_else(|_| panic!("{name} is not set"));
     let mut config = tokio_postgres::Config::new();

@@ -16,13 +16,13 @@ pub struct Exporter {
 }
 
 impl Exporter {
-    /// Its program, if it can be had.
+    /// The exporter's program, if it can be had.
     #[track_caller]
     pub fn program() -> Option<PathBuf> {
         debian_program("prometheus-postgres-exporter", "prometheus-postgres-exporter")
     }
 
-    /// Starts it for `cluster`, as the role `watcher`, with a file of queries.
+    /// Starts the exporter for `cluster`, as the role `watcher`, with a file of queries.
     pub fn start(program: &Path, cluster: &Cluster, queries: &Path) -> Exporter {
         // Free a moment ago.
         let port =
@@ -43,7 +43,7 @@ impl Exporter {
         Exporter { process, port }
     }
 
-    /// Its answer, or nothing while there is none.
+    /// The exporter's answer, or nothing while there is none.
     pub fn metrics(&self) -> String {
         let mut page = String::new();
         if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
@@ -55,7 +55,7 @@ impl Exporter {
         page
     }
 
-    /// Its answer as soon as that contains all of `awaited`.
+    /// The exporter's answer, as soon as it contains all of `awaited`.
     #[track_caller]
     pub fn page(&self, awaited: &[&str]) -> String {
         let mut page = String::new();

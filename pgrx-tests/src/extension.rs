@@ -56,7 +56,7 @@ pub const CURRENT: &str = env!("CARGO_PKG_VERSION");
 /// A version whose objects are those of the version under test, which [`install_older`] installs.
 pub const OLDER: &str = "0.9.0";
 
-/// Lets `CREATE EXTENSION hilo VERSION '0.9.0'` make the objects of an older version, which
+/// Makes `CREATE EXTENSION hilo VERSION '0.9.0'` create the objects of an older version, which
 /// `ALTER EXTENSION hilo UPDATE` updates. The server must be a copy.
 pub fn install_older() {
     let scripts = SERVER.share_directory().join("extension");

@@ -15,7 +15,7 @@ use crate::wait::{LONG, came_true, wait_until};
 
 const READY: &str = "database system is ready to accept connections";
 
-/// After this time without a recovery, what was killed had no work left to interrupt.
+/// After this time without a recovery, the killed process had no work left to interrupt.
 const SOON: Duration = Duration::from_secs(5);
 
 impl Cluster {

@@ -72,7 +72,7 @@ fn early_type(name: &str) -> String {
     }
 }
 
-/// The same for a text with types in it.
+/// Replaces the types in a text by [`early_type`].
 fn early_text(text: &str) -> String {
     let words = text.split_inclusive([' ', ',', '(', ')']).map(|word| {
         let name = word.trim_end_matches([' ', ',', '(', ')']);
@@ -165,7 +165,7 @@ impl Function {
         let mut shapes = vec![base.clone()];
         let most = base.iter().map(|name| others(name).len()).max().unwrap_or(0);
         for at in 0..most {
-            // All at once, and each singly.
+            // All arguments at once, and each by itself.
             let other = |name: &String| others(name)[at.min(others(name).len() - 1)].to_owned();
             shapes.push(base.iter().map(other).collect());
             for place in 0..base.len() {
@@ -278,7 +278,7 @@ fn ran(cluster: &Cluster) -> Vec<String> {
     log.lines().filter(|line| line.contains(MARK)).map(str::to_owned).collect()
 }
 
-/// Fails the test if anybody but mallory has run one of them.
+/// Fails the test if anybody but mallory has run a planted function.
 #[track_caller]
 pub fn assert_none_ran(cluster: &Cluster) {
     let ran = ran(cluster);

@@ -15,7 +15,7 @@ impl Cluster {
         self.run_as_printed_by("postgres", database, script)
     }
 
-    /// The same as another role.
+    /// Runs the script as another role.
     #[track_caller]
     pub fn run_as_printed_by(&self, role: &str, database: &str, script: &str) -> usize {
         let file = self.file("printed.sql");

@@ -19,7 +19,7 @@ impl Builder {
             .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--no-locale"])
             .args(["--no-sync", "--pgdata"])
             .arg(cluster.data_directory());
-        // Both must agree.
+        // Both servers must agree about checksums.
         if SERVER.has_checksums() {
             initdb.arg("--data-checksums");
         }

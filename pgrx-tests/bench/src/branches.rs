@@ -53,7 +53,7 @@ impl Fleet {
     }
 }
 
-/// The figures of the clients of all branches since they were last read.
+/// The figures of the clients of all branches since the last reading.
 #[derive(Default)]
 struct Seen {
     over: AtomicBool,
@@ -63,7 +63,7 @@ struct Seen {
     longest: AtomicU64,
 }
 
-/// Ends the clients, also when a measurement has failed.
+/// Ends the clients, even if a measurement has failed.
 struct Ends<'a>(&'a Seen);
 
 impl Drop for Ends<'_> {
@@ -202,7 +202,7 @@ fn steady(bench: &mut Bench, load: &Fleet, centre: &Cluster, branches: &[Branch]
     read(bench, "steady", seen, waits(branches) - waited);
 }
 
-/// Keeps what was seen under this name, if it has one, and begins again.
+/// Stores the figures under this name, if there is one, and begins again.
 fn read(bench: &mut Bench, name: &str, seen: &Seen, waits: f64) {
     let [numbers, failed, longest] =
         [&seen.numbers, &seen.failed, &seen.longest].map(|figure| figure.swap(0, SeqCst) as f64);

@@ -43,7 +43,7 @@ fn builder() -> Builder {
     settings.fold(Cluster::builder(), |builder, (name, value)| builder.config(name, value))
 }
 
-/// A file of so many rows.
+/// A file with this many rows.
 fn file(server: &Cluster, rows: u64) -> String {
     let file = server.file(&format!("{rows} rows of bystanders"));
     fs::write(&file, "1\n".repeat(rows as usize)).expect("cannot write the rows");
@@ -170,7 +170,7 @@ fn against(results: &Results, what: &str, way: &str, server: &str) -> Option<f64
 const TIME: &str = "bystander";
 const WORK: &str = "bystander_work";
 
-/// The highest of these ratios: of instructions, or of time where these cannot be counted.
+/// The highest ratio: of instructions, or of time where instructions cannot be counted.
 pub fn worst(results: &Results) -> Option<f64> {
     let of = |what| WAYS.iter().filter_map(move |(way, _)| against(results, what, way, "with"));
     of(WORK).reduce(f64::max).or_else(|| of(TIME).reduce(f64::max))

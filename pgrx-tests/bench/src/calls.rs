@@ -8,12 +8,12 @@ use super::Bench;
 use super::contenders::{CALLED, COUNT, Contender, FLOORS, rotate};
 use hilo_tests::ClientExt;
 
-/// The same shape of executor plan for all of them.
+/// A query with the same plan for every call.
 pub fn select(call: &str, count: u64) -> String {
     format!("SELECT count({call}) FROM generate_series(1, {count})")
 }
 
-/// Nanoseconds of a statement for each of the `count` things that it does.
+/// Nanoseconds of a statement, divided by the `count` calls or rows in it.
 pub fn nanoseconds(client: &mut Client, sql: &str, count: u64) -> f64 {
     let began = Instant::now();
     client.run(sql);

@@ -71,7 +71,7 @@ pub fn numbered_sections(results: &Results) -> String {
         .join("\n")
 }
 
-/// A section, which says when its rows were measured, if later than the others.
+/// A section, with the time of its measurement if that was later than the others.
 fn dated(results: &Results, section: fn(&Results) -> Section) -> Section {
     let mut section = section(results);
     if let Some(when) = results.take_later() {

@@ -37,7 +37,7 @@ pub struct Load {
     /// Numbers a second of all processes together.
     pub rate: u64,
     pub buffer: Duration,
-    /// Until the rate is known.
+    /// How long it takes until the rate is known.
     pub warm_up: Duration,
     pub time: Duration,
     pub outage: Duration,
@@ -83,7 +83,7 @@ impl Load {
 }
 
 impl Process {
-    /// One of this program.
+    /// A process of this program.
     fn start(bench: &Bench, load: &Load, database: &str) -> Process {
         let what = format!(
             "{} {} {} {} {database}",
@@ -97,7 +97,7 @@ impl Process {
         Process::of(command)
     }
 
-    /// One of the Python client.
+    /// A process of the Python client.
     fn python(bench: &Bench, load: &Load, database: &str, package: &Example) -> Process {
         let words = [load.counters, load.rate / PROCESSES as u64].map(|number| number.to_string());
         let buffer = load.buffer.as_secs_f64().to_string();
@@ -115,7 +115,7 @@ impl Process {
         Process { child, input, output }
     }
 
-    /// Has it say what it has seen since it said so last.
+    /// Asks the process for its figures since the last report.
     fn report(&mut self) -> Seen {
         self.input.write_all(b"report\n").expect("it reads");
         let mut line = String::new();

@@ -42,7 +42,7 @@ use results::Results;
 pub struct Plan {
     /// Rounds; each goes through all contenders.
     pub rounds: usize,
-    /// Rounds of what takes seconds each time.
+    /// Rounds of measurements that take seconds.
     pub few_rounds: usize,
     /// Calls in a long SELECT, and rows in a long INSERT.
     pub calls: u64,
@@ -175,8 +175,9 @@ impl Bench {
     }
 }
 
-/// Measures everything, or what has a part of the list `only` in its name, and keeps the results so far in `samples`. A measurement that
-/// fails is named in the results, and does not affect the others.
+/// Measures everything, or the measurements whose names contain a part of the list `only`, and
+/// keeps the results so far in `samples`. A measurement that fails is named in the results, and
+/// does not affect the others.
 fn measure(plan: Plan, samples: &Path, only: &str) -> Results {
     let began = Instant::now();
     let mut bench = Bench::start(plan);
@@ -225,8 +226,8 @@ pub fn run(plan: Plan, places: &Places, again: bool) -> Vec<String> {
     report(&results, places)
 }
 
-/// Measures what has `only` in its name, and returns the sections that have results. The samples go to `samples` and, if
-/// there is a page to keep them in, in the place of its earlier ones.
+/// Takes the measurements with `only` in their names, and returns the sections that have results.
+/// The samples go to `samples` and, if there is a page, replace its earlier ones.
 pub fn run_only(plan: Plan, only: &str, samples: &Path, page: Option<&Places>) -> String {
     let names = MEASUREMENTS.map(|(name, ..)| name);
     assert!(
@@ -245,7 +246,8 @@ pub fn run_only(plan: Plan, only: &str, samples: &Path, page: Option<&Places>) -
     sections
 }
 
-/// Does what the environment says if this is a process of a measurement; returns whether it is one.
+/// Does the work of a measurement's process, if the environment says that this is one. Returns
+/// whether it is.
 pub fn is_process() -> bool {
     fleet::process()
 }

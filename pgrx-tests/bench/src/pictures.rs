@@ -23,7 +23,7 @@ pub const PICTURES: [&str; 11] = [
     "first",
 ];
 
-/// Draws all of them into `folder`.
+/// Draws all pictures into `folder`.
 pub fn draw(results: &Results, folder: &Path) {
     fs::create_dir_all(folder).expect("cannot create the folder of the pictures");
     let file = |name: &str| folder.join(format!("{name}.svg"));

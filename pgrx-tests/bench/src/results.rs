@@ -40,7 +40,8 @@ impl Stat {
 pub struct Results {
     samples: BTreeMap<String, Vec<f64>>,
     words: BTreeMap<String, String>,
-    /// When samples were measured that have been asked for and are of a later run than the others.
+    /// When samples that a section has asked for were measured, if they are from a later run than
+    /// the others.
     later: Mutex<BTreeSet<String>>,
 }
 
@@ -101,7 +102,8 @@ impl Results {
         Stat::of(&pairs.map(|(value, floor)| value - floor).collect::<Vec<_>>())
     }
 
-    /// When what was asked for since the last call was measured, if that was later than all else.
+    /// When the samples that were asked for since the last call were measured, if that was later
+    /// than all others.
     pub fn take_later(&self) -> Option<String> {
         let when = std::mem::take(&mut *self.later.lock().expect("none panics"));
         let when: Vec<String> = when.into_iter().collect();

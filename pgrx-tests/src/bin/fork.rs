@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 type Waiting<'a> = Pin<Box<dyn Future<Output = Result<Vec<i64>, Error>> + 'a>>;
 
-/// Has a caller begin to wait, and the client's task do nothing yet.
+/// Makes a caller begin to wait, before the client's task does anything.
 fn begin(runtime: &Runtime, waiting: &mut Waiting) {
     runtime.block_on(poll_fn(|context| {
         assert!(waiting.as_mut().poll(context).is_pending());
@@ -41,7 +41,7 @@ fn main() {
     let runtime = runtime.expect("a runtime");
     let client = runtime.block_on(Client::builder(config).connect()).expect("a client");
     let (orders, parcels) = (client.sequence("orders"), client.sequence("parcels"));
-    // The answer that this one waits for has come, and it has not looked.
+    // The answer for this caller has come, and it has not looked yet.
     let mut first: Waiting = Box::pin(async { Ok(vec![orders.next().await?]) });
     begin(&runtime, &mut first);
     runtime.block_on(async {
@@ -49,7 +49,7 @@ fn main() {
             tokio::task::yield_now().await;
         }
     });
-    // For these the server has not been asked.
+    // The server has not been asked for these callers.
     let mut second: Waiting = Box::pin(async { Ok(vec![parcels.next().await?]) });
     begin(&runtime, &mut second);
     let mut range: Waiting =

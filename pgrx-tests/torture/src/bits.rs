@@ -22,7 +22,7 @@ impl Bits {
         self.chunks.entry(chunk).or_insert_with(|| Box::new([0; WORDS]))
     }
 
-    /// Adds `number`. Whether it is new.
+    /// Adds `number`. Returns whether it is new.
     pub fn insert(&mut self, number: i64) -> bool {
         let (chunk, word, bit) = place(number);
         let word = &mut self.chunk(chunk)[word];
@@ -31,7 +31,7 @@ impl Bits {
         new
     }
 
-    /// Adds the numbers from `start` to `end`. The first that was there already.
+    /// Adds the numbers from `start` to `end`. Returns the first that was there already.
     pub fn insert_range(&mut self, start: i64, end: i64) -> Option<i64> {
         let mut twice = None;
         let mut at = start;
@@ -50,7 +50,8 @@ impl Bits {
         twice
     }
 
-    /// Adds every so many of the numbers from `start` to `end`. One that was there already.
+    /// Adds every `step`-th of the numbers from `start` to `end`. Returns one that was there
+    /// already.
     pub fn insert_steps(&mut self, start: i64, end: i64, step: i64) -> Option<i64> {
         if step == 1 {
             return self.insert_range(start, end);

@@ -37,8 +37,8 @@ pub struct Figures {
     pub in_lost_statements: AtomicU64,
     pub unexplained: AtomicU64,
     pub recoveries: AtomicU64,
-    /// How many of them were expected, because processes were killed or the server left without a
-    /// clean stop.
+    /// How many recoveries were expected, because processes were killed or the server left without
+    /// a clean stop.
     pub expected_recoveries: AtomicU64,
     /// Committed values of gapless sequences that were audited.
     pub gapless: AtomicU64,

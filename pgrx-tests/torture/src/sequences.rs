@@ -29,7 +29,7 @@ impl Sequences {
     }
 }
 
-/// One of each kind, and more of those that are used most.
+/// One sequence of each kind, and more of the kinds that are used most.
 pub fn mix() -> Vec<Sequence> {
     let mut all = Sequences::default();
     for name in ["adaptive a", "adaptive b", "adaptive c"] {
@@ -84,7 +84,7 @@ pub fn many(database: &'static str, count: usize) -> Vec<Sequence> {
     all.0
 }
 
-/// A few in each of these databases.
+/// A few sequences in each of these databases.
 pub fn in_each(databases: &[&'static str]) -> Vec<Sequence> {
     let mut all = Sequences::default();
     databases.iter().for_each(|database| all.few(database));

@@ -56,7 +56,7 @@ fn remove_rests(client: &mut Client) {
         WHERE NOT i.indisvalid AND i.indexrelid::regclass::text LIKE '\\_hilo.%\\_cc%'";
     let Ok(rows) = client.query(invalid, &[]) else { return };
     for row in rows {
-        // The next one removes it otherwise.
+        // Otherwise the next command removes it.
         let _ = client.batch_execute(&format!("DROP INDEX {}", row.get::<_, String>(0)));
     }
 }

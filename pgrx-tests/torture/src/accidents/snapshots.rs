@@ -7,7 +7,7 @@ use crate::figures::add;
 use crate::session::repeat;
 use hilo_tests::ClientExt;
 
-/// Begins or ends one. A prepared transaction survives the server.
+/// Begins or ends an old snapshot. A prepared transaction survives the server.
 pub fn hold_or_end(torture: &Torture, _rng: &mut Rng) -> &'static str {
     if end(torture) { "an old snapshot ended" } else { begin(torture) }
 }
@@ -19,7 +19,7 @@ pub fn begin(torture: &Torture) -> &'static str {
     "an old snapshot held from now on"
 }
 
-/// Ends the old snapshot. Whether there was one.
+/// Ends the old snapshot. Returns whether there was one.
 pub fn end(torture: &Torture) -> bool {
     let mut client = torture.cluster.connect_when_up(torture.databases[0]);
     let ages: Vec<i64> =

@@ -19,7 +19,8 @@ pub struct Line {
     /// The numbers that a copy of a branch without recovery held when it was started, as its
     /// original does. Nothing distinguishes the two, so both may serve them.
     pub shared: Mutex<Bits>,
-    /// How many more both may get, by a request that was written down before the copy was made.
+    /// How many more values both may get, by a request that was written down before the copy was
+    /// made.
     pub shared_request: AtomicU64,
 }
 
