@@ -63,14 +63,10 @@ pub fn fleet(results: &Results) -> Section {
     let text = format!(
         "Eight processes with a client each draw from the same {} counters at random, at a fixed rate; each holds a \
          buffer of {} s. Then the server is stopped for {} s, and nobody tells the clients. The first table \
-         has the steady state of both clients, against hilo and against [hilo_lite](install.md#managed-clouds).{}",
+         has the steady state of both clients, against hilo and against [hilo_lite](install.md#managed-clouds).",
         short(results.words("fleet counters").parse().unwrap_or(0.0)),
         results.words("buffer"),
         results.words("outage"),
-        match results.words("pairs were measured") {
-            "?" => String::new(),
-            later => format!(" Its rows but the first were measured {later}."),
-        },
     );
     let tables = vec![pairs, outage];
     Section { title: "Many clients, and an outage", text, tables, picture: None }

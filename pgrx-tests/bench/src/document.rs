@@ -17,7 +17,7 @@ const INTRODUCTION: &str = "# What a number costs
 
 Measured beside core's sequences, counter tables and UUIDs, on one throwaway server. `make bench` takes all of it and writes this
 page, its pictures and all samples ([benchmarks.tsv](benchmarks.tsv)): do not edit it. `make bench AGAIN=1` writes it from the samples, and
-`make bench ONLY=… KEEP=1` measures one section again, and says so here.
+`make bench ONLY=… KEEP=1` measures one section again, and says so here. `make bench PG=18` puts its short table beside that of 15.
 
 Each round measures all contenders, and starts with a different one each time. Numbers are medians, ratios are ratios of medians of this
 run. Clients and server share the cores. The page leaves out [many numbers at once](images/bulk.svg), [a statement for each
@@ -44,6 +44,7 @@ pub fn write(results: &Results, places: &Places) -> Vec<String> {
     let text = [
         INTRODUCTION.to_owned(),
         format!("## In short\n\n{}", sections::summary(results).markdown()),
+        beside(places),
         machine(results),
         to_reach(&verdicts),
         sections::ON_PAGE.map(|section| markdown(&dated(results, section))).join("\n"),
@@ -78,6 +79,23 @@ fn dated(results: &Results, section: fn(&Results) -> Section) -> Section {
         section.text += &format!(" *Measured later: {when}.*");
     }
     section
+}
+
+/// The short table of a run with PostgreSQL 18, where there is one.
+fn beside(places: &Places) -> String {
+    let samples = places.beside("18");
+    if !samples.is_file() {
+        return String::new();
+    }
+    let results = Results::load(&samples);
+    format!(
+        "The same with {} and hilo {}, {}, on {} ([all samples](benchmarks-18.tsv)):\n\n{}",
+        results.words("postgres"),
+        results.words("hilo"),
+        results.words("date"),
+        results.words("processor"),
+        sections::summary(&results).markdown()
+    )
 }
 
 fn missing(results: &Results, verdicts: &[Verdict], places: &Places) -> Vec<String> {
@@ -144,7 +162,7 @@ fn markdown(section: &Section) -> String {
 fn block(results: &Results) -> String {
     format!(
         "{}\nMedians of one run on {} cores ({}); *ns for a call* is the time beyond that of a function that does nothing.\n\n\
-         ![What a number costs](docs/images/call.svg)\n\n\
+         ![Microseconds for a row, by the default of its key](docs/images/insert.svg)\n\n\
          ![Numbers a second by the number of sessions](docs/images/throughput.svg)\n",
         sections::summary(results).markdown(),
         results.words("cores"),

@@ -213,6 +213,13 @@ pub struct Places {
     pub readme: PathBuf,
 }
 
+impl Places {
+    /// Where the samples of a run with another version of PostgreSQL are, whose short table the page has too.
+    fn beside(&self, version: &str) -> PathBuf {
+        self.root.join(format!("docs/benchmarks-{version}.tsv"))
+    }
+}
+
 /// Writes the document of a run; returns what is wrong with it.
 fn report(results: &Results, places: &Places) -> Vec<String> {
     pictures::draw(results, &places.root.join("docs/images"));
@@ -222,8 +229,17 @@ fn report(results: &Results, places: &Places) -> Vec<String> {
 /// Measures, or reads the samples of the last run, and writes the document.
 pub fn run(plan: Plan, places: &Places, again: bool) -> Vec<String> {
     let samples = places.root.join("docs/benchmarks.tsv");
-    let results = if again { Results::load(&samples) } else { measure(plan, &samples, "") };
-    report(&results, places)
+    if !again {
+        measure(plan, &samples, "");
+    }
+    report(&Results::load(&samples), places)
+}
+
+/// Measures everything, or what has `only` in its name, with another version of PostgreSQL, and writes the document with
+/// that run beside the last one.
+pub fn run_beside(plan: Plan, places: &Places, version: &str, only: &str) -> Vec<String> {
+    measure(plan, &places.beside(version), only);
+    report(&Results::load(&places.root.join("docs/benchmarks.tsv")), places)
 }
 
 /// Takes the measurements with `only` in their names, and returns the sections that have results.

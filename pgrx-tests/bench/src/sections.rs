@@ -36,15 +36,15 @@ pub const PRINTED: [fn(&Results) -> Section; 4] =
 pub fn summary(results: &Results) -> Table {
     let mut table = Table::new(&[
         "",
-        "ns for a call",
-        "million/s, 8 sessions",
         "µs for a row of a long INSERT",
         "µs for a row of a long COPY",
-        "WAL for a million, kB",
         "lost to 1,000 short connections",
+        "WAL for a million, kB",
+        "million/s, 8 sessions",
+        "ns for a call",
     ]);
     if results.words("connections") != "1000" {
-        table.head[6] = format!("lost to {} short connections", results.words("connections"));
+        table.head[3] = format!("lost to {} short connections", results.words("connections"));
     }
     for contender in [&CORE_1, &CORE_100, &CORE_1000, &HILO, &ORDERED] {
         let id = contender.id;
@@ -53,12 +53,12 @@ pub fn summary(results: &Results) -> Table {
         table.row(
             contender.label,
             [
-                cell(over.map(|stat| stat.median)),
-                median(format!("throughput/{id}/8"), 1e-6),
                 median(format!("insert/{id}"), 1e-3),
                 median(format!("copy/table/{id}"), 1e-3),
-                median(format!("wal/bytes/{id}"), 1e-3),
                 median(format!("burned/{id}"), 1.0),
+                median(format!("wal/bytes/{id}"), 1e-3),
+                median(format!("throughput/{id}/8"), 1e-6),
+                cell(over.map(|stat| stat.median)),
             ],
         );
     }
