@@ -1,4 +1,4 @@
--- hilo_check: what is wrong is SQL over the views, divided by what it is about.
+-- hilo_check: its findings are SQL over the views, in parts by what they are about.
 
 -- Each finding of hilo_check that the current user may see.
 CREATE VIEW _hilo.hilo_finding WITH (security_barrier) AS
@@ -19,7 +19,7 @@ CREATE FUNCTION @extschema@.hilo_check()
     -- Names of counters are compared with those that hilo_attach has read.
     SET quote_all_identifiers = off
 BEGIN ATOMIC
-    -- The worst come first.
+    -- The most severe findings come first.
     SELECT f.object, f.severity, f.what, f.what_to_do, f.fix
       FROM _hilo.hilo_finding f
      ORDER BY pg_catalog.array_position(ARRAY['error', 'warning', 'note'], f.severity),

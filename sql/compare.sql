@@ -1,4 +1,4 @@
--- hilo_compare: what differs between this server and another one, as the summaries of both say.
+-- hilo_compare: the differences between this server and another one, by the summaries of both.
 CREATE FUNCTION @extschema@.hilo_compare(summary jsonb)
     RETURNS TABLE (object text, severity text, what text, what_to_do text)
     LANGUAGE c VOLATILE PARALLEL UNSAFE ROWS 10 AS 'MODULE_PATHNAME', 'hilo_compare_wrapper';

@@ -1,5 +1,5 @@
--- The sequences that column defaults name and that do not exist. No query reads the columns, and no
--- code of their owners runs: hilo_sync reads what their tables store.
+-- hilo_create_missing: the sequences that column defaults name and that do not exist. No query
+-- reads the columns, and no code of their owners runs: hilo_sync reads what their tables store.
 
 CREATE FUNCTION _hilo.hilo_missing_defaults()
     RETURNS TABLE (relation oid, number smallint, name text)
@@ -122,7 +122,7 @@ BEGIN ATOMIC
               FROM _hilo.hilo_missing() m
              WHERE m.obstacle IS NOT NULL
              ORDER BY m.name) o;
-    -- A wait for a lock may have brought more. They are left for the next call.
+    -- More may have appeared during a wait for a lock. They are left for the next call.
     WITH found AS MATERIALIZED (
         SELECT m.* FROM _hilo.hilo_missing() m WHERE m.obstacle IS NULL AND NOT m.inherits
     ), created AS MATERIALIZED (

@@ -9,8 +9,8 @@ use crate::shared;
 
 static DROPPED: Global<RefCell<Vec<u32>>> = Global::new(RefCell::new(Vec::new()));
 
-/// Notes that this transaction drops a database. It has locked the database by now, and is about to
-/// look who is connected to it.
+/// Notes that this transaction drops a database. It has locked the database, and is about to look
+/// who is connected to it.
 pub fn note(database: pg_sys::Oid) {
     if let Some(shared) = shared::existing() {
         super::register();
@@ -20,7 +20,7 @@ pub fn note(database: pg_sys::Oid) {
     }
 }
 
-/// Frees the memory of what was dropped. Nothing in here can fail.
+/// Frees the memory of the dropped databases. Nothing in here can fail.
 pub fn at_transaction(event: pg_sys::XactEvent::Type) {
     use pg_sys::XactEvent::*;
     if !matches!(event, XACT_EVENT_COMMIT | XACT_EVENT_ABORT) || DROPPED.borrow().is_empty() {

@@ -10,7 +10,8 @@ use crate::catalog::rows::catalog_tables::CatalogTable;
 use crate::catalog::rows::object_lock::ObjectLock;
 use crate::errors::HiloError;
 
-/// Called before the slot is told, so whoever looks the sequence up after that waits.
+/// Makes other sessions wait for this prepared transaction. Called before the slot is told, so
+/// whoever looks the sequence up after that waits.
 ///
 /// # Errors
 /// The errors of [`catalog_oids`].
@@ -20,7 +21,7 @@ pub fn begin(id: SequenceId) -> Result<(), HiloError> {
 }
 
 /// Waits until no prepared transaction decides about the sequence any more. Returns whether it had
-/// to: then what was read of the sequence may be out of date.
+/// to: then an earlier look-up may be out of date.
 ///
 /// # Errors
 /// The errors of [`catalog_oids`].

@@ -47,7 +47,7 @@ pub struct Entry {
     /// Where the next value comes from: an empty slice while this backend holds none.
     pub slice: Cell<&'static Slice>,
     pub last: Cell<Option<i64>>,
-    /// The smallest index of the epoch that this session may still be served.
+    /// The smallest index of the epoch that this session may still get.
     pub floor: Cell<Index>,
     /// When this backend last drew from the pool, counted in its draws; 0: never.
     pub drawn_at: Cell<u64>,
@@ -59,10 +59,10 @@ pub struct Entry {
     pub id: SequenceId,
     /// The slice of a gapless sequence during a transaction.
     own_slice: Cell<Option<&'static Slice>>,
-    /// Where the versions of its position begin.
+    /// The root of the HOT chain of its position.
     pub root: Cell<Option<pg_sys::ItemPointerData>>,
-    /// How often a range did not fit into the rest of a slice. And how many draws this backend will
-    /// have made when it takes slices again.
+    /// How often a range did not fit into the rest of a slice, and after how many draws of this
+    /// backend slices are taken again.
     pub rests: Cell<u32>,
     pub slices_from: Cell<u64>,
 }
@@ -72,7 +72,7 @@ pub struct Entry {
 pub struct Last {
     value: Option<i64>,
     used: Option<(&'static CachedName, &'static Entry)>,
-    /// How often they had been discarded by then.
+    /// How often values had been discarded by then.
     discards: u64,
 }
 
@@ -81,8 +81,8 @@ impl Last {
         Last { value: entry.last.get(), used: LAST.get(), discards: DISCARDS.get() }
     }
 
-    /// Makes currval of this sequence what it was, and lastval too if it refers to this sequence.
-    /// Values that were discarded since stay undefined.
+    /// Restores currval of this sequence, and lastval too if it refers to this sequence. Values
+    /// that were discarded since then stay undefined.
     pub fn bring_back(self, entry: &'static Entry) {
         let kept = self.discards == DISCARDS.get();
         entry.last.set(self.value.filter(|_| kept));
@@ -151,8 +151,8 @@ struct ByName {
 }
 
 impl std::borrow::Borrow<[u8]> for ByName {
-    /// Compared with the name that is looked for, so this is probably the memo that it has. All
-    /// that a draw will need is fetched at once, and not one thing after the other.
+    /// The lookup is about to compare this name, so this is probably the memo that it needs. All
+    /// lines that a draw will need are fetched at once, and not one after the other.
     #[inline(always)]
     fn borrow(&self) -> &[u8] {
         prefetch_two_lines(self.entry.get());
@@ -180,13 +180,13 @@ type Entries = FxHashMap<(pg_sys::Oid, SequenceId), &'static Entry>;
 
 static MEMOS: Global<RefCell<Option<Memos>>> = Global::new(RefCell::new(None));
 static ENTRIES: Global<RefCell<Option<Entries>>> = Global::new(RefCell::new(None));
-/// How often this session has discarded what currval and lastval are.
+/// How often this session has discarded currval and lastval.
 static DISCARDS: Global<Cell<u64>> = Global::new(Cell::new(0));
 static LAST: Global<Cell<Option<(&'static CachedName, &'static Entry)>>> =
     Global::new(Cell::new(None));
 
 impl CachedName {
-    /// Whether the memo is still good, for the current user.
+    /// Whether the memo is still valid, for the current user.
     #[inline(always)]
     pub fn is_good(&self) -> bool {
         // SAFETY: the pointer is to a slot's version or to `OWN_VERSION`. Shared memory and statics
@@ -275,7 +275,7 @@ impl CachedName {
         self.version.get()
     }
 
-    /// Enters what the name has been found to mean.
+    /// Enters the meaning that was found for the name.
     ///
     /// # Errors
     /// `OutOfMemory`

@@ -41,28 +41,28 @@ pub struct Asker {
     /// 0: the place is free.
     database: AtomicU32,
     role: AtomicU32,
-    /// Tells its process from one that was registered for this place before.
+    /// Distinguishes its process from one that was registered for this place before.
     ticket: AtomicU64,
     seat: Seat,
     /// The sequence whose source is asked, or [`LOOKS`] or [`RESTS`].
     asks: AtomicI64,
     asks_since: AtomicI64,
-    /// When its query is to end if the place is wanted.
+    /// When its query must end if the place is wanted.
     asks_until: AtomicI64,
     wanted: Wanted,
 }
 
-/// A process looks for something to ask, or has found nothing.
+/// States of a process without a query: it looks for a request, or has found none.
 const LOOKS: i64 = 0;
 const RESTS: i64 = -1;
 
-/// A process that has had its place for so long leaves it to another owner, if there is no other.
+/// After this time a process leaves its place to another owner, if there is no other place.
 const TURN: Micros = Micros(250_000);
 
-/// A process whose query has taken so long asks nothing else soon.
+/// A process whose query has taken this long is not expected to make another request soon.
 const LONG: Micros = Micros(100_000);
 
-/// Who wants a place that is another's, or wants that his own process ends a long query.
+/// The owner who wants the place of another owner, or the end of a long query of his own process.
 #[repr(C)]
 struct Wanted {
     database: AtomicU32,
@@ -86,7 +86,7 @@ pub enum Found {
     Resting,
     /// The owner has a process, or one is about to start.
     Busy,
-    /// All processes of the owner ask what takes long.
+    /// All processes of the owner run long queries.
     Stuck,
     None,
 }
@@ -106,7 +106,7 @@ impl Wanted {
         self.at.store(0, Relaxed);
     }
 
-    /// Who does. He says so again while he waits.
+    /// The owner who wants it, and who repeats that while he waits.
     fn by(&self) -> Option<Owner> {
         const LATELY: Micros = Micros(1_000_000);
         let at = self.at.load(Relaxed);
@@ -144,7 +144,7 @@ impl Asker {
         self.wanted.by().is_some_and(|owner| owner != self.owner())
     }
 
-    /// The place stays for whoever wants it.
+    /// The place stays reserved for whoever wants it.
     fn free(&self) {
         match self.wanted.by().filter(|owner| *owner != self.owner()) {
             Some(owner) => self.wanted.note(owner),
@@ -156,7 +156,7 @@ impl Asker {
 }
 
 impl Shared {
-    /// Has each process look whether there is something to ask.
+    /// Makes each process look for requests.
     pub fn wake_askers(&self) {
         self.control.source_requests.fetch_add(1, AcqRel);
         self.control.source_wanted.broadcast();
@@ -204,10 +204,10 @@ impl Shared {
         Some(Ticket { at: at as u64, number })
     }
 
-    /// Says which process is to make room for an owner who has `count`, of `most`. That is one that
-    /// has nothing to ask. For an owner who has none, it is else one of an owner who has several,
-    /// or the one that has been there longest. For an owner who has some, it is the one whose query
-    /// takes longest.
+    /// Asks a process to make room for an owner who has `count` processes, of `most`. It is one
+    /// without a request. Otherwise, for an owner who has none, it is one of an owner who has
+    /// several, or the one that has been there longest. For an owner who has some, it is the one
+    /// whose query takes longest.
     fn make_room(&self, owner: Owner, count: usize, most: usize) {
         let taken = || self.askers.iter().filter(|asker| asker.is_taken());
         if let Some(known) = self.askers.iter().find(|asker| asker.wanted.by() == Some(owner)) {
@@ -237,8 +237,8 @@ impl Shared {
         self.askers.get(ticket.at as usize).filter(|asker| asker.has(ticket))
     }
 
-    /// Makes this process the one of the place that is held for it, and returns whose it is.
-    /// `None`: it has started too late, and the place is another's.
+    /// Makes this process the holder of the place, and returns its owner. `None`: it has started
+    /// too late, and the place is another's.
     pub fn enter_asker(&self, ticket: Ticket, process: usize) -> Option<Owner> {
         let _lock = self.lock_workers(LW_EXCLUSIVE);
         let asker = self.asker(ticket)?;

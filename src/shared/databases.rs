@@ -99,14 +99,14 @@ static BEFORE_LEAVING: Global<Cell<Option<AtExit>>> = Global::new(Cell::new(None
 
 type AtExit = unsafe extern "C-unwind" fn(i32, pg_sys::Datum);
 
-/// Has a function above this one run at the exit of each process that has arrived, while it is
-/// still inside. Called when the library is loaded.
+/// Makes a function of a higher module run at the exit of each process that has arrived, while it
+/// is still inside. Called when the library is loaded.
 pub fn before_leaving(callback: AtExit) {
     BEFORE_LEAVING.set(Some(callback));
 }
 
-/// Makes this process one of those inside its database, until its exit. Called within a
-/// transaction, before the process uses anything of its database in memory.
+/// Counts this process as inside its database, until its exit. Called within a transaction, before
+/// the process uses anything of its database in memory.
 pub(super) fn arrive(shared: &'static Shared) {
     let seen = Seen::now();
     // Callbacks run in the opposite order: what the process holds is returned before it leaves. It
@@ -213,8 +213,8 @@ impl Shared {
         place
     }
 
-    /// Frees what memory has of a database that was dropped. If a process is inside, the database
-    /// is another one with the same OID, and has its own memory.
+    /// Frees the memory of a database that was dropped. If a process is inside, the database is
+    /// another one with the same OID, and has its own memory.
     pub fn forget_deserted(&'static self, database: u32) {
         let _lock = self.lock_databases();
         if self.is_inside(database) {
@@ -225,8 +225,8 @@ impl Shared {
         self.forget(database);
     }
 
-    /// Frees what memory has of a database. The caller has locked `databases`, and no process is
-    /// inside, so none uses anything of it, and none waits for anything.
+    /// Frees the memory of a database. The caller has locked `databases`, and no process is inside,
+    /// so none uses it or waits for it.
     fn forget(&'static self, database: u32) {
         self.free_all(database);
         self.orphans()

@@ -45,7 +45,7 @@ impl Layout {
             backends: backends as usize,
             slices_per_backend: gucs::max_backend_slices(),
             workers: workers as usize + 1,
-            // Half of the server's background workers are for others.
+            // The other half of the server's background workers is for others.
             askers: workers as usize / 2,
         }
     }
@@ -55,7 +55,7 @@ impl Layout {
         2 * self.slots
     }
 
-    /// More than there can be processes.
+    /// More than the number of possible processes.
     fn databases(&self) -> usize {
         self.backends + SPARE
     }

@@ -67,7 +67,7 @@ pub struct Control {
     pub orphans: AtomicU32,
     /// How many places of `Shared::pending` are to be written off.
     pub pending_dead: AtomicU32,
-    /// Who finds no place waits here until one that was to be written off is free.
+    /// Sessions that find no place wait here until a place that was to be written off is free.
     pub pending_freed: Condition,
     /// The highest generation of a worker so far. Changed only under `workers`.
     pub generations: AtomicU64,
@@ -162,7 +162,7 @@ unsafe impl Send for Shared {}
 /// the postmaster reinitializes after a crash. Else each process sets it when it needs it first.
 static SHARED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The same, once this process has arrived in its database: see `databases`.
+/// The memory, once this process has arrived in its database: see `databases`.
 static ARRIVED: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 
 /// hilo's shared memory for the use of this process's database, or the error that says how to set
@@ -180,9 +180,9 @@ fn current() -> Option<&'static Shared> {
     unsafe { SHARED.load(Relaxed).as_ref() }
 }
 
-/// Finds the memory, and arrives in the database. That can fail, so it is done within transactions
-/// only. Code that runs while one ends, or the process, finds no memory unless the process has used
-/// it before. So a caller that will need it then uses it in time.
+/// Finds the memory, and arrives in the database. Both can fail, so this is done within
+/// transactions only. Code that runs at the end of a transaction or of the process finds no memory
+/// unless the process has used it before. So a caller that will need it then uses it in time.
 #[cold]
 fn first_use() -> Result<&'static Shared, HiloError> {
     // SAFETY: reads the state of this backend.
@@ -198,7 +198,7 @@ fn first_use() -> Result<&'static Shared, HiloError> {
     Ok(shared)
 }
 
-/// Refuses what needs a worker in a process that can have none beside it.
+/// Refuses work that needs a worker in a process that can have none beside it.
 ///
 /// # Errors
 /// `SingleUser`
@@ -207,7 +207,7 @@ pub fn refuse_single_user() -> Result<(), HiloError> {
     if unsafe { pg_sys::IsUnderPostmaster } { Ok(()) } else { Err(HiloError::SingleUser) }
 }
 
-/// The memory, for what concerns no database, or for a process that has arrived in its own.
+/// The memory, for data that belong to no database, or for a process that has arrived in its own.
 ///
 /// # Errors
 /// `NotPreloaded` where only a preloaded library can have memory.
@@ -233,8 +233,8 @@ fn make_or_find() -> Result<&'static Shared, HiloError> {
     Err(HiloError::NotPreloaded)
 }
 
-/// The memory, if there is any: for what concerns nobody but those who use it. Within transactions
-/// only. Where hilo is not preloaded, the version of the library that asks first is the one that
+/// The memory, if it exists: for data that matter only to processes that use it. Within
+/// transactions only. Where hilo is not preloaded, only the version of the library that asks first
 /// may use it until the server restarts.
 pub fn existing() -> Option<&'static Shared> {
     #[cfg(any(feature = "pg15", feature = "pg16"))]
@@ -243,8 +243,8 @@ pub fn existing() -> Option<&'static Shared> {
     current().or_else(|| if is_alone() { None } else { registry::find().map(keep) })
 }
 
-/// The version of a library that a process has loaded, since the memory was made, and that cannot
-/// use it. Files may have been put back since.
+/// The version of a library that a process has loaded since the memory was made, and that cannot
+/// use it. The files may have been replaced since then.
 pub fn other_version() -> Option<String> {
     #[cfg(any(feature = "pg15", feature = "pg16"))]
     return None;

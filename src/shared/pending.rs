@@ -22,8 +22,8 @@ use crate::shared::slices::IndexSpace;
 /// How many ranges open transactions can have leased out at the same time.
 pub const PENDING: usize = 16_384;
 
-/// See the module. The session that has allocated the place writes all but `state` before the place
-/// is open.
+/// See the module's documentation. The session that has allocated the place writes all fields but
+/// `state` before the place is open.
 #[repr(C, align(64))]
 pub struct Pending {
     state: AtomicU64,
@@ -84,7 +84,7 @@ impl PlaceState {
         pg_sys::TransactionId::from((self.0 >> 32) as u32)
     }
 
-    /// The same filling as another kind.
+    /// The state of the same filling in another phase.
     fn to(self, phase: Phase) -> PlaceState {
         PlaceState(self.filling() | phase as u64)
     }
@@ -109,7 +109,7 @@ pub struct Place {
     pub range: Range,
 }
 
-/// The transaction that a session which renumbers a sequence has to wait for.
+/// The committing transaction for which a session that renumbers a sequence has to wait.
 pub struct Committing(pub pg_sys::TransactionId);
 
 impl Pending {
@@ -166,7 +166,7 @@ impl Shared {
     /// Allocates a place, the lowest that is free. `None`: all are taken.
     pub fn allocate_pending(&self) -> Option<usize> {
         let at = self.pending_used.set_first(self.pending.len())?;
-        // It was free, and nobody else changes that any more.
+        // The place was free, and nobody else can take it now.
         let place = &self.pending[at];
         place.state.store(place.state().next_filling().0, Release);
         Some(at)
@@ -217,7 +217,7 @@ impl Shared {
         self.pending[held.at].change(held.state, held.state.to(Phase::Dead));
     }
 
-    /// Frees a place that the worker has written off, or that no worker will.
+    /// Frees a place that the worker has written off, or that no worker will write off.
     pub fn mark_dead(&self, held: &Place) {
         if self.free_pending(held.at, held.state) {
             self.control.pending_dead.fetch_sub(1, AcqRel);
@@ -257,12 +257,12 @@ impl Shared {
                 .any(|held| held.index_space.key == *key && held.state.phase() == Phase::Leaving)
     }
 
-    /// Keeps the open transactions that have leased from a sequence from committing, except for the
-    /// places that are `mine`.
+    /// Prevents the open transactions that have leased from a sequence from committing, except for
+    /// the places that are `mine`.
     ///
     /// # Errors
-    /// `Committing` for a transaction that cannot be kept from it: the caller waits for its end,
-    /// and tries again.
+    /// `Committing` for a transaction that is committing already: the caller waits for its end, and
+    /// tries again.
     pub fn void_pending(&self, key: &Key, mine: impl Fn(usize) -> bool) -> Result<(), Committing> {
         for found in self.all_pending().filter(|held| held.index_space.key == *key) {
             let mut found = Some(found);

@@ -15,7 +15,8 @@ use crate::errors::HiloError;
 use crate::shared::Shared;
 use crate::shared::layout::Layout;
 
-/// Who has made the memory. The segment with it has this size in every version.
+/// The library that has made the memory. The segment with this text has the same size in every
+/// version.
 type Maker = [u8; 32];
 
 /// This library. Another version may lay out the memory otherwise.
@@ -47,7 +48,7 @@ pub fn attach() -> Shared {
     attach_to(plan())
 }
 
-/// Finds the memory; `None`: nobody has made it. Raises the same error.
+/// Finds the memory; `None`: nobody has made it. Raises the same error as [`attach`].
 pub fn find() -> Option<Shared> {
     let plan = plan();
     (plan.made.load(Acquire) == 1).then(|| attach_to(plan))
@@ -153,7 +154,7 @@ pub fn other_version() -> Option<String> {
     (refused[0] != 0).then(|| version_in(&refused))
 }
 
-/// Tells those who use the memory that a process has loaded this library.
+/// Tells the processes that use the memory that another process has loaded this library.
 fn refuse() {
     // The first byte comes last: with it, the others are there.
     for (byte, value) in refused_bytes().iter().zip(*black_box(&MAKER)).rev() {
@@ -161,7 +162,8 @@ fn refuse() {
     }
 }
 
-/// Who was last refused; all zeros: nobody. This segment has the same size in every version too.
+/// The library that was last refused; all zeros: none. This segment has the same size in every
+/// version too.
 fn refused_bytes() -> &'static [AtomicU8; size_of::<Maker>()] {
     let segment = segment(c"hilo refused", size_of::<Maker>(), leave_empty);
     // SAFETY: it has so many bytes, which are only used like this, and the registry keeps it
@@ -174,7 +176,7 @@ fn version_in(maker: &Maker) -> String {
     text.trim_end_matches('\0').rsplit(' ').next().unwrap_or_default().into()
 }
 
-/// Makes of a new segment what it is to be.
+/// Initialises a new segment.
 type Fill = unsafe extern "C-unwind" fn(*mut c_void);
 
 fn segment(name: &CStr, size: usize, fill: Fill) -> *mut c_void {

@@ -33,8 +33,8 @@ impl Seat {
         self.registered_at.store(ffi::monotonic().0, Relaxed);
     }
 
-    /// Makes this process, which has that number, the one of this place. Whoever sees it there also
-    /// sees all that was written before.
+    /// Makes this process, which has that number, the holder of this place. Whoever sees it there
+    /// also sees everything that was written before.
     pub fn enter(&self, process: usize) {
         self.pid.store(std::process::id(), Relaxed);
         self.process.store(process as u32 + 1, Release);

@@ -30,7 +30,7 @@ pub struct Backend {
     pub used: AtomicU32,
 }
 
-/// The context in which an index means a value: a sequence, a node, and an epoch.
+/// The sequence, node and epoch that give an index its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IndexSpace {
     pub key: Key,
@@ -63,10 +63,10 @@ pub struct Slice {
 
 /// A range is being taken and is not yet stored here.
 const TAKING: u32 = 1;
-/// Its owner has left it behind.
+/// Its owner has left it.
 const ORPHANED: u32 = 2;
-/// The worker takes up an orphaned slice: it writes the rest to the catalog, say. When that has
-/// committed, the catalog has it.
+/// The worker is taking up an orphaned slice: it writes the rest to the catalog, for example. After
+/// the commit the catalog has the rest.
 const LEAVING: u32 = 4;
 /// The other bits count how often the slice was filled, so that a process that reads it notices
 /// that it was.
@@ -110,8 +110,8 @@ impl Slice {
         }
     }
 
-    /// Begins to take a range, and is called before that. Until [`end_take`](Self::end_take), no
-    /// other process can tell what the slice holds.
+    /// To be called before a range is taken. Until [`end_take`](Self::end_take), no other process
+    /// can tell what the slice holds.
     pub fn begin_take(&self) {
         let filled = self.state.load(Relaxed).wrapping_add(FILLED);
         self.state.store(filled & !(ORPHANED | LEAVING) | TAKING, SeqCst);
@@ -128,8 +128,8 @@ impl Slice {
         self.state.load(Acquire) & ORPHANED != 0
     }
 
-    /// The state of an orphaned slice that nobody has taken up. All that is read of the slice
-    /// afterwards belongs to it if [`begin_leaving`](Self::begin_leaving) succeeds.
+    /// The state of an orphaned slice that nobody has taken up. Everything that is read of the
+    /// slice afterwards belongs to this state if [`begin_leaving`](Self::begin_leaving) succeeds.
     pub fn orphan_state(&self) -> Option<Orphaned> {
         let state = self.state.load(Acquire);
         (state & ORPHANED != 0 && state & LEAVING == 0).then_some(Orphaned(state))

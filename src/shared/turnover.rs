@@ -16,8 +16,8 @@ use crate::shared::key::Key;
 
 const MINUTE: Micros = Micros(60_000_000);
 
-/// Slots turn over when, in a minute, one of so many is given to a sequence that has lost its own
-/// within a minute.
+/// Slots turn over if, within a minute, one in this many is given to a sequence that has lost its
+/// own within a minute.
 const PART: usize = 10;
 
 /// When the last sequence with this hash lost its slot, and a part of the hash. Two sequences of
@@ -28,12 +28,12 @@ pub struct Note {
     at: AtomicI64,
 }
 
-/// The sequences that have come back since some moment. Changed under `directory`.
+/// How many sequences have come back since some moment. Changed under `directory`.
 #[repr(C)]
 pub struct Turnover {
     since: AtomicI64,
     returns: AtomicU64,
-    /// When there were last too many; 0: never.
+    /// When the slots last turned over; 0: never.
     at: AtomicI64,
 }
 

@@ -34,12 +34,12 @@ pub struct Worker {
     registered_for: AtomicU32,
     /// When a worker last left the place.
     left_at: AtomicI64,
-    /// When it was first woken since it last looked what is wanted; 0: not since then.
+    /// When it was first woken since it last looked at the flags; 0: not since then.
     woken_at: AtomicI64,
     /// How many sessions have ended that the worker of this place was told of.
     departures: AtomicU64,
-    /// The `due_at` (microseconds since 2000) from which on there are leases that the worker does
-    /// not know of; 0: there are none. One for each of [`LeaseNews`].
+    /// The `due_at` (microseconds since 2000) of the first lease that the worker does not know of;
+    /// 0: there is none. One for each field of [`LeaseNews`].
     leases_due: [AtomicI64; 2],
 }
 
@@ -53,7 +53,7 @@ pub struct LeaseNews {
 }
 
 impl LeaseNews {
-    /// All of these leases, and all of those.
+    /// Both together: the earlier time of each kind.
     pub fn and(self, other: LeaseNews) -> LeaseNews {
         let first = |one: Option<_>, other| [one, other].into_iter().flatten().min();
         LeaseNews {
@@ -149,8 +149,8 @@ impl Shared {
         wanted_at != 0 && ffi::monotonic().since(Monotonic(wanted_at)) < LATELY
     }
 
-    /// Whether that was a session of another database than this one. While it waits, it says so
-    /// again and again.
+    /// Whether a session of another database than this one has found no place. While it waits, it
+    /// repeats that.
     pub fn is_contended_by_others(&self, database: pg_sys::Oid) -> bool {
         self.is_contended() && self.control.worker_wanted_by.load(Relaxed) != database.to_u32()
     }
@@ -172,7 +172,7 @@ impl Shared {
         runs
     }
 
-    /// Notes that a worker looks what is wanted.
+    /// Notes that a worker is about to look at the flags.
     pub fn answer(&self, place: Place) {
         self.workers[place.at].woken_at.store(0, Relaxed);
     }

@@ -24,8 +24,8 @@ fn level(percent: u8) -> u8 {
     LEVELS.into_iter().rev().find(|level| percent >= *level).unwrap_or(0)
 }
 
-/// The level that a block passes, if that is worth a warning. Any part below the block was reported
-/// when it was reserved, perhaps in an earlier life.
+/// The level that a block passes, if it is to be warned of. Levels below the block were reported
+/// when they were reserved, perhaps in an earlier life.
 pub fn new_level(locked: &mut Locked, mapping: &Mapping, block: Range) -> Option<u8> {
     if mapping.cycle || block.is_empty() {
         return None;

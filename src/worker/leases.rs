@@ -45,12 +45,12 @@ const ALL: LeaseNews =
 /// When the worker looks for leases that are due.
 #[derive(Default)]
 pub(super) struct Due {
-    /// Where it looks next. All leases before were filed or deferred, or came in no transaction of
+    /// Where it looks next. All earlier leases were filed or deferred, or came in no transaction of
     /// a session.
     next: LeaseNews,
     /// When it last looked at all.
     all_at: Option<Instant>,
-    /// Leases that something is in the way of, until `again_at`: the others do not wait for them.
+    /// Leases that cannot be filed now, until `again_at`: the others do not wait for them.
     deferred: Deferred,
     again_at: Option<Instant>,
     /// Where it looks then.
@@ -63,7 +63,7 @@ impl Due {
         self.all_at.is_some()
     }
 
-    /// Whether leases have ended, or expired, that are to be looked for.
+    /// Whether leases have ended or expired that must be looked for.
     fn is_now(&self) -> bool {
         self.next.ended.is_some() || self.next.expires.is_some_and(|at| at <= ffi::now())
     }
@@ -72,7 +72,7 @@ impl Due {
 /// Leases that are left for a later look.
 #[derive(Default)]
 struct Deferred {
-    /// All of these sequences and nodes.
+    /// All leases of these sequences on these nodes.
     of: HashSet<(SequenceId, i32)>,
     one_by_one: HashSet<LeaseId>,
 }
@@ -104,8 +104,8 @@ fn find(from: LeaseNews, deferred: &Deferred) -> Result<(Vec<Lease>, LeaseNews),
     Ok((found, next))
 }
 
-/// Files leases of one position, whose epoch memory holds `held` of. Returns what comes back, and
-/// how many values were used; `None`: there was nothing to file.
+/// Files leases of one position; memory holds the ranges `held` of its epoch. Returns the ranges
+/// that come back, and how many values were used; `None`: there was nothing to file.
 fn end_leases(
     sequence: &Sequence,
     position: &Position,
@@ -118,7 +118,7 @@ fn end_leases(
         let locked = match leases::lock(&found.id, LockWait::Skip)? {
             RowLock::Locked(locked) => locked,
             RowLock::Missing => continue,
-            // Another transaction is ending or renewing it.
+            // Another transaction is ending or renewing the lease.
             RowLock::Skipped => {
                 deferred.one_by_one.insert(found.id);
                 continue;
@@ -147,8 +147,9 @@ fn end_leases(
     Ok(any.then_some((rests, used)))
 }
 
-/// Files leases of one sequence on one node. Without the sequence or the position they stay:
-/// whoever drops a sequence deletes its leases, and pg_restore brings them before it brings those.
+/// Files leases of one sequence on one node. If the sequence or the position does not exist, they
+/// stay. Whoever drops a sequence deletes its leases, and pg_restore brings the leases before the
+/// sequences.
 fn file(shared: &'static Shared, due: &[Lease], deferred: &mut Deferred) -> Result<(), HiloError> {
     let Lease { sequence: id, node, .. } = due[0];
     let RowLock::Locked(locked) = positions::lock(id, node, LockWait::Skip)? else {
@@ -255,7 +256,7 @@ impl Worker {
                 self.leases.next = LeaseNews::default();
                 Some(crate::worker::AGAIN / 5)
             }
-            // The next look passes over those that are deferred then.
+            // The next look passes over the leases that are deferred then.
             Err(_) => self.file_each(&batch, deferred).then_some(crate::worker::AGAIN),
         }
     }

@@ -1,5 +1,5 @@
-//! Takes up ranges without an owner. They are orphaned slices, whose sessions found no room to
-//! return them, and leases of rolled back transactions.
+//! Takes up ranges that no session owns: orphaned slices, whose sessions found no room to return
+//! them, and leases of rolled back transactions.
 
 use std::time::Duration;
 
@@ -44,8 +44,8 @@ impl Worker {
             all = false;
             dead().take(BATCH).collect()
         });
-        // Until a transaction commits, all that it writes still counts as held. So it writes an
-        // index space once.
+        // Until a transaction commits, the ranges that it writes still count as held. So it writes
+        // an index space once.
         for mut leftovers in [slices, leases] {
             leftovers.sort_unstable_by_key(|leftover| {
                 let IndexSpace { key, node, epoch } = *leftover.index_space();
@@ -71,9 +71,9 @@ impl Worker {
             || self.shared.dead_pending().any(|held| held.index_space.key.database == database)
     }
 
-    /// Writes leftovers to the catalog in one transaction. If that fails, it writes those of each
-    /// index space in one of its own. So one fault takes no other sequence down with it. Returns
-    /// whether all of them were written; fails only if a table is locked.
+    /// Writes orphans to the catalog in one transaction. If that fails, it writes those of each
+    /// index space in a transaction of their own, so that a fault stops only its own sequence.
+    /// Returns whether all of them were written; fails only if a table is locked.
     fn write_each(&mut self, batch: &[Leftover], patience: Duration) -> Result<bool, Failure> {
         match self.write(batch, patience) {
             Err(failure) if failure.sqlstate != LOCKED => {}
@@ -94,8 +94,8 @@ impl Worker {
         Ok(all)
     }
 
-    /// Writes leftovers to the catalog in one transaction. Returns whether all of them were
-    /// written: another transaction may have locked a position.
+    /// Writes orphans to the catalog in one transaction. Returns whether all of them were written:
+    /// another transaction may have locked a position.
     fn write(&self, batch: &[Leftover], patience: Duration) -> Result<bool, Failure> {
         let shared = self.shared;
         transaction::run_within(patience, c"hilo: writing what is left", || {

@@ -1,5 +1,4 @@
-//! Once per worker, makes the roles that the catalog mentions the same as those that the cluster
-//! knows of.
+//! Once per worker, records in `pg_shdepend` the roles that the catalog mentions.
 
 use crate::catalog::rights::role_references;
 use crate::catalog::rows::catalog_tables;

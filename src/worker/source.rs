@@ -46,7 +46,7 @@ struct Source {
     shared: &'static Shared,
     ticket: Ticket,
     owner: Owner,
-    /// Until when requests rest whose failure could not be written down.
+    /// Until when requests rest, if their failure could not be written down.
     rests: HashMap<SequenceId, Instant>,
     /// When it last logged a failure.
     complained_at: Option<Instant>,
@@ -91,7 +91,8 @@ fn is_query_over() -> bool {
     PLACE.get().is_some_and(|(shared, ticket)| shared.is_query_over(ticket))
 }
 
-/// How often a process in a database without sessions looks whether somebody waits for that.
+/// How often a process in a database without sessions checks whether somebody waits for the
+/// database.
 const LOOK: Duration = Duration::from_millis(250);
 
 /// How long a transaction waits for a lock that does not concern the query.
@@ -155,15 +156,15 @@ impl Source {
         self.rests.get(&one.sequence.id).map_or(noted, |until| noted.max(*until))
     }
 
-    /// When requests are to be made, and to be looked for again that could not be read.
+    /// When requests are due, and when requests that could not be read are looked for again.
     fn next_due(&self, found: &Result<Vec<Open>, Failure>) -> impl Iterator<Item = Instant> {
         let again = found.is_err().then(|| Instant::now() + PATIENCE);
         let open = found.iter().flatten().map(|one| self.due(one));
         again.into_iter().chain(open)
     }
 
-    /// Makes the requests that are due, until its place is wanted. `told` was read before they
-    /// were. Returns whether there were any that no other process makes.
+    /// Makes the requests that are due, until its place is wanted. `told` was read before the
+    /// requests. Returns whether there were any that no other process makes.
     fn ask_due(&mut self, open: &[Open], told: u64) -> bool {
         let mut any = false;
         for one in open {
@@ -279,7 +280,7 @@ impl Source {
         }
     }
 
-    /// Tells the log and those who wait of a failure.
+    /// Reports a failure to the log and to the waiting sessions.
     fn tell(&mut self, one: &Open, key: Option<Key>, failure: Failure) {
         let Failure { sqlstate, kind, message, advice } = failure;
         let kind = if kind == FaultKind::Other { FaultKind::Source } else { kind };
@@ -297,13 +298,13 @@ impl Source {
     }
 }
 
-/// A failure of a source, as those who wait are told of it.
+/// A failure of a source, as the waiting sessions are told of it.
 fn fault(sqlstate: i32, kind: FaultKind, message: &str) -> Fault {
     Fault::new(sqlstate, kind, &format!("its source failed: {message}"), ffi::now())
 }
 
-/// Runs the query, and takes what it brings, in the current transaction. Returns why nothing of
-/// that can be served.
+/// Runs the query, and stores its answer, in the current transaction. Returns why nothing of the
+/// answer can be served.
 fn receive(
     shared: &'static Shared,
     sequence: &Sequence,
@@ -334,8 +335,8 @@ fn receive(
     .ok_or(HiloError::SourceChanged)
 }
 
-/// Whether the position is gone, or another transaction keeps it. A source that counts would bring
-/// in vain what cannot be taken.
+/// Whether the position is gone, or another transaction keeps it locked: a source that counts would
+/// bring values that cannot be stored.
 fn is_kept(id: SequenceId, node: i32) -> Result<bool, HiloError> {
     subtransaction::try_out(|| Ok(lock_position(id, node)?.is_none()))
 }
@@ -359,9 +360,9 @@ fn lock_position(id: SequenceId, node: i32) -> Result<Option<LockedPosition>, Hi
     }
 }
 
-/// Whether a source that has failed like this is not to be asked the same again. It has refused the
-/// request, or has not answered in time so often (`failed`) that the size may be the cause. A
-/// connection that was lost tells nothing: the answer may be waiting.
+/// Whether a source that has failed like this must not be asked the same again. It has refused the
+/// request, or has not answered in time so often (`failed`) that the size may be the cause. A lost
+/// connection tells nothing: the answer may be waiting.
 fn is_refused(failure: &Failure, failed: i32) -> bool {
     use PgSqlErrorCode::*;
     let class = |code: i32| code & 0xfff;
@@ -408,7 +409,7 @@ fn note(
     Ok(with_request(shared, sequence, node, request, note)?.map(|(key, ())| key))
 }
 
-/// The same if an earlier process has ended while it made the request.
+/// Does the same if an earlier process has ended while it made the request.
 fn note_end(shared: &'static Shared, one: &Open) -> Result<(), HiloError> {
     let Open { sequence, supply, request } = one;
     let key = Key::here(catalog_oids()?.extension, sequence.id);
@@ -421,7 +422,7 @@ fn note_end(shared: &'static Shared, one: &Open) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Has `work` write what becomes of a request, under the lock of its position. `None`: the request
+/// Has `work` write the outcome of a request, under the lock of its position. `None`: the request
 /// is no longer open, or the sequence has been altered since it was made.
 fn with_request<T>(
     shared: &'static Shared,

@@ -1,5 +1,5 @@
-//! Sees to it that a process makes the requests that are in the catalog, for each owner whose
-//! sequences wait for their sources.
+//! Registers processes that make the requests in the catalog, for each owner whose sequences wait
+//! for their sources.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -31,10 +31,10 @@ pub struct Asks {
 pub struct Askers(HashMap<Owner, Wait>);
 
 struct Wait {
-    /// The sequences that have said so.
+    /// The sequences with requests.
     keys: HashSet<Key>,
     since: Instant,
-    /// When to look whether there is a process.
+    /// When to check again that there is a process.
     at: Instant,
     /// Whether a request was written since a process was registered.
     is_new: bool,
@@ -78,8 +78,8 @@ impl Worker {
         self.shared.wake_askers();
     }
 
-    /// Sees to the owners whose processes are missing or do not get on, those first who have waited
-    /// longest.
+    /// Registers processes for owners whose processes are missing or stuck, those first who have
+    /// waited longest.
     pub(super) fn find_askers(&mut self) {
         let now = Instant::now();
         let due = self.askers.0.iter().filter(|(_, wait)| wait.due() <= now);
@@ -98,7 +98,7 @@ impl Worker {
                     Err(failure) => (failure.sqlstate == LOCKED).then_some(LOOK),
                 },
             };
-            // There is none, or only those that processes are making.
+            // There is no request, or processes are making all of them.
             let Some(rest) = rest else { continue };
             if rest.is_zero() {
                 self.add_asker(owner, &mut wait, found == Found::None);
@@ -123,7 +123,8 @@ impl Worker {
         })
     }
 
-    /// Registers a process of an owner, or has room made for it. `has_none`: he has no other.
+    /// Registers a process of an owner, or asks for room for it. `has_none`: the owner has no
+    /// other.
     fn add_asker(&self, owner: Owner, wait: &mut Wait, has_none: bool) {
         if let Some(ticket) = self.shared.hold_asker(owner) {
             if register(self.database, ticket) {
@@ -156,7 +157,7 @@ fn register(database: pg_sys::Oid, ticket: Ticket) -> bool {
 }
 
 impl Ticket {
-    /// That of this process.
+    /// The ticket of this process.
     pub fn ours() -> Ticket {
         // SAFETY: Postgres has set this for a background worker; `register` has filled it in.
         unsafe {

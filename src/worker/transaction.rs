@@ -13,11 +13,11 @@ use pgrx::prelude::*;
 use crate::errors::{FaultKind, HiloError, in_full};
 use crate::process::{connections, ffi, subtransaction};
 
-/// This process has been told to end.
+/// Whether this process has been told to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
-/// This process does what is left to do at its end: transactions run again.
+/// Whether this process does its last work: transactions run again.
 static AT_END: AtomicBool = AtomicBool::new(false);
-/// A transaction is running, so a cancel is caught.
+/// Whether a transaction is running, so that a cancel is caught.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
 /// The work of the handler of SIGTERM. The first signal cuts short what a transaction waits for: a
@@ -132,7 +132,7 @@ pub fn run<T>(
     result
 }
 
-/// The same where nothing is published.
+/// Runs `work` like [`run`], where nothing is published.
 pub fn run_within<T>(
     patience: Duration,
     activity: &std::ffi::CStr,
