@@ -45,8 +45,16 @@ fn documents() -> Vec<PathBuf> {
 
 /// Every page of the checkout.
 fn pages() -> Vec<PathBuf> {
-    let folders =
-        ["", "docs", "clients", "clients/scenes", "examples", "pgrx-tests", ".github", ".github/ISSUE_TEMPLATE"];
+    let folders = [
+        "",
+        "docs",
+        "clients",
+        "clients/scenes",
+        "examples",
+        "pgrx-tests",
+        ".github",
+        ".github/ISSUE_TEMPLATE",
+    ];
     folders.into_iter().flat_map(files).filter(|file| is_page(file)).collect()
 }
 
