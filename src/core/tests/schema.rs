@@ -10,9 +10,14 @@ use serde_json::{Value, json};
 fn complete(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
-            if fields.remove("format").is_some() && !fields.contains_key("const") {
-                fields.entry("minimum").or_insert(json!(i64::MIN));
-                fields.entry("maximum").or_insert(json!(i64::MAX));
+            let bounds = match fields.remove("format") {
+                Some(format) if format == "int32" => Some((i32::MIN.into(), i32::MAX.into())),
+                Some(_) => Some((i64::MIN, i64::MAX)),
+                None => None,
+            };
+            if let Some((minimum, maximum)) = bounds.filter(|_| !fields.contains_key("const")) {
+                fields.entry("minimum").or_insert(json!(minimum));
+                fields.entry("maximum").or_insert(json!(maximum));
             }
             if let Some(Value::String(text)) = fields.get_mut("description") {
                 *text = text.replace('\n', " ");
