@@ -5,5 +5,6 @@ pub mod connections;
 pub mod ffi;
 pub mod memory;
 pub mod rights;
+pub mod scratch;
 pub mod subtransaction;
 pub mod time_limit;

@@ -18,6 +18,7 @@ use crate::catalog::rows::scan::{Index, Match};
 use crate::catalog::rows::table::{Row, Table, bytes_of, next_command};
 use crate::errors::HiloError;
 use crate::process::memory::{self, TryGrow};
+use crate::process::scratch::Scratch;
 
 /// Fixed by core's initial catalog; pgrx has no name for it.
 const ATTRDEF_BY_OID: Index = Index::Core(pg_sys::Oid::from_u32(2657));
@@ -90,18 +91,15 @@ fn each(
     mut visit: impl FnMut(Stored) -> Result<(), HiloError>,
 ) -> Result<(), HiloError> {
     let table = Table::read(ATTRDEF)?;
-    let mut scratch = PgMemoryContexts::new("hilo column defaults");
+    let mut scratch = Scratch::new("hilo column defaults");
     let all = dependents::of((pg_sys::TypeRelationId, type_oid), ATTRDEF)?;
     for attrdef in all.into_iter().take(most) {
-        // SAFETY: the scratch context is reset after each round, and nothing that was allocated in
-        // it is used later: what is found is copied.
-        unsafe {
-            scratch.switch_to(|_| match Stored::read(&table, attrdef) {
-                Some(stored) => visit(stored),
-                None => Ok(()),
-            })?;
-            scratch.reset();
-        }
+        let round = || match Stored::read(&table, attrdef) {
+            Some(stored) => visit(stored),
+            None => Ok(()),
+        };
+        // SAFETY: what is found is copied.
+        unsafe { scratch.round(round) }?;
     }
     Ok(())
 }

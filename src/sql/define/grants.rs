@@ -2,7 +2,6 @@
 
 use std::ffi::{CStr, CString};
 
-use pgrx::memcxt::PgMemoryContexts;
 use pgrx::pg_sys;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -14,6 +13,7 @@ use crate::catalog::rows::roles::{self, PUBLIC};
 use crate::catalog::sequence::definitions::{self, LockedSequence, Sequence};
 use crate::errors::HiloError;
 use crate::process::ffi;
+use crate::process::scratch::Scratch;
 use crate::session::invalidation::{self, Change};
 use crate::sql::call::border::Call;
 use crate::sql::call::text::Text;
@@ -146,11 +146,11 @@ fn change_all(
     })?;
     // All such calls lock in the same order.
     own.sort_unstable();
-    let mut scratch = PgMemoryContexts::new("hilo privileges");
+    let mut scratch = Scratch::new("hilo privileges");
     let mut changed = 0;
     for id in own {
         pgrx::check_for_interrupts!();
-        let mut change = || {
+        let change = || {
             // The sequence may have been dropped, renamed or given away during the wait for its
             // lock.
             if let Some(locked) = definitions::lock_existing(id)?
@@ -163,10 +163,7 @@ fn change_all(
             Ok::<_, HiloError>(())
         };
         // SAFETY: nothing that is allocated in the scratch context is used after the round.
-        unsafe {
-            scratch.switch_to(|_| change())?;
-            scratch.reset();
-        }
+        unsafe { scratch.round(change) }?;
     }
     if others > 0 {
         ereport!(
