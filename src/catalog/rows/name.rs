@@ -5,11 +5,25 @@ use std::fmt;
 use std::ops::Deref;
 use std::ptr;
 
+use hilo_core::name::validate;
 use pgrx::pg_sys;
+
+use crate::errors::HiloError;
 
 /// The name of a sequence.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(Box<[u8]>);
+
+impl Name {
+    /// A name that is about to be given to a sequence.
+    ///
+    /// # Errors
+    /// `Name`
+    pub fn new(bytes: &[u8]) -> Result<Name, HiloError> {
+        validate(bytes)?;
+        Ok(bytes.into())
+    }
+}
 
 impl From<&[u8]> for Name {
     fn from(bytes: &[u8]) -> Name {

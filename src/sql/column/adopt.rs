@@ -251,11 +251,9 @@ fn create(
 
 /// The name of the old sequence, with its schema if another sequence has the bare name.
 fn free_name(old: &CoreSequence) -> Result<Name, HiloError> {
-    let [bare, qualified] = [0, 1].map(|at| Name::from(old.names[at].as_slice()));
-    let is_free = definitions::by_name(&bare)?.is_none();
-    let name = if is_free { bare } else { qualified };
-    hilo_core::name::validate(&name)?;
-    Ok(name)
+    let [bare, qualified] = [0, 1].map(|at| old.names[at].as_slice());
+    let is_free = definitions::by_name(bare)?.is_none();
+    Name::new(if is_free { bare } else { qualified })
 }
 
 /// Other objects still name the old sequence.

@@ -65,8 +65,7 @@ impl<'a> SequenceName<'a> {
     /// The name, which is about to be given to a sequence. The type has already checked it, but a
     /// value that was cast without a function might not have been checked.
     pub fn new_name(self) -> Result<Name, HiloError> {
-        name::validate(self.0)?;
-        Ok(self.0.into())
+        Name::new(self.0)
     }
 }
 
