@@ -45,8 +45,7 @@ pub enum Duplicate {
 }
 
 /// Creates a sequence that the current user owns. `given`: the numbering of the other nodes, if
-/// they have the sequence. `None`: the name is taken; if another transaction is taking it,
-/// [`insert`] decides.
+/// they have the sequence. `None`: the name is taken, and a duplicate is skipped.
 pub fn create(
     name: Name,
     definition: Definition,
@@ -83,7 +82,10 @@ pub fn begin(
     }
     check_source_nodes(&sequence, nodes)?;
     if definitions::by_name(name)?.is_some() {
-        return Ok(None);
+        return match duplicate {
+            Duplicate::Refuse => Err(HiloError::Duplicate(name.to_string())),
+            Duplicate::Skip => Ok(None),
+        };
     }
     if given.is_none() {
         numbering::check_begins(name, nodes)?;
@@ -114,9 +116,7 @@ fn insert(
 ) -> Result<bool, HiloError> {
     let insert = || {
         creation::insert(sequence)?;
-        uncommitted::note_origin(positions::insert(first)?, origin)?;
-        next_command();
-        Ok(())
+        number(first, origin)
     };
     if matches!(duplicate, Duplicate::Refuse) {
         return if_free(&sequence.name, insert).map(|()| true);
@@ -124,6 +124,13 @@ fn insert(
     let is_taken =
         |error: &_| subtransaction::sqlstate(error) == PgSqlErrorCode::ERRCODE_UNIQUE_VIOLATION;
     Ok(subtransaction::run(is_taken, insert).is_ok())
+}
+
+/// Writes the position at which this node begins.
+pub fn number(first: &Position, origin: NumberSource) -> Result<(), HiloError> {
+    uncommitted::note_origin(positions::insert(first)?, origin)?;
+    next_command();
+    Ok(())
 }
 
 /// Writes a row with this name, unless another transaction took it first.

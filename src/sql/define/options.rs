@@ -117,16 +117,12 @@ fn hilo_create(
         Some(column) => owned_by::parse(&column, Purpose::Own)?,
         None => None,
     };
-    match ddl::create(name.clone(), definition, owned_by, None, duplicate)? {
-        Some(_) => {}
-        None if matches!(duplicate, Duplicate::Refuse) => {
-            return Err(HiloError::Duplicate(name.to_string()).into());
-        }
-        None => ereport!(
+    if ddl::create(name.clone(), definition, owned_by, None, duplicate)?.is_none() {
+        ereport!(
             PgLogLevel::NOTICE,
             PgSqlErrorCode::ERRCODE_DUPLICATE_OBJECT,
             format!("hilo sequence \"{name}\" already exists, skipping")
-        ),
+        );
     }
     Ok(name)
 }
