@@ -1,13 +1,6 @@
 -- Definitions as a document: hilo_export, and hilo_node_summary, by which servers compare them.
 -- docs/hilo.schema.json describes the form.
 
-CREATE VIEW _hilo.hilo_visible WITH (security_barrier) AS
-    SELECT s.id, s.name, s.label, s.title FROM _hilo.hilo_readable s;
--- The library reads it with its caller's rights: documents, and the report.
-REVOKE ALL ON _hilo.hilo_visible FROM PUBLIC;
-GRANT SELECT ON _hilo.hilo_visible TO PUBLIC;
-COMMENT ON VIEW _hilo.hilo_visible IS 'Sequences that the current user may read';
-
 CREATE FUNCTION @extschema@.hilo_export(name @extschema@.hilo_sequence DEFAULT NULL) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_export_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_export(@extschema@.hilo_sequence) IS

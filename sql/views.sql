@@ -26,6 +26,13 @@ REVOKE ALL ON _hilo.hilo_readable FROM PUBLIC;
 COMMENT ON VIEW _hilo.hilo_readable IS
     'Definitions of the sequences that the current user may read';
 
+CREATE VIEW _hilo.hilo_visible WITH (security_barrier) AS
+    SELECT s.name, s.label, s.title FROM _hilo.hilo_readable s;
+-- The report and functions for Citus read it with their caller's rights.
+REVOKE ALL ON _hilo.hilo_visible FROM PUBLIC;
+GRANT SELECT ON _hilo.hilo_visible TO PUBLIC;
+COMMENT ON VIEW _hilo.hilo_visible IS 'Sequences that the current user may read';
+
 -- The catalog's word on each of these sequences, active or not. As above, only the other views may
 -- read it.
 CREATE VIEW _hilo.hilo_reserved AS

@@ -1,9 +1,10 @@
 //! Compares two servers by their summaries, for `hilo_compare`.
 
-use crate::document::{Described, Node, by_name};
+use crate::document::{Node, Numbering};
+use crate::plan::{Described, by_name};
 
 /// A row of `hilo_compare`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Finding {
     pub object: String,
     pub severity: &'static str,
@@ -21,6 +22,12 @@ const IDS: &str = "Give each server its own hilo.node_id, and renumber the seque
 const PASS: &str = "Pass what hilo_node_summary() returns on the server that has them to \
     hilo_apply() on the other.";
 
+impl Finding {
+    fn new(object: &str, severity: &'static str, what: String, what_to_do: &str) -> Finding {
+        Finding { object: object.to_owned(), severity, what, what_to_do: what_to_do.to_owned() }
+    }
+}
+
 /// The differences between this server and another one. `restart`: how sequences are renumbered.
 pub fn differences(
     (me, mine): (&Node, &[Described]),
@@ -30,85 +37,84 @@ pub fn differences(
     if me.server == other.server {
         return Vec::new();
     }
-    let node = format!("node {}", other.id);
-    let mut of_sequences = Vec::new();
+    let node = &format!("node {}", other.id);
+    let (mut of_node, mut of_sequences) = (Vec::new(), Vec::new());
+    let mut add = |severity, what: String, what_to_do: &str| {
+        of_node.push(Finding::new(node, severity, what, what_to_do));
+    };
     let (mut rivals, mut lacking, mut lacked) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut unknown_here, mut unknown_there) = (Vec::new(), Vec::new());
     for (name, pair) in by_name(mine.iter().map(named), theirs.iter().map(named)) {
-        match pair {
-            (Some(mine), Some(theirs)) => {
-                of_sequences.extend(other_roles(mine, theirs, &node));
-                if !have_common_values(mine, theirs) {
-                    continue;
-                }
-                match [mine, theirs].map(|one| one.entry.numbering) {
-                    [None, Some(_)] if is_shared(theirs) => unknown_here.push(name),
-                    [Some(_), None] if is_shared(mine) => unknown_there.push(name),
-                    _ => {}
-                }
-                if !mine.entry.is_fed() && !theirs.entry.is_fed() {
-                    rivals.push(name);
-                    of_sequences.extend(other_numbering(mine, theirs, &node, restart));
-                }
-                of_sequences.extend(other_options(mine, theirs, &node));
+        if let (Some(mine), Some(theirs)) = pair {
+            if are_rivals(mine, theirs) {
+                rivals.push(name);
             }
-            (Some(mine), None) if is_shared(mine) => lacking.push(name),
-            (None, Some(theirs)) if is_shared(theirs) => lacked.push(name),
+            of_sequences.extend(of_sequence(mine, theirs, node, restart));
+        }
+        // A server refuses to serve a sequence whose numbering it does not know.
+        match [pair.0, pair.1].map(|one| one?.entry.numbering) {
+            [mine, None] if is_shared(mine) => lacking.push(name),
+            [None, theirs] if is_shared(theirs) => lacked.push(name),
             _ => {}
         }
     }
-    let mut of_node = settings(me, other, &rivals, restart);
-    for (does, names, why) in [
-        ("lacks", lacking, " that several nodes serve"),
-        ("has", lacked, " that this server lacks"),
-        ("refuses to serve", unknown_there, ": it does not know how the others number them"),
-        ("serves", unknown_here, " that this server refuses: it does not know their numbering"),
-    ] {
-        if let Some(such) = such(&names) {
-            of_node.push(of_server(other, "warning", format!("{does} {such}{why}"), PASS));
+    if me.count != other.count {
+        let what = format!("its hilo.node_count is {}, and here it is {}", other.count, me.count);
+        add("warning", what, COUNT);
+    }
+    if me.id == other.id {
+        let what = format!("its node id is {}, as that of this server", me.id);
+        let what_to_do = &format!("{IDS} {restart}");
+        match such(&rivals) {
+            Some(such) => {
+                add("error", format!("{what}: both serve the same values of {such}"), what_to_do);
+            }
+            None if me.count > 1 => add("warning", what, what_to_do),
+            // A server that shares no sequence needs no id.
+            None => {}
         }
+    }
+    if let Some(such) = such(&lacking) {
+        add("warning", format!("does not serve {such}, which several nodes serve"), PASS);
+    }
+    if let Some(such) = such(&lacked) {
+        add("warning", format!("serves {such}, which this server does not serve"), PASS);
     }
     of_node.extend(of_sequences);
     of_node
 }
 
-/// Faults of the settings of the two servers. `rivals`: sequences that both serve by themselves.
-fn settings(me: &Node, other: &Node, rivals: &[&str], restart: &str) -> Vec<Finding> {
+/// The differences of a sequence that both servers have.
+fn of_sequence(mine: &Described, theirs: &Described, node: &str, restart: &str) -> Vec<Finding> {
+    let object = format!("sequence \"{}\"", mine.entry.name);
     let mut found = Vec::new();
-    if me.count != other.count {
-        let what = format!("its hilo.node_count is {}, and here it is {}", other.count, me.count);
-        found.push(of_server(other, "warning", what, COUNT));
+    let mut add = |severity, what: String, what_to_do: &str| {
+        found.push(Finding::new(&object, severity, what, what_to_do));
+    };
+    let [here, there] = [mine, theirs].map(|one| (&one.entry.owner, &one.entry.privileges));
+    let numberings = [mine, theirs].map(|one| one.entry.numbering);
+    if here != there && numberings.into_iter().any(is_shared) {
+        add("warning", format!("owner or privileges differ on {node}"), GRANT);
     }
-    if me.id == other.id {
-        let what = format!("its node id is {}, as that of this server", me.id);
-        let ids = format!("{IDS} {restart}");
-        match such(rivals) {
-            Some(such) => {
-                let what = format!("{what}: both serve the same values of {such}");
-                found.push(of_server(other, "error", what, &ids));
-            }
-            None if me.count > 1 => found.push(of_server(other, "warning", what, &ids)),
-            // A server that shares no sequence needs no id.
-            None => {}
+    match numberings {
+        [Some(here), Some(there)] if here != there && are_rivals(mine, theirs) => {
+            let what = format!(
+                "numbered {here} here, and {there} by {node}: both may serve the same values"
+            );
+            add("error", what, restart);
         }
+        _ => {}
+    }
+    let differ = theirs.differences(mine);
+    let mut differ: Vec<_> = differ.keys().map(String::as_str).collect();
+    // A source gives each server other values, so these options may differ.
+    differ.retain(|option| !["source", "reserve_ahead"].contains(option));
+    if !differ.is_empty() && have_common_values(mine, theirs) {
+        // These options decide which values there are.
+        let decides = |option: &&str| ["increment", "cycle"].contains(option);
+        let severity = if differ.iter().any(decides) { "error" } else { "warning" };
+        add(severity, format!("{} differs on {node}", differ.join(", ")), ALTER);
     }
     found
-}
-
-fn of_server(other: &Node, severity: &'static str, what: String, what_to_do: &str) -> Finding {
-    let object = format!("node {}", other.id);
-    Finding { object, severity, what, what_to_do: what_to_do.to_owned() }
-}
-
-/// The names as a list; `None`: there are none.
-fn such(names: &[&str]) -> Option<String> {
-    let first = names.first()?;
-    Some(format!("{} sequences, such as \"{first}\"", names.len()))
-}
-
-fn have_common_values(mine: &Described, theirs: &Described) -> bool {
-    let (mine, theirs) = (&mine.definition, &theirs.definition);
-    mine.min_value <= theirs.max_value && theirs.min_value <= mine.max_value
 }
 
 fn named(one: &Described) -> (&str, &Described) {
@@ -116,42 +122,22 @@ fn named(one: &Described) -> (&str, &Described) {
 }
 
 /// Whether several nodes serve the sequence.
-fn is_shared(one: &Described) -> bool {
-    one.entry.numbering.is_some_and(|numbering| numbering.nodes > 1)
+fn is_shared(numbering: Option<Numbering>) -> bool {
+    numbering.is_some_and(|numbering| numbering.nodes > 1)
 }
 
-fn of_sequence(one: &Described, severity: &'static str, what: String, what_to_do: &str) -> Finding {
-    let object = format!("sequence \"{}\"", one.entry.name);
-    Finding { object, severity, what, what_to_do: what_to_do.to_owned() }
+/// Whether both serve the same values by themselves.
+fn are_rivals(mine: &Described, theirs: &Described) -> bool {
+    !mine.entry.is_fed() && !theirs.entry.is_fed() && have_common_values(mine, theirs)
 }
 
-fn other_roles(mine: &Described, theirs: &Described, node: &str) -> Option<Finding> {
-    let [here, there] = [mine, theirs].map(|one| (&one.entry.owner, &one.entry.privileges));
-    let what = format!("owner or privileges differ on {node}");
-    let differ = here != there && (is_shared(mine) || is_shared(theirs));
-    differ.then(|| of_sequence(mine, "warning", what, GRANT))
+fn have_common_values(mine: &Described, theirs: &Described) -> bool {
+    let (mine, theirs) = (&mine.definition, &theirs.definition);
+    mine.min_value <= theirs.max_value && theirs.min_value <= mine.max_value
 }
 
-fn other_numbering(
-    mine: &Described,
-    theirs: &Described,
-    node: &str,
-    restart: &str,
-) -> Option<Finding> {
-    let (here, there) = (mine.entry.numbering?, theirs.entry.numbering?);
-    let what =
-        format!("numbered {here} here, and {there} by {node}: both may serve the same values");
-    (here != there).then(|| of_sequence(mine, "error", what, restart))
-}
-
-fn other_options(mine: &Described, theirs: &Described, node: &str) -> Option<Finding> {
-    let differ = theirs.differences(mine);
-    // A source gives each server other values, so these options may differ.
-    let is_own = |option: &str| ["source", "reserve_ahead"].contains(&option);
-    let differ: Vec<_> = differ.keys().map(String::as_str).filter(|one| !is_own(one)).collect();
-    // These options decide which values there are.
-    let decides = |option: &&str| ["increment", "cycle"].contains(option);
-    let severity = if differ.iter().any(decides) { "error" } else { "warning" };
-    let what = format!("{} differs on {node}", differ.join(", "));
-    (!differ.is_empty()).then(|| of_sequence(mine, severity, what, ALTER))
+/// The names as a list; `None`: there are none.
+fn such(names: &[&str]) -> Option<String> {
+    let first = names.first()?;
+    Some(format!("{} sequences, such as \"{first}\"", names.len()))
 }

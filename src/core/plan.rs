@@ -1,16 +1,25 @@
-//! The changes of `hilo_apply`: what a document says of a sequence, compared with what it is.
+//! Sequences as documents describe them and as they are: what differs, and which changes make it
+//! the same.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use crate::document::{Described, Entry, Grant, Numbering};
-use crate::grants::without;
+use crate::document::{Entry, Grant, Numbering, Privilege};
+use crate::options::{Definition, OptionError};
+
+/// A sequence as a document describes it, or as it is.
+#[derive(Debug)]
+pub struct Described {
+    pub entry: Entry,
+    pub definition: Definition,
+}
 
 /// A change of a sequence, as a row of the result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "action", content = "detail", rename_all = "snake_case")]
 pub enum Change {
-    /// All but the name.
     Create(Entry),
     Drop(Entry),
     /// Numbers the sequence as the other nodes do.
@@ -26,6 +35,31 @@ pub enum Change {
 }
 
 impl Described {
+    pub fn new(entry: Entry) -> Result<Described, OptionError> {
+        let definition = Definition::create(&entry.options())?.plain();
+        Ok(Described { entry, definition })
+    }
+
+    /// The options that differ in `old`: each says `from` and `to`.
+    pub fn differences(&self, old: &Described) -> Map<String, Value> {
+        let mut differ = Map::new();
+        if self.definition == old.definition && self.entry.owned_by == old.entry.owned_by {
+            return differ;
+        }
+        let [new, old] = [self, old].map(|one| {
+            let mut options = json!(one.definition);
+            options["owned_by"] = json!(one.entry.owned_by);
+            options
+        });
+        for (option, to) in new.as_object().into_iter().flatten() {
+            let from = &old[option];
+            if from != to {
+                differ.insert(option.clone(), json!({"from": from, "to": to}));
+            }
+        }
+        differ
+    }
+
     /// The changes that lead from `found` to this description, in the order in which they are made.
     pub fn changes(&self, found: &Described) -> Vec<Change> {
         let (wanted, old) = (&self.entry, &found.entry);
@@ -46,9 +80,40 @@ impl Described {
             changes.push(Change::SetOwner { from: old.owner.clone(), to: owner });
         }
         if let Some(privileges) = &wanted.privileges {
-            changes.extend(without(&held, privileges).map(Change::Revoke));
-            changes.extend(without(privileges, &held).map(Change::Grant));
+            changes.extend(without(&held, privileges).into_iter().map(Change::Revoke));
+            changes.extend(without(privileges, &held).into_iter().map(Change::Grant));
         }
         changes
     }
+}
+
+/// The privileges in one list and not in the other.
+fn without(some: &[Grant], others: &[Grant]) -> Vec<Grant> {
+    let [some, others] = [some, others].map(|grants| -> BTreeSet<(&String, Privilege)> {
+        grants
+            .iter()
+            .flat_map(|grant| grant.privileges.iter().map(move |one| (&grant.grantee, *one)))
+            .collect()
+    });
+    let rest: Vec<_> = some.difference(&others).collect();
+    let of_one = |grants: &[&(&String, Privilege)]| Grant {
+        grantee: grants[0].0.clone(),
+        privileges: grants.iter().map(|(_, privilege)| *privilege).collect(),
+    };
+    rest.chunk_by(|one, next| one.0 == next.0).map(of_one).collect()
+}
+
+/// Pairs the elements of both lists that have the same name, in the order of the names.
+pub fn by_name<N: Ord, A, B>(
+    ones: impl IntoIterator<Item = (N, A)>,
+    others: impl IntoIterator<Item = (N, B)>,
+) -> BTreeMap<N, (Option<A>, Option<B>)> {
+    let mut pairs: BTreeMap<_, (Option<_>, Option<_>)> = BTreeMap::new();
+    for (name, one) in ones {
+        pairs.entry(name).or_default().0 = Some(one);
+    }
+    for (name, other) in others {
+        pairs.entry(name).or_default().1 = Some(other);
+    }
+    pairs
 }

@@ -2,6 +2,7 @@
 //!
 //! Messages are lower case without a full stop; details and hints are sentences.
 
+use hilo_core::document::Numbering;
 use hilo_core::error_table;
 use hilo_core::name::NameError;
 use hilo_core::options::OptionError;
@@ -236,7 +237,7 @@ pub enum HiloError: Code {
     #[error("hilo sequence \"{name}\" is numbered differently on this node")]
     #[detail("Here it is numbered {here}, there {there}.")]
     #[hint("{RESTART}")]
-    NumberingDiffers { name: String, here: String, there: String }
+    NumberingDiffers { name: String, here: Numbering, there: Numbering }
         = ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE,
     #[error("cannot drop hilo sequence \"{name}\" because other objects depend on it")]
     #[detail("{}", depend_on(name, dependents))]

@@ -93,7 +93,7 @@ fn summaries_of_other_servers() {
     );
     let of_north = summary(&north);
     assert_eq!(compare(&north, &of_north), NOTHING, "its own");
-    assert!(has(&compare(&south, &of_north), "warning", &["node 0", "has 1 sequences"]));
+    assert!(has(&compare(&south, &of_north), "warning", &["node 0", "serves 1 sequences"]));
     assert_eq!(apply(&south, &of_north).unwrap(), 1);
     assert_eq!(apply(&south, &of_north).unwrap(), 0, "there is nothing left to do");
     assert_eq!(compare(&south, &of_north), NOTHING);

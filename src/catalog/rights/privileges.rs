@@ -246,6 +246,14 @@ pub fn may_see(sequence: &Sequence, user: pg_sys::Oid) -> Result<bool, HiloError
     Ok(of(sequence, user)? != Privileges::NONE || reads_all(user))
 }
 
+/// Whether the views show a sequence, on which this was granted, to the current user.
+pub fn shows(sequence: &Sequence, granted: &[(pg_sys::Oid, Privileges)]) -> bool {
+    let user = ffi::current_user();
+    acts_as(user, sequence.owner)
+        || by_grants(user, granted.iter().copied()) != Privileges::NONE
+        || reads_all(user)
+}
+
 /// Whether the views show every sequence to `user`.
 pub fn reads_all(user: pg_sys::Oid) -> bool {
     let stats = pg_sys::Oid::from_u32(pg_sys::ROLE_PG_READ_ALL_STATS);

@@ -43,12 +43,17 @@ pub fn name(role: pg_sys::Oid) -> Option<CString> {
     unsafe { relations::copy_name(pg_sys::GetUserNameFromId(role, true)) }
 }
 
-/// A role in SQL: its name, quoted if necessary, or `public`; `None` if the role does not exist.
-pub fn identifier(role: pg_sys::Oid) -> Option<CString> {
+/// The same, or `public`, which is the name of no role.
+pub fn name_or_public(role: pg_sys::Oid) -> Option<CString> {
     match role {
         PUBLIC => Some(c"public".to_owned()),
-        role => name(role).as_deref().map(quote),
+        role => name(role),
     }
+}
+
+/// A role in SQL: its name, quoted if necessary, or `public`; `None` if the role does not exist.
+pub fn identifier(role: pg_sys::Oid) -> Option<CString> {
+    name_or_public(role).as_deref().map(quote)
 }
 
 /// Whether the role exists.

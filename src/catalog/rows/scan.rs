@@ -82,7 +82,7 @@ impl Match<'_> {
             Match::Int4(value) => (EQ, F_INT4EQ, value.into()),
             Match::Oid(value) => (EQ, F_OIDEQ, value.into()),
             Match::Text(bytes) => (EQ, F_TEXTEQ, text_datum(bytes)),
-            Match::TextIn(texts) => (EQ, F_TEXTEQ, text_array(texts)),
+            Match::TextIn(texts) => (EQ, F_TEXTEQ, array(TEXTOID, texts, |text| text_datum(text))),
             Match::Uuid(bytes) => (EQ, F_UUID_EQ, bytes.as_ptr().into()),
             Match::TextGreater(bytes) => (GT, F_TEXT_GT, text_datum(bytes)),
             Match::OidGreater(value) => (GT, F_OIDGT, value.into()),
@@ -111,11 +111,6 @@ impl Match<'_> {
     }
 }
 
-/// A value of type text[].
-pub fn text_array(texts: &[Vec<u8>]) -> pg_sys::Datum {
-    array(pg_sys::TEXTOID, texts, |text| text_datum(text))
-}
-
 /// An array of these elements in the current memory context.
 fn array<T>(
     element: pg_sys::Oid,
@@ -136,18 +131,18 @@ fn array<T>(
 /// The snapshot for a scan, and the one with which its tuples are then compared.
 ///
 /// Core takes predicate locks for every MVCC snapshot. So in a serializable transaction the scan
-/// uses `SnapshotAny`, which finds all versions, and those that the catalog snapshot sees are
-/// picked from them.
+/// uses `SnapshotAny`, which finds all versions, and those that the snapshot sees are picked
+/// from them.
 struct ScanSnapshot {
     given: pg_sys::Snapshot,
-    /// The catalog snapshot, registered while the scan runs; null: none is needed.
+    /// The MVCC snapshot, registered while the scan runs; null: none is needed.
     registered: pg_sys::Snapshot,
 }
 
 impl ScanSnapshot {
     fn new(table: &Table) -> ScanSnapshot {
         let fixed = match table.see {
-            Snapshot::Catalog => None,
+            Snapshot::Catalog | Snapshot::Transaction => None,
             Snapshot::OwnWrites => Some(&raw mut pg_sys::SnapshotSelfData),
             Snapshot::Any => Some(&raw mut pg_sys::SnapshotAnyData),
         };
@@ -157,7 +152,11 @@ impl ScanSnapshot {
         // SAFETY: inside a transaction. A registered snapshot is released by `drop`, or by the
         // transaction's abort.
         unsafe {
-            let registered = pg_sys::RegisterSnapshot(pg_sys::GetCatalogSnapshot(table.id()));
+            let taken = match table.see {
+                Snapshot::Transaction => pg_sys::GetTransactionSnapshot(),
+                _ => pg_sys::GetCatalogSnapshot(table.id()),
+            };
+            let registered = pg_sys::RegisterSnapshot(taken);
             let given = match pg_sys::XactIsoLevel == pg_sys::XACT_SERIALIZABLE as i32 {
                 true => &raw mut pg_sys::SnapshotAnyData,
                 false => registered,

@@ -26,6 +26,8 @@ pub enum Snapshot {
     /// Core's catalog snapshot, taken now: what is committed, and what the earlier commands of this
     /// transaction have written.
     Catalog,
+    /// That of the transaction, as its queries have it.
+    Transaction,
     /// Core's `SnapshotSelf`: what the current command has written, too. A row that is being
     /// replaced may be missed.
     OwnWrites,

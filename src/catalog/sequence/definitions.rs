@@ -14,7 +14,7 @@ use crate::catalog::rows::columns::sequence as column;
 use crate::catalog::rows::name::Name;
 use crate::catalog::rows::record::{Field, record};
 use crate::catalog::rows::scan::{Index, Match};
-use crate::catalog::rows::table::{LockWait, Row, RowLock, Table};
+use crate::catalog::rows::table::{LockWait, Row, RowLock, Snapshot, Table};
 use crate::catalog::rows::{relations, roles, script};
 use crate::errors::HiloError;
 use crate::process::ffi;
@@ -127,6 +127,14 @@ pub fn by_ids(ids: &[i64]) -> Result<HashMap<SequenceId, Sequence>, HiloError> {
     let found =
         CatalogTable::Definition.read()?.collect(catalog_tables::DEFINITION_PKEY, &keys, found)?;
     memory::try_map(found.len(), found.into_iter().map(|sequence| (sequence.id, sequence)))
+}
+
+/// The sequences that the transaction sees, or those of them with these names, by name.
+pub fn seen(names: Option<&[Vec<u8>]>) -> Result<Vec<Sequence>, HiloError> {
+    let keys = names.map(|names| (column::NAME, Match::TextIn(names)));
+    let table = CatalogTable::Definition.read()?.seeing(Snapshot::Transaction);
+    let found = |row: &Row| Some(Sequence::from_row(row));
+    table.collect(catalog_tables::DEFINITION_NAME_KEY, keys.as_slice(), found)
 }
 
 /// The conditions on `owned_by`, which is `column`: for one column of the table, or for all if

@@ -6,7 +6,7 @@
 //! show that values could be served twice, a change is refused.
 
 use hilo_core::direction::Direction;
-pub use hilo_core::node_numbers::Numbering;
+pub use hilo_core::document::Numbering;
 use hilo_core::numbers::Epoch;
 use hilo_core::options::Definition;
 
@@ -53,7 +53,8 @@ impl Position {
 /// unless replication has brought the definition without positions, or before them.
 ///
 /// # Errors
-/// `NoPosition` if no other position is known, and those of [`begin_with`].
+/// `NoPosition` if no other position is known; `NodeUnset`, `NotAmongNodes` and `Reserved` as for
+/// [`begin_with`].
 pub fn join(sequence: &Sequence, here: &LocalNode) -> Result<Position, HiloError> {
     let direction = sequence.definition.direction();
     let others = positions::of_all_nodes(sequence.id)?;
@@ -70,27 +71,25 @@ pub fn join(sequence: &Sequence, here: &LocalNode) -> Result<Position, HiloError
     first_position(sequence, here, &others, Numbering { base, nodes, stripe })
 }
 
-/// The position at which this server begins with the numbering of another node.
+/// The position at which this server begins with the numbering of another node. `None`: it is not
+/// told. Where replication brings the rows, they say how to begin, though the row of this server's
+/// own id may be yet to come.
 ///
 /// # Errors
-/// `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for this node. `Reserved` if a node,
-/// or this server as another node, has reserved beyond the base under another numbering.
+/// The errors of [`node::serves`]. `NodeUnset`, `NotAmongNodes` if the numbering has no stripe for
+/// this node. `Reserved` if a node, or this server as another node, has reserved beyond the base
+/// under another numbering.
 pub fn begin_with(
     sequence: &Sequence,
-    here: &LocalNode,
     numbering: Numbering,
-) -> Result<Position, HiloError> {
+) -> Result<Option<Position>, HiloError> {
     let known = positions::of_all_nodes(sequence.id)?;
+    if known.is_empty() || known.iter().any(Position::is_replicated) {
+        return Ok(None);
+    }
+    let here = node::serves(sequence)?;
     let known = memory::try_collect(known.iter().map(|other| takeover::at_most(sequence, other)))?;
-    first_position(sequence, here, &known, numbering)
-}
-
-/// Whether a server without a position must be told by others how to begin. It need not where
-/// replication brings the rows: they say it, though the row of this server's own id may be yet to
-/// come.
-pub fn is_open(sequence: &Sequence) -> Result<bool, HiloError> {
-    let known = positions::of_all_nodes(sequence.id)?;
-    Ok(!known.is_empty() && !known.iter().any(Position::is_replicated))
+    first_position(sequence, &here, &known, numbering).map(Some)
 }
 
 fn first_position(

@@ -7,7 +7,6 @@ use std::ffi::{CStr, c_char};
 use pgrx::prelude::*;
 
 use crate::backend::Global;
-use crate::catalog::rows::scan::text_array;
 use crate::catalog::rows::table::{bytes_of, next_command, text_of};
 use crate::errors::HiloError;
 use crate::process::ffi;
@@ -93,18 +92,7 @@ pub fn rows<T>(
     mut each: impl FnMut(Row) -> T,
 ) -> Result<Vec<T>, HiloError> {
     let mut found = Vec::new();
-    visit(sql.as_ref(), None, |row| found.try_push(each(row)))?;
-    Ok(found)
-}
-
-/// Like [`rows`], with these texts as the parameter, of type text[].
-pub fn rows_of<T>(
-    sql: &str,
-    texts: &[Vec<u8>],
-    mut each: impl FnMut(Row) -> T,
-) -> Result<Vec<T>, HiloError> {
-    let (mut found, texts) = (Vec::new(), (pg_sys::TEXTARRAYOID, text_array(texts)));
-    visit(sql.as_bytes(), Some(texts), |row| found.try_push(each(row)))?;
+    visit(sql.as_ref(), |row| found.try_push(each(row)))?;
     Ok(found)
 }
 
@@ -114,30 +102,25 @@ pub fn for_each(
     sql: &(impl AsRef<[u8]> + ?Sized),
     mut each: impl FnMut(Row),
 ) -> Result<(), HiloError> {
-    visit(sql.as_ref(), None, |row| {
+    visit(sql.as_ref(), |row| {
         each(row);
         memory::check()
     })
 }
 
-fn visit(
-    sql: &[u8],
-    parameter: Option<(pg_sys::Oid, pg_sys::Datum)>,
-    mut each: impl FnMut(Row) -> Result<(), HiloError>,
-) -> Result<(), HiloError> {
+fn visit(sql: &[u8], mut each: impl FnMut(Row) -> Result<(), HiloError>) -> Result<(), HiloError> {
     const AT_ONCE: std::ffi::c_long = 1000;
     memory::check()?;
     let mut done = Ok(());
     let text = c_string(sql);
-    let (mut types, mut values): (Vec<_>, Vec<_>) = parameter.into_iter().unzip();
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up. No
     // row is used after its batch is freed. The query is not marked as read-only, because then it
     // would use the older snapshot of the caller's statement; what the callers pass only reads.
     unsafe {
         pg_sys::SPI_connect();
-        let plan = pg_sys::SPI_prepare(text, types.len() as i32, types.as_mut_ptr());
-        let (unnamed, not_null) = (std::ptr::null(), std::ptr::null());
-        let portal = pg_sys::SPI_cursor_open(unnamed, plan, values.as_mut_ptr(), not_null, false);
+        let plan = pg_sys::SPI_prepare(text, 0, std::ptr::null_mut());
+        let (name, values, nulls) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null());
+        let portal = pg_sys::SPI_cursor_open(name, plan, values, nulls, false);
         while done.is_ok() {
             pg_sys::SPI_cursor_fetch(portal, true, AT_ONCE);
             let table = pg_sys::SPI_tuptable;

@@ -1,18 +1,19 @@
 //! The sequences that the caller may read, as documents describe them: `hilo_export` and
 //! `hilo_node_summary`.
 
+use std::ffi::CString;
+
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use hilo_core::document::{Described, Document, Entry, Grant, Node, Privilege};
-use hilo_core::numbers::SequenceId;
+use hilo_core::document::{Document, Entry, Grant, Node, Privilege};
+use hilo_core::plan::Described;
 
 use crate::catalog::columns::column_ref::ColumnRef;
 use crate::catalog::rights::missing;
 use crate::catalog::rights::privileges::{self, Privileges};
 use crate::catalog::rows::encoding::decode;
-use crate::catalog::rows::name::Name;
-use crate::catalog::rows::roles::{self, PUBLIC};
+use crate::catalog::rows::roles;
 use crate::catalog::sequence::definitions::{self, Sequence};
 use crate::catalog::sequence::node::{self, LocalNode};
 use crate::catalog::sequence::{numbering, positions};
@@ -23,7 +24,6 @@ use crate::process::memory::{self, TryGrow};
 use crate::shared;
 use crate::sql::call::border::Call;
 use crate::sql::call::jsonb::JsonB;
-use crate::sql::call::spi;
 use crate::sql::types::sequence_type::SequenceName;
 
 /// A sequence with the privileges on it.
@@ -35,66 +35,57 @@ pub struct Known {
 /// `hilo_export(name)`
 #[pg_extern(sql = false)]
 fn hilo_export(_call: Call, name: Option<SequenceName>) -> Result<JsonB, ErrorReport> {
-    Ok(written(None, one_or_all(name.as_deref(), true)?, Known::described)?)
+    if let Some(name) = &name {
+        missing::require(name)?;
+    }
+    written(None, all(name, Known::described)?)
 }
 
 /// `hilo_node_summary(name)`
 #[pg_extern(sql = false)]
 fn hilo_node_summary(_call: Call, name: Option<SequenceName>) -> Result<JsonB, ErrorReport> {
-    Ok(written(Some(this_node()), one_or_all(name.as_deref(), false)?, Known::summary)?)
+    written(Some(this_node()), all(name, Known::summary)?)
 }
 
-fn written(
-    node: Option<Node>,
-    known: Vec<Known>,
-    describe: fn(&Known) -> Result<Described, HiloError>,
-) -> Result<JsonB, HiloError> {
-    let mut sequences = Vec::new();
-    for one in &known {
-        sequences.try_push(describe(one)?.entry)?;
-    }
-    JsonB::of(&Document::new(node, sequences))
+fn written(node: Option<Node>, described: Vec<Described>) -> Result<JsonB, ErrorReport> {
+    let sequences = memory::try_collect(described.into_iter().map(|one| one.entry))?;
+    Ok(JsonB::of(&Document { hilo: 1, node, sequences })?)
 }
 
-/// The sequence of this name or, without a name, all sequences by name. The transaction's snapshot
-/// says which there are; the rest is as of now.
+/// The sequence of this name, if there is one, or without a name, all sequences by name.
 ///
 /// # Errors
-/// `NoSuchSequence` if it `must_exist`; `Permission` if the caller may not read it.
-pub fn one_or_all(name: Option<&[u8]>, must_exist: bool) -> Result<Vec<Known>, HiloError> {
-    if let Some(name) = name {
-        let found = match must_exist {
-            true => Some(missing::require(name)?),
-            false => definitions::by_name(name)?,
-        };
-        found.iter().try_for_each(privileges::allow_to_see)?;
-        return found.into_iter().map(Known::of).collect();
+/// `Permission` if the caller may not read it.
+pub fn all(
+    name: Option<SequenceName>,
+    describe: fn(&Known) -> Result<Described, HiloError>,
+) -> Result<Vec<Described>, HiloError> {
+    let known = match name {
+        None => visible(None)?,
+        Some(name) => {
+            let found = definitions::by_name(&name)?;
+            found.iter().try_for_each(privileges::allow_to_see)?;
+            found.into_iter().map(Known::of).collect::<Result<_, _>>()?
+        }
+    };
+    let mut described = Vec::new();
+    for one in &known {
+        described.try_push(describe(one)?)?;
     }
-    let seen = visible(None)?.into_iter().filter_map(|(_, known)| known);
-    let mut known = memory::try_collect(seen)?;
-    known.sort_unstable_by(|one, other| one.sequence.name.cmp(&other.sequence.name));
-    Ok(known)
+    Ok(described)
 }
 
-/// The sequences that the transaction sees, all or those with these names, and their present rows.
-/// `None`: it has been dropped since.
-pub fn visible(names: Option<&[Vec<u8>]>) -> Result<Vec<(Name, Option<Known>)>, HiloError> {
-    const ALL: &str = "SELECT v.id, v.name FROM _hilo.hilo_visible v";
-    const NAMED: &str = "SELECT v.id, v.name FROM _hilo.hilo_visible v \
-                          WHERE v.name OPERATOR(pg_catalog.=) ANY ($1)";
-    let read = |row: spi::Row| (row.int8(1).unwrap_or(0), row.bytes(2).unwrap_or_default());
-    let seen = match names {
-        None => spi::rows(ALL, read),
-        Some(names) => spi::rows_of(NAMED, names, read),
-    }?;
-    let ids = memory::try_collect(seen.iter().map(|(id, _)| *id))?;
-    let (mut sequences, mut granted) =
-        (definitions::by_ids(&ids)?, privileges::grants_on_all(&ids)?);
-    memory::try_collect(seen.into_iter().map(|(id, name)| {
-        let granted = granted.remove(&SequenceId(id)).unwrap_or_default();
-        let sequence = sequences.remove(&SequenceId(id));
-        (Name::from(&name[..]), sequence.map(|sequence| Known { sequence, granted }))
-    }))
+/// The sequences that the transaction sees and the caller may read, all or those with these names,
+/// by name.
+pub fn visible(names: Option<&[Vec<u8>]>) -> Result<Vec<Known>, HiloError> {
+    let sequences = definitions::seen(names)?;
+    let ids = memory::try_collect(sequences.iter().map(|sequence| sequence.id.0))?;
+    let mut granted = privileges::grants_on_all(&ids)?;
+    let known = sequences.into_iter().map(|sequence| {
+        let granted = granted.remove(&sequence.id).unwrap_or_default();
+        Known { sequence, granted }
+    });
+    memory::try_collect(known.filter(|one| privileges::shows(&one.sequence, &one.granted)))
 }
 
 impl Known {
@@ -114,10 +105,17 @@ impl Known {
         if definition.source.is_some() && !self.is_own() {
             (definition.source, definition.reserve_ahead) = (None, None);
         }
+        // Without roles that do not exist any more.
+        let grant = |(role, set): &(pg_sys::Oid, Privileges)| {
+            let privileges = set.names().filter_map(Privilege::by_name).collect();
+            Some(Grant { grantee: decoded(roles::name_or_public(*role))?, privileges })
+        };
+        let mut privileges: Vec<_> = self.granted.iter().filter_map(grant).collect();
+        privileges.sort_unstable();
         let entry = Entry {
-            owned_by: self.sequence.owned_by.and_then(decoded_column),
-            owner: decoded_role(self.sequence.owner),
-            privileges: Some(self.privileges()),
+            owned_by: decoded(self.sequence.owned_by.and_then(ColumnRef::text)),
+            owner: decoded(roles::name(self.sequence.owner)),
+            privileges: Some(privileges),
             ..Entry::new(decode(&self.sequence.name), definition.options())
         };
         Ok(Described { entry, definition })
@@ -136,28 +134,11 @@ impl Known {
         summary.entry.fed = sequence.definition.source.is_some().then_some(true);
         Ok(summary)
     }
-
-    /// The grants by grantee, without roles that do not exist any more.
-    fn privileges(&self) -> Vec<Grant> {
-        let grant = |(role, set): &(pg_sys::Oid, Privileges)| {
-            let privileges = set.names().filter_map(Privilege::by_name).collect();
-            Some(Grant { grantee: decoded_role(*role)?, privileges })
-        };
-        let mut list: Vec<_> = self.granted.iter().filter_map(grant).collect();
-        list.sort_unstable_by(|one, other| one.grantee.cmp(&other.grantee));
-        list
-    }
 }
 
-fn decoded_role(role: pg_sys::Oid) -> Option<String> {
-    match role {
-        PUBLIC => Some("public".to_owned()),
-        role => roles::name(role).map(|name| decode(name.to_bytes())),
-    }
-}
-
-pub fn decoded_column(column: ColumnRef) -> Option<String> {
-    column.text().map(|text| decode(text.to_bytes()))
+/// The text of a name of the catalog, in UTF-8.
+pub fn decoded(name: Option<CString>) -> Option<String> {
+    name.map(|name| decode(name.to_bytes()))
 }
 
 /// This server. Its life identifies it, because copies share its system identifier.

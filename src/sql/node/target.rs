@@ -1,33 +1,31 @@
 //! A sequence of a document, which `hilo_apply` makes true: by what hilo_create, hilo_alter,
 //! hilo_set_owner, hilo_grant and hilo_revoke do.
 
-use hilo_core::document::{Described, Entry, Grant, Numbering};
-use hilo_core::grants::sort;
-use hilo_core::name;
+use hilo_core::document::{Entry, Grant, Numbering};
 use hilo_core::options::Options;
-use hilo_core::plan::Change;
+use hilo_core::plan::{Change, Described};
 
 use crate::catalog::columns::column_ref::ColumnRef;
 use crate::catalog::rights::privileges::{self, Privileges};
 use crate::catalog::rows::encoding::encode;
-use crate::catalog::rows::name::{Name, escape_for_message};
-use crate::catalog::rows::roles::PUBLIC;
-use crate::catalog::rows::table::next_command;
+use crate::catalog::rows::name::Name;
+use crate::catalog::rows::roles;
 use crate::catalog::sequence::definitions::Sequence;
 use crate::catalog::sequence::{node, numbering, positions};
 use crate::errors::{DocumentError, HiloError};
 use crate::session::invalidation;
-use crate::session::uncommitted::{self, NumberSource};
+use crate::session::uncommitted::NumberSource;
 use crate::sql::define::ddl::{self, Duplicate};
-use crate::sql::define::ddl_checks::{find_owned, lock_owned};
+use crate::sql::define::ddl_checks::lock_owned;
 use crate::sql::define::owned_by::{self, Purpose};
 use crate::sql::define::redefine::Alteration;
 use crate::sql::define::{grants, options, owners, renumber};
-use crate::sql::node::document::{Place, form};
-use crate::sql::node::known::{Known, decoded_column};
+use crate::sql::node::document::at;
+use crate::sql::node::known::{Known, decoded};
 
 pub struct Target {
-    pub at: usize,
+    /// Its place in the document.
+    pub number: usize,
     pub name: Name,
     wanted: Described,
 }
@@ -35,41 +33,24 @@ pub struct Target {
 impl Target {
     /// # Errors
     /// The first error in the document's description of the sequence.
-    pub fn new(at: usize, entry: Entry, place: &Place) -> Result<Target, HiloError> {
-        place.set(at, ".name");
-        let name = encode(&entry.name);
-        name::validate(&name)?;
-        place.set(at, "");
-        let mut wanted = Described::new(entry)?;
-        check_source_and_texts(&name, &wanted)?;
+    pub fn new(number: usize, entry: Entry) -> Result<Target, HiloError> {
+        let name = at(number, ".name", || Name::new(&encode(&entry.name)))?;
+        let mut wanted = at(number, "", || checked(&name, entry))?;
         let entry = &mut wanted.entry;
-        if wanted.definition.source.is_some() {
-            // Such a sequence is not numbered here: its source gives the values.
-            entry.numbering = None;
-        }
-        if let Some(owned_by) = entry.owned_by.take() {
-            place.set(at, ".owned_by");
+        if let Some(text) = entry.owned_by.take() {
+            let parse = || owned_by::parse(&encode(&text), Purpose::Look);
             // As the catalog spells it.
-            let column = owned_by::parse(&encode(&owned_by), Purpose::Look)?;
-            entry.owned_by = column.and_then(decoded_column);
+            entry.owned_by = decoded(at(number, ".owned_by", parse)?.and_then(ColumnRef::text));
         }
         if let Some(owner) = &entry.owner {
-            place.set(at, ".owner");
-            grants::existing_role(&encode(owner))?;
+            at(number, ".owner", || grants::existing_role(&encode(owner)))?;
         }
-        if let Some(list) = &mut entry.privileges {
-            for (number, grant) in list.iter_mut().enumerate() {
-                place.set(at, &format!(".privileges[{number}].grantee"));
-                if grants::role_or_public(&encode(&grant.grantee))? == PUBLIC {
-                    grant.grantee = "public".to_owned();
-                }
-            }
-            sort(list).map_err(|twice| {
-                place.set(at, &format!(".privileges{twice}"));
-                form("it appears twice")
-            })?;
+        for (grant_number, grant) in entry.privileges.iter_mut().flatten().enumerate() {
+            let field = format!(".privileges[{grant_number}].grantee");
+            let role = at(number, &field, || grants::role_or_public(&encode(&grant.grantee)))?;
+            grant.grantee = decoded(roles::name_or_public(role)).unwrap_or_default();
         }
-        Ok(Target { at, name: Name::from(&name[..]), wanted })
+        Ok(Target { number, name, wanted })
     }
 
     /// Locks the table that is to own the sequence, until the transaction ends, and returns the
@@ -81,39 +62,21 @@ impl Target {
         }
     }
 
-    /// Checks that the caller may change the sequence or, if there is none, create it.
-    pub fn check_rights(&self) -> Result<(), HiloError> {
-        match find_owned(&self.name)? {
-            None => privileges::may_create(),
-            Some(_) => Ok(()),
-        }
-    }
-
     /// Creates the sequence, with the options and the numbering of the document. `of_server`: the
     /// document is the summary of a server.
     pub fn create(&self, of_server: bool) -> Result<(), HiloError> {
-        let (name, definition) = (self.name.clone(), self.wanted.definition.clone());
-        let numbering = self.wanted.entry.numbering;
+        let (definition, numbering) = (&self.wanted.definition, self.wanted.entry.numbering);
         if of_server && numbering.is_none() && definition.source.is_none() {
             // This server would begin with a numbering of its own.
-            return Err(DocumentError::NotNumbered(name.to_string()).into());
+            return Err(DocumentError::NotNumbered(self.name.to_string()).into());
         }
-        match ddl::create(name, definition, None, numbering, Duplicate::Refuse)? {
-            Some(_) => Ok(()),
-            None => Err(HiloError::Duplicate(self.name.to_string())),
-        }
-    }
-
-    fn found(&self, known: &Known) -> Result<Described, HiloError> {
-        match self.wanted.entry.numbering {
-            Some(_) => known.summary(),
-            None => known.described(),
-        }
+        let (name, definition) = (self.name.clone(), definition.clone());
+        ddl::create(name, definition, None, numbering, Duplicate::Refuse).map(drop)
     }
 
     /// Whether the sequence needs any change.
     pub fn differs(&self, known: &Known) -> Result<bool, HiloError> {
-        Ok(!self.wanted.changes(&self.found(known)?).is_empty())
+        Ok(!self.wanted.changes(&known.summary()?).is_empty())
     }
 
     /// Changes the sequence, and returns what it has changed. A `dry_run` is rolled back
@@ -121,66 +84,60 @@ impl Target {
     pub fn change(&self, dry_run: bool) -> Result<Vec<Change>, HiloError> {
         let locked = lock_owned(&self.name)?;
         let sequence = &locked.sequence;
-        let found = self.found(&Known::of(sequence.clone())?)?;
+        let found = Known::of(sequence.clone())?.summary()?;
         let moves = self.wanted.entry.owned_by != found.entry.owned_by;
+        let alter = |options: &Options, owned_by| {
+            let locked = &lock_owned(&self.name)?;
+            renumber::alter(&Alteration { locked, options, owned_by, restart: None }, dry_run)
+        };
         let mut done = Vec::new();
         for change in self.wanted.changes(&found) {
             match &change {
-                Change::Number(there) => {
-                    if !tell(sequence, *there)? {
-                        continue;
-                    }
-                }
+                Change::Number(there) if !tell(sequence, *there)? => continue,
+                // A table and its sequence have one owner, so a new column waits until that is
+                // settled.
                 Change::Alter(_) => {
-                    // A table and its sequence have one owner, so a new column waits until that is
-                    // settled.
-                    let kept = sequence.owned_by.filter(|_| !moves);
-                    if self.wanted.definition != found.definition || kept != sequence.owned_by {
-                        let options = self.wanted.definition.changes_of(&found.definition);
-                        self.alter(&options, kept, dry_run)?;
-                    }
+                    let options = self.wanted.definition.changes_of(&found.definition);
+                    alter(&options, sequence.owned_by.filter(|_| !moves))?;
                 }
                 Change::SetOwner { to, .. } => {
                     owners::set_owner(&self.name, grants::existing_role(&encode(to))?)?;
                 }
                 Change::Revoke(grant) => self.change_rights(privileges::revoke, grant)?,
                 Change::Grant(grant) => self.change_rights(privileges::grant, grant)?,
-                Change::Create(_) | Change::Drop(_) => {}
+                _ => {}
             }
             done.push(change);
         }
         if moves && let Some(column) = self.lock_column()? {
-            self.alter(&Options::default(), Some(column), dry_run)?;
+            alter(&Options::default(), Some(column))?;
         }
         Ok(done)
     }
 
-    fn alter(
-        &self,
-        options: &Options,
-        owned_by: Option<ColumnRef>,
-        dry_run: bool,
-    ) -> Result<(), HiloError> {
-        let locked = &lock_owned(&self.name)?;
-        renumber::alter(&Alteration { locked, options, owned_by, restart: None }, dry_run)
-    }
-
     fn change_rights(&self, change: grants::Changes, grant: &Grant) -> Result<(), HiloError> {
         let grantee = grants::role_or_public(&encode(&grant.grantee))?;
-        let set = grant.privileges.iter().filter_map(|one| Privileges::by_name(one.name()));
-        let set = set.fold(Privileges::NONE, Privileges::or);
+        let names: Vec<_> = grant.privileges.iter().map(|privilege| privilege.name()).collect();
+        let set = Privileges::parse_list(&names.join(","))?;
         grants::change(lock_owned(&self.name)?, change, grantee, set)
     }
 }
 
-fn check_source_and_texts(name: &[u8], wanted: &Described) -> Result<(), HiloError> {
-    if wanted.entry.is_fed() && wanted.definition.source.is_none() {
-        return Err(DocumentError::SourceHidden(escape_for_message(name)).into());
+/// The description of a sequence, if hilo_create would accept it.
+fn checked(name: &Name, entry: Entry) -> Result<Described, HiloError> {
+    let mut wanted = Described::new(entry)?;
+    match wanted.definition.source {
+        None if wanted.entry.is_fed() => {
+            return Err(DocumentError::SourceHidden(name.to_string()).into());
+        }
+        None => {}
+        // Such a sequence is not numbered here: its source gives the values.
+        Some(_) => wanted.entry.numbering = None,
     }
     for (option, text) in wanted.entry.options().texts() {
         options::stored(option, &encode(text))?;
     }
-    Ok(())
+    Ok(wanted)
 }
 
 /// Lets this server begin with the numbering of other nodes. `false`: nothing is done, because
@@ -195,18 +152,14 @@ fn tell(sequence: &Sequence, there: Numbering) -> Result<bool, HiloError> {
     if let Some(here) = positions::find(sequence.id, node::id())? {
         return Err(HiloError::NumberingDiffers {
             name: sequence.name.to_string(),
-            here: here.numbering().to_string(),
-            there: there.to_string(),
+            here: here.numbering(),
+            there,
         });
     }
-    if !numbering::is_open(sequence)? {
-        return Ok(false);
-    }
-    let first = numbering::begin_with(sequence, &node::serves(sequence)?, there)?;
+    let Some(first) = numbering::begin_with(sequence, there)? else { return Ok(false) };
     // After a rollback the server may be told again, and would serve what this transaction has
     // drawn.
-    uncommitted::note_origin(positions::insert(&first)?, NumberSource::Shared)?;
-    next_command();
+    ddl::number(&first, NumberSource::Shared)?;
     invalidation::begin();
     Ok(true)
 }

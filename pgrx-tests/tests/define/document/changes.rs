@@ -83,6 +83,11 @@ fn owners_and_privileges_become_those_of_the_document() {
         ]
     );
     assert!(of(json!({"name": "a", "privileges": bert})).is_empty());
+    // A privilege that appears twice is granted once.
+    let twice = json!([{"grantee": "bert", "privileges": ["UPDATE", "UPDATE"]},
+                       {"grantee": "anna", "privileges": ["USAGE"]},
+                       {"grantee": "bert", "privileges": ["USAGE"]}]);
+    assert!(of(json!({"name": "a", "privileges": twice})).is_empty());
     // The new owner's own privileges, and those of the old one, are part of their ownership.
     let owned = json!({"name": "a", "owner": "bert", "privileges": [
         {"grantee": "postgres", "privileges": ["SELECT"]}, {"grantee": "bert", "privileges": ["USAGE"]}]});
