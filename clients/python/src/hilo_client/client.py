@@ -99,6 +99,7 @@ class HiloClient:
         if state is not None:
             self._resume(Store(os.fspath(state), self._holder, sync_every))
         _clients.add(self)
+        _close_with_celery()
 
     def _begin(self) -> None:
         """Begins as a new process, which holds nothing. Of what a caller has found already, nothing is left either."""
@@ -248,11 +249,13 @@ class HiloClient:
                 self._store.write_down(iter(()), ((lease.id, lease.next) for lease in self._returns))
             if self._returns or self._error or unsure:
                 self._begin_thread()
-            thread, self._thread = self._thread, None
+            thread = self._thread
         if thread:
-            thread.join(self._timeout + 1)
+            thread.join(self._timeout + 1)  # if a signal cuts this short, the next call waits on
             if is_late := thread.is_alive():
                 self._limit.give_up()
+            else:
+                self._thread = None
             self._limit.end()
             self._release(not (self._error or is_late))
             if self._error or is_late:
@@ -541,18 +544,28 @@ def _begin_in_child() -> None:
 
 
 def close_all() -> None:
-    """Closes the clients of this process, each in 5 seconds at most, as the exit of the interpreter does, and the end of a
-    process of multiprocessing.
+    """Closes the clients of this process, each in 5 seconds at most, as the exit of the interpreter does, and the ends of
+    processes of multiprocessing and of Celery.
 
-    For processes that end in another way, such as the workers of Celery.
+    For processes that end in another way.
     """
     for client in list(_clients):
-        _clients.discard(client)
         client._timeout = min(client._timeout, 5)
         try:
             client.close()
         except (OSError, RuntimeError) as error:  # at the exit, no thread can begin
             logging.getLogger("hilo_client").warning("%s: %s", error, error.__cause__)
+        _clients.discard(client)  # unless a signal has cut it short: the exit that follows closes it
+
+
+def _close_with_celery() -> None:
+    """A process of Celery's pool ends without the exit of the interpreter. It says so before."""
+    if signals := sys.modules.get("celery.signals"):
+        signals.worker_process_shutdown.connect(_close_process_of_celery, weak=False)
+
+
+def _close_process_of_celery(**_: object) -> None:
+    close_all()
 
 
 def _close_at_end_of_multiprocessing(_: object = None) -> None:

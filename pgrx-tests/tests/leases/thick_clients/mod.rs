@@ -1,6 +1,7 @@
 //! Processes that serve from their own memory, by clients/protocol.md: no value comes twice, and when they have
 //! ended, each number is explained.
 
+mod ends;
 mod killed;
 mod programs;
 mod scenes;
