@@ -9,7 +9,7 @@ use tokio::time::{sleep, sleep_until, timeout};
 use tracing::Instrument;
 
 use crate::Error;
-use crate::engine::{Failure, NEVER, Plan};
+use crate::engine::{Ask, Failure, NEVER, Plan};
 use crate::refusal::{Report, is_refusal, report};
 use crate::server::{Answer, Connector, Link};
 use crate::shared::{Core, Life, MAX_WAIT, Shared};
@@ -26,6 +26,9 @@ pub struct Driver {
     /// The results of a shutdown.
     result: Result<Returned, Error>,
 }
+
+/// Leases that could not be written down, and why.
+type Unwritten = Vec<(Ask, Arc<Report>)>;
 
 /// Why a statement has no result.
 enum Fault {
@@ -120,6 +123,10 @@ impl Driver {
             Err(Error::Unreachable { source }) => source,
             Err(_) => None,
             Ok(()) => {
+                // It may be late, and must not end what the next process takes.
+                if let Some(store) = &self.shared.lock().store {
+                    store.clear();
+                }
                 let holder = &self.shared.options.holder;
                 let revoking = self.link.as_ref().map(|link| link.revoke(holder));
                 match self.within_timeout(revoking).await {
@@ -148,31 +155,56 @@ impl Driver {
         self.try_to_carry_out(plan).instrument(span).await
     }
 
-    async fn try_to_carry_out(&mut self, plan: Plan) {
+    async fn try_to_carry_out(&mut self, mut plan: Plan) {
         if let Err(error) = self.connect().await {
             let source = match error {
                 Error::Unreachable { source } => source,
-                other => Some(report(&other)),
+                other => Some(Report::own(&other, None, None)),
             };
             return self.fail_plan(plan, Failure::Unsent, source);
         }
-        let names = match self.write_down(&plan) {
-            Ok(names) => names,
-            Err(why) => return self.fail_plan(plan, Failure::Unsent, Some(why)),
+        let (names, unwritten) = match self.write_down(&mut plan) {
+            Ok(written) => written,
+            Err(why) => {
+                let why = Report::own(&why, None, None);
+                return self.fail_plan(plan, Failure::Unsent, Some(why));
+            }
         };
+        let outcome = self.send_until_done(&plan, &names).await;
+        // The unwritten were not asked for, as if the server had refused them.
+        let (asks, reasons): (Vec<Ask>, Vec<Arc<Report>>) = unwritten.into_iter().unzip();
+        plan.asks.extend(asks);
+        match outcome {
+            Ok((mut answer, sent)) => {
+                answer.extend(reasons.into_iter().map(Err));
+                self.accept(plan, answer, sent);
+            }
+            Err((why, error)) => self.fail_plan(plan, why, error),
+        }
+    }
+
+    /// Sends a plan, again while it meets other transactions. Returns also when it was sent.
+    async fn send_until_done(
+        &mut self,
+        plan: &Plan,
+        names: &[Arc<str>],
+    ) -> Result<(Answer, Monotonic), (Failure, Option<Arc<Report>>)> {
         let mut attempt = 0;
         loop {
             let sent = self.shared.now();
-            match self.send(&plan, &names).await {
-                Ok(answer) => return self.accept(plan, answer, sent),
+            if plan.is_empty() {
+                return Ok((Answer::new(), sent));
+            }
+            match self.send(plan, names).await {
+                Ok(answer) => return Ok((answer, sent)),
                 Err(Fault::Unknown(error)) => {
                     self.link = None;
-                    return self.fail_plan(plan, Failure::Unknown, error);
+                    return Err((Failure::Unknown, error));
                 }
                 Err(Fault::Refused(refusal))
-                    if refusal.is_overload() && self.shared.lock().engine.can_be_smaller(&plan) =>
+                    if refusal.is_overload() && self.shared.lock().engine.can_be_smaller(plan) =>
                 {
-                    return self.fail_plan(plan, Failure::NoRoom, Some(refusal));
+                    return Err((Failure::NoRoom, Some(refusal)));
                 }
                 // A lease may have ended, or a sequence been renumbered, until the commit.
                 Err(Fault::Refused(refusal))
@@ -184,8 +216,7 @@ impl Driver {
                     attempt += 1;
                 }
                 Err(Fault::Refused(refusal)) => {
-                    let answer = vec![Err(refusal); plan.len()];
-                    return self.accept(plan, answer, sent);
+                    return Ok((vec![Err(refusal); plan.len()], sent));
                 }
             }
         }
@@ -214,15 +245,25 @@ impl Driver {
         Ok(())
     }
 
-    /// Writes a plan to the store, if there is one, and returns the names of its sequences.
-    fn write_down(&self, plan: &Plan) -> Result<Vec<Arc<str>>, Arc<Report>> {
+    /// Writes a plan to the store, if there is one, and returns the names of its sequences. Leases
+    /// for which the disk has no room are not part of it any more.
+    fn write_down(&self, plan: &mut Plan) -> Result<(Vec<Arc<str>>, Unwritten), Error> {
         let core = self.shared.lock();
-        let name = |id: crate::engine::Id| core.states[id.0 as usize].hot.name.clone();
-        let names: Vec<Arc<str>> = plan.asks.iter().map(|ask| name(ask.id)).collect();
+        let (mut names, mut unwritten) = (Vec::new(), Unwritten::new());
         if let Some(store) = &core.store {
-            store.write_down(plan, &names)?;
+            let returned = store.write_returns(&plan.returns);
+            returned.map_err(|error| store.error(Report::own(&error, None, None)))?;
         }
-        Ok(names)
+        plan.asks.retain(|ask| {
+            let name = &core.states[ask.id.0 as usize].hot.name;
+            let written = core.store.as_ref().map_or(Ok(()), |store| store.write_ask(ask, name));
+            match &written {
+                Ok(()) => names.push(name.clone()),
+                Err(error) => unwritten.push((*ask, Report::own(error, None, None))),
+            }
+            written.is_ok()
+        });
+        Ok((names, unwritten))
     }
 
     async fn send(&self, plan: &Plan, names: &[Arc<str>]) -> Result<Answer, Fault> {

@@ -60,7 +60,7 @@ pub enum Error {
     #[error("the database has no extension hilo, or none with leases")]
     NotInstalled,
     /// The file of [`Builder::state`](crate::Builder::state) cannot be used. Another process has
-    /// it, it has leases of another server, or it cannot be written.
+    /// it, it has leases of another server, or it cannot be written, since the disk is full.
     #[error("cannot use the state file \"{path}\": {source}")]
     State {
         /// The path of the file.

@@ -205,13 +205,17 @@ impl Core {
     fn accept_refusal(&mut self, ask: Ask, refusal: Arc<Report>, now: Monotonic) -> Arc<str> {
         let lack = refusal.is_lack();
         self.engine.accept_refusal(ask, lack, now);
+        let sequence = self.states[ask.id.0 as usize].hot.name.clone();
+        let error = match &self.store {
+            // The server has not said it: the file has no room for the lease.
+            Some(store) if refusal.code.is_none() => store.error(refusal.clone()),
+            _ => Error::Refused { sequence: sequence.clone(), source: refusal.clone() },
+        };
         let state = self.state(ask.id);
-        let sequence = state.hot.name.clone();
         state.errors += 1;
         state.refusals += u64::from(!lack);
-        state.lack = lack.then(|| refusal.clone());
-        state.refusal =
-            (!lack).then(|| Error::Refused { sequence: sequence.clone(), source: refusal });
+        state.lack = lack.then_some(refusal);
+        state.refusal = (!lack).then_some(error);
         sequence
     }
 

@@ -170,8 +170,8 @@ impl Link {
         let row = rows.first().ok_or(Error::Answer("no database"))?;
         let server: i64 = row.get(0);
         let database: u32 = row.get(1);
-        if store.meet(server as u64, database)? {
-            self.revoke(store.holder()).await.map_err(|error| unreachable(&error))?;
+        if let Some(before) = store.meet(server as u64, database)? {
+            self.revoke(&before).await.map_err(|error| unreachable(&error))?;
             store.note_revoked()?;
         }
         Ok(())

@@ -377,12 +377,14 @@ impl Core {
     }
 
     /// Gives the leases back if the state file could not be written, since then they must not be
-    /// served.
+    /// served. Callers get the reason.
     fn note_fault(&mut self, done: io::Result<()>, hot: &Hot, now: Monotonic) {
-        if let Err(error) = done {
-            self.trouble = Some(Report::own(&format!("state file: {error}"), None, None));
-            self.retire(hot, now);
-        }
+        let (Err(error), Some(store)) = (done, self.store.clone()) else { return };
+        self.engine.refuse(hot.id, now);
+        let state = self.state(hot.id);
+        state.refusals += 1;
+        state.refusal = Some(store.error(Report::own(&error, None, None)));
+        self.retire(hot, now);
     }
 
     /// Ends all leases of a sequence; the rest of them is given back.

@@ -43,16 +43,21 @@ impl Engine {
     /// The server has refused a lease. The sequence is asked for again later, as long as somebody
     /// needs it. `may_come`: an earlier statement may still take the lease.
     pub fn accept_refusal(&mut self, ask: Ask, may_come: bool, now: Monotonic) {
-        let random = self.random();
-        let supply = self.supply(ask.id);
-        supply.wanted = false;
-        supply.refuse(now, random);
+        self.refuse(ask.id, now);
         if may_come && ask.tried.is_some() {
             self.again.push(ask);
             self.due = self.due.min(self.retry_at(ask.id, now));
         } else {
             self.ask_again(ask);
         }
+    }
+
+    /// The sequence is not asked for before some time.
+    pub fn refuse(&mut self, id: Id, now: Monotonic) {
+        let random = self.random();
+        let supply = self.supply(id);
+        supply.wanted = false;
+        supply.refuse(now, random);
     }
 
     /// A lease does not come under the name in the plan. Whoever checks the sequence sees what it

@@ -15,6 +15,7 @@
 mod machine;
 mod record;
 mod slots;
+mod take_over;
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -28,12 +29,13 @@ use fs4::FileExt;
 use uuid::Uuid;
 
 use crate::Error;
-use crate::engine::{Lease, Plan};
+use crate::engine::{Ask, Lease, Return};
 use crate::lane::Lane;
 use crate::refusal::Report;
 use machine::Place;
 use record::{Held, Kind, Record};
 use slots::{Header, MAX_NAME, Slots};
+use take_over::{forget_floors, other_name, take_over};
 
 pub struct Store {
     path: Arc<str>,
@@ -119,12 +121,12 @@ impl Store {
         self.inner.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Checks that the leases are of this server. Returns whether the holder's leases are to be
-    /// revoked before anything is asked for.
+    /// Checks that the leases are of this server. Returns the holder whose leases are to be
+    /// revoked before anything is asked for, if there is one.
     ///
     /// # Errors
     /// [`Error::State`] if they are of another server.
-    pub fn meet(&self, server: u64, database: u32) -> Result<bool, Error> {
+    pub fn meet(&self, server: u64, database: u32) -> Result<Option<String>, Error> {
         let mut inner = self.lock();
         let known = (inner.header.server, inner.header.database);
         if known != (server, database) {
@@ -135,10 +137,10 @@ impl Store {
             (inner.header.server, inner.header.database) = (server, database);
             inner.write_header().map_err(|error| state_error(&self.path, &error))?;
         }
-        Ok(inner.header.revoke)
+        Ok(inner.header.revoke.then(|| other_name(&inner.header.holder)))
     }
 
-    /// The holder's leases were revoked.
+    /// The leases of that holder were revoked.
     pub fn note_revoked(&self) -> Result<(), Error> {
         let mut inner = self.lock();
         inner.header.revoke = false;
@@ -162,35 +164,40 @@ impl Store {
         inner.lanes.extend(number);
     }
 
-    /// Writes down the leases that a plan asks for and returns, before it is sent. `names` are
-    /// those of the sequences.
-    pub fn write_down(&self, plan: &Plan, names: &[Arc<str>]) -> Result<(), Arc<Report>> {
+    /// Writes down a lease of a sequence of this name before it is asked for.
+    ///
+    /// # Errors
+    /// If the disk is full.
+    pub fn write_ask(&self, ask: &Ask, name: &str) -> io::Result<()> {
         let mut inner = self.lock();
-        for (ask, name) in plan.asks.iter().zip(names) {
-            // The server refuses a name that is too long.
-            if !inner.by_token.contains_key(&ask.token) && name.len() <= MAX_NAME {
-                let number = inner.new_record().map_err(|error| self.report(&error))?;
-                let record =
-                    Record(inner.slots().map_err(|error| self.report(&error))?.slot(number));
-                record.ask(ask.token, name, ask.count);
-                inner.by_token.insert(ask.token, number);
-            }
+        // The server refuses a name that is too long.
+        if !inner.by_token.contains_key(&ask.token) && name.len() <= MAX_NAME {
+            let number = inner.new_record()?;
+            Record(inner.slots()?.slot(number)).ask(ask.token, name, ask.count);
+            inner.by_token.insert(ask.token, number);
         }
-        for back in &plan.returns {
+        Ok(())
+    }
+
+    /// Writes down what is returned before that.
+    pub fn write_returns(&self, returns: &[Return]) -> io::Result<()> {
+        let inner = self.lock();
+        for back in returns {
             let Some(number) = inner.by_token.get(&back.token).copied() else { continue };
             let Some(record) = inner.record_in(number) else { continue };
             record.give_back(back.next);
             // The server may have the lease back before the machine crashes.
             if record.floor() > 0 {
                 record.set_floor(0);
-                inner.slots.sync(number).map_err(|error| self.report(&error))?;
+                inner.slots.sync(number)?;
             }
         }
         Ok(())
     }
 
-    fn report(&self, error: &io::Error) -> Arc<Report> {
-        Report::own(&state_error(&self.path, error), None, None)
+    /// An error of the file, as callers see it.
+    pub fn error(&self, source: Arc<Report>) -> Error {
+        Error::State { path: self.path.clone(), source }
     }
 
     /// A lease has come. Returns how many of its values, the last ones, are left, and whether the
@@ -235,7 +242,7 @@ impl Store {
         let floor = self.floor(lease.count as u32);
         if self.sync_every.is_some() {
             record.set_floor(floor);
-            slots.sync(of_lease)?;
+            slots.sync(of_lease).inspect_err(|_| record.settle(lease.count as u32))?;
         }
         lane.fill_to(lease.last, lease.increment, lease.count, floor);
         // From here on the lane's word counts; when the lane moves on, the lease was used up.
@@ -315,6 +322,11 @@ impl Store {
         }
     }
 
+    /// Nothing is to be returned any more. Who has the file next takes another name.
+    pub fn clear(&self) {
+        self.lock().clear();
+    }
+
     /// Lets another process have the file. `all_returned`: no lease is left in it.
     pub fn release(&self, all_returned: bool) {
         let mut inner = self.lock();
@@ -322,8 +334,7 @@ impl Store {
             return;
         }
         if all_returned {
-            let records = inner.by_token.values();
-            records.for_each(|number| Record(inner.slots.slot(*number)).free());
+            inner.clear();
             inner.header.process = 0;
             if let Err(error) = inner.write_header() {
                 tracing::warn!(%error, "the state file is not marked as closed");
@@ -380,6 +391,13 @@ impl Inner {
         self.record_in(*self.by_token.get(token)?)
     }
 
+    fn clear(&mut self) {
+        for (_, number) in self.by_token.drain() {
+            Record(self.slots.slot(number)).free();
+            self.records.push(number);
+        }
+    }
+
     fn new_record(&mut self) -> io::Result<u32> {
         if self.records.is_empty() {
             self.grow()?;
@@ -424,71 +442,6 @@ fn lock(path: &Path) -> io::Result<File> {
             return Ok(file);
         }
     }
-}
-
-/// Takes the file over from an earlier process, as far as possible. Returns the header, except for
-/// the process that has it now, and the leases.
-fn take_over(slots: &Slots, before: Option<Header>, place: Place) -> (Header, Vec<Left>) {
-    let before = before.unwrap_or_default();
-    let was_open = before.process != 0;
-    let is_same_file = was_open && before.place.is_same_file(&place);
-    let is_same_start = is_same_file && before.place == place;
-    let records = || (1..slots.count()).map(|number| Record(slots.slot(number)));
-    for record in records().filter(|record| record.kind() != Kind::Free) {
-        match record.kind() {
-            Kind::Held | Kind::InLane if is_same_start && !record.has_expired() => {
-                record.settle(record.resolve(slots));
-            }
-            Kind::Asked | Kind::Returned if is_same_start => {}
-            // The machine has crashed. Or it is a clone of another machine with the same id, which
-            // users of `sync_every` rule out.
-            Kind::Held | Kind::InLane | Kind::Returned if is_same_file && record.floor() > 0 => {
-                record.settle(record.floor());
-                record.set_expiry(None);
-            }
-            _ => record.free(),
-        }
-    }
-    // No record names a lane any more.
-    for number in 1..slots.count() {
-        slots.lane(number).close();
-    }
-    let left: Vec<Left> = records().filter_map(left_in).collect();
-    match is_same_file {
-        true => {
-            let revoke = before.revoke || !is_same_start && left.is_empty();
-            (Header { revoke, ..before }, left)
-        }
-        false => (Header::default(), left),
-    }
-}
-
-/// Sets the floors to 0, on the disk: values below them are going to be served, and the disk will
-/// not hear of it.
-fn forget_floors(slots: &Slots) -> io::Result<()> {
-    for number in 1..slots.count() {
-        let record = Record(slots.slot(number));
-        if record.kind() != Kind::Free && record.floor() > 0 {
-            record.set_floor(0);
-            slots.sync(number)?;
-        }
-    }
-    Ok(())
-}
-
-/// The work that a lease of an earlier process needs.
-fn left_in(record: Record) -> Option<Left> {
-    let returns = match record.kind() {
-        Kind::Free => return None,
-        Kind::Asked => None,
-        Kind::Returned => Some(record.next()),
-        Kind::Held | Kind::InLane => {
-            let held = record.held().filter(|_| record.left() == 0);
-            held.map(|held| held.last.wrapping_add(held.increment))
-        }
-    };
-    let (token, size) = (record.token(), record.size());
-    Some(Left { token, name: record.name().unwrap_or_default(), size, returns })
 }
 
 #[cfg(all(test, target_os = "linux"))]

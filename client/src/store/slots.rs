@@ -173,14 +173,21 @@ impl Slots {
     pub fn map(file: File) -> io::Result<Slots> {
         let mut slots = Slots { file: OwnFile::new(file), chunks: Vec::new() };
         let bytes = slots.file.metadata()?.len();
-        // A process that was killed while it made the file may have written less.
         let mut begun = Vec::new();
         (&*slots.file).take(SLOT as u64).read_to_end(&mut begun)?;
-        if bytes < CHUNK_BYTES as u64 && begun.iter().any(|byte| *byte != 0) {
+        let is_foreign = match <[u8; SLOT]>::try_from(&begun[..]) {
+            Ok(header) if bytes >= CHUNK_BYTES as u64 => Header::from_bytes(&header).is_err(),
+            // A process that was killed while it made the file may have written less.
+            _ => begun.iter().any(|byte| *byte != 0),
+        };
+        if is_foreign {
             return Err(io::Error::other(Foreign));
         }
-        for _ in 0..bytes / CHUNK_BYTES as u64 {
-            slots.map_next()?;
+        for number in 0..bytes / CHUNK_BYTES as u64 {
+            let mut content = vec![0; CHUNK_BYTES];
+            (&*slots.file).seek(SeekFrom::Start(number * CHUNK_BYTES as u64))?;
+            (&*slots.file).read_exact(&mut content)?;
+            slots.map_next(&content)?;
         }
         if slots.chunks.is_empty() {
             slots.grow()?;
@@ -188,19 +195,19 @@ impl Slots {
         Ok(slots)
     }
 
-    /// Adds slots to the file. They are written before they are mapped, so that a full disk is an
-    /// error here, and not a signal later.
+    /// Adds slots to the file.
     pub fn grow(&mut self) -> io::Result<()> {
+        self.map_next(&[0; CHUNK_BYTES])
+    }
+
+    /// Maps the next slots. They are written before that, so that a full disk is an error here, and
+    /// not a signal later. Slots that were there may be a hole.
+    fn map_next(&mut self, content: &[u8]) -> io::Result<()> {
         let from = self.chunks.len() as u64 * CHUNK_BYTES as u64;
         let mut file: &File = &self.file;
         file.seek(SeekFrom::Start(from))?;
-        file.write_all(&vec![0; CHUNK_BYTES])?;
+        file.write_all(content)?;
         file.sync_all()?;
-        self.map_next()
-    }
-
-    fn map_next(&mut self) -> io::Result<()> {
-        let from = self.chunks.len() as u64 * CHUNK_BYTES as u64;
         let chunk = MmapOptions::new().offset(from).len(CHUNK_BYTES).map_raw(&*self.file)?;
         self.chunks.push(chunk);
         Ok(())

@@ -4,8 +4,7 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use super::*;
-use crate::engine::{Ask, Lease, NEVER};
-use crate::engine::{Id, Purpose, Return};
+use crate::engine::{Id, NEVER, Purpose};
 
 /// A file of a test, which goes with it.
 struct Temporary(PathBuf);
@@ -42,8 +41,7 @@ impl Drop for Temporary {
 
 fn ask(store: &Store, size: i64) -> Uuid {
     let ask = Ask::new(Id(0), size, Purpose::Stock);
-    let plan = Plan { asks: vec![ask], ..Plan::default() };
-    store.write_down(&plan, &["orders".into()]).expect("there is room");
+    store.write_ask(&ask, "orders").expect("there is room");
     ask.token
 }
 
@@ -108,8 +106,7 @@ fn a_lease_that_was_closed_or_used_up_or_returned_is_not_served() {
     take(&lane, 5);
     let (returned, _) = serve(&store, 20);
     let back = Return { token: returned, next: 12, tried: false };
-    let plan = Plan { returns: vec![back], ..Plan::default() };
-    store.write_down(&plan, &[]).expect("there is room");
+    store.write_returns(&[back]).expect("the disk works");
     kill(store);
     let (store, left) = file.open();
     let returns = |token| left.iter().find(|one| one.token == token).map(|one| one.returns);
@@ -147,7 +144,8 @@ fn a_copy_has_nothing_and_another_name() {
     let (of_copy, left) = copy.open();
     assert_eq!(left, []);
     assert_ne!(of_copy.holder(), store.holder());
-    assert!(!of_copy.meet(1, 1).expect("it is nobody's"), "the leases of the original stay");
+    let revoked = of_copy.meet(1, 1).expect("it is nobody's");
+    assert_eq!(revoked, None, "the leases of the original stay");
     kill(store);
     file.change_header(|header| header.place.machine[0] ^= 1);
     assert_eq!(file.open().1, [], "another machine");
@@ -168,9 +166,10 @@ fn a_crash_of_the_machine_costs_what_was_not_on_the_disk() {
         kill(store);
         file.change_header(|header| header.place.boot[0] ^= 1);
         let (store, left) = file.open_every(sync_every);
-        assert_eq!(store.holder(), holder);
         // Nobody knows how far the others were used.
-        assert_eq!(store.meet(1, 1).expect("no server yet"), expected.is_none());
+        let revoked = expected.is_none().then(|| holder.clone());
+        assert_eq!(store.holder() != holder, revoked.is_some());
+        assert_eq!(store.meet(1, 1).expect("no server yet"), revoked);
         assert_eq!((!left.is_empty()).then(|| store.hold(&token, (100, 1, 100), None).0), expected);
         store.note_revoked().expect("it is written");
         store.release(true);
@@ -240,7 +239,7 @@ fn a_file_that_others_can_write_or_put_there_is_refused() {
 fn leases_of_another_server_are_refused() {
     let file = Temporary::new("server");
     let (store, _) = file.open();
-    assert!(!store.meet(7, 5).expect("it is new"));
+    assert_eq!(store.meet(7, 5).expect("it is new"), None);
     let token = ask(&store, 10);
     drop(store);
     let (store, _) = file.open();
@@ -264,6 +263,28 @@ fn what_is_no_state_file_is_left_as_it_is() {
 }
 
 const SLOT_BYTES: usize = slots::SLOT * slots::CHUNK as usize;
+
+#[test]
+fn a_file_with_holes_gets_its_room_when_it_is_opened() {
+    use std::os::unix::fs::MetadataExt;
+    let file = Temporary::new("holes");
+    drop(file.open());
+    let header = fs::read(&file.0).expect("a file")[..slots::SLOT].to_vec();
+    let holes = Slots::open(&file.0).expect("a file");
+    holes.set_len(0).expect("it is cut");
+    holes.write_all_at(&header, 0).expect("it is written");
+    holes.set_len(2 * SLOT_BYTES as u64).expect("it is longer");
+    let (store, _) = file.open();
+    let blocks = holes.metadata().expect("a file").blocks();
+    assert!(blocks * 512 >= 2 * SLOT_BYTES as u64, "{blocks} blocks");
+    drop(store);
+}
+
+#[test]
+fn a_place_where_nothing_can_be_written_is_an_error() {
+    let error = Store::open(Path::new("/sys/hilo-state"), "test", None).expect_err("of the system");
+    assert!(error.to_string().contains("\"/sys/hilo-state\": "), "{error}");
+}
 
 /// Where it is torn, a record is not used after a crash of the machine.
 #[test]

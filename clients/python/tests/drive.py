@@ -1,6 +1,8 @@
 """Does what the scenes ask of a client: clients/scenes/README.md.
 
     python3 drive.py seconds-a-caller-waits seconds-a-statement-takes
+
+STATE in the environment names a state file.
 """
 
 import os
@@ -14,7 +16,8 @@ from hilo_client import HiloClient
 
 wait, limit = map(float, sys.argv[1:])
 ids = HiloClient(
-    first=10, most=10, hold=1, pace=0.05, ttl=timedelta(minutes=10), timeout=wait, statement_timeout=limit, connect_timeout=2
+    **{"first": 10, "most": 10, "hold": 1, "pace": 0.05, "ttl": timedelta(minutes=10)},
+    **{"timeout": wait, "statement_timeout": limit, "connect_timeout": 2, "state": os.environ.get("STATE")},
 )
 
 
@@ -33,6 +36,8 @@ def failed(error: Exception) -> str:
             kind = "timeout"
         case RuntimeError():
             kind = "closed"
+        case OSError():
+            kind = "state"
         case _:
             kind = type(error).__name__
     return f"error {kind} " + str(error).replace("\n", " ")

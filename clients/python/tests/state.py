@@ -6,6 +6,7 @@
 import contextlib
 import dataclasses
 import os
+import resource
 import shutil
 import socket
 import tempfile
@@ -110,7 +111,14 @@ class Connection:
 
 
 def client(server: Server, path: str) -> HiloClient:
-    return HiloClient(connect=server.connect, state=path, first=100, timeout=0.1, pace=0.01, hold=0.001)
+    return HiloClient(connect=server.connect, state=path, first=100, pace=0.01, hold=0.001)
+
+
+def close_in_vain(ids: HiloClient) -> None:
+    ids._timeout = 0.1
+    with contextlib.suppress(TimeoutError):
+        ids.close()
+        raise AssertionError("it cannot return its leases")
 
 
 def draw(ids: HiloClient, name: str, count: int) -> list[tuple[str, int]]:
@@ -129,9 +137,7 @@ def one_that_could_not_close_returns_nothing_more(path: str) -> None:
     first = client(server, path)
     served = draw(first, "orders", 40) + draw(first, "parcels", 40)
     server.is_up, first._at_once = False, 1
-    with contextlib.suppress(TimeoutError):
-        first.close()
-        raise AssertionError("there is no server")
+    close_in_vain(first)
     server.is_up = True
     second = client(server, path)
     served += draw(second, "orders", 20) + draw(second, "parcels", 20)
@@ -155,9 +161,7 @@ def one_whose_thread_is_late_returns_and_revokes_nothing(path: str) -> None:
         exchange(*arguments)
 
     first._exchange = late_exchange  # type: ignore[method-assign]
-    with contextlib.suppress(TimeoutError):
-        first.close()
-        raise AssertionError("the thread is late")
+    close_in_vain(first)
     second = client(server, path)
     served += draw(second, "parcels", 20)
     before = dict(server.leases)
@@ -168,6 +172,64 @@ def one_whose_thread_is_late_returns_and_revokes_nothing(path: str) -> None:
     served += draw(second, "parcels", 10)
     second.close()
     assert_served_once(server, served)
+
+
+@contextlib.contextmanager
+def on_a_full_disk(path: str) -> Iterator[None]:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (os.path.getsize(path), limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def a_full_disk_is_an_error_of_what_has_no_room(path: str) -> None:
+    server, names, refused = Server(), [f"parcels {number}" for number in range(130)], []
+    ids = client(server, path)
+    served = draw(ids, "orders", 40)
+
+    def try_to_draw(name: str) -> None:
+        try:
+            served.append((name, ids.next(name)))
+        except OSError as error:
+            assert error.filename == path, error
+            refused.append(name)
+
+    with on_a_full_disk(path):
+        for name in names:
+            try_to_draw(name)
+        assert 0 < len(refused) < 10, refused
+        # The others go on: what was used up and returned makes room.
+        while ("orders", 140) not in served:
+            try_to_draw("orders")
+    for name in set(refused) - {"orders"}:
+        served += draw(ids, name, 1)
+    ids.close()
+    assert not server.leases
+    assert sorted(served) == [("orders", value) for value in range(1, 141)] + [(name, 1) for name in sorted(names)]
+    assert_served_once(server, served)
+
+
+def a_file_with_holes_gets_its_room_when_it_is_opened(path: str) -> None:
+    opened, _ = new_store(path, None)
+    opened.drop()
+    content = Path(path).read_bytes()
+    with open(path, "r+b") as file:
+        file.truncate(0)
+        file.write(content[: store.SLOT])
+        file.truncate(2 * store.CHUNK)
+    opened = Store(path, "test", None)
+    assert os.stat(path).st_blocks * 512 >= 2 * store.CHUNK
+    opened.drop()
+
+
+def a_place_where_nothing_can_be_written_is_an_error(_: str) -> None:
+    try:
+        Store("/sys/hilo-state", "test", None)
+        raise AssertionError("it has written to /sys")
+    except OSError as error:
+        assert error.filename == "/sys/hilo-state", error
 
 
 TOKEN = uuid.UUID(int=7)
@@ -181,7 +243,7 @@ def lease(opened: Store, count: int) -> Lease:
 
 def new_store(path: str, sync_every: int | None) -> tuple[Store, Lease]:
     opened = Store(path, "test", sync_every)
-    opened.write_down(iter([(TOKEN, "orders", 100)]), iter([]))
+    opened.write_ask(TOKEN, "orders", 100)
     return opened, lease(opened, 100)
 
 
@@ -256,7 +318,7 @@ def what_was_in_use_is_asked_for_first(path: str) -> None:
     opened, _ = new_store(path, None)
     for number in (1, 2, 3):
         token = uuid.UUID(int=number)
-        opened.write_down(iter([(token, "orders", 100)]), iter([]))
+        opened.write_ask(token, "orders", 100)
         record, *_ = opened.hold(token, 100 * number + 100, 1, 100, HOUR)
         assert record
         if number == 2:
@@ -287,6 +349,9 @@ def a_file_that_others_can_write_or_put_there_is_refused(path: str) -> None:
 for test in (
     one_that_could_not_close_returns_nothing_more,
     one_whose_thread_is_late_returns_and_revokes_nothing,
+    a_full_disk_is_an_error_of_what_has_no_room,
+    a_file_with_holes_gets_its_room_when_it_is_opened,
+    a_place_where_nothing_can_be_written_is_an_error,
     a_file_that_is_put_in_the_place_of_another_is_a_copy,
     a_file_whose_birth_is_not_known_is_a_copy,
     a_floor_ends_where_nobody_keeps_it,

@@ -1,7 +1,7 @@
 //! Does what the scenes ask of a client (`clients/scenes/README.md`), with the Rust client: `drive
-//! seconds-a-caller-waits seconds-a-statement-takes`.
+//! seconds-a-caller-waits seconds-a-statement-takes`. `STATE` in the environment names a state file.
 
-use std::env::args;
+use std::env::{args, var};
 use std::io::stdin;
 use std::time::Duration;
 
@@ -21,6 +21,7 @@ fn failed(error: &Error) -> String {
         Error::Timeout { .. } | Error::Unreachable { .. } => "timeout",
         Error::Closed => "closed",
         Error::Forked => "forked",
+        Error::State { .. } => "state",
         _ => "other",
     };
     format!("error {kind} {error}").replace('\n', " ")
@@ -65,7 +66,11 @@ async fn answer(client: &Client, line: &str) -> String {
 
 fn main() {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let connecting = Client::builder(hilo_tests::example::config())
+    let mut builder = Client::builder(hilo_tests::example::config());
+    if let Ok(path) = var("STATE") {
+        builder = builder.state(path);
+    }
+    let connecting = builder
         .lease_size(10, 10)
         .buffer(Duration::from_secs(1))
         .ttl(Duration::from_secs(600))

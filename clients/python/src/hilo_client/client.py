@@ -24,7 +24,7 @@ import psycopg
 
 from hilo_client.lease import IdRange, Lease, Sequence
 from hilo_client.limit import TimeLimit
-from hilo_client.store import Store
+from hilo_client.store import Store, other_name
 
 REFILL = """
 SELECT kind, name, lease, first, last, increment, count, key_format, server_prefix, sqlstate, message, detail, hint
@@ -246,7 +246,7 @@ class HiloClient:
             self._not_before = 0
             self._tell()
             if self._store:  # who has the file next serves nothing of what this thread may still send
-                self._store.write_down(iter(()), ((lease.id, lease.next) for lease in self._returns))
+                self._store.write_returns((lease.id, lease.next) for lease in self._returns)
             if self._returns or self._error or unsure:
                 self._begin_thread()
             thread = self._thread
@@ -392,14 +392,14 @@ class HiloClient:
                 for sequence in self._sequences.values():
                     self._returns += sequence.used_up()
                 renewed = [lease.id for sequence in self._sequences.values() for lease in sequence.leases]
-        asks = [sequence.asked for sequence in asked if sequence.asked]
         rows: list[tuple[Any, ...]] = []
         with self._changed:
             if self._has_passed_on:
                 return
             if self._store:
-                written = ((sequence.asked[0], sequence.name, sequence.asked[1]) for sequence in asked if sequence.asked)
-                self._store.write_down(written, ((lease.id, lease.next) for lease in returns))
+                self._store.write_returns((lease.id, lease.next) for lease in returns)
+                asked = [sequence for sequence in asked if self._write_ask(self._store, sequence)]
+        asks = [sequence.asked for sequence in asked if sequence.asked]
         if returns or renewed or asks:
             arguments = [
                 [lease.id for lease in returns],
@@ -422,6 +422,17 @@ class HiloClient:
                     self._store.renew(row[2], self._ttl)
             self._settle(returns, asked, rows)
             self._tell()
+
+    def _write_ask(self, store: Store, sequence: Sequence) -> bool:
+        """False: the disk is full. Who waits for this sequence hears it, and all else goes on."""
+        try:
+            if sequence.asked:
+                store.write_ask(sequence.asked[0], sequence.name, sequence.asked[1])
+        except OSError as error:
+            self._refuse(sequence, error)
+            self._tell()
+            return False
+        return True
 
     def _settle(self, returns: list[Lease], asked: list[Sequence], rows: list[tuple[Any, ...]]) -> None:
         """Does to what is in memory what the server says of each row."""
@@ -517,9 +528,9 @@ class HiloClient:
             if self._has_passed_on:
                 raise psycopg.OperationalError("the client was closed meanwhile")
             store.meet(server % 2**64, database)
-            revoke = store.revoke
-        if revoke:
-            self._execute(REVOKE, [self._holder])
+            before = other_name(store.holder) if store.revoke else None
+        if before:
+            self._execute(REVOKE, [before])
             with self._changed:
                 if not self._has_passed_on:
                     store.note_revoked()

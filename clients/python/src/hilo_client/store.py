@@ -12,11 +12,12 @@ import struct
 import time
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-SLOT, CHUNK, MAX_NAME = 512, 128, 255
+SLOT, MAX_NAME = 512, 255
+CHUNK = 128 * SLOT  # by which the file grows
 MAGIC, VERSION = b"hilo\x1astr", 1
 HEADER = struct.Struct("=16s16sQQQQIIII")  # from byte 16 on; the holder follows
 FREE, ASKED, HELD, RETURNED, IN_LANE = range(5)
@@ -33,6 +34,12 @@ AT_EMPTY_PATH, STATX_BTIME = 0x1000, 0x800
 
 def _signed(word: int) -> int:
     return word - 2**64 if word >> 63 else word
+
+
+def other_name(holder: str) -> str:
+    """The name of a holder whose leases are revoked, by that of the one who does it. They differ: the statement may be late,
+    and must not end what its sender, or the next process, has taken since."""
+    return holder[:-1] if holder.endswith("+") else holder + "+"
 
 
 def _uptime() -> int:
@@ -208,16 +215,16 @@ class Store:
             os.close(file)
 
     def _open(self, holder: str) -> tuple[str, list[Left]]:
-        size = os.fstat(self._file).st_size
-        if size < SLOT * CHUNK and any(os.pread(self._file, SLOT, 0)):
+        size, begun = os.fstat(self._file).st_size, os.pread(self._file, SLOT, 0)
+        if size < CHUNK and any(begun):
             raise OSError(FOREIGN)
-        for _ in range(size // (SLOT * CHUNK)):
-            self._map()
+        header = self._parse(begun)
+        for at in range(0, size - size % CHUNK, CHUNK):
+            self._map(os.pread(self._file, CHUNK, at))
         if not self._maps:
-            self._grow()
+            self._map(bytes(CHUNK))
         self._place = place = Place.of(self._file)
         is_same_file = False
-        header = self._parse(self._views[0][: SLOT // 8].tobytes())
         self._server, self._database, self.revoke, before = 0, 0, False, None
         if header and header[8]:
             before = Place(*header[:5])
@@ -225,7 +232,8 @@ class Store:
                 self._server, self._database, self.revoke = header[5], header[6], bool(header[7])
                 holder_before = header[9]
         left = self._take_over(before, place)
-        self.revoke = self.revoke or is_same_file and before != place and not left
+        if is_same_file and before != place and not left and not self.revoke:
+            self.revoke, holder_before = True, other_name(holder_before)
         if left or self.revoke:
             holder = holder_before
         else:
@@ -260,29 +268,30 @@ class Store:
         self.sync(0)
 
     def _count(self) -> int:
-        return len(self._maps) * CHUNK
+        return len(self._maps) * CHUNK // SLOT
 
-    def _map(self) -> None:
-        chunk = mmap.mmap(self._file, SLOT * CHUNK, offset=len(self._maps) * SLOT * CHUNK)
+    def _map(self, content: bytes) -> None:
+        """Maps the next part of the file. It is written before that, also where it was there, since that may be a hole: a
+        disk that is full is an error here, and not a signal later."""
+        begin = at = len(self._maps) * CHUNK
+        try:
+            while content:
+                written = os.pwrite(self._file, content, at)
+                at, content = at + written, content[written:]
+            os.fsync(self._file)
+            chunk = mmap.mmap(self._file, CHUNK, offset=begin)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self.path) from error
         self._maps.append(chunk)
         self._views.append(memoryview(chunk).cast("Q"))
 
-    def _grow(self) -> None:
-        """The slots are written before they are mapped: a disk that is full is an error here, and not a signal later."""
-        at, rest = self._count() * SLOT, bytes(SLOT * CHUNK)
-        while rest:
-            written = os.pwrite(self._file, rest, at)
-            at, rest = at + written, rest[written:]
-        os.fsync(self._file)
-        self._map()
-
     def _record(self, number: int) -> Record:
-        at = number % CHUNK * SLOT // 8
-        return Record(self, number, self._views[number // CHUNK][at : at + SLOT // 8])
+        part, at = divmod(number * SLOT, CHUNK)
+        return Record(self, number, self._views[part][at // 8 : (at + SLOT) // 8])
 
     def sync(self, number: int) -> None:
-        at = number % CHUNK * SLOT // mmap.PAGESIZE * mmap.PAGESIZE
-        self._maps[number // CHUNK].flush(at, mmap.PAGESIZE)
+        part, at = divmod(number * SLOT, CHUNK)
+        self._maps[part].flush(at // mmap.PAGESIZE * mmap.PAGESIZE, mmap.PAGESIZE)
 
     def _resolve(self, record: Record) -> int:
         """How many values are left, wherever that is written."""
@@ -347,7 +356,7 @@ class Store:
         return True
 
     def clear(self) -> None:
-        """All leases of the holder are about to be revoked. Who has the file next takes another name."""
+        """Nothing is to be returned any more. Who has the file next takes another name."""
         for token in list(self._records):
             self.free(token)
         if self.revoke:
@@ -357,17 +366,19 @@ class Store:
         self.revoke = False
         self._write_header(os.getpid())
 
-    def write_down(self, asked: Iterator[tuple[uuid.UUID, str, int]], returned: Iterator[tuple[uuid.UUID, int]]) -> None:
-        """What is about to be asked for, and to be returned."""
-        for token, name, size in asked:
-            if token not in self._records and len(name.encode()) <= MAX_NAME:
-                if not self._free:
-                    numbers = range(self._count(), self._count() + CHUNK)
-                    self._grow()
-                    self._free += reversed(numbers)
-                record = self._record(self._free.pop())
-                record.ask(token, name.encode(), size)
-                self._records[token] = record
+    def write_ask(self, token: uuid.UUID, name: str, size: int) -> None:
+        """Writes down what is about to be asked for. Raises OSError if the disk is full."""
+        if token not in self._records and len(name.encode()) <= MAX_NAME:
+            if not self._free:
+                before = self._count()
+                self._map(bytes(CHUNK))
+                self._free += reversed(range(before, self._count()))
+            record = self._record(self._free.pop())
+            record.ask(token, name.encode(), size)
+            self._records[token] = record
+
+    def write_returns(self, returned: Iterable[tuple[uuid.UUID, int]]) -> None:
+        """Writes down what is about to be returned: each lease, and its first value that was not used."""
         for token, next in returned:
             if found := self._records.get(token):
                 found.words[NEXT] = next & WORD

@@ -1,13 +1,17 @@
 //! Programs with a state file are killed again and again, and go on with what they had.
 
+use std::collections::BTreeMap;
 use std::env::var;
 use std::fs::{self, File};
+use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use hilo_tests::example::{DATABASE, Example, OWNER, at};
 use hilo_tests::{ClientExt, Cluster, LONG, assert_unique, wait_until};
+use nix::libc;
 
 use super::cluster;
 
@@ -158,5 +162,84 @@ fn a_state_file_is_for_clients_in_every_language() {
     rust.end();
     assert_nothing_is_lost(&cluster, &rust, 4);
     drop((rust, by_python));
+    cluster.finish();
+}
+
+/// Has a client do what the lines say, one after the other, and returns its answers. It ends without closing.
+fn answers(mut command: Command, lines: &[String]) -> Vec<String> {
+    let command = command.args(["30", "30"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("the program starts");
+    let mut input = child.stdin.take().expect("it has an input");
+    input.write_all((lines.join("\n") + "\n").as_bytes()).expect("it reads its input");
+    drop(input);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).expect("it is text").lines().map(str::to_owned).collect()
+}
+
+/// Files of this process cannot grow beyond the first part of a state file, as on a full disk.
+fn limit(command: &mut Command) {
+    let most = libc::rlimit { rlim_cur: 65_536, rlim_max: 65_536 };
+    // SAFETY: the child only makes system calls before it becomes the program.
+    unsafe {
+        command.pre_exec(move || {
+            libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+            match libc::setrlimit(libc::RLIMIT_FSIZE, &most) {
+                0 => Ok(()),
+                _ => Err(std::io::Error::last_os_error()),
+            }
+        })
+    };
+}
+
+/// More sequences than a state file has room for on a full disk: the others are an error that names the file. When there is
+/// room again, the next process goes on with all.
+#[track_caller]
+fn assert_a_full_disk_loses_nothing(cluster: &Cluster, command: impl Fn() -> Command) {
+    let state = cluster.file("full").display().to_string();
+    let mut client = cluster.connect_as(OWNER, DATABASE);
+    client.run("SELECT hilo_create('s' || n) FROM generate_series(1, 140) n");
+    let each = || (1..=140).map(|number| format!("next s{number}"));
+    let lines: Vec<String> = each().chain(vec!["next s1".to_owned(); 14]).collect();
+    let mut limited = command();
+    limit(limited.env("STATE", &state));
+    let mut said: Vec<_> = lines.iter().cloned().zip(answers(limited, &lines)).collect();
+    let is_value = |(_, answer): &&(String, String)| answer.starts_with("value ");
+    let refused: Vec<_> = said.iter().filter(|one| !is_value(one)).collect();
+    let is_clear = |answer: &str| answer.starts_with("error state ") && answer.contains(&state);
+    assert!(refused.len() >= 13 && refused.iter().all(|one| is_clear(&one.1)), "{refused:?}");
+    let lines: Vec<String> = each().chain(["close".to_owned()]).collect();
+    let mut unlimited = command();
+    unlimited.env("STATE", &state);
+    said.extend(lines.iter().cloned().zip(answers(unlimited, &lines)));
+    assert_eq!(said.last().map(|(_, answer)| &**answer), Some("closed"));
+    let mut drawn = BTreeMap::<String, Vec<i64>>::new();
+    for (line, answer) in said.iter().filter(is_value) {
+        let value = answer["value ".len()..].parse().expect("a number");
+        drawn.entry(line.clone()).or_default().push(value);
+    }
+    assert_eq!(drawn.len(), 140, "{said:?}");
+    for (line, mut values) in drawn {
+        values.sort_unstable();
+        assert_eq!(values, (1..=values.len() as i64).collect::<Vec<_>>(), "{line}");
+    }
+    let left = "SELECT (SELECT count(*) FROM hilo_leases) + (SELECT count(*) FROM hilo_gaps)";
+    assert_eq!(client.one::<i64>(left), 0, "something is left");
+    client.run("SELECT hilo_drop('s' || n) FROM generate_series(1, 140) n");
+    fs::remove_file(state).expect("it is there");
+}
+
+#[test]
+fn a_client_on_a_full_disk_says_so_and_loses_nothing() {
+    let cluster = cluster();
+    assert_a_full_disk_loses_nothing(&cluster, || {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_drive"));
+        at(&cluster, &mut command);
+        command
+    });
+    if let Some(python) = Example::find("python") {
+        let drive = || python.command(&cluster, &["python3", "tests/drive.py"]);
+        assert_a_full_disk_loses_nothing(&cluster, drive);
+    }
     cluster.finish();
 }
