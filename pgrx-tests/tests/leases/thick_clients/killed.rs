@@ -108,7 +108,7 @@ fn assert_nothing_is_lost(cluster: &Cluster, program: &Program, kills: usize) {
     client.execute("INSERT INTO seen SELECT unnest($1::bigint[])", &[&seen]).expect("values");
     let missing = "SELECT count, reason FROM hilo_find_gaps('orders', 'seen', 'id')
                     WHERE reason NOT IN ('slice', 'current', 'standby', 'returned', 'free')";
-    let rows = client.query(missing, &[]).expect("the gaps can be found");
+    let rows = cluster.connect(DATABASE).query(missing, &[]).expect("the gaps can be found");
     let missing: Vec<(i64, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
     let (values, most) = (seen.len(), kills * program.threads);
     println!(
