@@ -12,7 +12,9 @@
 //! * Where a collection cannot grow and nobody has foreseen it, the standard library aborts the
 //!   process, and all sessions of the server end with it. [`end`] ends this session alone.
 //!
-//! Without any of the three, `a_session_without_memory_says_so` fails (`durable/robustness.rs`).
+//! Without the first, `a_session_without_memory_says_so` and `a_worker_without_memory_says_so` fail
+//! (`durable/robustness.rs`), as the server ends. The other two cases are rarer: no test there
+//! fails without what prevents them.
 //!
 //! The copies and texts are made in memory that is set aside when the library is loaded. The
 //! linker's option `--wrap` (see `build.rs`) puts these functions in the place of those that pgrx
