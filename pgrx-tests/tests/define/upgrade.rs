@@ -127,8 +127,8 @@ fn next(cluster: &Cluster) -> Parts {
         .append("views", "COMMENT ON COLUMN @extschema@.hilo_gaps.note IS 'A note';\n")
         .replace(
             "views",
-            "s.description\n      FROM _hilo.hilo_reserved",
-            "s.description, 1 AS one\n      FROM _hilo.hilo_reserved",
+            "\n      FROM _hilo.hilo_reserved s;",
+            ", 1 AS one\n      FROM _hilo.hilo_reserved s;",
         )
         .append("views", "COMMENT ON COLUMN @extschema@.hilo_sequences.one IS 'A one';\n")
         .replace("views", " @extschema@.hilo_blocks, ", " ")
