@@ -123,9 +123,10 @@ CREATE VIEW _hilo.hilo_server_finding WITH (security_barrier) AS
     SELECT 'worker', 'error',
            format('process %s, which fetches numbers for this database, was woken %s s ago and has '
                   'not answered since', s.worker, s.worker_silent_for),
-           format('See in pg_stat_activity what it waits for: a lock, a standby, the disk. If it '
-                  'waits for nothing there, it is stopped: kill -CONT %s, as root, lets it go on. '
-                  'Nothing is lost meanwhile.', s.worker), NULL
+           format('See in pg_stat_activity what it waits for: a lock, a standby, the disk. Until '
+                  'it has connected, only pg_locks has it. If it waits for nothing, it is stopped: '
+                  'kill -CONT %s, as root, lets it go on. Nothing is lost meanwhile.', s.worker),
+           NULL
       FROM state s
      WHERE s.worker_silent_for >= 3
      UNION ALL

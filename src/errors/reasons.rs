@@ -7,16 +7,18 @@ use crate::errors::text::ask_owner;
 use crate::errors::{Code, FaultKind};
 
 error_table! {
-    /// Why a caller waited without success.
+    /// Why a caller waited without success. An error of the worker, such as a locked row, is a
+    /// [`Cause::Fault`]: see [`FaultKind`].
     #[derive(Debug, thiserror::Error)]
     pub enum Cause: Code {
         #[error("No background worker was free to reserve a block.")]
         #[hint("Raise max_worker_processes.")]
         NoWorker = ERRCODE_CONFIGURATION_LIMIT_EXCEEDED,
-        /// The worker is running and has not answered.
+        /// The worker has not answered: it works or waits, or it has not connected yet.
         #[error("The worker has not yet committed the reservation.")]
-        #[hint("Check in pg_stat_activity what the process \"hilo worker\" is waiting for. With \
-                synchronous replication, a reservation waits for the standby.")]
+        #[hint("Check in pg_stat_activity what the process \"hilo worker\" is waiting for, or \
+                in pg_locks if it is not there, because it has not connected yet. With synchronous \
+                replication, a reservation waits for the standby.")]
         Slow = ERRCODE_LOCK_NOT_AVAILABLE,
         #[error("The source of the sequence has not yet answered.")]
         #[hint("See hilo_stat_sources, and in pg_stat_activity what the process \"hilo source\" is \

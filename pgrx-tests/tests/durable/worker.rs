@@ -95,6 +95,26 @@ fn without_a_free_worker_slot_callers_get_an_error() {
     client.run("BEGIN; SELECT hilo_create('own'); SELECT hilo_nextval('own'); COMMIT");
 }
 
+/// A worker that waits for a lock before it has connected is not in pg_stat_activity. The HINT names
+/// pg_locks, which has it.
+#[test]
+fn a_worker_that_cannot_connect_is_found_in_pg_locks() {
+    let cluster = Cluster::builder().config("hilo.reserve_timeout", "300ms").start_with_hilo();
+    let [mut client, mut holder, mut watcher] = [(); 3].map(|()| cluster.connect("postgres"));
+    client.run("SELECT hilo_create('late')");
+    assert_eq!(cluster.worker_pid("postgres"), None);
+    // Each process reads this catalog on its way into a database.
+    holder.run("BEGIN; LOCK TABLE pg_db_role_setting");
+    client.refusal("SELECT hilo_nextval('late')").is("55P03").hints("pg_locks");
+    let locked = "SELECT pg_blocking_pids(pid) FROM pg_locks
+                   WHERE NOT granted AND relation = 'pg_db_role_setting'::regclass";
+    let held_by = vec![holder.backend_pid()];
+    wait_until("pg_locks has it", LONG, || watcher.all(locked).contains(&held_by));
+    holder.run("COMMIT; SET hilo.reserve_timeout = '60s'");
+    assert_eq!(holder.draw("late", 1), [1]);
+    cluster.finish();
+}
+
 /// Where another database's worker has taken the only slot, a caller waits. It is served when that
 /// worker has nothing to do, or when sessions that hold slices of its have left.
 #[test]
