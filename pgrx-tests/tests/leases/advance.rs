@@ -1,6 +1,6 @@
 //! `hilo_advance`: nothing up to a value is served any more, and a sequence never goes back.
 
-use hilo_tests::{Client, ClientExt, Cluster};
+use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 
 use super::{assert_explained, gap, gaps, give_back, has, lease, wait_until_filed};
 
@@ -293,5 +293,97 @@ fn nothing_below_it_comes_on_a_node_of_several() {
     assert_eq!(client.one::<Option<i64>>("SELECT hilo_advance('s', 5000)"), None);
     client.run("SELECT hilo_alter('s', max_value => 100000)");
     assert!(client.draw("s", 3000).iter().all(|value| *value > 5000));
+    cluster.finish();
+}
+
+/// A sequence of which another session has returned 13, with a column that holds 80; what was drawn
+/// of it.
+fn with_numbers_below(cluster: &Cluster, client: &mut Client, name: &str) -> Vec<i64> {
+    client.run(&format!(
+        "SELECT hilo_create('{name}', block_size => 32);
+         CREATE TABLE {name} (id bigint); INSERT INTO {name} VALUES (80)"
+    ));
+    let mut other = cluster.connect("postgres");
+    let mut seen = other.draw(name, 10);
+    seen.extend(client.draw(name, 20));
+    assert!(!seen.contains(&13), "{seen:?}");
+    cluster.close(other);
+    seen
+}
+
+/// Promise 1: to advance a sequence shares everybody's numbers. Whoever has done so draws them
+/// after the commit, and a rollback brings none back.
+#[test]
+fn an_advance_makes_no_numbers_of_its_own() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let mut number = 0;
+    for advance in
+        ["hilo_advance('{}', 80)", "hilo_advance('{}', 13)", "hilo_sync('{}', '{}', 'id')"]
+    {
+        for end in ["ROLLBACK", "ROLLBACK TO before; COMMIT", "COMMIT"] {
+            let name = format!("a{number}");
+            number += 1;
+            let mut seen = with_numbers_below(&cluster, &mut client, &name);
+            client.run("BEGIN; SAVEPOINT before");
+            client.run(&format!("SELECT {}", advance.replace("{}", &name)));
+            for call in
+                ["nextval('{}')", "nextvals('{}', 2)", "nextrange('{}', 2)", "lease('{}', 2)"]
+            {
+                client.run("SAVEPOINT call");
+                let call = call.replace("{}", &name);
+                client.refusal(&format!("SELECT hilo_{call}")).is("55000").helps();
+                client.run("ROLLBACK TO call");
+            }
+            client.run(end);
+            seen.extend(client.draw(&name, 60));
+            seen.extend(cluster.connect("postgres").draw(&name, 60));
+            assert_unique(&format!("{name}: {advance}, {end}"), &seen);
+        }
+    }
+    // A call with nothing to move leaves the numbers alone.
+    client.run("BEGIN; SELECT hilo_advance('a0', 0), hilo_sync('a0', 'a0', 'id')");
+    assert_eq!(client.draw("a0", 1).len(), 1);
+    client.run("COMMIT");
+    cluster.finish();
+}
+
+/// Promises 1 and 5: a transaction that has made the numbers draws on after an advance. No ROLLBACK
+/// TO brings a number back, and what that leaves out is a gap.
+#[test]
+fn an_advance_of_own_numbers() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE TABLE seen (id bigint)");
+    for (number, make) in ["hilo_create('{}')", "hilo_setval('{}', 9)"].into_iter().enumerate() {
+        let name = format!("s{number}");
+        if number > 0 {
+            client.run(&format!("SELECT hilo_create('{name}')"));
+        }
+        client.run(&format!("BEGIN; SELECT {}", make.replace("{}", &name)));
+        let mut seen = client.draw(&name, 2);
+        for (to, change) in [(30, "ROLLBACK TO a"), (60, "RELEASE a"), (90, "ROLLBACK TO a")] {
+            client.run("SAVEPOINT a");
+            seen.extend(client.draw(&name, 2));
+            let next = client.one::<i64>(&format!("SELECT hilo_advance('{name}', {to})"));
+            assert_eq!(next, to + 1);
+            seen.extend(client.draw(&name, 3));
+            client.run(change);
+            seen.extend(client.draw(&name, 2));
+        }
+        client.run("COMMIT");
+        seen.extend(cluster.connect("postgres").draw(&name, 3));
+        assert_unique(make, &seen);
+        client.run("TRUNCATE seen");
+        client.execute("INSERT INTO seen SELECT unnest($1::bigint[])", &[&seen]).expect("stored");
+        let unknown = format!(
+            "SELECT count(*) FROM hilo_find_gaps('{name}', 'seen', 'id') WHERE reason LIKE '%unknown'"
+        );
+        assert_eq!(client.one::<i64>(&unknown), 0, "{make}");
+        let both = format!(
+            "SELECT count(*) FROM seen, hilo_gaps WHERE name = '{name}' AND id BETWEEN first AND last"
+        );
+        assert_eq!(client.one::<i64>(&both), 0, "{make}");
+    }
     cluster.finish();
 }
