@@ -76,7 +76,15 @@ impl Target {
 
     /// Whether the sequence needs any change.
     pub fn differs(&self, known: &Known) -> Result<bool, HiloError> {
-        Ok(!self.wanted.changes(&known.summary()?).is_empty())
+        Ok(!self.wanted.changes(&self.found(known)?).is_empty())
+    }
+
+    /// The sequence as it is, with a numbering if the document has one: that reads its position.
+    fn found(&self, known: &Known) -> Result<Described, HiloError> {
+        match self.wanted.entry.numbering {
+            Some(_) => known.summary(),
+            None => known.described(),
+        }
     }
 
     /// Changes the sequence, and returns what it has changed. A `dry_run` is rolled back
@@ -84,7 +92,7 @@ impl Target {
     pub fn change(&self, dry_run: bool) -> Result<Vec<Change>, HiloError> {
         let locked = lock_owned(&self.name)?;
         let sequence = &locked.sequence;
-        let found = Known::of(sequence.clone())?.summary()?;
+        let found = self.found(&Known::of(sequence.clone())?)?;
         let moves = self.wanted.entry.owned_by != found.entry.owned_by;
         let alter = |options: &Options, owned_by| {
             let locked = &lock_owned(&self.name)?;
