@@ -8,34 +8,36 @@
 //! With several nodes a block lies within one stripe of this node. It does not begin before the
 //! stripe's first value, and ends before the first value of the next stripe.
 
+use crate::fit::Fit;
 use crate::mapping::Mapping;
 use crate::numbers::Index;
 use crate::range::Range;
 
-/// Whether the given indexes have room for a block.
+/// A block, and the indexes that it uses up (never none), but not what lies before them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum HiFit {
-    /// The block uses up `range` (never empty), but not what lies before it.
-    Fits { hi: i64, range: Range },
-    /// The indexes must reach up to `end` (exclusive) for the next block.
-    Needs { end: Index },
-    /// There is no further block within the bounds.
-    Exhausted,
+pub struct HiBlock {
+    pub hi: i64,
+    pub range: Range,
 }
 
 /// The smallest block whose span lies beyond everything before `available.start`. `block_size` is
-/// at least 1. A cycling sequence has no such blocks: `Exhausted`.
-pub fn next_hi(mapping: &Mapping, start_value: i64, block_size: i64, available: Range) -> HiFit {
+/// at least 1. A cycling sequence has no such blocks.
+pub fn next_hi(
+    mapping: &Mapping,
+    start_value: i64,
+    block_size: i64,
+    available: Range,
+) -> Fit<HiBlock> {
     match find(mapping, start_value, block_size.max(1) as i128, available.start) {
-        Some((hi, range)) if range.end <= available.end => HiFit::Fits { hi, range },
-        Some((_, range)) => HiFit::Needs { end: range.end },
-        None => HiFit::Exhausted,
+        Some(block) if block.range.end <= available.end => Fit::Here(block),
+        Some(block) => Fit::Needs(block.range.end),
+        None => Fit::Never,
     }
 }
 
-/// The block and its indexes, the first of which is at least `from`. Offsets count from the base in
+/// The next block whose first index is at least `from`. Offsets count from the base in
 /// the direction of the increment.
-fn find(mapping: &Mapping, start_value: i64, size: i128, from: Index) -> Option<(i64, Range)> {
+fn find(mapping: &Mapping, start_value: i64, size: i128, from: Index) -> Option<HiBlock> {
     if mapping.cycle {
         return None;
     }
@@ -67,7 +69,8 @@ fn find(mapping: &Mapping, start_value: i64, size: i128, from: Index) -> Option<
     if end > mapping.limit().0 as i128 {
         return None;
     }
-    Some((i64::try_from(hi).ok()?, Range::new(Index(start as i64), Index(end as i64))))
+    let range = Range::new(Index(start as i64), Index(end as i64));
+    Some(HiBlock { hi: i64::try_from(hi).ok()?, range })
 }
 
 /// How many blocks to skip, from the block at offset `first` on, until one lies within a stripe of

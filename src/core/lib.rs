@@ -11,6 +11,7 @@ pub mod direction;
 pub mod document;
 pub mod entry;
 pub mod error_table;
+pub mod fit;
 pub mod gaps;
 pub mod hi;
 pub mod key_format;

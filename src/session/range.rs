@@ -3,7 +3,8 @@
 use std::sync::atomic::Ordering::*;
 
 use hilo_core::cursor::Taken;
-use hilo_core::hi::{HiFit, next_hi};
+use hilo_core::fit::Fit;
+use hilo_core::hi::next_hi;
 use hilo_core::mapping::{Mapping, Run};
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
@@ -15,14 +16,6 @@ use crate::session::memo::{CachedName, Entry, Source};
 use crate::session::{draw, gapless, look_up, slice_table, uncommitted, wait};
 use crate::shared;
 use crate::shared::slot::{Locked, Slot, Terms};
-
-/// The offer of a run of consecutive indexes.
-enum Fit {
-    Here(Range),
-    /// The run would have to reach up to this index.
-    Needs(Index),
-    Never,
-}
 
 /// Takes `count` values that step evenly. Returns the run and the increment.
 ///
@@ -82,7 +75,7 @@ fn at_once(memo: &'static CachedName, entry: &'static Entry, count: i64) -> Opti
 }
 
 /// The first part of `run` that has `count` values at even steps.
-fn fit_evenly_spaced(mapping: &Mapping, count: i64, run: Range) -> Fit {
+fn fit_evenly_spaced(mapping: &Mapping, count: i64, run: Range) -> Fit<Range> {
     let stripes = mapping.stripes;
     if count > mapping.limit() - Index::ZERO || (stripes.nodes > 1 && count > stripes.size) {
         return Fit::Never;
@@ -120,18 +113,12 @@ pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
     if size < 1 {
         return Err(HiloError::NeedsBlockSize(escape_for_message(name)));
     }
-    let fit = |terms: &Terms, run: Range| match next_hi(
-        &terms.mapping,
-        terms.start_value,
-        terms.block_size.max(1),
-        run,
-    ) {
-        HiFit::Fits { hi: found, range } => {
-            hi = found;
-            Fit::Here(range)
-        }
-        HiFit::Needs { end } => Fit::Needs(end),
-        HiFit::Exhausted => Fit::Never,
+    let fit = |terms: &Terms, run: Range| {
+        let size = terms.block_size.max(1);
+        next_hi(&terms.mapping, terms.start_value, size, run).map(|block| {
+            hi = block.hi;
+            block.range
+        })
     };
     let mapping = entry.mapping();
     claim(name, fit, |name| HiloError::exhaustion(name, &mapping))?;
@@ -144,7 +131,7 @@ type Claimed = (&'static CachedName, &'static Entry, Range);
 /// but does not fit; if nothing is left, the sequence is exhausted.
 fn claim(
     name: &[u8],
-    mut fit: impl FnMut(&Terms, Range) -> Fit,
+    mut fit: impl FnMut(&Terms, Range) -> Fit<Range>,
     never: impl Fn(String) -> HiloError,
 ) -> Result<Claimed, HiloError> {
     loop {
@@ -181,7 +168,7 @@ fn from_own(
     memo: &'static CachedName,
     entry: &'static Entry,
     is_gapless: bool,
-    fit: &mut impl FnMut(&Terms, Range) -> Fit,
+    fit: &mut impl FnMut(&Terms, Range) -> Fit<Range>,
 ) -> Result<Claim, HiloError> {
     let left = match is_gapless {
         true => gapless::rest(memo, entry)?,
@@ -205,7 +192,7 @@ fn from_pool(
     memo: &'static CachedName,
     entry: &'static Entry,
     slot: &'static Slot,
-    fit: &mut impl FnMut(&Terms, Range) -> Fit,
+    fit: &mut impl FnMut(&Terms, Range) -> Fit<Range>,
 ) -> Result<Claim, HiloError> {
     // The slice of this session lies before the range, and is returned for the other sessions.
     slice_table::return_for_range(entry);
@@ -221,7 +208,7 @@ fn try_claim(
     locked: &mut Locked,
     entry: &Entry,
     floor: &mut Index,
-    fit: &mut impl FnMut(&Terms, Range) -> Fit,
+    fit: &mut impl FnMut(&Terms, Range) -> Fit<Range>,
 ) -> Option<Claim> {
     if locked.serial() != entry.serial.get() || locked.terms().is_none() {
         return Some(Claim::Outdated);

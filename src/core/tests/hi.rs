@@ -1,6 +1,7 @@
 //! Classic Hi/Lo blocks against a search through all of them.
 
-use hilo_core::hi::{HiFit, next_hi};
+use hilo_core::fit::Fit;
+use hilo_core::hi::{HiBlock, next_hi};
 use hilo_core::mapping::{Mapping, Stripes};
 use hilo_core::numbers::Index;
 use hilo_core::range::Range;
@@ -90,12 +91,12 @@ proptest! {
             None => Err(None),
         };
         let found = match next_hi(&mapping, start, size, available) {
-            HiFit::Fits { hi, range } => {
+            Fit::Here(HiBlock { hi, range }) => {
                 prop_assert!(range.intersection(&available) == range && !range.is_empty());
                 Ok(hi)
             }
-            HiFit::Needs { end } => Err(Some(end)),
-            HiFit::Exhausted => Err(None),
+            Fit::Needs(end) => Err(Some(end)),
+            Fit::Never => Err(None),
         };
         prop_assert_eq!(found, expected);
     }
@@ -113,9 +114,8 @@ proptest! {
             for as_block in &draws {
                 if *as_block {
                     let available = Range::new(at, mapping.limit());
-                    let HiFit::Fits { hi, range } = next_hi(&mapping, start, size, available) else {
-                        break;
-                    };
+                    let fit = next_hi(&mapping, start, size, available);
+                    let Fit::Here(HiBlock { hi, range }) = fit else { break };
                     for value in block(&mapping, start, size, hi) {
                         prop_assert!(owned.insert(value), "{} of hi {} twice", value, hi);
                     }
@@ -134,9 +134,9 @@ proptest! {
     fn what_it_needs_is_enough(
         mapping in small_mapping(), start in -30i64..60, size in 1i64..9, from in 0i64..60,
     ) {
-        if let HiFit::Needs { end } = next_hi(&mapping, start, size, range(from, from)) {
+        if let Fit::Needs(end) = next_hi(&mapping, start, size, range(from, from)) {
             let fit = next_hi(&mapping, start, size, Range::new(Index(from), end));
-            let enough = matches!(fit, HiFit::Fits { range, .. } if range.end == end);
+            let enough = matches!(fit, Fit::Here(HiBlock { range, .. }) if range.end == end);
             prop_assert!(enough, "{:?}", fit);
         }
     }
@@ -159,7 +159,7 @@ proptest! {
         };
         for size in [size, size >> shift | 1] {
             for mapping in [mapping, Mapping { stripes: Stripes::ALL, ..mapping }] {
-                if let HiFit::Fits { hi, range } =
+                if let Fit::Here(HiBlock { hi, range }) =
                     next_hi(&mapping, start, size, range(from, end))
                 {
                     prop_assert!(hi >= 0 && range.end <= Index(end));
@@ -186,22 +186,22 @@ fn orders(base: i64) -> Mapping {
 fn one_block_after_the_other() {
     let available = range(0, 100);
     let fit = next_hi(&orders(1), 1, 10, available);
-    assert_eq!(fit, HiFit::Fits { hi: 0, range: range(0, 10) });
+    assert_eq!(fit, Fit::Here(HiBlock { hi: 0, range: range(0, 10) }));
     let fit = next_hi(&orders(1), 1, 10, available.from(Index(10)));
-    assert_eq!(fit, HiFit::Fits { hi: 1, range: range(10, 20) });
+    assert_eq!(fit, Fit::Here(HiBlock { hi: 1, range: range(10, 20) }));
     // A single value was drawn from hi 2: it is no longer whole.
     let fit = next_hi(&orders(1), 1, 10, available.from(Index(21)));
-    assert_eq!(fit, HiFit::Fits { hi: 3, range: range(30, 40) });
+    assert_eq!(fit, Fit::Here(HiBlock { hi: 3, range: range(30, 40) }));
 }
 
 #[test]
 fn after_a_setval_off_the_grid() {
     // 537 comes next. It lies in hi 53 (531 … 540); hi 54 is 541 … 550.
     let fit = next_hi(&orders(537), 1, 10, range(0, 100));
-    assert_eq!(fit, HiFit::Fits { hi: 54, range: range(4, 14) });
-    assert_eq!(next_hi(&orders(537), 1, 10, range(0, 13)), HiFit::Needs { end: Index(14) });
-    assert_eq!(next_hi(&orders(992), 1, 10, range(0, 9)), HiFit::Exhausted);
-    let last = HiFit::Fits { hi: 99, range: range(0, 10) };
+    assert_eq!(fit, Fit::Here(HiBlock { hi: 54, range: range(4, 14) }));
+    assert_eq!(next_hi(&orders(537), 1, 10, range(0, 13)), Fit::Needs(Index(14)));
+    assert_eq!(next_hi(&orders(992), 1, 10, range(0, 9)), Fit::Never);
+    let last = Fit::Here(HiBlock { hi: 99, range: range(0, 10) });
     assert_eq!(next_hi(&orders(991), 1, 10, range(0, 10)), last);
 }
 
@@ -210,7 +210,7 @@ fn after_a_setval_off_the_grid() {
 fn the_indexes_of_a_block_reach_its_last_value() {
     // 1 and 5 are off the grid of -21, -17 … 3, 7.
     let mapping = Mapping { base: -21, increment: 4, min_value: -100, ..orders(1) };
-    let HiFit::Fits { hi, range } = next_hi(&mapping, 1, 2, range(0, 100)) else { panic!() };
+    let Fit::Here(HiBlock { hi, range }) = next_hi(&mapping, 1, 2, range(0, 100)) else { panic!() };
     assert_eq!((hi, mapping.value(range.last())), (0, Some(7)));
 }
 
@@ -218,10 +218,10 @@ fn the_indexes_of_a_block_reach_its_last_value() {
 fn a_block_never_leaves_its_stripe() {
     let mapping = Mapping { stripes: Stripes { node: 1, nodes: 2, size: 20 }, ..orders(1) };
     let fit = next_hi(&mapping, 1, 10, range(0, 40));
-    assert_eq!(fit, HiFit::Fits { hi: 2, range: range(0, 10) });
+    assert_eq!(fit, Fit::Here(HiBlock { hi: 2, range: range(0, 10) }));
     let fit = next_hi(&mapping, 1, 10, range(11, 40));
-    assert_eq!(fit, HiFit::Fits { hi: 6, range: range(20, 30) });
+    assert_eq!(fit, Fit::Here(HiBlock { hi: 6, range: range(20, 30) }));
     // Off the grid, no block of a whole stripe's size fits into a stripe.
     let shifted = Mapping { base: 5, ..mapping };
-    assert_eq!(next_hi(&shifted, 1, 20, range(0, 400)), HiFit::Exhausted);
+    assert_eq!(next_hi(&shifted, 1, 20, range(0, 400)), Fit::Never);
 }
