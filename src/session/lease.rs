@@ -14,7 +14,7 @@ use crate::errors::{HiloError, Unleasable};
 use crate::gucs;
 use crate::process::ffi;
 use crate::session::memo::{Entry, Source};
-use crate::session::range::Claim;
+use crate::session::pool::Claim;
 use crate::session::{lease_pending, look_up, slice_table, uncommitted, wait};
 use crate::shared::slot::{Locked, Slot};
 use crate::shared::{self, Shared};

@@ -1,8 +1,8 @@
 //! This backend: what it remembers of the sequences that it uses, and how it draws from them.
 //!
-//! `look_up` finds what a name means and `memo` remembers it. `draw` gets the next value, `range`
-//! gets consecutive ones, and `slice_table` keeps the slices. `wait` waits for the worker;
-//! `auto_create` has it create a sequence. `gapless` counts a gapless sequence. `uncommitted`
+//! `look_up` finds what a name means and `memo` remembers it. `draw` gets the next value, and `range`
+//! gets consecutive ones. `pool` takes them from memory that all sessions share, and `slice_table`
+//! keeps the slices. `wait` waits for the worker; `auto_create` has it create a sequence. `gapless` counts a gapless sequence. `uncommitted`
 //! serves a sequence that the current transaction has defined. `lease` takes what leaves the
 //! server, and `lease_pending` and `lease_updates` follow it to the end of the transaction.
 //! `invalidation` tells the other sessions what was committed; `in_doubt` lets them wait for what
@@ -20,6 +20,7 @@ pub mod lease_pending;
 pub mod lease_updates;
 pub mod look_up;
 pub mod memo;
+mod pool;
 pub mod range;
 pub mod slice_table;
 mod transaction;

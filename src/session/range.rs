@@ -1,8 +1,5 @@
 //! Consecutive indexes: for `hilo_nextrange` and `hilo_next_hi`.
 
-use std::sync::atomic::Ordering::*;
-
-use hilo_core::cursor::Taken;
 use hilo_core::fit::Fit;
 use hilo_core::hi::next_hi;
 use hilo_core::mapping::{Mapping, Run};
@@ -13,9 +10,9 @@ use crate::catalog::rights::privileges::Privileges;
 use crate::catalog::rows::name::escape_for_message;
 use crate::errors::HiloError;
 use crate::session::memo::{CachedName, Entry, Source};
-use crate::session::{draw, gapless, look_up, slice_table, uncommitted, wait};
-use crate::shared;
-use crate::shared::slot::{Locked, Slot, Terms};
+use crate::session::pool::{self, Claim};
+use crate::session::{gapless, look_up, uncommitted};
+use crate::shared::slot::Terms;
 
 /// Takes `count` values that step evenly. Returns the run and the increment.
 ///
@@ -23,7 +20,8 @@ use crate::shared::slot::{Locked, Slot, Terms};
 /// `RangeTooLarge`, and those of [`look_up::look_up`] and of waiting.
 pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
-    if let Some(first) = at_once(memo, entry, count) {
+    let at_once = |slot| pool::take_at_once(memo, entry, slot, count);
+    if let Some(first) = entry.slot().and_then(at_once) {
         let (run, increment) = (Run { first, count }, entry.increment());
         memo.note_value(entry, run.last(increment));
         return Ok((run, increment));
@@ -42,36 +40,6 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     let run = Run { first, count };
     memo.note_value(entry, run.last(increment));
     Ok((run, increment))
-}
-
-/// The first of `count` values from this session's slice if they fit there. Otherwise they come
-/// straight from the pool, so that nothing of a slice is left over. Handles the usual case only.
-fn at_once(memo: &'static CachedName, entry: &'static Entry, count: i64) -> Option<i64> {
-    let slot = entry.slot()?;
-    let mapping = entry.mapping();
-    if !memo.is_good() || entry.terms.get().ordered {
-        return None;
-    }
-    if let Some(first) = entry.slice.get().take_many(count, mapping.increment) {
-        return Some(first);
-    }
-    if mapping.cycle || mapping.stripes.nodes > 1 {
-        return None;
-    }
-    slice_table::return_for_range(entry);
-    let Taken::Range { range, .. } = slot.cursor().take_exactly(count, entry.serial.get()) else {
-        return None;
-    };
-    entry.floor.set(range.end);
-    if slot.is_low() {
-        draw::want_block(slot);
-    }
-    let run = mapping.run(range).filter(|run| run.count == count);
-    if run.is_none() {
-        // The bounds have just changed, and this session has not learned of it yet.
-        slice_table::return_range(entry, range);
-    }
-    run.map(|run| run.first)
 }
 
 /// The first part of `run` that has `count` values at even steps.
@@ -140,7 +108,7 @@ fn claim(
         let claim = match entry.source.get() {
             Source::Gapless => from_own(memo, entry, true, &mut fit)?,
             Source::Own => from_own(memo, entry, false, &mut fit)?,
-            Source::Pool(slot) => from_pool(memo, entry, slot, &mut fit)?,
+            Source::Pool(slot) => pool::claim(memo, entry, slot, &mut fit)?,
         };
         match claim {
             Claim::Here(range) => return Ok((memo, entry, range)),
@@ -149,17 +117,6 @@ fn claim(
             Claim::Exhausted => return Err(HiloError::exhaustion(memo.name(), &entry.mapping())),
         }
     }
-}
-
-/// The result of a claim.
-pub enum Claim {
-    Here(Range),
-    /// The entry is out of date.
-    Outdated,
-    /// Something is left, but it does not fit.
-    Never,
-    /// Nothing is left.
-    Exhausted,
 }
 
 /// Claims from what is this transaction's alone: the count of a gapless sequence, or numbers that
@@ -185,76 +142,4 @@ fn from_own(
         false => uncommitted::take(entry, range)?,
     }
     Ok(Claim::Here(range))
-}
-
-/// Claims from the pool, and waits for more if something that fits can still come.
-fn from_pool(
-    memo: &'static CachedName,
-    entry: &'static Entry,
-    slot: &'static Slot,
-    fit: &mut impl FnMut(&Terms, Range) -> Fit<Range>,
-) -> Result<Claim, HiloError> {
-    // The slice of this session lies before the range, and is returned for the other sessions.
-    slice_table::return_for_range(entry);
-    let shared = shared::get()?;
-    let Some(_pin) = wait::Pin::of(slot, memo) else { return Ok(Claim::Outdated) };
-    let mut floor = entry.floor.get();
-    let ready = |locked: &mut Locked| try_claim(locked, entry, &mut floor, fit);
-    wait::until(shared, slot, &memo.name(), ready)
-}
-
-/// `None`: the caller waits for more.
-fn try_claim(
-    locked: &mut Locked,
-    entry: &Entry,
-    floor: &mut Index,
-    fit: &mut impl FnMut(&Terms, Range) -> Fit<Range>,
-) -> Option<Claim> {
-    if locked.serial() != entry.serial.get() || locked.terms().is_none() {
-        return Some(Claim::Outdated);
-    }
-    let terms = entry.terms.get();
-    let mut missing = None;
-    let mut impossible = false;
-    let mut any = false;
-    let claimed = locked.claim(|run| {
-        any = true;
-        match fit(&terms, run) {
-            Fit::Here(range) => return Some(range),
-            // Only the last run can grow.
-            Fit::Needs(end) => missing = Some(end - run.end),
-            Fit::Never => impossible = true,
-        }
-        None
-    });
-    if let Some(range) = claimed {
-        return Some(Claim::Here(range));
-    }
-    if impossible || locked.is_at_end() {
-        // Nothing more comes in order. Only returned ranges are left, and of these only what is not
-        // below the values that this session was served. The worker reloads a few at a time of
-        // those in the catalog.
-        let mut seen = *floor;
-        let fits = |run: Range| {
-            seen = seen.max(run.end);
-            match fit(&terms, run) {
-                Fit::Here(range) => Some(range),
-                _ => None,
-            }
-        };
-        let returned = (!terms.ordered).then(|| locked.pool.claim_returned(*floor, fits)).flatten();
-        if let Some(range) = returned {
-            return Some(Claim::Here(range));
-        }
-        *floor = seen;
-        if impossible || locked.is_exhausted(seen) {
-            return Some(if any { Claim::Never } else { Claim::Exhausted });
-        }
-        locked.slot.want_from(seen);
-        return None;
-    }
-    let more = if any { missing.unwrap_or(1) } else { 1 };
-    let wanted = locked.available().saturating_add(more.max(1));
-    locked.slot.demand.fetch_max(wanted, AcqRel);
-    None
 }

@@ -1,0 +1,294 @@
+//! The pool of a slot: how this session takes slices, single values and consecutive indexes from
+//! it, and asks the worker for more.
+
+use std::sync::atomic::Ordering::*;
+
+use hilo_core::cursor::Taken;
+use hilo_core::fit::Fit;
+use hilo_core::numbers::Index;
+use hilo_core::range::Range;
+use hilo_core::slice::next_slice;
+
+use crate::errors::HiloError;
+use crate::gucs;
+use crate::session::memo::{CachedName, Entry};
+use crate::session::{slice_table, wait};
+use crate::shared;
+use crate::shared::slices::Slice;
+use crate::shared::slot::{Locked, Slot, Terms};
+
+/// Takes a slice, of at least `least` values if that many are available at once, and serves its
+/// first value. `None`: the caller tries again, because the memo must be renewed or there are
+/// values to take now.
+pub fn draw(
+    memo: &'static CachedName,
+    entry: &'static Entry,
+    slot: &'static Slot,
+    least: i64,
+) -> Result<Option<i64>, HiloError> {
+    if next_run(entry) {
+        return Ok(entry.slice.get().take(entry.increment()));
+    }
+    if !entry.slice.get().rest().is_empty() {
+        // The bounds have just changed, and end before the slice does.
+        slice_table::return_slice(entry);
+    }
+    let single = entry.terms.get().ordered || !memo.is_good();
+    let want = if single { 1 } else { size(entry, slot).max(least) };
+    let slice = if want > 1 { slice_table::slice_of(entry) } else { None };
+    let Some(range) = take_into(entry, slot, slice, want) else {
+        match wait::Pin::of(slot, memo) {
+            Some(_pin) => {
+                let (serial, floor) = (entry.serial.get(), entry.floor.get());
+                wait::for_block(shared::get()?, slot, serial, floor, &memo.name())?
+            }
+            None => memo.forget(),
+        }
+        return Ok(None);
+    };
+    if !entry.terms.get().ordered {
+        slot.taking.slices.fetch_add(1, Relaxed);
+    }
+    if let Some(slice) = slice {
+        return Ok(slice.take(entry.increment()));
+    }
+    let value = entry.mapping().value(range.start);
+    if value.is_none() {
+        // The value lies beyond the bounds that this transaction has set and not committed.
+        slice_table::return_range(entry, range);
+        if slot.version.load(SeqCst) != memo.version() {
+            memo.forget();
+            return Ok(None);
+        }
+        return Err(HiloError::exhaustion(memo.name(), &entry.mapping()));
+    }
+    Ok(value)
+}
+
+/// Takes up to `want` indexes into `slice`, or a single one if there is no slice. A range that the
+/// slice cannot serve is returned.
+fn take_into(
+    entry: &'static Entry,
+    slot: &'static Slot,
+    slice: Option<&'static Slice>,
+    want: i64,
+) -> Option<Range> {
+    let (taken, fits) = match slice {
+        None => (take(entry, slot, 1), true),
+        Some(slice) => {
+            slice.begin_take();
+            let taken = take(entry, slot, want);
+            let fits = taken.is_some_and(|range| fill(entry, slice, range));
+            slice.end_take();
+            (taken, fits)
+        }
+    };
+    if taken.is_some() && slot.is_low() {
+        want_block(slot);
+    }
+    match taken {
+        Some(range) if !fits => {
+            slice_table::return_range(entry, range);
+            None
+        }
+        taken => taken,
+    }
+}
+
+/// Moves the slice on to the next run of its range, if there is one.
+fn next_run(entry: &Entry) -> bool {
+    let slice = entry.slice.get();
+    let rest = slice.rest();
+    if rest.is_empty() || !slice_table::has_slice(entry) {
+        return false;
+    }
+    slice.begin_take();
+    let filled = fill(entry, slice, rest);
+    slice.end_take();
+    filled
+}
+
+fn fill(entry: &Entry, slice: &Slice, range: Range) -> bool {
+    let run = entry.mapping().run(range);
+    if let Some(run) = run {
+        slice.load(range, run);
+    }
+    run.is_some()
+}
+
+/// How many values to take: twice as many as last time, up to the limit. But no more than a quarter
+/// of what the pool has for all sessions.
+fn size(entry: &Entry, slot: &Slot) -> i64 {
+    let terms = entry.terms.get();
+    let busy = slice_table::is_busy(entry);
+    slice_table::count_draw(entry);
+    let most = if terms.slice_size > 0 { terms.slice_size } else { gucs::max_slice_size() };
+    let grown = if busy { next_slice(entry.grown.get(), most) } else { 1 };
+    entry.grown.set(grown);
+    if grown == 1 {
+        return 1;
+    }
+    let there = slot.cursor().peek().0.len() + slot.queue_len();
+    (grown as i64).min(there / 4).max(1)
+}
+
+/// Takes from the returned ranges, else from the cursor.
+fn take(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
+    if slot.has_returned() && !entry.terms.get().ordered {
+        let taken = take_returned(entry, slot, want);
+        if taken.is_some() {
+            return taken;
+        }
+    }
+    match slot.cursor().take(want, entry.serial.get()) {
+        Taken::Range { range, .. } => {
+            entry.floor.set(range.start);
+            Some(range)
+        }
+        Taken::Empty | Taken::OtherSerial(_) => None,
+    }
+}
+
+fn take_returned(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
+    let shared = shared::get().ok()?;
+    let mut locked = shared.lock_slot(shared.number_of(slot));
+    if locked.serial() != entry.serial.get() {
+        return None;
+    }
+    let range = locked.pool.take_returned(want, entry.floor.get())?;
+    entry.floor.set(range.start);
+    Some(range)
+}
+
+/// Tells the worker that a slot is running low.
+#[cold]
+pub(super) fn want_block(slot: &'static Slot) {
+    if let Ok(shared) = shared::get()
+        && shared.wanted.set(shared.number_of(slot))
+    {
+        wait::wake(shared);
+    }
+}
+
+#[pgrx::pg_guard]
+#[cold]
+pub(super) unsafe extern "C-unwind" fn want_block_guarded(slot: &'static Slot) {
+    want_block(slot);
+}
+
+/// The first of `count` values from this session's slice if they fit there. Otherwise they come
+/// straight from the pool, so that nothing of a slice is left over. Handles the usual case only.
+pub fn take_at_once(
+    memo: &'static CachedName,
+    entry: &'static Entry,
+    slot: &'static Slot,
+    count: i64,
+) -> Option<i64> {
+    let mapping = entry.mapping();
+    if !memo.is_good() || entry.terms.get().ordered {
+        return None;
+    }
+    if let Some(first) = entry.slice.get().take_many(count, mapping.increment) {
+        return Some(first);
+    }
+    if mapping.cycle || mapping.stripes.nodes > 1 {
+        return None;
+    }
+    slice_table::return_for_range(entry);
+    let Taken::Range { range, .. } = slot.cursor().take_exactly(count, entry.serial.get()) else {
+        return None;
+    };
+    entry.floor.set(range.end);
+    if slot.is_low() {
+        want_block(slot);
+    }
+    let run = mapping.run(range).filter(|run| run.count == count);
+    if run.is_none() {
+        // The bounds have just changed, and this session has not learned of it yet.
+        slice_table::return_range(entry, range);
+    }
+    run.map(|run| run.first)
+}
+
+/// The result of a claim.
+pub enum Claim {
+    Here(Range),
+    /// The entry is out of date.
+    Outdated,
+    /// Something is left, but it does not fit.
+    Never,
+    /// Nothing is left.
+    Exhausted,
+}
+
+/// Claims from the pool, and waits for more if something that fits can still come.
+pub fn claim(
+    memo: &'static CachedName,
+    entry: &'static Entry,
+    slot: &'static Slot,
+    fit: &mut impl FnMut(&Terms, Range) -> Fit<Range>,
+) -> Result<Claim, HiloError> {
+    // The slice of this session lies before the range, and is returned for the other sessions.
+    slice_table::return_for_range(entry);
+    let shared = shared::get()?;
+    let Some(_pin) = wait::Pin::of(slot, memo) else { return Ok(Claim::Outdated) };
+    let mut floor = entry.floor.get();
+    let ready = |locked: &mut Locked| try_claim(locked, entry, &mut floor, fit);
+    wait::until(shared, slot, &memo.name(), ready)
+}
+
+/// `None`: the caller waits for more.
+fn try_claim(
+    locked: &mut Locked,
+    entry: &Entry,
+    floor: &mut Index,
+    fit: &mut impl FnMut(&Terms, Range) -> Fit<Range>,
+) -> Option<Claim> {
+    if locked.serial() != entry.serial.get() || locked.terms().is_none() {
+        return Some(Claim::Outdated);
+    }
+    let terms = entry.terms.get();
+    let mut missing = None;
+    let mut impossible = false;
+    let mut any = false;
+    let claimed = locked.claim(|run| {
+        any = true;
+        match fit(&terms, run) {
+            Fit::Here(range) => return Some(range),
+            // Only the last run can grow.
+            Fit::Needs(end) => missing = Some(end - run.end),
+            Fit::Never => impossible = true,
+        }
+        None
+    });
+    if let Some(range) = claimed {
+        return Some(Claim::Here(range));
+    }
+    if impossible || locked.is_at_end() {
+        // Nothing more comes in order. Only returned ranges are left, and of these only what is not
+        // below the values that this session was served. The worker reloads a few at a time of
+        // those in the catalog.
+        let mut seen = *floor;
+        let fits = |run: Range| {
+            seen = seen.max(run.end);
+            match fit(&terms, run) {
+                Fit::Here(range) => Some(range),
+                _ => None,
+            }
+        };
+        let returned = (!terms.ordered).then(|| locked.pool.claim_returned(*floor, fits)).flatten();
+        if let Some(range) = returned {
+            return Some(Claim::Here(range));
+        }
+        *floor = seen;
+        if impossible || locked.is_exhausted(seen) {
+            return Some(if any { Claim::Never } else { Claim::Exhausted });
+        }
+        locked.slot.want_from(seen);
+        return None;
+    }
+    let more = if any { missing.unwrap_or(1) } else { 1 };
+    let wanted = locked.available().saturating_add(more.max(1));
+    locked.slot.demand.fetch_max(wanted, AcqRel);
+    None
+}
