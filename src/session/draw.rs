@@ -8,8 +8,8 @@ use hilo_core::range::Range;
 
 use crate::catalog::rights::privileges::Privileges;
 use crate::errors::HiloError;
-use crate::session::memo::{CachedName, Entry, Source};
-use crate::session::{gapless, look_up, pool, slice_table, uncommitted};
+use crate::session::memo::{CachedName, Entry};
+use crate::session::{look_up, pool, slice_table};
 
 /// The value of a hit: the memo is good and its slice is not used up, or the cursor has a single
 /// value for it. Callers may be outside pgrx's guard. Whatever may fail in here has a guard of its
@@ -91,22 +91,10 @@ pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static CachedName, i64
         if let Some(value) = hit(memo) {
             return Ok((memo, value));
         }
-        if let Some(value) = draw(memo, entry, count.min(MAX_VALUES))? {
+        let supply = entry.supply.get();
+        if let Some(value) = supply.draw(memo, entry, count.min(MAX_VALUES))? {
             memo.note_value(entry, value);
             return Ok((memo, value));
         }
-    }
-}
-
-/// The next value from where the sequence is served. `None`: the caller tries again.
-fn draw(
-    memo: &'static CachedName,
-    entry: &'static Entry,
-    least: i64,
-) -> Result<Option<i64>, HiloError> {
-    match entry.source.get() {
-        Source::Gapless => gapless::more(memo, entry),
-        Source::Own => uncommitted::next(memo, entry),
-        Source::Pool(slot) => pool::draw(memo, entry, slot, least),
     }
 }

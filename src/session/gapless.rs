@@ -27,7 +27,7 @@ use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::memory::TryGrow;
 use crate::process::subtransaction;
-use crate::session::memo::{CachedName, Entry, Last, Source};
+use crate::session::memo::{CachedName, Entry, Last, Own, Supply};
 use crate::session::{CLOSING, slice_table};
 use crate::shared;
 use crate::shared::slices::Slice;
@@ -122,7 +122,7 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
         // Where the numbering begins is read when the position is locked.
         entry.terms.set(Position::first(sequence, 0).terms(sequence));
     }
-    entry.source.set(Source::Gapless);
+    entry.supply.set(Supply::Own(Own::Gapless));
     entry.epoch.set(Epoch::default());
 }
 

@@ -13,7 +13,7 @@ use crate::catalog::rights::privileges::Privileges;
 use crate::errors::{HiloError, Unleasable};
 use crate::gucs;
 use crate::process::ffi;
-use crate::session::memo::{Entry, Source};
+use crate::session::memo::{Entry, Own, Supply};
 use crate::session::pool::Claim;
 use crate::session::{lease_pending, look_up, slice_table, uncommitted, wait};
 use crate::shared::slot::{Locked, Slot};
@@ -45,18 +45,11 @@ pub fn take(name: &[u8], count: i64) -> Result<(Lease, i64), HiloError> {
     loop {
         pgrx::check_for_interrupts!();
         let (memo, entry) = look_up::look_up(name, Privileges::TAKE_LEASE)?;
-        let terms = entry.terms.get();
-        let refused = match entry.source.get() {
-            Source::Gapless => Some(Unleasable::Gapless),
-            _ if terms.ordered => Some(Unleasable::Ordered),
-            _ if terms.mapping.cycle => Some(Unleasable::Cycles),
-            _ => None,
-        };
-        if let Some(why) = refused {
+        if let Some(why) = unleasable(entry) {
             return Err(HiloError::LeaseUnsupported { name: memo.name(), why });
         }
-        let Some(slot) = entry.slot() else {
-            let none = || HiloError::exhaustion(memo.name(), &terms.mapping);
+        let Supply::Pool(slot) = entry.supply.get() else {
+            let none = || HiloError::exhaustion(memo.name(), &entry.mapping());
             let demand = Demand::default();
             let (epoch, range) =
                 take_own(entry, count.min(max_lease_len(entry, &demand)))?.ok_or_else(none)?;
@@ -87,6 +80,17 @@ pub fn take(name: &[u8], count: i64) -> Result<(Lease, i64), HiloError> {
                 return Err(HiloError::exhaustion(memo.name(), &entry.mapping()));
             }
         }
+    }
+}
+
+/// Why nothing of a sequence can be leased, if so.
+fn unleasable(entry: &Entry) -> Option<Unleasable> {
+    let terms = entry.terms.get();
+    match entry.supply.get() {
+        Supply::Own(Own::Gapless) => Some(Unleasable::Gapless),
+        _ if terms.ordered => Some(Unleasable::Ordered),
+        _ if terms.mapping.cycle => Some(Unleasable::Cycles),
+        _ => None,
     }
 }
 

@@ -20,7 +20,7 @@ use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::ffi;
 use crate::session::memo::{
-    CachedName, Entry, Meaning, OWN_VERSION, Source, entry_for, find, key_of, remember,
+    CachedName, Entry, Meaning, OWN_VERSION, Supply, entry_for, find, key_of, remember,
 };
 use crate::session::wait::{Learned, Pin};
 use crate::session::{
@@ -118,21 +118,21 @@ fn resolve(
             crate::catalog::rows::catalog_tables::catalog_oids()?.extension,
             sequence.id,
         ))?;
-        let Some(origin) = attach(entry, &sequence, node, definitions_at)? else { continue };
-        let shared_name = entry.slot().and_then(|_| shared_name_of(&sequence, &origin, &held));
+        let Some(validity) = attach(entry, &sequence, node, definitions_at)? else { continue };
+        let shared_name = shared_name_of(entry, &sequence, &validity, &held);
         if definitions.load(SeqCst) != definitions_at || names_version() != names_at {
             continue;
         }
-        if let (Some(shared_name), Some(slot)) = (shared_name, entry.slot()) {
-            shared::get()?.put_up(ffi::database().to_u32(), slot, origin.version, shared_name);
+        if let Some((slot, shared_name)) = shared_name {
+            shared::get()?.put_up(ffi::database().to_u32(), slot, validity.version, shared_name);
         }
         let definition = &sequence.definition;
         let meaning = Meaning {
             entry,
-            version_at: origin.version_at,
-            version: origin.version,
+            version_at: validity.version_at,
+            version: validity.version,
             // A narrowed memo is good for this call only.
-            names_version: if origin.narrowed { 0 } else { names_at },
+            names_version: if validity.narrowed { 0 } else { names_at },
             user,
             privileges,
             key_format: definition.key_format.as_ref().map(|_| definition.parsed_key_format()),
@@ -141,8 +141,8 @@ fn resolve(
     }
 }
 
-/// The version that says how long an entry's source is good.
-struct NumberSource {
+/// The version that says how long what was attached to an entry is good.
+struct Validity {
     version_at: *const AtomicU64,
     version: u64,
     /// The definition allows less than the pool serves, as in a transaction that has changed the
@@ -158,18 +158,18 @@ fn attach(
     sequence: &Sequence,
     node: i32,
     definitions_at: u64,
-) -> Result<Option<NumberSource>, HiloError> {
+) -> Result<Option<Validity>, HiloError> {
     if sequence.definition.gapless {
         if invalidation::in_progress() {
             uncommitted::refuse_made_gapless(sequence)?;
         }
         gapless::attach(entry, sequence);
         let version_at = std::ptr::from_ref(definitions_version());
-        return Ok(Some(NumberSource { version_at, version: definitions_at, narrowed: false }));
+        return Ok(Some(Validity { version_at, version: definitions_at, narrowed: false }));
     }
     if invalidation::in_progress() && uncommitted::adopt(entry, sequence)? {
         let version_at = &raw const OWN_VERSION;
-        return Ok(Some(NumberSource { version_at, version: 0, narrowed: false }));
+        return Ok(Some(Validity { version_at, version: 0, narrowed: false }));
     }
     attach_to_slot(entry, sequence, node)
 }
@@ -187,18 +187,20 @@ fn renew(
     Ok(memo)
 }
 
-/// The shared name that other sessions may go by. `None`: what was found may not be what they would
-/// find, or has no room.
+/// The shared name that other sessions may go by, and the slot for it. `None`: what was found may
+/// not be what they would find, or has no room.
 fn shared_name_of(
+    entry: &Entry,
     sequence: &Sequence,
-    origin: &NumberSource,
+    validity: &Validity,
     held: &HeldPrivileges,
-) -> Option<SharedName> {
+) -> Option<(&'static Slot, SharedName)> {
+    let Supply::Pool(slot) = entry.supply.get() else { return None };
     // SAFETY: reads a static of xact.c.
     let wrote = unsafe { pg_sys::GetTopTransactionIdIfAny() } != pg_sys::InvalidTransactionId;
     // Where Citus may make this server a worker, each session looks whether that serves it.
     let may_end = citus::is_here() && sequence.definition.source.is_none();
-    if wrote || origin.narrowed || invalidation::in_progress() || may_end {
+    if wrote || validity.narrowed || invalidation::in_progress() || may_end {
         return None;
     }
     // The owner has not read what others may do; a session of theirs will.
@@ -206,7 +208,8 @@ fn shared_name_of(
         granted.iter().map(|(role, set)| (role.to_u32(), set.bits())).collect::<Vec<_>>()
     });
     let key_format = sequence.definition.key_format.as_deref();
-    SharedName::new(&sequence.name, sequence.owner.to_u32(), key_format, granted.as_deref())
+    let owner = sequence.owner.to_u32();
+    Some((slot, SharedName::new(&sequence.name, owner, key_format, granted.as_deref())?))
 }
 
 /// A memo made by the shared name of another session, without the catalog of hilo. `None`: there is
@@ -235,12 +238,12 @@ fn by_shared_name(
     let learned = Learned::of(&locked).filter(|learned| learned.version == shared_name.version());
     drop(locked);
     let Some(learned) = learned.filter(|_| names_version() == names_at) else { return Ok(None) };
-    let origin = attach_entry(entry, slot, learned, false);
+    let validity = attach_entry(entry, slot, learned, false);
     let format = shared_name.key_format().and_then(|text| KeyFormat::parse(text).ok());
     let meaning = Meaning {
         entry,
-        version_at: origin.version_at,
-        version: origin.version,
+        version_at: validity.version_at,
+        version: validity.version,
         names_version: names_at,
         user,
         privileges: held,
@@ -262,7 +265,7 @@ fn attach_to_slot(
     entry: &'static Entry,
     sequence: &Sequence,
     node: i32,
-) -> Result<Option<NumberSource>, HiloError> {
+) -> Result<Option<Validity>, HiloError> {
     shared::refuse_single_user()?;
     let shared = shared::get()?;
     slice_table::register_session(shared);
@@ -294,7 +297,7 @@ fn attach_entry(
     slot: &'static Slot,
     learned: Learned,
     narrowed: bool,
-) -> NumberSource {
+) -> Validity {
     let Learned { terms, epoch, serial, version } = learned;
     let known = entry.terms.get().mapping;
     // The slot may have been evicted and filled again meanwhile. With the same epoch and node, the
@@ -309,11 +312,11 @@ fn attach_entry(
         entry.floor.set(Index::ZERO);
         entry.grown.set(0);
     }
-    entry.source.set(Source::Pool(slot));
+    entry.supply.set(Supply::Pool(slot));
     entry.serial.set(serial);
     entry.epoch.set(epoch);
     entry.terms.set(terms);
-    NumberSource { version_at: &raw const slot.version, version, narrowed }
+    Validity { version_at: &raw const slot.version, version, narrowed }
 }
 
 /// Narrows a mapping to what a definition allows too. Returns whether that is less.

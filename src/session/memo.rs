@@ -22,16 +22,22 @@ use crate::shared::key::Key;
 use crate::shared::slices::{IndexSpace, Slice};
 use crate::shared::slot::{Slot, Terms};
 
-/// Where a sequence is served from.
+/// The place from which this session gets numbers of a sequence: see `supply`.
 #[derive(Clone, Copy)]
-pub enum Source {
+pub enum Supply {
     /// The pool of a slot, which all sessions share.
     Pool(&'static Slot),
-    /// The count of this transaction, which locks the position of a gapless sequence.
+    /// Numbers that are this transaction's alone.
+    Own(Own),
+}
+
+/// The numbers that only this transaction takes.
+#[derive(Clone, Copy)]
+pub enum Own {
+    /// Its count of a gapless sequence, whose position it locks.
     Gapless,
-    /// The numbers of this transaction, which has defined the sequence; before the first look-up,
-    /// none.
-    Own,
+    /// The numbers of a sequence that it has defined; none before the first look-up.
+    Defined,
 }
 
 /// A sequence that this backend has used. An entry is made once and never freed. Like core, hilo
@@ -42,7 +48,7 @@ pub enum Source {
 /// one line.
 #[repr(C, align(64))]
 pub struct Entry {
-    pub source: Cell<Source>,
+    pub supply: Cell<Supply>,
     pub serial: Cell<Serial>,
     /// Where the next value comes from: an empty slice while this backend holds none.
     pub slice: Cell<&'static Slice>,
@@ -392,7 +398,7 @@ pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloE
     entries.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
     let entry = alloc_static(Entry {
         id: key.1,
-        source: Cell::new(Source::Own),
+        supply: Cell::new(Supply::Own(Own::Defined)),
         serial: Cell::default(),
         terms: Cell::default(),
         slice: Cell::new(Slice::empty()),
@@ -440,9 +446,9 @@ impl Entry {
     /// The slot whose pool serves it.
     #[inline(always)]
     pub fn slot(&self) -> Option<&'static Slot> {
-        match self.source.get() {
-            Source::Pool(slot) => Some(slot),
-            Source::Gapless | Source::Own => None,
+        match self.supply.get() {
+            Supply::Pool(slot) => Some(slot),
+            Supply::Own(_) => None,
         }
     }
 

@@ -1,12 +1,14 @@
 //! This backend: what it remembers of the sequences that it uses, and how it draws from them.
 //!
-//! `look_up` finds what a name means and `memo` remembers it. `draw` gets the next value, and `range`
-//! gets consecutive ones. `pool` takes them from memory that all sessions share, and `slice_table`
-//! keeps the slices. `wait` waits for the worker; `auto_create` has it create a sequence. `gapless` counts a gapless sequence. `uncommitted`
-//! serves a sequence that the current transaction has defined. `lease` takes what leaves the
-//! server, and `lease_pending` and `lease_updates` follow it to the end of the transaction.
-//! `invalidation` tells the other sessions what was committed; `in_doubt` lets them wait for what
-//! was prepared. `transaction` runs all of these at its end, and `exit` returns what is left.
+//! `look_up` finds what a name means and `memo` remembers it. `draw` gets the next value, `range`
+//! gets consecutive ones, and `lease` takes what leaves the server. `supply` says where they come
+//! from: `pool`, which all sessions share, and whose slices are in `slice_table`; `gapless`, which
+//! counts a gapless sequence; or `uncommitted`, what the current transaction has defined. `wait`
+//! waits for the worker; `auto_create` has it create a sequence.
+//!
+//! `lease_pending` and `lease_updates` follow a lease to the end of the transaction. `invalidation`
+//! tells the other sessions what was committed; `in_doubt` lets them wait for what was prepared.
+//! `transaction` runs all of these at its end, and `exit` returns what is left.
 
 pub mod auto_create;
 pub mod draw;
@@ -23,6 +25,7 @@ pub mod memo;
 mod pool;
 pub mod range;
 pub mod slice_table;
+mod supply;
 mod transaction;
 pub mod uncommitted;
 pub mod wait;

@@ -9,9 +9,9 @@ use hilo_core::range::Range;
 use crate::catalog::rights::privileges::Privileges;
 use crate::catalog::rows::name::escape_for_message;
 use crate::errors::HiloError;
-use crate::session::memo::{CachedName, Entry, Source};
-use crate::session::pool::{self, Claim};
-use crate::session::{gapless, look_up, uncommitted};
+use crate::session::look_up;
+use crate::session::memo::{CachedName, Entry, Own, Supply};
+use crate::session::pool::Claim;
 use crate::shared::slot::Terms;
 
 /// Takes `count` values that step evenly. Returns the run and the increment.
@@ -20,8 +20,7 @@ use crate::shared::slot::Terms;
 /// `RangeTooLarge`, and those of [`look_up::look_up`] and of waiting.
 pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
-    let at_once = |slot| pool::take_at_once(memo, entry, slot, count);
-    if let Some(first) = entry.slot().and_then(at_once) {
+    if let Some(first) = entry.supply.get().at_hand(memo, entry, count) {
         let (run, increment) = (Run { first, count }, entry.increment());
         memo.note_value(entry, run.last(increment));
         return Ok((run, increment));
@@ -31,10 +30,7 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
         |terms, run| fit_evenly_spaced(&terms.mapping, count, run),
         |name| HiloError::RangeTooLarge { name, count },
     )?;
-    // A transaction that serves itself counts in an epoch that other sessions may never see.
-    if entry.slot().is_some() {
-        entry.floor.set(range.end);
-    }
+    entry.supply.get().pass(entry, range.end);
     let increment = entry.increment();
     let first = entry.mapping().value(range.start).unwrap_or_default();
     let run = Run { first, count };
@@ -73,7 +69,7 @@ fn fit_evenly_spaced(mapping: &Mapping, count: i64, run: Range) -> Fit<Range> {
 /// `NeedsBlockSize`, `Exhausted`, and those of [`look_up::look_up`] and of waiting.
 pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
     let (_, entry) = look_up::look_up(name, Privileges::UPDATE)?;
-    if let Source::Gapless = entry.source.get() {
+    if let Supply::Own(Own::Gapless) = entry.supply.get() {
         return Err(HiloError::GaplessHi(escape_for_message(name)));
     }
     let mut hi = 0;
@@ -105,41 +101,11 @@ fn claim(
     loop {
         pgrx::check_for_interrupts!();
         let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
-        let claim = match entry.source.get() {
-            Source::Gapless => from_own(memo, entry, true, &mut fit)?,
-            Source::Own => from_own(memo, entry, false, &mut fit)?,
-            Source::Pool(slot) => pool::claim(memo, entry, slot, &mut fit)?,
-        };
-        match claim {
+        match entry.supply.get().claim(memo, entry, &mut fit)? {
             Claim::Here(range) => return Ok((memo, entry, range)),
             Claim::Outdated => memo.forget(),
             Claim::Never => return Err(never(memo.name())),
             Claim::Exhausted => return Err(HiloError::exhaustion(memo.name(), &entry.mapping())),
         }
     }
-}
-
-/// Claims from what is this transaction's alone: the count of a gapless sequence, or numbers that
-/// it has defined itself.
-fn from_own(
-    memo: &'static CachedName,
-    entry: &'static Entry,
-    is_gapless: bool,
-    fit: &mut impl FnMut(&Terms, Range) -> Fit<Range>,
-) -> Result<Claim, HiloError> {
-    let left = match is_gapless {
-        true => gapless::rest(memo, entry)?,
-        false => uncommitted::rest(entry),
-    };
-    let Some(left) = left else { return Ok(Claim::Outdated) };
-    let range = match fit(&entry.terms.get(), left) {
-        Fit::Here(range) => range,
-        _ if left.is_empty() => return Ok(Claim::Exhausted),
-        _ => return Ok(Claim::Never),
-    };
-    match is_gapless {
-        true => gapless::take(entry, range)?,
-        false => uncommitted::take(entry, range)?,
-    }
-    Ok(Claim::Here(range))
 }

@@ -10,7 +10,7 @@
 //! it draws nothing until it commits. If it continues numbers of its own, it moves the version that
 //! it continues past each number that is about to leave. So no ROLLBACK TO brings one back.
 //!
-//! Only a version that was written with [`NumberSource::New`] may serve values. An unknown version
+//! Only a version that was written with [`Origin::New`] may serve values. An unknown version
 //! serves none.
 
 use std::cell::RefCell;
@@ -27,13 +27,13 @@ use crate::catalog::sequence::node;
 use crate::catalog::sequence::positions::{self, Version};
 use crate::errors::HiloError;
 use crate::process::memory::TryGrow;
-use crate::session::memo::{CachedName, Entry, Source};
+use crate::session::memo::{CachedName, Entry, Own, Supply};
 use crate::session::{CLOSING, slice_table};
 use crate::shared::slices::Slice;
 
 /// Where the numbers of a version come from.
 #[derive(Clone, Copy, Debug)]
-pub enum NumberSource {
+pub enum Origin {
     /// They are its own, and begin where a user says: only statements that ask for that may say
     /// this.
     New,
@@ -59,7 +59,7 @@ pub struct Continued {
 /// The state of a version.
 #[derive(Default)]
 struct Served {
-    origin: Option<NumberSource>,
+    origin: Option<Origin>,
     /// The rest that it has not served, if it has been in force since it was written.
     left: Option<Range>,
     /// The smallest index that it may still serve, where another one continues it.
@@ -93,7 +93,7 @@ impl OwnVersions {
         Ok(self.versions.entry(version).or_default())
     }
 
-    fn origin(&self, version: &Version) -> Option<NumberSource> {
+    fn origin(&self, version: &Version) -> Option<Origin> {
         self.versions.get(version)?.origin
     }
 
@@ -101,7 +101,7 @@ impl OwnVersions {
     /// not serve the same values, nor those before them.
     fn serve(&mut self, version: Version, run: Run, increment: i64) -> Result<(), HiloError> {
         let mut at = version;
-        while let Some(NumberSource::Continues(before)) = self.origin(&at) {
+        while let Some(Origin::Continues(before)) = self.origin(&at) {
             let Continued { version, mapping, next_index } = before;
             let behind = |value| mapping.floor_behind(value);
             let floor = behind(run.first).max(behind(run.last(increment)));
@@ -126,17 +126,17 @@ static STATE: Global<RefCell<Option<OwnVersions>>> = Global::new(RefCell::new(No
 ///
 /// # Errors
 /// `OutOfMemory`
-pub fn note_origin(version: Version, origin: NumberSource) -> Result<(), HiloError> {
+pub fn note_origin(version: Version, origin: Origin) -> Result<(), HiloError> {
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
     // A version that continues one with shared numbers has shared numbers too.
     let origin = match origin {
-        NumberSource::Continues(before) => match state.origin(&before.version) {
-            Some(NumberSource::New | NumberSource::Continues(_)) => origin,
-            inherited => inherited.unwrap_or(NumberSource::Shared),
+        Origin::Continues(before) => match state.origin(&before.version) {
+            Some(Origin::New | Origin::Continues(_)) => origin,
+            inherited => inherited.unwrap_or(Origin::Shared),
         },
-        NumberSource::Gapless(Some(before)) => match state.origin(&before) {
-            Some(inherited @ (NumberSource::Shared | NumberSource::Gapless(_))) => inherited,
+        Origin::Gapless(Some(before)) => match state.origin(&before) {
+            Some(inherited @ (Origin::Shared | Origin::Gapless(_))) => inherited,
             _ => origin,
         },
         _ => origin,
@@ -153,7 +153,7 @@ pub fn note_origin(version: Version, origin: NumberSource) -> Result<(), HiloErr
 pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloError> {
     let found = positions::find_own_write(sequence.id, node::id())?;
     let Some((position, version)) = found else {
-        if entry.slot().is_none() {
+        if let Supply::Own(_) = entry.supply.get() {
             entry.slice.set(Slice::empty());
         }
         return Ok(false);
@@ -163,7 +163,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
     // The next transaction gets the same numbers if this one rolls back.
-    let Some(NumberSource::New | NumberSource::Continues(_)) = state.origin(&version) else {
+    let Some(Origin::New | Origin::Continues(_)) = state.origin(&version) else {
         if sequence.definition.source.is_some() {
             return Err(HiloError::SourceUncommitted(sequence.name.to_string()));
         }
@@ -177,7 +177,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
     // A callback that draws after all is written back finds nothing left.
     let end = if CLOSING.get() { from } else { terms.mapping.limit() };
     served.left = Some(Range::new(from, end));
-    entry.source.set(Source::Own);
+    entry.supply.set(Supply::Own(Own::Defined));
     entry.serial.set(Serial::default());
     entry.terms.set(terms);
     Ok(true)
@@ -194,10 +194,10 @@ pub fn refuse_made_gapless(sequence: &Sequence) -> Result<(), HiloError> {
     };
     let state = STATE.borrow();
     match state.as_ref().and_then(|state| state.origin(&version)) {
-        Some(NumberSource::Shared | NumberSource::Continues(_)) => {
+        Some(Origin::Shared | Origin::Continues(_)) => {
             Err(HiloError::Renumbered(sequence.name.to_string()))
         }
-        Some(NumberSource::New | NumberSource::Gapless(_)) | None => Ok(()),
+        Some(Origin::New | Origin::Gapless(_)) | None => Ok(()),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::gucs;
 use crate::process::ffi;
 use crate::process::subtransaction;
 use crate::session::invalidation::{self, Change};
-use crate::session::uncommitted::{self, NumberSource};
+use crate::session::uncommitted::{self, Origin};
 use crate::sql::call::border::Call;
 use crate::sql::define::ddl_checks::{
     begin_with_name, check_owner, check_source_nodes, find_owned, lock_by_name, lock_owned, remove,
@@ -98,7 +98,7 @@ pub fn begin(
     // The numbering of other nodes is not begun in this transaction: after a rollback this node may
     // be told it again.
     let is_own = given.is_none() && definition.source.is_none();
-    let origin = if is_own { NumberSource::New } else { NumberSource::Shared };
+    let origin = if is_own { Origin::New } else { Origin::Shared };
     if !insert(&sequence, &first, origin, duplicate)? {
         return Ok(None);
     }
@@ -111,7 +111,7 @@ pub fn begin(
 fn insert(
     sequence: &Sequence,
     first: &Position,
-    origin: NumberSource,
+    origin: Origin,
     duplicate: Duplicate,
 ) -> Result<bool, HiloError> {
     let insert = || {
@@ -127,7 +127,7 @@ fn insert(
 }
 
 /// Writes the position at which this node begins.
-pub fn number(first: &Position, origin: NumberSource) -> Result<(), HiloError> {
+pub fn number(first: &Position, origin: Origin) -> Result<(), HiloError> {
     uncommitted::note_origin(positions::insert(first)?, origin)?;
     next_command();
     Ok(())

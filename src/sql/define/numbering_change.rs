@@ -19,7 +19,7 @@ use crate::catalog::sequence::positions::{self, LockedPosition, Position};
 use crate::catalog::sequence::takeover;
 use crate::errors::HiloError;
 use crate::session::invalidation::{self, Change};
-use crate::session::uncommitted::{Continued, NumberSource};
+use crate::session::uncommitted::{Continued, Origin};
 use crate::session::{gapless, slice_table, uncommitted};
 use crate::shared;
 use crate::sql::define::unserved::index_space;
@@ -122,7 +122,7 @@ impl<'a> ClosedNumbering<'a> {
         epoch: Epoch,
         numbering: Numbering,
         next_index: Index,
-        origin: NumberSource,
+        origin: Origin,
     ) -> Result<(), HiloError> {
         let (old, mapping) = (self.position, self.mapping());
         let (system_id, timeline) = positions::server();
@@ -164,7 +164,7 @@ impl<'a> Restart<'a> {
     /// Begins with a numbering that all sessions are to share: this transaction draws nothing.
     pub fn share(self, numbering: Numbering) -> Result<(), HiloError> {
         let epoch = self.0.position.epoch.restart();
-        self.0.open(epoch, numbering, Index::ZERO, NumberSource::Shared)
+        self.0.open(epoch, numbering, Index::ZERO, Origin::Shared)
     }
 
     pub fn position(&self) -> &Position {
@@ -187,7 +187,7 @@ impl<'a> Restart<'a> {
             ended.jump_to(next.map_or(old.limit(), |next| old.first_index_from(next)))?;
         }
         let epoch = self.0.position.epoch.restart();
-        self.0.open(epoch, numbering, next_index, NumberSource::New)
+        self.0.open(epoch, numbering, next_index, Origin::New)
     }
 
     /// Tells the client if the next numbering goes back to values that may have been served. A
@@ -251,9 +251,9 @@ impl<'a> Continuation<'a> {
         let ended = &self.0;
         let own = ended.locked.is_own().then(|| ended.locked.version());
         let origin = match own {
-            _ if ended.sequence.definition.gapless => NumberSource::Gapless(own),
-            None => NumberSource::Shared,
-            Some(version) => NumberSource::Continues(Continued {
+            _ if ended.sequence.definition.gapless => Origin::Gapless(own),
+            None => Origin::Shared,
+            Some(version) => Origin::Continues(Continued {
                 version,
                 mapping: ended.mapping(),
                 next_index: ended.position.next_index,

@@ -14,7 +14,7 @@ use crate::catalog::sequence::definitions::Sequence;
 use crate::catalog::sequence::{node, numbering, positions};
 use crate::errors::{DocumentError, HiloError};
 use crate::session::invalidation;
-use crate::session::uncommitted::NumberSource;
+use crate::session::uncommitted::Origin;
 use crate::sql::define::ddl::{self, Duplicate};
 use crate::sql::define::ddl_checks::lock_owned;
 use crate::sql::define::owned_by::{self, Purpose};
@@ -167,7 +167,7 @@ fn tell(sequence: &Sequence, there: Numbering) -> Result<bool, HiloError> {
     let Some(first) = numbering::begin_with(sequence, there)? else { return Ok(false) };
     // After a rollback the server may be told again, and would serve what this transaction has
     // drawn.
-    ddl::number(&first, NumberSource::Shared)?;
+    ddl::number(&first, Origin::Shared)?;
     invalidation::begin();
     Ok(true)
 }
