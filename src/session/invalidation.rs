@@ -20,7 +20,7 @@ use crate::catalog::sequence::gaps;
 use crate::catalog::sequence::positions::Position;
 use crate::errors::HiloError;
 use crate::process::{ffi, subtransaction};
-use crate::session::{in_doubt, lease_pending, memo, uncommitted};
+use crate::session::{in_doubt, memo, own_leases, uncommitted};
 use crate::shared::key::Key;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::{self, Shared};
@@ -167,7 +167,7 @@ fn end_leases() -> Result<(), HiloError> {
             continue;
         }
         match change {
-            Change::Renumbered { old, mapping, .. } => lease_pending::end_pending(&old, &mapping)?,
+            Change::Renumbered { old, mapping, .. } => own_leases::end_pending(&old, &mapping)?,
             // Its numbering has ended before. A lease may have been committed since then.
             Change::Released { name, column } => {
                 leases::write_off(key.sequence)?;
@@ -175,7 +175,7 @@ fn end_leases() -> Result<(), HiloError> {
             }
             _ => {
                 if let Ok(shared) = shared::get() {
-                    lease_pending::void(shared, &key)?;
+                    own_leases::void(shared, &key)?;
                 }
                 // Also what was recorded since the drop.
                 ranges::forget(key.sequence)?;

@@ -1,4 +1,4 @@
-//! Takes the ranges that leave the server. Their way from there: `lease_pending`.
+//! Takes the ranges that leave the server. Their way from there: `own_leases`.
 
 use std::sync::atomic::Ordering::*;
 
@@ -15,7 +15,7 @@ use crate::gucs;
 use crate::process::ffi;
 use crate::session::memo::{Entry, Own, Supply};
 use crate::session::pool::Claim;
-use crate::session::{lease_pending, look_up, slice_table, uncommitted, wait};
+use crate::session::{look_up, own_leases, slice_table, uncommitted, wait};
 use crate::shared::slot::{Locked, Slot};
 use crate::shared::{self, Shared};
 
@@ -62,7 +62,7 @@ pub fn take(name: &[u8], count: i64) -> Result<(Lease, i64), HiloError> {
         let count = count.min(max_lease_len(entry, &demand(shared, slot)));
         let at = match place {
             Some(at) => at,
-            None => *place.insert(lease_pending::allocate(shared)?),
+            None => *place.insert(own_leases::allocate(shared)?),
         };
         let ready = |locked: &mut Locked| try_take(shared, locked, entry, count, at);
         match wait::until(shared, slot, &memo.name(), ready)? {
@@ -103,12 +103,12 @@ fn lease_of(entry: &Entry, epoch: Epoch, range: Range) -> Lease {
 /// The same from the numbers of a sequence that this transaction has defined.
 fn take_own(entry: &'static Entry, count: i64) -> Result<Option<(Epoch, Range)>, HiloError> {
     let Some(version) = uncommitted::version(entry) else { return Ok(None) };
-    lease_pending::make_room(version)?;
+    own_leases::make_room(version)?;
     let left = uncommitted::rest(entry).filter(|left| !left.is_empty());
     let range = left.and_then(|left| leasable_prefix(&entry.mapping(), left.start, count));
     let Some(range) = range else { return Ok(None) };
     uncommitted::take(entry, range)?;
-    lease_pending::note_own(version, range)?;
+    own_leases::note_own(version, range)?;
     Ok(Some((version.epoch, range)))
 }
 

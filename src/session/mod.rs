@@ -2,13 +2,13 @@
 //!
 //! `look_up` finds what a name means and `memo` remembers it. `draw` gets the next value, `range`
 //! gets consecutive ones, and `lease` takes what leaves the server. `supply` says where they come
-//! from: `pool`, which all sessions share, and whose slices are in `slice_table`; `gapless`, which
+//! from. That is `pool`, which all sessions share, with slices in `slice_table`; `gapless`, which
 //! counts a gapless sequence; or `uncommitted`, what the current transaction has defined. `wait`
 //! waits for the worker; `auto_create` has it create a sequence.
 //!
-//! `lease_pending` and `lease_updates` follow a lease to the end of the transaction. `invalidation`
-//! tells the other sessions what was committed; `in_doubt` lets them wait for what was prepared.
-//! `transaction` runs all of these at its end, and `exit` returns what is left.
+//! `own_leases` follows a lease to the end of the transaction. `invalidation` tells the other
+//! sessions what was committed; `in_doubt` lets them wait for what was prepared. `transaction` runs
+//! all of these at its end, and `exit` returns what is left.
 
 pub mod auto_create;
 pub mod draw;
@@ -18,10 +18,9 @@ pub mod gapless;
 pub mod in_doubt;
 pub mod invalidation;
 pub mod lease;
-pub mod lease_pending;
-pub mod lease_updates;
 pub mod look_up;
 pub mod memo;
+pub mod own_leases;
 mod pool;
 pub mod range;
 pub mod slice_table;

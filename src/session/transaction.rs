@@ -14,7 +14,7 @@ use pgrx::prelude::*;
 use crate::backend::Global;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::subtransaction;
-use crate::session::{CLOSING, dropped, gapless, invalidation, lease_pending, lease_updates};
+use crate::session::{CLOSING, dropped, gapless, invalidation, own_leases};
 
 type Callback = fn(pg_sys::XactEvent::Type) -> Result<(), HiloError>;
 
@@ -49,7 +49,7 @@ fn call_all(event: pg_sys::XactEvent::Type) -> Result<(), HiloError> {
     // Before the others, and even if they have nothing to do: another library's callback may be the
     // first to draw, after them.
     CLOSING.set(matches!(event, XACT_EVENT_PRE_COMMIT | XACT_EVENT_PRE_PREPARE));
-    lease_pending::at_transaction(event)?;
+    own_leases::at_transaction(event)?;
     gapless::at_transaction(event)?;
     invalidation::at_transaction(event)?;
     dropped::at_transaction(event);
@@ -69,8 +69,7 @@ unsafe extern "C-unwind" fn at_subtransaction(
         SUBXACT_EVENT_COMMIT_SUB | SUBXACT_EVENT_ABORT_SUB => {
             // The level that ends is still the open one.
             let (level, commits) = (subtransaction::level(), event == SUBXACT_EVENT_COMMIT_SUB);
-            lease_updates::end_level(level, commits);
-            lease_pending::end_level(level, commits);
+            own_leases::end_level(level, commits);
             gapless::end_level(level, commits);
             invalidation::end_level(level, commits);
         }

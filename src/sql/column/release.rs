@@ -17,7 +17,7 @@ use crate::catalog::rows::table::text_datum;
 use crate::catalog::rows::{relations, roles};
 use crate::catalog::sequence::definitions::Sequence;
 use crate::errors::HiloError;
-use crate::session::lease_updates;
+use crate::session::own_leases;
 use crate::sql::call::border::Call;
 use crate::sql::call::spi::{self, Planned};
 use crate::sql::call::text::Text;
@@ -65,7 +65,7 @@ fn hilo_release(
         return Err(HiloError::NotTheTables(column.hilo.to_string()).into());
     }
     let oid = create(&column, &sequence, sequence_name, identity)?;
-    lease_updates::write(Some(sequence.id))?;
+    own_leases::write_changes(Some(sequence.id))?;
     leases::write_off(sequence.id)?;
     ddl_checks::release(locked, column.place)?;
     Ok(oid)

@@ -7,14 +7,14 @@ use crate::catalog::lease::leases::{self, Lease};
 use crate::catalog::sequence::definitions::Sequence;
 use crate::catalog::sequence::{node, positions};
 use crate::errors::HiloError;
-use crate::session::{lease_updates, memo};
+use crate::session::{memo, own_leases};
 
 pub fn of(sequence: &Sequence) -> Result<Vec<Lease>, HiloError> {
     let Some(position) = positions::find(sequence.id, node::LocalNode::read()?.id)? else {
         return Ok(Vec::new());
     };
     let mut open = leases::open_of(&position)?;
-    open.retain(|lease| !lease_updates::passes(&lease.id));
+    open.retain(|lease| !own_leases::passes(&lease.id));
     Ok(open)
 }
 
@@ -30,7 +30,7 @@ pub fn pass(
         check_for_interrupts!();
         // A lease that has ended in between is about to be served again, or was filed.
         if lease_changes::keep(&lease.id)? {
-            lease_updates::change(lease, memo::key_of(sequence.id)?, LeaseChange::Pass)?;
+            own_leases::change(lease, memo::key_of(sequence.id)?, LeaseChange::Pass)?;
         }
     }
     Ok(())

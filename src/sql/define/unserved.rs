@@ -15,7 +15,7 @@ use crate::catalog::sequence::positions::{self, Position};
 use crate::catalog::sequence::{numbering, takeover};
 use crate::errors::HiloError;
 use crate::process::memory::{self, TryGrow};
-use crate::session::{gapless, lease_pending, memo, uncommitted};
+use crate::session::{gapless, memo, own_leases, uncommitted};
 use crate::shared;
 use crate::shared::slices::IndexSpace;
 
@@ -110,7 +110,7 @@ pub fn unserved_ranges(sequence: &Sequence, node: i32) -> Result<Unserved, HiloE
     let in_memory = held.ranges.iter().flat_map(|range| range.without(&leased));
     let unserved = in_memory.chain(free).map(|range| range.until(next_index));
     let held = Some(unserved.filter(|range| !range.is_empty()).collect());
-    let own = Range::union(lease_pending::own_ranges(&index_space));
+    let own = Range::union(own_leases::pending_ranges(&index_space));
     let pending = leased.iter().flat_map(|range| range.without(&own)).collect();
     Ok(Unserved { pending, ..of(position, next_index, held) })
 }

@@ -1,5 +1,5 @@
 //! Leases: ranges that leave the server. Taking one and ending one are parts of the caller's
-//! transaction. An end is written when the transaction commits (`session::lease_updates`): until
+//! transaction. An end is written when the transaction commits (`session::own_leases`): until
 //! then it locks nothing, so nobody who revokes a lease waits for its holder.
 
 use pgrx::Uuid;
@@ -20,7 +20,7 @@ use crate::catalog::sequence::{definitions, positions};
 use crate::errors::{Closed, HiloError, check_argument};
 use crate::gucs;
 use crate::process::ffi;
-use crate::session::{lease, lease_updates, memo};
+use crate::session::{lease, memo, own_leases};
 use crate::sql::call::border::Call;
 use crate::sql::call::stored_rows::{Record, row};
 use crate::sql::call::text::{Text, Written};
@@ -95,7 +95,7 @@ fn take(request: &Request, id: LeaseId) -> Result<Granted, HiloError> {
     let leased_at = ffi::now();
     (lease.id, lease.expires_at) = (id, expiry(request.ttl, leased_at)?);
     leases::insert(&lease, leased_at, request.holder, client_addr())?;
-    lease_updates::expires(lease.expires_at);
+    own_leases::note_expiry(lease.expires_at);
     Ok((lease, suggested))
 }
 
@@ -163,7 +163,7 @@ fn expiry(ttl: Option<Interval>, now: Timestamp) -> Result<Option<Timestamp>, Hi
 /// Why a lease is not open; `None`: it is open. The changes of this transaction count.
 fn closed_reason(lease: &Lease) -> Option<Closed> {
     let now = ffi::now();
-    let own = lease_updates::end_of(&lease.id).map(|how| match how {
+    let own = own_leases::end_of(&lease.id).map(|how| match how {
         Ended::Returned => Closed::Returned(leases::time_text(now)),
         Ended::Revoked => Closed::Revoked(leases::time_text(now)),
     });
@@ -189,7 +189,7 @@ fn open(id: &LeaseId) -> Result<(Lease, bool), HiloError> {
 
 /// Notes the change that this transaction makes to a lease when it commits.
 fn change(lease: &Lease, change: LeaseChange) -> Result<(), HiloError> {
-    lease_updates::change(lease, memo::key_of(lease.sequence)?, change)
+    own_leases::change(lease, memo::key_of(lease.sequence)?, change)
 }
 
 /// Whether the current user took the lease, owns its sequence, or is a superuser.
@@ -275,7 +275,7 @@ fn hilo_lease_revoke(
         pgrx::check_for_interrupts!();
         let picked = match &named {
             Some(named) => named.id == lease.id,
-            None => lease_updates::end_of(&lease.id).is_none() && may_end(&lease)?,
+            None => own_leases::end_of(&lease.id).is_none() && may_end(&lease)?,
         };
         if picked {
             change(&lease, LeaseChange::Revoke)?;
