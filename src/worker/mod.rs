@@ -10,9 +10,12 @@ mod exhaustion_warning;
 mod leases;
 mod orphans;
 mod outbound;
+mod plan;
+mod publish;
 mod read_ahead;
 mod refill;
 mod reserve;
+mod retries;
 mod role_sync;
 mod sample;
 mod shutdown;
@@ -39,7 +42,7 @@ pub struct Worker {
     shared: &'static Shared,
     database: pg_sys::Oid,
     place: Place,
-    retries: refill::Retries,
+    retries: retries::Retries,
     first_uses: read_ahead::FirstUses,
     came_at: Instant,
     /// Since when the database has had no session.
@@ -176,7 +179,7 @@ impl Worker {
             shared,
             database,
             place,
-            retries: refill::Retries::default(),
+            retries: retries::Retries::default(),
             first_uses: read_ahead::FirstUses::default(),
             came_at: now,
             alone_since: None,

@@ -1,32 +1,24 @@
 //! Refills the slots that want something. It checks again what each needs, reserves for all of them
-//! in one transaction, publishes the blocks, and wakes the sessions that wait.
+//! in one transaction, and has the blocks published.
 
-use std::collections::HashMap;
 use std::sync::atomic::Ordering::*;
-use std::time::{Duration, Instant};
 
 use pgrx::prelude::*;
 
-use hilo_core::backoff;
-use hilo_core::numbers::{Index, Micros, Serial, Timestamp};
-use hilo_core::policy;
-use hilo_core::pool::RETURNED;
+use hilo_core::numbers::Micros;
 
 use crate::catalog::rows::catalog_tables;
 use crate::catalog::rows::catalog_tables::CatalogTable;
 use crate::catalog::sequence::node::{self, LocalNode};
-use crate::errors::{FaultKind, HiloError};
-use crate::gucs;
 use crate::process::ffi;
 use crate::process::memory;
 use crate::shared::fault::Fault;
-use crate::shared::pin::Pinned;
-use crate::shared::random_id;
-use crate::shared::shared_name::SharedName;
-use crate::shared::slot::{DROPPED, Locked};
-use crate::worker::reserve::{self, Batch, Outcome, Plan, Reserved};
+use crate::shared::slot::Locked;
+use crate::worker::Worker;
+use crate::worker::plan::Plan;
+use crate::worker::reserve::{self, Batch, Outcome};
+use crate::worker::retries::FailureKind;
 use crate::worker::transaction::{self, BRIEFLY, Commit, Failure, LOCKED, TAKEN};
-use crate::worker::{Worker, exhaustion_warning};
 
 /// The log says again that the same reservation fails after so many microseconds.
 const REPEAT_AFTER: Micros = Micros(60_000_000);
@@ -37,88 +29,6 @@ const BATCH: usize = 256;
 /// The most sequences that are read ahead at once. With those that sessions want meanwhile, they
 /// are one transaction.
 pub const MAX_AHEAD: usize = BATCH - 16;
-
-/// How many returned ranges stay in memory when there are too many of them, and up to how many are
-/// reloaded from the catalog.
-const KEPT: usize = RETURNED / 2;
-
-/// Slots whose reservation has failed: how often, and when to try again.
-#[derive(Default)]
-pub struct Retries(HashMap<usize, Retry>);
-
-struct Retry {
-    /// The slot's serial: another sequence in the same slot starts from the beginning.
-    serial: Serial,
-    failed: u32,
-    at: Instant,
-}
-
-/// How a failed reservation is treated.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum FailureKind {
-    /// Another transaction is in the way, such as one that has locked the row. It is tried again
-    /// for as long as a session waits, because each caller's own timeout ends its wait.
-    Transient,
-    /// It is tried again a few times.
-    Persistent,
-}
-
-impl Retries {
-    /// How long until the next retry is due.
-    pub fn next(&self) -> Option<Duration> {
-        self.0.values().map(|retry| retry.at.saturating_duration_since(Instant::now())).min()
-    }
-
-    /// Keeps only those that `due` says are still to be retried.
-    pub fn retain(&mut self, due: impl Fn(usize, Serial) -> bool) {
-        self.0.retain(|number, retry| due(*number, retry.serial));
-    }
-
-    fn is_backing_off(&self, number: usize, serial: Serial) -> bool {
-        let retry = self.0.get(&number);
-        retry.is_some_and(|retry| retry.serial == serial && retry.at > Instant::now())
-    }
-
-    fn failures(&self, number: usize) -> u32 {
-        self.0.get(&number).map_or(0, |retry| retry.failed)
-    }
-
-    /// Notes a failure. Returns whether it was the last one that is tolerated.
-    fn note_failure(&mut self, number: usize, serial: Serial, kind: FailureKind) -> bool {
-        /// Retries no later than about 160 ms after a lock is released.
-        const STEADY: u32 = 4;
-        let before = self.0.get(&number).filter(|retry| retry.serial == serial);
-        let failed = before.map_or(0, |retry| retry.failed) + 1;
-        let step = match kind {
-            FailureKind::Transient => failed.min(STEADY),
-            FailureKind::Persistent if failed < backoff::ATTEMPTS => failed,
-            FailureKind::Persistent => {
-                self.0.remove(&number);
-                return true;
-            }
-        };
-        let wait = backoff::delay(step, random_id() as u32);
-        self.0.insert(number, Retry { serial, failed, at: Instant::now() + wait });
-        false
-    }
-}
-
-/// How many indexes the callers of a slot need at once.
-fn need(locked: &Locked, waited_for: bool) -> i64 {
-    let (slot, available) = (locked.slot, locked.available());
-    let ahead = match locked.is_at_end() {
-        true => 0,
-        false => policy::refill_for_lease(available, slot.lease_ahead.load(Relaxed)),
-    };
-    // A waiter that finds nothing to take needs at least one.
-    slot.demand.load(Relaxed).max((waited_for && available == 0) as i64).max(ahead)
-}
-
-fn row_locked() -> Failure {
-    let message = "its row in _hilo.hilo_position, or the table, is locked by another transaction";
-    let (sqlstate, kind) = (LOCKED, FaultKind::Locked);
-    Failure { sqlstate, kind, message: message.into(), advice: [None, None] }
-}
 
 impl Worker {
     /// Serves the slots that want something now. Returns whether there were any.
@@ -196,75 +106,9 @@ impl Worker {
         }
         let plan = self.plan(number);
         if plan.is_none() {
-            self.retries.0.remove(&number);
+            self.retries.forget(number);
         }
         plan
-    }
-
-    pub(super) fn plan(&mut self, number: usize) -> Option<Plan> {
-        let mut locked = self.shared.lock_slot(number);
-        let slot = locked.slot;
-        if slot.database.load(Relaxed) != self.database.to_u32() {
-            return None;
-        }
-        let waited_for = slot.waiting.load(SeqCst) > 0;
-        let request = Some(locked.shared_name).filter(SharedName::asks_for_creation);
-        if request.is_some() && !waited_for {
-            locked.end();
-        }
-        if locked.epoch == DROPPED {
-            drop(locked);
-            self.shared.free(number);
-            return None;
-        }
-        if !locked.claim_for_worker(self.place.generation) {
-            return None;
-        }
-        let (now, window) = (ffi::now(), gucs::window().into());
-        let (available, taken) = (locked.available(), locked.taken_count());
-        let (threshold, frozen) = (slot.threshold.load(Relaxed), locked.pool.is_frozen());
-        let known = locked.terms().is_some();
-        // Nothing more can be reserved: the free ranges in the catalog are all that is left.
-        let at_end = locked.is_at_end();
-        let need = need(&locked, waited_for);
-        let crowded = locked.pool.returned_ranges().is_crowded();
-        let reloads = locked.is_to_reload() || locked.is_bare();
-        let content = available >= threshold.max(need) && !(at_end && waited_for) && !reloads;
-        let calm = known && !crowded && !frozen && locked.leaving.is_empty();
-        let full = !locked.pool.has_room() && available > 0 && !frozen;
-        if full || (calm && (content || locked.awaits_source(now))) {
-            return None;
-        }
-        if at_end && waited_for && !frozen {
-            // The sessions that wait can be served none of these: they leave for the catalog, which
-            // may have others.
-            locked.clear_returned(0);
-        } else if crowded {
-            locked.clear_returned(KEPT);
-        }
-        let from = if at_end { slot.take_wanted_from() } else { Index::ZERO };
-        let returned = locked.pool.returned_ranges().len();
-        slot.reserving.store(1, Release);
-        Some(Plan {
-            number,
-            index_space: locked.index_space(),
-            serial: locked.serial(),
-            version: slot.version.load(Relaxed),
-            freezes: locked.freezes,
-            freed: locked.freed,
-            available,
-            holds: !locked.is_empty(),
-            need,
-            demand: locked.rate.refill(now, taken, window),
-            counted: locked.counters(),
-            block: locked.block,
-            room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
-            from: locked.terms().map_or(from, |(terms, _)| from.max(terms.mapping.indexes().start)),
-            places: locked.pool.places(),
-            leaving: locked.leaving,
-            create: request,
-            _pin: Pinned::new(slot),
-        })
     }
 
     /// Flushes what a slot holds for another node than this server is now, as that node's. Returns
@@ -332,132 +176,9 @@ impl Worker {
         })
     }
 
-    /// Tells memory what came of `plans` in a transaction that has committed. Memory and messages
-    /// are asked for last: an error there ends the worker, and what was not published by then would
-    /// be lost.
-    pub(super) fn apply_outcomes(
-        &mut self,
-        plans: Vec<Plan>,
-        mut outcomes: Vec<Outcome>,
-        commit: Commit,
-    ) {
-        for (plan, outcome) in plans.iter().zip(&mut outcomes) {
-            if let Outcome::Reserved(reserved) = outcome {
-                reserved.passed = self.publish(plan, reserved, commit);
-            }
-        }
-        // A session that went on at once would soon wait for a block that is yet to be published.
-        plans.iter().for_each(|plan| self.shared.slots[plan.number].refilled.broadcast());
-        let mut gone = Vec::new();
-        for (plan, outcome) in plans.iter().zip(outcomes) {
-            match outcome {
-                Outcome::Reserved(reserved) => {
-                    self.retries.0.remove(&plan.number);
-                    self.set_mark(&plan.index_space.key, plan.number, reserved.threshold);
-                    if let Some(asks) = reserved.asks {
-                        self.ask(asks);
-                    }
-                    if plan.is_first_use() {
-                        self.first_uses.note(plan.index_space.key.sequence);
-                    }
-                    if let Some(level) = reserved.passed {
-                        let (name, bound) =
-                            (reserved.name.to_string(), reserved.terms.mapping.bound());
-                        HiloError::NearEnd { name, level, bound }.warn();
-                    }
-                }
-                Outcome::Locked => self.fail(plan, row_locked()),
-                Outcome::OtherNode => {
-                    self.retries.note_failure(plan.number, plan.serial, FailureKind::Transient);
-                    self.shared.wanted.set(plan.number);
-                }
-                // Who has begun to wait meanwhile asks again.
-                Outcome::NotOurs => {
-                    self.drop_mark(&plan.index_space.key, plan.number);
-                    self.shared.slots[plan.number].refilled.broadcast();
-                    gone.push(plan.number);
-                }
-                Outcome::Foreign => self.discard(plan),
-                Outcome::Gone => {
-                    self.shared.lock_slot(plan.number).end();
-                    self.shared.slots[plan.number].refilled.broadcast();
-                    gone.push(plan.number);
-                }
-            }
-        }
-        for plan in &plans {
-            self.shared.slots[plan.number].reserving.store(0, Release);
-        }
-        drop(plans);
-        gone.into_iter().for_each(|number| {
-            self.shared.free(number);
-        });
-    }
-
-    /// Discards what a slot holds that is not of its row, and has it filled from that.
-    fn discard(&self, plan: &Plan) {
-        let mut locked = self.shared.lock_slot(plan.number);
-        if locked.serial() == plan.serial {
-            locked.change_node();
-        }
-        drop(locked);
-        self.shared.wanted.set(plan.number);
-    }
-
-    /// Publishes what was reserved. If the standby has not acknowledged the commit, it goes back to
-    /// the catalog instead. Returns the level that was passed, if that is worth a warning.
-    fn publish(&self, plan: &Plan, reserved: &Reserved, commit: Commit) -> Option<u8> {
-        let mapping = reserved.terms.mapping;
-        let mut passed = None;
-        let mut locked = self.shared.lock_slot(plan.number);
-        let slot = locked.slot;
-        if locked.worker == self.place.generation
-            && locked.key == plan.index_space.key
-            && locked.learn(reserved.epoch, plan.version, reserved.terms)
-            && locked.epoch == reserved.epoch
-        {
-            match locked.serial() == plan.serial && reserved.left {
-                true => locked.forget_leaving(),
-                false => locked.reinstate(),
-            }
-            let interrupted = !commit.is_acknowledged();
-            locked.unacknowledged |= interrupted;
-            for range in &reserved.free {
-                if interrupted || !locked.restore(*range) {
-                    locked.leaving.push(*range);
-                }
-            }
-            for block in &reserved.blocks {
-                passed = exhaustion_warning::new_level(&mut locked, &mapping, *block).or(passed);
-                let waited = plan.available == 0;
-                if interrupted || !locked.publish(*block) {
-                    locked.leaving.push(*block);
-                }
-                locked.block_at = ffi::now();
-                locked.counts.blocks_reserved += 1;
-                locked.counts.blocks_prefetched += u64::from(!waited);
-            }
-            locked.reserved_to = Some(reserved.next_index);
-            locked.counted_before.get_or_insert(reserved.totals);
-            locked.catalog_stale = true;
-            (locked.free_end, locked.reloaded) = (reserved.free_end, plan.freed);
-            locked.asked_at = if reserved.awaits { ffi::now() } else { Timestamp(0) };
-            locked.more_free = reserved.free.len() == plan.room;
-            locked.block = reserved.size;
-            locked.thaw(plan.freezes);
-            let (key, available) = (plan.index_space.key, locked.available());
-            let threshold = self.threshold(&key, plan.number, reserved.threshold, available);
-            slot.threshold.store(threshold, Relaxed);
-            slot.demand.store(0, Relaxed);
-        }
-        drop(locked);
-        slot.reserving.store(0, Release);
-        passed
-    }
-
     /// Notes why a reservation failed. It is tried again later, or the sessions that wait learn of
     /// the failure.
-    fn fail(&mut self, plan: &Plan, failure: Failure) {
+    pub(super) fn fail(&mut self, plan: &Plan, failure: Failure) {
         let mut locked = self.shared.lock_slot(plan.number);
         let slot = locked.slot;
         if locked.serial() == plan.serial {

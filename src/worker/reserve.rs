@@ -2,11 +2,9 @@
 
 use std::collections::HashMap;
 
-use hilo_core::numbers::{Epoch, Index, SequenceId, Serial};
+use hilo_core::numbers::{Epoch, Index, SequenceId};
 use hilo_core::policy::{self, Remaining};
-use hilo_core::pool::Ranges;
 use hilo_core::range::Range;
-use hilo_core::rate::Demand;
 use hilo_core::source::LendRequest;
 
 use crate::catalog::lease::leases;
@@ -24,60 +22,15 @@ use crate::gucs;
 use crate::process::{ffi, memory};
 use crate::shared::Shared;
 use crate::shared::askers::Owner;
-use crate::shared::content::Counted;
 use crate::shared::inventory::HeldRanges;
 use crate::shared::key::Key;
-use crate::shared::pin::Pinned;
 use crate::shared::shared_name::SharedName;
 use crate::shared::slices::IndexSpace;
-use crate::shared::slot::{LEAVING, Terms, UNKNOWN};
+use crate::shared::slot::Terms;
 use crate::shared::totals::Totals;
 use crate::worker::auto_create;
+use crate::worker::plan::Plan;
 use crate::worker::sources::Asks;
-
-/// The needs of a slot, read under its lock before the transaction.
-pub struct Plan {
-    pub number: usize,
-    pub index_space: IndexSpace,
-    pub serial: Serial,
-    pub version: u64,
-    /// How often the pool had been frozen.
-    pub freezes: u64,
-    /// How often something had become free.
-    pub freed: u64,
-    pub available: i64,
-    /// Whether the slot held anything.
-    pub holds: bool,
-    /// How many indexes a session waits for.
-    pub need: i64,
-    pub demand: Demand,
-    pub counted: Counted,
-    pub block: i64,
-    /// How many ranges the slot can reload from the catalog, and from which index on they are of
-    /// use.
-    pub room: usize,
-    pub from: Index,
-    /// How many blocks the slot has room for.
-    pub places: usize,
-    /// Ranges on their way to the catalog.
-    pub leaving: Ranges<LEAVING>,
-    /// The sequence is to be created.
-    pub create: Option<SharedName>,
-    pub _pin: Pinned,
-}
-
-impl Plan {
-    /// Whether it is to be read ahead: no session waits.
-    fn is_ahead(&self) -> bool {
-        self.index_space.epoch == UNKNOWN && self.need == 0
-    }
-
-    /// Whether a session waits to use the sequence, which was there before, for the first time
-    /// since it has this slot.
-    pub fn is_first_use(&self) -> bool {
-        self.index_space.epoch == UNKNOWN && self.need > 0 && self.create.is_none()
-    }
-}
 
 /// The result of a reservation.
 pub enum Outcome {

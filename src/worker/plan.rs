@@ -1,0 +1,144 @@
+//! The plan of a refill: what a slot needs, read under its lock before the worker's transaction.
+
+use std::sync::atomic::Ordering::*;
+
+use hilo_core::numbers::{Index, Serial};
+use hilo_core::policy;
+use hilo_core::pool::{RETURNED, Ranges};
+use hilo_core::rate::Demand;
+
+use crate::gucs;
+use crate::process::ffi;
+use crate::shared::content::Counted;
+use crate::shared::pin::Pinned;
+use crate::shared::shared_name::SharedName;
+use crate::shared::slices::IndexSpace;
+use crate::shared::slot::{DROPPED, LEAVING, Locked, UNKNOWN};
+use crate::worker::Worker;
+
+/// How many returned ranges stay in memory when there are too many of them, and up to how many are
+/// reloaded from the catalog.
+const KEPT: usize = RETURNED / 2;
+
+/// What a slot needs.
+pub struct Plan {
+    pub number: usize,
+    pub index_space: IndexSpace,
+    pub serial: Serial,
+    pub version: u64,
+    /// How often the pool had been frozen.
+    pub freezes: u64,
+    /// How often something had become free.
+    pub freed: u64,
+    pub available: i64,
+    /// Whether the slot held anything.
+    pub holds: bool,
+    /// How many indexes a session waits for.
+    pub need: i64,
+    pub demand: Demand,
+    pub counted: Counted,
+    pub block: i64,
+    /// How many ranges the slot can reload from the catalog, and from which index on they are of
+    /// use.
+    pub room: usize,
+    pub from: Index,
+    /// How many blocks the slot has room for.
+    pub places: usize,
+    /// Ranges on their way to the catalog.
+    pub leaving: Ranges<LEAVING>,
+    /// The sequence is to be created.
+    pub create: Option<SharedName>,
+    _pin: Pinned,
+}
+
+impl Plan {
+    /// Whether it is to be read ahead: no session waits.
+    pub fn is_ahead(&self) -> bool {
+        self.index_space.epoch == UNKNOWN && self.need == 0
+    }
+
+    /// Whether a session waits to use the sequence, which was there before, for the first time
+    /// since it has this slot.
+    pub fn is_first_use(&self) -> bool {
+        self.index_space.epoch == UNKNOWN && self.need > 0 && self.create.is_none()
+    }
+}
+
+/// How many indexes the callers of a slot need at once.
+fn need(locked: &Locked, waited_for: bool) -> i64 {
+    let (slot, available) = (locked.slot, locked.available());
+    let ahead = match locked.is_at_end() {
+        true => 0,
+        false => policy::refill_for_lease(available, slot.lease_ahead.load(Relaxed)),
+    };
+    // A waiter that finds nothing to take needs at least one.
+    slot.demand.load(Relaxed).max((waited_for && available == 0) as i64).max(ahead)
+}
+
+impl Worker {
+    pub(super) fn plan(&mut self, number: usize) -> Option<Plan> {
+        let mut locked = self.shared.lock_slot(number);
+        let slot = locked.slot;
+        if slot.database.load(Relaxed) != self.database.to_u32() {
+            return None;
+        }
+        let waited_for = slot.waiting.load(SeqCst) > 0;
+        let request = Some(locked.shared_name).filter(SharedName::asks_for_creation);
+        if request.is_some() && !waited_for {
+            locked.end();
+        }
+        if locked.epoch == DROPPED {
+            drop(locked);
+            self.shared.free(number);
+            return None;
+        }
+        if !locked.claim_for_worker(self.place.generation) {
+            return None;
+        }
+        let (now, window) = (ffi::now(), gucs::window().into());
+        let (available, taken) = (locked.available(), locked.taken_count());
+        let (threshold, frozen) = (slot.threshold.load(Relaxed), locked.pool.is_frozen());
+        let known = locked.terms().is_some();
+        // Nothing more can be reserved: the free ranges in the catalog are all that is left.
+        let at_end = locked.is_at_end();
+        let need = need(&locked, waited_for);
+        let crowded = locked.pool.returned_ranges().is_crowded();
+        let reloads = locked.is_to_reload() || locked.is_bare();
+        let content = available >= threshold.max(need) && !(at_end && waited_for) && !reloads;
+        let calm = known && !crowded && !frozen && locked.leaving.is_empty();
+        let full = !locked.pool.has_room() && available > 0 && !frozen;
+        if full || (calm && (content || locked.awaits_source(now))) {
+            return None;
+        }
+        if at_end && waited_for && !frozen {
+            // The sessions that wait can be served none of these: they leave for the catalog, which
+            // may have others.
+            locked.clear_returned(0);
+        } else if crowded {
+            locked.clear_returned(KEPT);
+        }
+        let from = if at_end { slot.take_wanted_from() } else { Index::ZERO };
+        let returned = locked.pool.returned_ranges().len();
+        slot.reserving.store(1, Release);
+        Some(Plan {
+            number,
+            index_space: locked.index_space(),
+            serial: locked.serial(),
+            version: slot.version.load(Relaxed),
+            freezes: locked.freezes,
+            freed: locked.freed,
+            available,
+            holds: !locked.is_empty(),
+            need,
+            demand: locked.rate.refill(now, taken, window),
+            counted: locked.counters(),
+            block: locked.block,
+            room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
+            from: locked.terms().map_or(from, |(terms, _)| from.max(terms.mapping.indexes().start)),
+            places: locked.pool.places(),
+            leaving: locked.leaving,
+            create: request,
+            _pin: Pinned::new(slot),
+        })
+    }
+}
