@@ -229,14 +229,14 @@ pub fn request_size(
     unmet: i64,
     block: i64,
     demand: &Demand,
-    supply: &SourcePace,
+    pace: &SourcePace,
     whole: i64,
     settings: &Settings,
 ) -> i64 {
     let rate = expected_rate(demand);
-    let outage = supply.ahead.map_or(settings.buffer, |seconds| seconds as f64);
+    let outage = pace.ahead.map_or(settings.buffer, |seconds| seconds as f64);
     // The worker looks again when it lends the next block.
-    let low = rate * (outage.max(settings.buffer) + settings.buffer / 2.0 + supply.latency);
+    let low = rate * (outage.max(settings.buffer) + settings.buffer / 2.0 + pace.latency);
     let most = (whole / POOLS_IN_WHOLE).max(1);
     let least = settings.min_threshold.saturating_add(settings.min_block);
     let low = (low as i64).max(demand.burst).max(least).min(most);

@@ -20,30 +20,14 @@ use crate::worker::Worker;
 /// reloaded from the catalog.
 const KEPT: usize = RETURNED / 2;
 
-/// What a slot needs.
+/// The refill of a slot.
 pub struct Plan {
     pub number: usize,
     pub index_space: IndexSpace,
-    pub serial: Serial,
-    pub version: u64,
-    /// How often the pool had been frozen.
-    pub freezes: u64,
-    /// How often something had become free.
-    pub freed: u64,
-    pub available: i64,
-    /// Whether the slot held anything.
-    pub holds: bool,
-    /// How many indexes a session waits for.
-    pub need: i64,
-    pub demand: Demand,
+    pub seen: Seen,
+    pub needs: Needs,
+    pub room: Room,
     pub counted: Counted,
-    pub block: i64,
-    /// How many ranges the slot can reload from the catalog, and from which index on they are of
-    /// use.
-    pub room: usize,
-    pub from: Index,
-    /// How many blocks the slot has room for.
-    pub places: usize,
     /// Ranges on their way to the catalog.
     pub leaving: Ranges<LEAVING>,
     /// The sequence is to be created.
@@ -51,16 +35,47 @@ pub struct Plan {
     _pin: Pinned,
 }
 
+/// The state of the slot when the plan was made, which tells what has changed meanwhile.
+pub struct Seen {
+    pub serial: Serial,
+    pub version: u64,
+    /// How often the pool had been frozen.
+    pub freezes: u64,
+    /// How often something had become free.
+    pub freed: u64,
+    /// How much could be taken in order.
+    pub available: i64,
+    /// Whether the slot held anything.
+    pub holds: bool,
+}
+
+/// The numbers from which the policy finds how much to reserve.
+pub struct Needs {
+    /// How many indexes a session waits for.
+    pub count: i64,
+    pub demand: Demand,
+    /// The last block.
+    pub block: i64,
+}
+
+/// How much the slot has room for.
+pub struct Room {
+    /// How many ranges it can reload from the catalog, and from which index on they are of use.
+    pub ranges: usize,
+    pub from: Index,
+    pub blocks: usize,
+}
+
 impl Plan {
     /// Whether it is to be read ahead: no session waits.
     pub fn is_ahead(&self) -> bool {
-        self.index_space.epoch == UNKNOWN && self.need == 0
+        self.index_space.epoch == UNKNOWN && self.needs.count == 0
     }
 
     /// Whether a session waits to use the sequence, which was there before, for the first time
     /// since it has this slot.
     pub fn is_first_use(&self) -> bool {
-        self.index_space.epoch == UNKNOWN && self.need > 0 && self.create.is_none()
+        self.index_space.epoch == UNKNOWN && self.needs.count > 0 && self.create.is_none()
     }
 }
 
@@ -120,22 +135,29 @@ impl Worker {
         let from = if at_end { slot.take_wanted_from() } else { Index::ZERO };
         let returned = locked.pool.returned_ranges().len();
         slot.reserving.store(1, Release);
+        let start = locked.terms().map_or(Index::ZERO, |(terms, _)| terms.mapping.indexes().start);
         Some(Plan {
             number,
             index_space: locked.index_space(),
-            serial: locked.serial(),
-            version: slot.version.load(Relaxed),
-            freezes: locked.freezes,
-            freed: locked.freed,
-            available,
-            holds: !locked.is_empty(),
-            need,
-            demand: locked.rate.refill(now, taken, window),
+            seen: Seen {
+                serial: locked.serial(),
+                version: slot.version.load(Relaxed),
+                freezes: locked.freezes,
+                freed: locked.freed,
+                available,
+                holds: !locked.is_empty(),
+            },
+            needs: Needs {
+                count: need,
+                demand: locked.rate.refill(now, taken, window),
+                block: locked.block,
+            },
+            room: Room {
+                ranges: if crowded { 0 } else { KEPT.saturating_sub(returned) },
+                from: from.max(start),
+                blocks: locked.pool.places(),
+            },
             counted: locked.counters(),
-            block: locked.block,
-            room: if crowded { 0 } else { KEPT.saturating_sub(returned) },
-            from: locked.terms().map_or(from, |(terms, _)| from.max(terms.mapping.indexes().start)),
-            places: locked.pool.places(),
             leaving: locked.leaving,
             create: request,
             _pin: Pinned::new(slot),

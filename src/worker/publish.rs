@@ -40,8 +40,8 @@ impl Worker {
             match outcome {
                 Outcome::Reserved(reserved) => {
                     self.retries.forget(plan.number);
-                    self.set_mark(&plan.index_space.key, plan.number, reserved.threshold);
-                    if let Some(asks) = reserved.asks {
+                    self.set_mark(&plan.index_space.key, plan.number, reserved.taken.threshold);
+                    if let Some(asks) = reserved.taken.asks {
                         self.ask(asks);
                     }
                     if plan.is_first_use() {
@@ -55,7 +55,11 @@ impl Worker {
                 }
                 Outcome::Locked => self.fail(plan, row_locked()),
                 Outcome::OtherNode => {
-                    self.retries.note_failure(plan.number, plan.serial, FailureKind::Transient);
+                    self.retries.note_failure(
+                        plan.number,
+                        plan.seen.serial,
+                        FailureKind::Transient,
+                    );
                     self.shared.wanted.set(plan.number);
                 }
                 // Who has begun to wait meanwhile asks again.
@@ -84,7 +88,7 @@ impl Worker {
     /// Discards what a slot holds that is not of its row, and has it filled from that.
     fn discard(&self, plan: &Plan) {
         let mut locked = self.shared.lock_slot(plan.number);
-        if locked.serial() == plan.serial {
+        if locked.serial() == plan.seen.serial {
             locked.change_node();
         }
         drop(locked);
@@ -94,29 +98,29 @@ impl Worker {
     /// Publishes what was reserved. If the standby has not acknowledged the commit, it goes back to
     /// the catalog instead. Returns the level that was passed, if that is worth a warning.
     fn publish(&self, plan: &Plan, reserved: &Reserved, commit: Commit) -> Option<u8> {
-        let mapping = reserved.terms.mapping;
+        let (seen, taken, mapping) = (&plan.seen, &reserved.taken, reserved.terms.mapping);
         let mut passed = None;
         let mut locked = self.shared.lock_slot(plan.number);
         let slot = locked.slot;
         if locked.worker == self.place.generation
             && locked.key == plan.index_space.key
-            && locked.learn(reserved.epoch, plan.version, reserved.terms)
+            && locked.learn(reserved.epoch, seen.version, reserved.terms)
             && locked.epoch == reserved.epoch
         {
-            match locked.serial() == plan.serial && reserved.left {
+            match locked.serial() == seen.serial && reserved.left {
                 true => locked.forget_leaving(),
                 false => locked.reinstate(),
             }
             let interrupted = !commit.is_acknowledged();
             locked.unacknowledged |= interrupted;
-            for range in &reserved.free {
+            for range in &taken.free {
                 if interrupted || !locked.restore(*range) {
                     locked.leaving.push(*range);
                 }
             }
-            for block in &reserved.blocks {
+            for block in &taken.blocks {
                 passed = exhaustion_warning::new_level(&mut locked, &mapping, *block).or(passed);
-                let waited = plan.available == 0;
+                let waited = seen.available == 0;
                 if interrupted || !locked.publish(*block) {
                     locked.leaving.push(*block);
                 }
@@ -127,13 +131,13 @@ impl Worker {
             locked.reserved_to = Some(reserved.next_index);
             locked.counted_before.get_or_insert(reserved.totals);
             locked.catalog_stale = true;
-            (locked.free_end, locked.reloaded) = (reserved.free_end, plan.freed);
-            locked.asked_at = if reserved.awaits { ffi::now() } else { Timestamp(0) };
-            locked.more_free = reserved.free.len() == plan.room;
-            locked.block = reserved.size;
-            locked.thaw(plan.freezes);
+            (locked.free_end, locked.reloaded) = (taken.free_end, seen.freed);
+            locked.asked_at = if taken.awaits { ffi::now() } else { Timestamp(0) };
+            locked.more_free = taken.free.len() == plan.room.ranges;
+            locked.block = taken.size;
+            locked.thaw(seen.freezes);
             let (key, available) = (plan.index_space.key, locked.available());
-            let threshold = self.threshold(&key, plan.number, reserved.threshold, available);
+            let threshold = self.threshold(&key, plan.number, taken.threshold, available);
             slot.threshold.store(threshold, Relaxed);
             slot.demand.store(0, Relaxed);
         }

@@ -181,7 +181,7 @@ impl Worker {
     pub(super) fn fail(&mut self, plan: &Plan, failure: Failure) {
         let mut locked = self.shared.lock_slot(plan.number);
         let slot = locked.slot;
-        if locked.serial() == plan.serial {
+        if locked.serial() == plan.seen.serial {
             locked.reinstate();
         }
         let known = locked.fault.at.0 != 0 && locked.fault.message() == failure.message;
@@ -202,7 +202,7 @@ impl Worker {
             TAKEN if plan.create.is_some() => FailureKind::Transient,
             _ => FailureKind::Persistent,
         };
-        if self.retries.note_failure(plan.number, plan.serial, kind) {
+        if self.retries.note_failure(plan.number, plan.seen.serial, kind) {
             slot.faults.fetch_add(1, AcqRel);
             slot.refilled.broadcast();
         } else {

@@ -3,12 +3,15 @@
 use std::collections::HashMap;
 
 use hilo_core::numbers::{Epoch, Index, SequenceId};
-use hilo_core::policy::{self, Remaining};
+use hilo_core::policy::{self, Ahead, Remaining, Settings};
 use hilo_core::range::Range;
+use hilo_core::rate::Demand;
 use hilo_core::source::LendRequest;
 
 use crate::catalog::lease::leases;
-use crate::catalog::numbers::owned_position::{self, LentRows, OwnedPosition};
+use crate::catalog::numbers::owned_position::{
+    self, CountedPosition, Kind, LentRows, OwnedPosition, SourcedPosition,
+};
 use crate::catalog::rows::catalog_tables::catalog_oids;
 use crate::catalog::rows::name::Name;
 use crate::catalog::rows::table;
@@ -16,7 +19,7 @@ use crate::catalog::rows::table::{LockWait, RowLock, next_command};
 use crate::catalog::sequence::definitions::{self, Sequence};
 use crate::catalog::sequence::node::LocalNode;
 use crate::catalog::sequence::numbering;
-use crate::catalog::sequence::positions::{self, LockedPosition, Position};
+use crate::catalog::sequence::positions::{self, LockedPosition};
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::{ffi, memory};
@@ -50,28 +53,34 @@ pub enum Outcome {
     Reserved(Box<Reserved>),
 }
 
+/// A reservation that was written: what the slot is told after the commit.
 pub struct Reserved {
     pub name: Name,
     pub epoch: Epoch,
     pub terms: Terms,
     /// Where the position is now.
     pub next_index: Index,
-    /// Zero if more can be reserved. Else the end of the highest free range that stays in the
-    /// catalog; the highest index if the worker is yet to file ended leases.
-    pub free_end: Index,
-    /// In order; none if none was needed.
-    pub blocks: Vec<Range>,
-    /// Free ranges that were reloaded from the catalog.
-    pub free: Vec<Range>,
-    /// The block size that was decided on.
-    pub size: i64,
-    pub threshold: i64,
     /// The position when it was locked.
     pub totals: Totals,
     /// Whether what was leaving memory is in the catalog.
     pub left: bool,
     /// The level of exhaustion that is worth a warning, once the block is published.
     pub passed: Option<u8>,
+    pub taken: Taken,
+}
+
+/// The ranges that a slot gets.
+pub struct Taken {
+    /// In order; none if none was needed.
+    pub blocks: Vec<Range>,
+    /// Free ranges that were reloaded from the catalog.
+    pub free: Vec<Range>,
+    /// Zero if more can be reserved. Else the end of the highest free range that stays in the
+    /// catalog; the highest index if the worker is yet to file ended leases.
+    pub free_end: Index,
+    /// The block size that was decided on.
+    pub size: i64,
+    pub threshold: i64,
     /// The source that has been asked and not answered.
     pub asks: Option<Asks>,
     /// Whether there is nothing to lend before it answers.
@@ -170,7 +179,7 @@ pub fn reserve(
     }
     // Memory has no range before the row names its life, and the row does so while it has any.
     let same = locked.position.epoch == plan.index_space.epoch;
-    if same && plan.holds && locked.position.incarnation != shared.life() {
+    if same && plan.seen.holds && locked.position.incarnation != shared.life() {
         return Ok(Outcome::Foreign);
     }
     owned_position::with_position(shared.life(), &sequence, &locked, |owned| {
@@ -194,7 +203,6 @@ fn take(
         owned.force_write();
     }
     // If a session is just taking a range, the catalog learns the next time of what memory holds.
-    let Key { sequence: id, .. } = plan.index_space.key;
     let index_space =
         IndexSpace { key: plan.index_space.key, node: owned.node, epoch: owned.epoch };
     let held = match owned.is_unused() {
@@ -210,24 +218,23 @@ fn take(
         };
         owned.record_held_ranges(&held.without(leaving)?, rows)?;
     }
-    let available = if same { plan.available } else { 0 };
-    let mut reserved = match sequence.definition.source {
-        None => reserve_own(sequence, owned, plan, available)?,
-        Some(_) => lend_received(sequence, owned, plan, available)?,
+    let totals = owned.totals;
+    let available = if same { plan.seen.available } else { 0 };
+    let taken = match owned.kind() {
+        Kind::Counted(mut counted) => reserve_block(sequence, &mut counted, plan, available)?,
+        Kind::Sourced(mut sourced) => lend_received(sequence, &mut sourced, plan, available)?,
     };
-    owned.count(plan.counted.total_beside(reserved.totals));
-    reserved.next_index = owned.next_index;
-    reserved.left = catalog_current && same;
-    let limit = reserved.terms.mapping.limit();
-    let has_end = !sequence.definition.ordered && sequence.definition.source.is_none();
-    if owned.next_index >= limit && has_end {
-        next_command();
-        reserved.free_end = match leases::any_ended(id, owned.node)? {
-            true => Index::MAX,
-            false => owned.free_end()?,
-        };
-    }
-    Ok(reserved)
+    owned.count(plan.counted.total_beside(totals));
+    Ok(Reserved {
+        name: sequence.name.clone(),
+        epoch: owned.epoch,
+        terms: owned.terms(sequence),
+        next_index: owned.next_index,
+        totals,
+        left: catalog_current && same,
+        passed: None,
+        taken,
+    })
 }
 
 /// Adds a sequence that a session has wished for. Its position is written once, with the block.
@@ -270,123 +277,138 @@ fn first_on_node(
     }
 }
 
+/// The policy for one reservation.
+struct Sizes {
+    settings: Settings,
+    room: Remaining,
+    /// The block that suits the demand.
+    block: i64,
+    /// How much to read ahead, if no session waits.
+    ahead: Option<Ahead>,
+}
+
+impl Sizes {
+    fn new(sequence: &Sequence, plan: &Plan, room: Remaining) -> Sizes {
+        let settings = gucs::refill(sequence.definition.block_size);
+        let block = policy::next_block(plan.needs.block, &plan.needs.demand, room, &settings);
+        let ahead = policy::ahead(block, &settings).filter(|_| plan.is_ahead());
+        Sizes { settings, room, block, ahead }
+    }
+
+    /// How many indexes to take for a slot that has `available` ones, if sessions wait for `need`.
+    fn count(&self, available: i64, need: i64, demand: &Demand) -> i64 {
+        let Sizes { settings, room, block, .. } = self;
+        policy::reservation_size(available, need, *block, demand, *room, settings)
+    }
+}
+
 /// Takes a block at the position, and free ranges below it. `available`: how much of the position's
 /// epoch the slot has.
-fn reserve_own(
+fn reserve_block(
     sequence: &Sequence,
-    owned: &mut OwnedPosition,
+    position: &mut CountedPosition,
     plan: &Plan,
     available: i64,
-) -> Result<Reserved, HiloError> {
-    let free = owned.lend(plan.room, plan.from)?;
-    let (reserved, block) = decide(sequence, owned, plan, available, free);
-    let settings = gucs::refill(sequence.definition.block_size);
-    let whole = reserved.terms.mapping.limit() - Index::ZERO;
-    owned.reserve(block, policy::failover_skip(whole, plan.demand.per_second, &settings));
-    Ok(reserved)
+) -> Result<Taken, HiloError> {
+    let Plan { needs, room, .. } = plan;
+    let free = position.lend(room.ranges, room.from)?;
+    let (limit, start) = (position.terms(sequence).mapping.limit(), position.next_index);
+    let whole = limit - Index::ZERO;
+    let sizes =
+        Sizes::new(sequence, plan, Remaining { whole, left: Range::new(start, limit).len() });
+    let restored: i64 = free.iter().map(Range::len).sum();
+    let count = match sizes.ahead {
+        Some(_) if restored > 0 => 0,
+        Some(ahead) => ahead.count.min(sizes.room.left),
+        None => {
+            let need = if needs.count <= 1 && restored > 0 { 0 } else { needs.count };
+            sizes.count(available, need, &needs.demand)
+        }
+    };
+    let block = Range::of(start, count);
+    let left = Remaining { left: limit - block.end, ..sizes.room };
+    let threshold = match sizes.ahead {
+        Some(ahead) if left.left > 0 => ahead.threshold,
+        _ => policy::threshold(sizes.block, &needs.demand, left, &sizes.settings),
+    };
+    position.reserve(block, policy::failover_skip(whole, needs.demand.per_second, &sizes.settings));
+    Ok(Taken {
+        blocks: Some(block).filter(|block| !block.is_empty()).into_iter().collect(),
+        free,
+        free_end: free_end(sequence, position, limit)?,
+        size: sizes.block,
+        threshold,
+        asks: None,
+        awaits: false,
+    })
+}
+
+/// See [`Taken::free_end`].
+fn free_end(
+    sequence: &Sequence,
+    position: &mut CountedPosition,
+    limit: Index,
+) -> Result<Index, HiloError> {
+    if position.next_index < limit || sequence.definition.ordered {
+        return Ok(Index::ZERO);
+    }
+    next_command();
+    match leases::any_ended(sequence.id, position.node)? {
+        true => Ok(Index::MAX),
+        false => position.free_end(),
+    }
 }
 
 /// Takes what a source has brought, and asks it for more if that is little.
 fn lend_received(
     sequence: &Sequence,
-    owned: &mut OwnedPosition,
+    position: &mut SourcedPosition,
     plan: &Plan,
     available: i64,
-) -> Result<Reserved, HiloError> {
-    let mut supply = owned.supply()?;
-    let definition = &sequence.definition;
-    let (terms, settings) = (owned.terms(sequence), gucs::refill(definition.block_size));
-    let whole = terms.mapping.limit() - Index::ZERO;
-    let room = Remaining { whole, left: whole };
-    let size = policy::next_block(plan.block, &plan.demand, room, &settings);
-    let count = match policy::ahead(size, &settings).filter(|_| plan.is_ahead()) {
+) -> Result<Taken, HiloError> {
+    let mut state = position.state()?;
+    let Plan { needs, room, .. } = plan;
+    let whole = position.terms(sequence).mapping.limit() - Index::ZERO;
+    let sizes = Sizes::new(sequence, plan, Remaining { whole, left: whole });
+    let count = match sizes.ahead {
         Some(ahead) => ahead.count,
-        None => policy::reservation_size(available, plan.need, size, &plan.demand, room, &settings),
+        None => sizes.count(available, needs.count, &needs.demand),
     };
-    let key = plan.index_space.key;
-    let Plan { room: places_below, from, places, need, .. } = *plan;
-    let chosen =
-        owned.lend_received(&LendRequest { room: places_below, from, count, places, need })?;
-    let lent: i64 = chosen.blocks.iter().map(Range::len).sum();
+    let (from, need) = (room.from, needs.count);
+    let lent = position.lend_received(&LendRequest {
+        room: room.ranges,
+        from,
+        count,
+        places: room.blocks,
+        need,
+    })?;
+    let len: i64 = lent.blocks.iter().map(Range::len).sum();
     let pace = policy::SourcePace {
-        ahead: definition.reserve_ahead,
-        latency: supply.latency as f64 / 1_000_000.0,
+        ahead: sequence.definition.reserve_ahead,
+        latency: state.latency as f64 / 1_000_000.0,
     };
-    let held = available + lent + chosen.left;
+    let held = available + len + lent.left;
     // A source gives for good, and answers one request after the other.
     let wanted = match plan.is_ahead() {
         true => 0,
         false => {
-            policy::request_size(held, chosen.unmet, size, &plan.demand, &pace, whole, &settings)
+            let Sizes { block, settings, .. } = &sizes;
+            policy::request_size(held, lent.unmet, *block, &needs.demand, &pace, whole, settings)
         }
     };
-    let is_asked = owned.request(&mut supply, wanted)?;
+    let is_asked = position.request(&mut state, wanted)?;
+    let key = plan.index_space.key;
     let owner = Owner { database: key.database, role: sequence.owner.to_u32() };
-    let asks = is_asked.then(|| Asks { owner, key, rests: supply.rests(ffi::now()) });
-    Ok(Reserved {
-        name: sequence.name.clone(),
-        epoch: owned.epoch,
-        terms,
-        next_index: owned.next_index,
+    let asks = is_asked.then(|| Asks { owner, key, rests: state.rests(ffi::now()) });
+    let awaits =
+        is_asked && len == 0 && lent.returned.is_empty() && (lent.left == 0 || lent.unmet > 0);
+    Ok(Taken {
+        blocks: lent.blocks,
+        free: lent.returned,
         free_end: Index::ZERO,
-        awaits: is_asked
-            && lent == 0
-            && chosen.returned.is_empty()
-            && (chosen.left == 0 || chosen.unmet > 0),
+        size: sizes.block,
+        threshold: policy::threshold(sizes.block, &needs.demand, sizes.room, &sizes.settings),
         asks,
-        blocks: chosen.blocks,
-        free: chosen.returned,
-        size,
-        threshold: policy::threshold(size, &plan.demand, room, &settings),
-        totals: owned.totals,
-        left: false,
-        passed: None,
+        awaits,
     })
-}
-
-/// Decides how much to reserve, and returns that too.
-fn decide(
-    sequence: &Sequence,
-    position: &Position,
-    plan: &Plan,
-    available: i64,
-    free: Vec<Range>,
-) -> (Reserved, Range) {
-    let terms = position.terms(sequence);
-    let (limit, start) = (terms.mapping.limit(), position.next_index);
-    let whole = limit - Index::ZERO;
-    let room = Remaining { whole, left: Range::new(start, limit).len() };
-    let settings = gucs::refill(sequence.definition.block_size);
-    let size = policy::next_block(plan.block, &plan.demand, room, &settings);
-    let restored: i64 = free.iter().map(Range::len).sum();
-    let need = if plan.need <= 1 && restored > 0 { 0 } else { plan.need };
-    let ahead = policy::ahead(size, &settings).filter(|_| plan.is_ahead());
-    let count = match ahead {
-        Some(_) if restored > 0 => 0,
-        Some(ahead) => ahead.count.min(room.left),
-        None => policy::reservation_size(available, need, size, &plan.demand, room, &settings),
-    };
-    let block = Range::of(start, count);
-    let left = Remaining { left: limit - block.end, ..room };
-    let threshold = match ahead {
-        Some(ahead) if left.left > 0 => ahead.threshold,
-        _ => policy::threshold(size, &plan.demand, left, &settings),
-    };
-    let reserved = Reserved {
-        name: sequence.name.clone(),
-        epoch: position.epoch,
-        terms,
-        next_index: start,
-        free_end: Index::ZERO,
-        blocks: Some(block).filter(|block| !block.is_empty()).into_iter().collect(),
-        free,
-        size,
-        threshold,
-        totals: position.totals,
-        left: false,
-        passed: None,
-        asks: None,
-        awaits: false,
-    };
-    (reserved, block)
 }

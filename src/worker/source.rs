@@ -17,7 +17,7 @@ use hilo_core::numbers::{Micros, SequenceId};
 use hilo_core::policy;
 
 use crate::backend::Global;
-use crate::catalog::numbers::owned_position::{self, OwnedPosition};
+use crate::catalog::numbers::owned_position::{self, Kind, SourcedPosition};
 use crate::catalog::numbers::source_query;
 use crate::catalog::numbers::sources::{self, Open, Request, SourceState};
 use crate::catalog::rows::catalog_tables::{catalog_oids, lock_for_reservation};
@@ -144,7 +144,7 @@ impl Source {
         transaction::run_within(PATIENCE, c"hilo: finding requests", || {
             let mut open = sources::open(node::id(), self.owner.role())?;
             open.iter().try_for_each(|one| note_end(self.shared, one))?;
-            open.sort_by_key(|one| (one.supply.failures, one.request.at));
+            open.sort_by_key(|one| (one.state.failures, one.request.at));
             Ok(open)
         })
     }
@@ -152,7 +152,7 @@ impl Source {
     /// When a request is to be made.
     fn due(&self, one: &Open) -> Instant {
         let now = Instant::now();
-        let noted = now + one.supply.rests(ffi::now());
+        let noted = now + one.state.rests(ffi::now());
         self.rests.get(&one.sequence.id).map_or(noted, |until| noted.max(*until))
     }
 
@@ -171,8 +171,8 @@ impl Source {
             if self.due(one) > Instant::now() {
                 continue;
             }
-            let Open { ref sequence, ref supply, .. } = *one;
-            let patience = policy::patience(supply.failures.max(0) as u32, supply.latency);
+            let Open { ref sequence, ref state, .. } = *one;
+            let patience = policy::patience(state.failures.max(0) as u32, state.latency);
             if !self.shared.begin_asking(self.ticket, sequence.id, Micros(patience)) {
                 continue;
             }
@@ -219,18 +219,18 @@ impl Source {
 
     /// Makes a request. Returns whether it has been answered.
     fn ask(&mut self, one: &Open) -> bool {
-        let Open { ref sequence, ref supply, ref request } = *one;
+        let Open { ref sequence, ref state, ref request } = *one;
         let limit = gucs::source_timeout();
         let shared = self.shared;
         let done = transaction::run_within(limit, c"hilo: asking the source of a sequence", || {
             // Another process has made it.
-            if !sources::is_open(sequence.id, supply.node, request)? {
+            if !sources::is_open(sequence.id, state.node, request)? {
                 return Ok(None);
             }
-            if is_kept(sequence.id, supply.node)? {
+            if is_kept(sequence.id, state.node)? {
                 return Err(HiloError::SourceChanged);
             }
-            receive(shared, sequence, supply, request, limit).map(Some)
+            receive(shared, sequence, state, request, limit).map(Some)
         });
         source_query::release_locks();
         if done.is_ok() || !transaction::is_ending() {
@@ -250,7 +250,7 @@ impl Source {
             }
             Err(_) if transaction::is_ending() => {}
             Err(failure)
-                if failure.message == COPIED && supply.may_part() && part(sequence, request) =>
+                if failure.message == COPIED && state.may_part() && part(sequence, request) =>
             {
                 shared.wake_worker(ffi::database().to_u32());
             }
@@ -261,11 +261,11 @@ impl Source {
 
     /// Notes that a request has failed, and gives it up if it would always fail.
     fn fail(&mut self, one: &Open, failure: Failure) {
-        let Open { ref sequence, ref supply, ref request } = *one;
+        let Open { ref sequence, ref state, ref request } = *one;
         let (shared, message) = (self.shared, failure.in_full());
-        let ends = is_refused(&failure, supply.failures + 1);
+        let ends = is_refused(&failure, state.failures + 1);
         let noted = transaction::run_within(PATIENCE, c"hilo: noting that a source failed", || {
-            note(shared, sequence, supply.node, request, (&message, ends))
+            note(shared, sequence, state.node, request, (&message, ends))
         });
         let noted = noted.ok().flatten();
         if noted.is_none() {
@@ -292,7 +292,7 @@ impl Source {
         }
         if let Some(key) = key {
             let fault = fault(sqlstate, kind, &message);
-            let failed = one.supply.failures.max(0) as u32 + 1;
+            let failed = one.state.failures.max(0) as u32 + 1;
             self.shared.note_source_failure(&key, fault, failed >= TOLERATED);
         }
     }
@@ -308,7 +308,7 @@ fn fault(sqlstate: i32, kind: FaultKind, message: &str) -> Fault {
 fn receive(
     shared: &'static Shared,
     sequence: &Sequence,
-    supply: &SourceState,
+    state: &SourceState,
     request: &Request,
     limit: Duration,
 ) -> Result<(Key, Option<HiloError>), HiloError> {
@@ -316,7 +316,7 @@ fn receive(
     ASKING.set(Some(Key::here(catalog_oids()?.extension, sequence.id)));
     let answer = {
         let _cuttable = connections::Cuttable::begin();
-        within_unless(limit, is_query_over, || source_query::run(sequence, supply, request))
+        within_unless(limit, is_query_over, || source_query::run(sequence, state, request))
     };
     let answer = match answer {
         Ok(answer) => answer,
@@ -329,8 +329,8 @@ fn receive(
     if !lock_for_reservation()? {
         return Err(HiloError::SourceChanged);
     }
-    with_request(shared, sequence, supply.node, request, |owned, supply| {
-        owned.receive(supply, &answer, took)
+    with_request(shared, sequence, state.node, request, |position, state| {
+        position.receive(state, &answer, took)
     })?
     .ok_or(HiloError::SourceChanged)
 }
@@ -400,24 +400,24 @@ fn note(
     request: &Request,
     (message, ends): (&str, bool),
 ) -> Result<Option<Key>, HiloError> {
-    let note = |owned: &mut OwnedPosition, supply: &mut SourceState| {
+    let note = |position: &mut SourcedPosition, state: &mut SourceState| {
         if ends {
-            supply.give_up();
+            state.give_up();
         }
-        owned.note_failure(supply, message.to_owned())
+        position.note_failure(state, message.to_owned())
     };
     Ok(with_request(shared, sequence, node, request, note)?.map(|(key, ())| key))
 }
 
 /// Does the same if an earlier process has ended while it made the request.
 fn note_end(shared: &'static Shared, one: &Open) -> Result<(), HiloError> {
-    let Open { sequence, supply, request } = one;
+    let Open { sequence, state, request } = one;
     let key = Key::here(catalog_oids()?.extension, sequence.id);
-    let known = supply.last_error_at.map_or(request.at, |at| at.max(request.at));
+    let known = state.last_error_at.map_or(request.at, |at| at.max(request.at));
     if shared.source_ended_at(&key).is_some_and(|at| at > known) {
         let failure = Failure::from(HiloError::AskerEnded);
-        let ends = is_refused(&failure, supply.failures + 1);
-        note(shared, sequence, supply.node, request, (&failure.in_full(), ends))?;
+        let ends = is_refused(&failure, state.failures + 1);
+        note(shared, sequence, state.node, request, (&failure.in_full(), ends))?;
     }
     Ok(())
 }
@@ -429,7 +429,7 @@ fn with_request<T>(
     asked: &Sequence,
     node: i32,
     request: &Request,
-    work: impl FnOnce(&mut OwnedPosition, &mut SourceState) -> Result<T, HiloError>,
+    work: impl FnOnce(&mut SourcedPosition, &mut SourceState) -> Result<T, HiloError>,
 ) -> Result<Option<(Key, T)>, HiloError> {
     let Some(locked) = lock_position(asked.id, node)? else { return Ok(None) };
     let same = |now: &Sequence| {
@@ -439,11 +439,12 @@ fn with_request<T>(
     };
     let Some(sequence) = definitions::by_id(asked.id)?.filter(same) else { return Ok(None) };
     owned_position::with_position(shared.life(), &sequence, &locked, |owned| {
-        let mut supply = owned.supply()?;
-        if supply.open_request() != Some(*request) {
+        let Kind::Sourced(mut position) = owned.kind() else { return Ok(None) };
+        let mut state = position.state()?;
+        if state.open_request() != Some(*request) {
             return Ok(None);
         }
-        let done = work(owned, &mut supply)?;
+        let done = work(&mut position, &mut state)?;
         Ok(Some((Key::here(catalog_oids()?.extension, asked.id), done)))
     })
 }

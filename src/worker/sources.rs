@@ -113,9 +113,9 @@ impl Worker {
     fn rest_of_requests(&self, owner: Owner) -> Result<Option<Duration>, Failure> {
         transaction::run_within(BRIEFLY, c"hilo: finding requests", || {
             let mut rest = None;
-            for Open { supply, .. } in sources::open(node::id(), owner.role())? {
-                if !self.shared.is_asked(owner.database, supply.sequence) {
-                    let rests = supply.rests(ffi::now());
+            for Open { state, .. } in sources::open(node::id(), owner.role())? {
+                if !self.shared.is_asked(owner.database, state.sequence) {
+                    let rests = state.rests(ffi::now());
                     rest = Some(rest.map_or(rests, |least: Duration| least.min(rests)));
                 }
             }

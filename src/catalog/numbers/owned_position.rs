@@ -8,28 +8,26 @@
 //! the position last. A session that renumbers the sequence writes off all ranges and then the
 //! position.
 
+mod counted;
+mod sourced;
+
+pub use counted::CountedPosition;
+pub use sourced::SourcedPosition;
+
 use std::ops::Deref;
 
 use pgrx::pg_sys;
 
-use hilo_core::numbers::Index;
-use hilo_core::past::Span;
 use hilo_core::range::Range;
-use hilo_core::source::{self, AnswerError, Known, LendPlan, LendRequest, Lost};
 
-use crate::catalog::lease::leases;
 use crate::catalog::numbers::range_rows::RangeRows;
 use crate::catalog::numbers::ranges;
-use crate::catalog::numbers::source_query::Answer;
-use crate::catalog::numbers::sources::{self, SourceState};
 use crate::catalog::sequence::definitions::Sequence;
 use crate::catalog::sequence::gaps::{self, Reason};
 use crate::catalog::sequence::node;
 use crate::catalog::sequence::positions::{self, LockedPosition, Position};
 use crate::catalog::sequence::takeover::{discards_free, reason, skip};
 use crate::errors::HiloError;
-use crate::process::ffi;
-use crate::process::memory::TryGrow;
 use crate::shared::inventory::HeldRanges;
 use crate::shared::totals::Totals;
 
@@ -41,9 +39,15 @@ pub enum LentRows {
     IfHeldBack,
 }
 
+/// A position, by where its numbers come from.
+pub enum Kind<'o, 's> {
+    Counted(CountedPosition<'o, 's>),
+    Sourced(SourcedPosition<'o, 's>),
+}
+
 /// A locked position of this server, for the life whose memory has its ranges.
-pub struct OwnedPosition<'a> {
-    sequence: &'a Sequence,
+pub struct OwnedPosition<'s> {
+    sequence: &'s Sequence,
     position: Position,
     /// The transaction that wrote the position.
     writer: pg_sys::TransactionId,
@@ -66,7 +70,7 @@ pub fn with_position<T>(
     locked: &LockedPosition,
     work: impl FnOnce(&mut OwnedPosition) -> Result<T, HiloError>,
 ) -> Result<T, HiloError> {
-    let mut owned = OwnedPosition::of(sequence, locked.position, locked.version().writer);
+    let mut owned = OwnedPosition::new(sequence, locked.position, locked.version().writer);
     let done = owned.hold(life, work)?;
     // Whoever remembers the rows tells by the version of the position whether they have changed.
     let rewritten = owned.rows.as_ref().is_some_and(RangeRows::are_written);
@@ -89,7 +93,7 @@ pub fn with_new_position<T>(
     position: Position,
     work: impl FnOnce(&mut OwnedPosition) -> Result<T, HiloError>,
 ) -> Result<T, HiloError> {
-    let mut owned = OwnedPosition::of(sequence, position, positions::writer());
+    let mut owned = OwnedPosition::new(sequence, position, positions::writer());
     let done = owned.hold(life, work)?;
     positions::insert(&owned.position)?;
     owned.keep_rows();
@@ -103,13 +107,31 @@ impl Deref for OwnedPosition<'_> {
     }
 }
 
-impl OwnedPosition<'_> {
-    fn of(
-        sequence: &Sequence,
+impl<'s> OwnedPosition<'s> {
+    fn new(
+        sequence: &'s Sequence,
         position: Position,
         writer: pg_sys::TransactionId,
-    ) -> OwnedPosition<'_> {
+    ) -> OwnedPosition<'s> {
         OwnedPosition { sequence, position, writer, write_forced: false, rows: None }
+    }
+
+    /// It, by where its numbers come from.
+    pub fn kind(&mut self) -> Kind<'_, 's> {
+        match self.has_source() {
+            false => Kind::Counted(CountedPosition(self)),
+            true => Kind::Sourced(SourcedPosition(self)),
+        }
+    }
+
+    fn has_source(&self) -> bool {
+        self.sequence.definition.source.is_some()
+    }
+
+    /// Whether another server may have reserved beyond this position. A source gives the values
+    /// that it gives from now on to no other server.
+    fn may_lack_reservations(&self) -> bool {
+        self.position.may_lack() && !self.has_source()
     }
 
     /// The rows of ranges below the position, in its epoch.
@@ -135,7 +157,7 @@ impl OwnedPosition<'_> {
     ) -> Result<T, HiloError> {
         self.take_over(life)?;
         let done = work(self)?;
-        if self.sequence.definition.source.is_some() {
+        if self.has_source() {
             // With a source every range in memory has a row of its own, so nothing is unsettled.
             self.position.settled_index = self.next_index;
         }
@@ -147,7 +169,7 @@ impl OwnedPosition<'_> {
     fn take_over(&mut self, life: i64) -> Result<(), HiloError> {
         let (sequence, position) = (self.sequence, self.position);
         let (system_id, timeline) = positions::server();
-        if position.may_lack() && sequence.definition.source.is_none() {
+        if self.may_lack_reservations() {
             node::check_no_clone()?;
         }
         if !position.is_ours() {
@@ -168,12 +190,10 @@ impl OwnedPosition<'_> {
             self.position.incarnation = life;
             self.position.settled_index = position.next_index;
         }
-        let position = &mut self.position;
-        // Another server has not got the values that the source gives from now on.
-        if position.may_lack() && sequence.definition.source.is_none() {
-            skip(sequence, position)?;
+        if self.may_lack_reservations() {
+            skip(sequence, &mut self.position)?;
         }
-        (position.system_id, position.timeline) = (system_id, timeline);
+        (self.position.system_id, self.position.timeline) = (system_id, timeline);
         Ok(())
     }
 
@@ -195,7 +215,7 @@ impl OwnedPosition<'_> {
     /// memory holds nothing. A new slot could not tell: it would have to look at the slices of all
     /// sessions.
     pub fn is_unused(&self) -> bool {
-        self.sequence.definition.source.is_none() && !self.position.has_reserved()
+        !self.has_source() && !self.position.has_reserved()
     }
 
     /// Whether there are rows of ranges below the position. Most sequences have none.
@@ -209,45 +229,15 @@ impl OwnedPosition<'_> {
     }
 
     /// Brings the catalog up to date with what memory holds.
-    ///
-    /// `settled_index` follows the lowest range that is held. A range that a session keeps for long
-    /// would hold it back, and a crash would then write off all values that were served since. In
-    /// that case `settled_index` rises to the first index that no session has taken from the pool.
-    /// Each held range below it gets a row of its own. With [`LentRows::Always`] this is done in
-    /// any case.
     pub fn record_held_ranges(
         &mut self,
         held: &HeldRanges,
         rows: LentRows,
     ) -> Result<(), HiloError> {
-        if self.sequence.definition.source.is_some() {
-            // In a copy of the database, the rows are about the memory of the original.
-            self.supply()?;
-            let exact = rows == LentRows::Always;
-            return ranges::trim_lent(self.rows()?.0, &held.ranges, exact);
+        match self.kind() {
+            Kind::Counted(mut counted) => counted.record_held_ranges(held, rows),
+            Kind::Sourced(mut sourced) => sourced.record_held_ranges(held, rows),
         }
-        let has_rows = self.has_rows()?;
-        let position = &mut self.position;
-        let end = position.next_index;
-        let taken_to = held.first_untaken.unwrap_or(end).min(end).max(position.settled_index);
-        let lowest = held
-            .ranges
-            .iter()
-            .filter(|range| range.end > position.settled_index)
-            .map(|range| range.start.max(position.settled_index))
-            .min()
-            .unwrap_or(end);
-        let held_back = lowest == position.settled_index && lowest < taken_to;
-        if rows == LentRows::Always || held_back {
-            position.settled_index = taken_to;
-            let (rows, position) = self.rows()?;
-            return ranges::write_lent(rows, position, &held.ranges);
-        }
-        position.settled_index = lowest.min(end);
-        if has_rows {
-            ranges::forget_lent(self.rows()?.0, &held.ranges)?;
-        }
-        Ok(())
     }
 
     /// Writes ranges that leave memory: they become free. An ordered sequence never goes back, so
@@ -267,24 +257,10 @@ impl OwnedPosition<'_> {
     /// Writes the ranges that leave memory with the pool, and lowers the position by those at its
     /// top.
     pub fn store_free_and_truncate(&mut self, leaving: &[Range]) -> Result<(), HiloError> {
-        if self.sequence.definition.source.is_some() {
-            self.store_free(leaving)?;
-            // Ranges above the position are not reserved, and free already.
-            let (rows, position) = self.rows()?;
-            ranges::lower_into(rows, position);
-            return Ok(());
+        match self.kind() {
+            Kind::Counted(mut counted) => counted.store_free_and_truncate(leaving),
+            Kind::Sourced(mut sourced) => sourced.store_free_and_truncate(leaving),
         }
-        let mut rest = Range::union(leaving.to_vec());
-        if let Some(top) = rest.pop_if(|last| last.end == self.position.next_index) {
-            self.position.lower(top.start);
-        }
-        self.store_free(&rest)?;
-        // An ordered sequence never goes back to the ranges that remain.
-        if !self.sequence.definition.ordered && self.has_rows()? {
-            let (rows, position) = self.rows()?;
-            ranges::lower(rows, position);
-        }
-        Ok(())
     }
 
     /// Records ranges that had no other owner as lost.
@@ -293,149 +269,7 @@ impl OwnedPosition<'_> {
         gaps::record(self, &self.mapping(&self.sequence.definition), &lost, Reason::Discarded)
     }
 
-    /// Lends free ranges to memory: see [`ranges::lend`].
-    pub fn lend(&mut self, limit: usize, from: Index) -> Result<Vec<Range>, HiloError> {
-        if self.sequence.definition.ordered || !self.has_rows()? {
-            return Ok(Vec::new());
-        }
-        let (rows, position) = self.rows()?;
-        ranges::lend(rows, position.incarnation, limit, from)
-    }
-
-    /// The end of the highest free range; zero if there is none.
-    pub fn free_end(&mut self) -> Result<Index, HiloError> {
-        Ok(ranges::free_end(self.rows()?.0))
-    }
-
-    /// The known state of the source. In a copy of the database, the values that the source has
-    /// brought belong to the original: they are written off.
-    pub fn supply(&mut self) -> Result<SourceState, HiloError> {
-        let mut supply = sources::of(self)?;
-        let before = supply.database;
-        if supply.take_over() {
-            if ![0, supply.database].contains(&before) {
-                self.write_off_memory(Reason::Restored)?;
-                self.write_off_all(Reason::Restored)?;
-            }
-            sources::write(self, &supply)?;
-        }
-        Ok(supply)
-    }
-
-    /// Notes that the source has failed.
-    pub fn note_failure(&self, supply: &mut SourceState, error: String) -> Result<(), HiloError> {
-        if supply.failures == 0 {
-            supply.failing_since = Some(ffi::now());
-        }
-        supply.failures = supply.failures.saturating_add(1);
-        (supply.last_error, supply.last_error_at) = (Some(error), Some(ffi::now()));
-        sources::write(self, supply)
-    }
-
-    /// Lends to memory the next ranges that the source has brought. The position moves to their
-    /// end.
-    pub fn lend_received(&mut self, request: &LendRequest) -> Result<LendPlan, HiloError> {
-        let (rows, position) = self.rows()?;
-        let (next, life) = (position.next_index, position.incarnation);
-        let plan = ranges::lend_chosen(rows, next, life, request)?;
-        if let Some(last) = plan.blocks.last() {
-            position.next_index = last.end;
-        }
-        Ok(plan)
-    }
-
-    /// Asks the source for `wanted` values, unless that is 0 or a request is open: another process
-    /// makes the request once it is committed. Returns whether a request was added.
-    pub fn request(&self, supply: &mut SourceState, wanted: i64) -> Result<bool, HiloError> {
-        if supply.open_request().is_some() {
-            return Ok(true);
-        }
-        if wanted > 0 {
-            supply.ask(wanted);
-            sources::write(self, supply)?;
-        }
-        Ok(wanted > 0)
-    }
-
-    /// Ends the open request with its answer, which took so many microseconds: the ranges become
-    /// free. Returns why an answer is refused. A repeated request would bring the same answer, so
-    /// its ranges are recorded as lost. So is a part that may have been served before.
-    pub fn receive(
-        &mut self,
-        supply: &mut SourceState,
-        answer: &Answer,
-        took: i64,
-    ) -> Result<Option<HiloError>, HiloError> {
-        let mapping = self.mapping(&self.sequence.definition);
-        let (rows, position) = self.rows()?;
-        let mut held = ranges::free_of(rows)?;
-        held.try_extend(ranges::lent_ranges(rows)?)?;
-        held.try_extend(leases::leased_ranges(position)?)?;
-        let Position { sequence, node, .. } = *position;
-        let asked = supply.request.map_or(1, |request| request.wanted);
-        supply.end_answered();
-        let known =
-            Known { mapping: &mapping, held: &held, own: &supply.own, brought: &supply.brought };
-        let brought = match source::ranges(&answer.rows, &known) {
-            _ if answer.has_null => Err(HiloError::AnswerType),
-            brought => brought.map_err(HiloError::from),
-        };
-        // An answer may come again after it was refused: each value becomes a gap once.
-        let gaps = || -> Result<Vec<_>, HiloError> {
-            let gaps = gaps::of_node(sequence, node)?;
-            Ok(gaps.iter().map(|gap| (gap.first, gap.last)).collect())
-        };
-        let brought = match brought {
-            Ok(brought) if brought.barred.is_empty() => brought.ranges,
-            Ok(brought) => {
-                self.record_lost(&known.lost(&brought.barred, &gaps()?))?;
-                brought.ranges
-            }
-            Err(refused) => {
-                self.record_lost(&known.lost_of(&answer.rows, &gaps()?))?;
-                let barred = matches!(refused, HiloError::Answer(AnswerError::Own { .. }));
-                match known.to_pass(&answer.rows).filter(|_| barred) {
-                    Some(count) => supply.ask_beyond(count, asked),
-                    None => supply.ask_for_one(),
-                }
-                self.note_failure(supply, refused.in_full())?;
-                return Ok(Some(refused));
-            }
-        };
-        let (rows, position) = self.rows()?;
-        ranges::put_free(rows, position, &mapping.without_bounds(), &brought)?;
-        let value = |index| mapping.value(index).unwrap_or(position.base);
-        for range in &brought {
-            let (first, last) = (value(range.start), value(range.last()));
-            supply.brought.add(Span::new(first, last, mapping.increment));
-        }
-        let count: i64 = brought.iter().map(Range::len).sum();
-        supply.received = supply.received.saturating_add(count);
-        (supply.latency, supply.failures) = (took.max(0), 0);
-        supply.ask_for_more();
-        sources::write(position, supply)?;
-        Ok(None)
-    }
-
-    /// Records the lost parts of an answer.
-    fn record_lost(&self, lost: &Lost) -> Result<(), HiloError> {
-        self.write_off(&lost.new)?;
-        let mapping = self.mapping(&self.sequence.definition);
-        gaps::record(self, &mapping, &lost.doubtful, Reason::Altered)
-    }
-
-    /// Reserves a block at the position. `skip` is how many values a server skips that now takes
-    /// over from a copy of the row.
-    pub fn reserve(&mut self, block: Range, skip: i64) {
-        self.position.next_index = block.end.max(self.next_index);
-        if !block.is_empty() {
-            // After a restart the rate is not known yet, so the number falls only by what is
-            // reserved.
-            self.position.skip = skip.max(self.skip - block.len());
-        }
-    }
-
-    /// Writes the sequence's totals.
+    /// Notes what was counted.
     pub fn count(&mut self, totals: Totals) {
         self.position.totals = Totals { served: totals.served.max(0), ..totals };
     }

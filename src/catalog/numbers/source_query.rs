@@ -28,7 +28,7 @@ pub struct Answer {
 /// `AnswerType` for rows of other columns. An error of the query itself is raised.
 pub fn run(
     sequence: &Sequence,
-    supply: &SourceState,
+    state: &SourceState,
     request: &Request,
 ) -> Result<Answer, HiloError> {
     let query = sequence.definition.source.as_deref().unwrap_or_default();
@@ -37,7 +37,7 @@ pub fn run(
     let settings = [(c"row_security", c"on")];
     authorize_session(sequence.owner);
     let answer = with_rights_of(sequence.owner, || {
-        with_settings(&settings, || answer(&query, sequence, supply, request))
+        with_settings(&settings, || answer(&query, sequence, state, request))
     });
     // Types and functions may be temporary, too, and can be made there. An error rolls them back.
     // SAFETY: inside a transaction.
@@ -74,11 +74,11 @@ pub fn release_locks() {
 fn answer(
     query: &CString,
     sequence: &Sequence,
-    supply: &SourceState,
+    state: &SourceState,
     request: &Request,
 ) -> Result<Answer, HiloError> {
     memory::check()?;
-    let furthest = supply.furthest(sequence.definition.increment > 0);
+    let furthest = state.furthest(sequence.definition.increment > 0);
     // The last two are for branches (sql/branches.sql).
     let mut types = [
         pg_sys::TEXTOID,
@@ -93,8 +93,8 @@ fn answer(
         request.wanted.into(),
         uuid_datum(&request.id),
         furthest.unwrap_or_default().into(),
-        uuid_datum(&supply.known_as(request)),
-        uuid_datum(&supply.answered.unwrap_or_default()),
+        uuid_datum(&state.known_as(request)),
+        uuid_datum(&state.answered.unwrap_or_default()),
     ];
     let nulls = if furthest.is_some() { c"      " } else { c"   n  " };
     // SAFETY: connect and finish are a pair, and after an error the transaction's end cleans up.

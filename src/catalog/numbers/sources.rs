@@ -270,8 +270,8 @@ fn row_of(sequence: SequenceId, node: i32) -> Result<Option<Row>, HiloError> {
 
 /// Whether a request is still open. The caller need not hold the lock.
 pub fn is_open(sequence: SequenceId, node: i32, request: &Request) -> Result<bool, HiloError> {
-    let supply = row_of(sequence, node)?.map(|row| SourceState::from_row(&row));
-    Ok(supply.and_then(|supply| supply.open_request()) == Some(*request))
+    let state = row_of(sequence, node)?.map(|row| SourceState::from_row(&row));
+    Ok(state.and_then(|state| state.open_request()) == Some(*request))
 }
 
 /// The row of a position whose lock the caller holds; a new one if there is none.
@@ -283,11 +283,11 @@ pub fn of(position: &Position) -> Result<SourceState, HiloError> {
 }
 
 /// Writes the row of a position whose lock the caller holds.
-pub fn write(position: &Position, supply: &SourceState) -> Result<(), HiloError> {
+pub fn write(position: &Position, state: &SourceState) -> Result<(), HiloError> {
     let table = CatalogTable::Source.write()?;
     match row_of(position.sequence, position.node)? {
-        Some(row) => table.replace(&row, &mut supply.values()),
-        None => table.insert(&mut supply.values()),
+        Some(row) => table.replace(&row, &mut state.values()),
+        None => table.insert(&mut state.values()),
     };
     next_command();
     Ok(())
@@ -296,23 +296,23 @@ pub fn write(position: &Position, supply: &SourceState) -> Result<(), HiloError>
 /// A request that has no answer.
 pub struct Open {
     pub sequence: Sequence,
-    pub supply: SourceState,
+    pub state: SourceState,
     pub request: Request,
 }
 
 /// The open requests that this server has written for node `node`, for the sequences of an owner.
 pub fn open(node: i32, owner: pg_sys::Oid) -> Result<Vec<Open>, HiloError> {
-    let supplies =
+    let states =
         CatalogTable::Source.read()?.collect(catalog_tables::SOURCE_PKEY, &[], |row| {
-            let supply = SourceState::from_row(row);
-            (supply.node == node && supply.open_request().is_some()).then_some(supply)
+            let state = SourceState::from_row(row);
+            (state.node == node && state.open_request().is_some()).then_some(state)
         })?;
     let mut open = Vec::new();
-    for supply in supplies {
+    for state in states {
         let is_its = |one: &Sequence| one.owner == owner && one.definition.source.is_some();
-        let sequence = definitions::by_id(supply.sequence)?.filter(is_its);
-        if let (Some(sequence), Some(request)) = (sequence, supply.open_request()) {
-            open.try_push(Open { sequence, supply, request })?;
+        let sequence = definitions::by_id(state.sequence)?.filter(is_its);
+        if let (Some(sequence), Some(request)) = (sequence, state.open_request()) {
+            open.try_push(Open { sequence, state, request })?;
         }
     }
     Ok(open)

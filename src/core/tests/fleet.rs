@@ -183,8 +183,8 @@ impl Branch {
         }
         let held = self.available + self.left;
         let unmet = if held == 0 { need } else { 0 };
-        let supply = SourcePace { ahead, latency: self.latency };
-        let wanted = request_size(held, unmet, self.block, &demand, &supply, i64::MAX, settings);
+        let pace = SourcePace { ahead, latency: self.latency };
+        let wanted = request_size(held, unmet, self.block, &demand, &pace, i64::MAX, settings);
         if wanted > 0 {
             self.request = Some((wanted, now + self.round_trip / 2));
         }

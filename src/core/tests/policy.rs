@@ -213,9 +213,9 @@ fn a_request_to_a_source_is_large_only_for_slow_sequences() {
     let wanted = |per_second: f64, whole: i64| {
         let demand = Demand { per_second, recent: 0.0, burst: 0 };
         let block = (per_second * 10.0) as i64;
-        let supply = SourcePace { ahead: None, latency: 0.1 };
+        let pace = SourcePace { ahead: None, latency: 0.1 };
         let held = (per_second * 14.0) as i64;
-        request_size(held, 0, block, &demand, &supply, whole, &Settings::default())
+        request_size(held, 0, block, &demand, &pace, whole, &Settings::default())
     };
     assert!(wanted(25.0, i64::MAX) >= 25 * 300);
     assert!((50_000..=50_000 * 10).contains(&wanted(50_000.0, i64::MAX)));

@@ -47,9 +47,9 @@ pub fn alter(change: &Alteration, new: &Definition) -> Result<bool, HiloError> {
 fn ask_again(sequence: &Sequence) -> Result<(), HiloError> {
     match positions::lock(sequence.id, node::id(), LockWait::Block)? {
         RowLock::Locked(locked) => {
-            let mut supply = sources::of(&locked.position)?;
-            supply.begin_again();
-            sources::write(&locked.position, &supply)
+            let mut state = sources::of(&locked.position)?;
+            state.begin_again();
+            sources::write(&locked.position, &state)
         }
         _ => Ok(()),
     }
@@ -72,12 +72,12 @@ fn hilo_take_new_name(
     check_owner(sequence)?;
     let ended = Restart::close_copied(sequence)?;
     let position = *ended.position();
-    let mut supply = sources::of(&position)?;
-    if supply.open_request().map(|open| open.id) != request.map(|request| *request.as_bytes()) {
+    let mut state = sources::of(&position)?;
+    if state.open_request().map(|open| open.id) != request.map(|request| *request.as_bytes()) {
         return Err(changed().into());
     }
-    supply.part(HiloError::Copied(sequence.name.to_string()).in_full());
-    sources::write(&position, &supply)?;
+    state.part(HiloError::Copied(sequence.name.to_string()).in_full());
+    sources::write(&position, &state)?;
     let definition = &sequence.definition;
     let base = definition.grid_base();
     let begun = numbering::starting_at(sequence, &position, definition, base)?;
@@ -93,41 +93,41 @@ fn begin(change: &Alteration) -> Result<(), HiloError> {
     let definition = change.write_ended(&position)?;
     let new = Sequence { definition, ..old.clone() };
     check_source_nodes(&new, position.nodes)?;
-    let mut supply = sources::of(&position)?;
+    let mut state = sources::of(&position)?;
     match old.definition.source {
-        None => own_past(old, &position, &mut supply),
-        Some(_) => forget_source(&mut supply),
+        None => own_past(old, &position, &mut state),
+        Some(_) => forget_source(&mut state),
     }
-    supply.begin_again();
-    sources::write(&position, &supply)?;
+    state.begin_again();
+    sources::write(&position, &state)?;
     let base = new.definition.grid_base();
     let begun = numbering::starting_at(old, &position, &new.definition, base)?;
     ended.share(begun)
 }
 
 /// Bars all values that this source has brought.
-fn forget_source(supply: &mut SourceState) {
-    let brought = std::mem::take(&mut supply.brought);
-    supply.own.add_all(&brought);
+fn forget_source(state: &mut SourceState) {
+    let brought = std::mem::take(&mut state.brought);
+    state.own.add_all(&brought);
 }
 
 /// Adds the values that the sequence's own numberings may have served. Earlier numberings than the
 /// last one began within the bounds and ended before this one. If the sequence had a source before,
 /// `own` has them.
-fn own_past(sequence: &Sequence, position: &Position, supply: &mut SourceState) {
+fn own_past(sequence: &Sequence, position: &Position, state: &mut SourceState) {
     let definition = &sequence.definition;
     let Definition { min_value, max_value, increment, .. } = *definition;
     if definition.cycle {
-        return supply.own.add(Span::new(min_value, max_value, 0));
+        return state.own.add(Span::new(min_value, max_value, 0));
     }
     let last = takeover::at_most(sequence, position).last_value(definition);
     if let Some(last) = last {
-        supply.own.add(Span::new(position.base, last, increment));
+        state.own.add(Span::new(position.base, last, increment));
     }
-    if !position.is_first() && position.epoch != supply.own_epoch {
+    if !position.is_first() && position.epoch != state.own_epoch {
         let before = position.base.saturating_sub(increment);
         let bound = if increment > 0 { min_value.min(before) } else { max_value.max(before) };
-        supply.own.add(Span::new(bound, before, 0));
+        state.own.add(Span::new(bound, before, 0));
     }
 }
 
@@ -137,23 +137,23 @@ fn end(change: &Alteration) -> Result<i64, HiloError> {
     let old = &change.locked.sequence;
     let ended = Restart::close_any(old)?;
     let position = *ended.position();
-    let mut supply = sources::of(&position)?;
+    let mut state = sources::of(&position)?;
     let may_lack = !position.is_ours() || position.may_lack();
-    if change.restart.is_none() && (supply.received > 0 || supply.request.is_some() || may_lack) {
+    if change.restart.is_none() && (state.received > 0 || state.request.is_some() || may_lack) {
         return Err(HiloError::SourceUsed(old.name.to_string()));
     }
-    forget_source(&mut supply);
+    forget_source(&mut state);
     let ascending = old.definition.increment > 0;
-    let last = supply.own.bounds().map(|(low, high)| if ascending { high } else { low });
+    let last = state.own.bounds().map(|(low, high)| if ascending { high } else { low });
     let next = |last: i64| last.saturating_add(old.definition.increment);
     let start = change.restart.unwrap_or_else(|| last.map_or(old.definition.start_value, next));
     if let Some(last) = last.filter(|last| if ascending { start <= *last } else { start >= *last })
     {
         return Err(HiloError::DetachedBefore { name: old.name.to_string(), start, last });
     }
-    supply.leave();
-    supply.own_epoch = position.epoch.restart();
-    sources::write(&position, &supply)?;
+    state.leave();
+    state.own_epoch = position.epoch.restart();
+    sources::write(&position, &state)?;
     let definition = Alteration { restart: Some(start), ..*change }.write_ended(&position)?;
     let begun = numbering::starting_at(old, &position, &definition, start)?;
     ended.share(begun)?;
@@ -189,8 +189,8 @@ fn hilo_refuse_barred(
     let Some(next) = next else { return Ok(()) };
     let sequence = &lock_owned(&name)?.sequence;
     let Some(position) = positions::find(sequence.id, node::id())? else { return Ok(()) };
-    let supply = sources::of(&position)?;
-    if let Some(span) = supply.own.around(next) {
+    let state = sources::of(&position)?;
+    if let Some(span) = state.own.around(next) {
         let last = span.end(sequence.definition.increment);
         return Err(HiloError::Barred { name: sequence.name.to_string(), next, last }.into());
     }

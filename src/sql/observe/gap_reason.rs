@@ -119,13 +119,13 @@ fn unknown(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<R
     if sequence.definition.source.is_none() {
         return Ok(vec![(UNKNOWN, all)]);
     }
-    let (supply, mapping) = (sources::of(position)?, position.mapping(&sequence.definition));
+    let (state, mapping) = (sources::of(position)?, position.mapping(&sequence.definition));
     let within = |ends: Option<(i64, i64)>| {
         ends.map_or(Range::EMPTY, |ends| span(&mapping, ends).intersection(&all))
     };
     let brought =
-        ("not received, rolled back, deleted or unknown", within(supply.brought.bounds()));
-    Ok(vec![brought, (UNKNOWN, within(supply.own.bounds())), ("not received", all)])
+        ("not received, rolled back, deleted or unknown", within(state.brought.bounds()));
+    Ok(vec![brought, (UNKNOWN, within(state.own.bounds())), ("not received", all)])
 }
 
 /// The places of a numbering whose values lie between two.
