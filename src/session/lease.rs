@@ -152,7 +152,7 @@ fn try_take(
     };
     shared.pending[place].hold(&locked.index_space(), range);
     // The worker counts what is used of it, once the lease has ended.
-    locked.taken_at_reset += range.len();
+    locked.counts.taken_before += range.len();
     Some(Claim::Here(range))
 }
 
@@ -172,7 +172,7 @@ fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: 
 /// The demand of the whole server for a sequence.
 fn demand(shared: &'static Shared, slot: &'static Slot) -> Demand {
     let locked = shared.lock_slot(shared.number_of(slot));
-    locked.rate.demand(ffi::now(), locked.taken_count(), gucs::window().into())
+    locked.pace.rate.demand(ffi::now(), locked.taken_count(), gucs::window().into())
 }
 
 fn total_indexes(entry: &Entry) -> i64 {

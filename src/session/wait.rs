@@ -333,7 +333,7 @@ fn cause(shared: &'static Shared, number: usize, deadline: &Deadline) -> Result<
     if deadline.starved {
         return Ok(Cause::NoWorker);
     }
-    let asked = shared.lock_slot(number).asked_at.0 != 0;
+    let asked = shared.lock_slot(number).catalog.asked_at.0 != 0;
     let began = Timestamp(ffi::now().0 - Micros::from(deadline.began.elapsed()).0);
     Ok(match fault(shared, number)? {
         (Fault { sqlstate, at, .. }, Some(owner)) if at >= began => {

@@ -12,7 +12,7 @@ use crate::shared::Shared;
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::slices::IndexSpace;
-use crate::shared::slot::{DROPPED, HELD, Locked};
+use crate::shared::slot::{Counts, DROPPED, HELD, Locked};
 use crate::shared::totals::Totals;
 
 hilo_core::named! {
@@ -53,7 +53,7 @@ impl Counted {
 impl Locked {
     /// Whether the slot can be freed: it holds nothing, and the catalog knows that.
     pub fn is_done(&self) -> bool {
-        self.is_empty() && !self.catalog_stale
+        self.is_empty() && !self.catalog.is_stale
     }
 
     /// Whether the slot holds nothing.
@@ -132,24 +132,43 @@ impl Locked {
     /// Counts a range that was taken under an earlier epoch as lost, not as served.
     pub fn discard(&mut self, range: Range) {
         self.counts.lost += range.len();
-        self.taken_at_reset += range.len();
+        self.counts.taken_before += range.len();
     }
 
     /// The counters. Values in the slices of sessions count as served.
     pub fn counters(&self) -> Counted {
         let slot = self.slot;
         let now = Totals {
-            served: self.taken_count() - self.taken_at_reset,
+            served: self.taken_count() - self.counts.taken_before,
             slices: slot.taking.slices.load(Relaxed) as i64,
             blocks_reserved: self.counts.blocks_reserved as i64,
             blocks_prefetched: self.counts.blocks_prefetched as i64,
             waits: slot.waits.load(Relaxed) as i64,
             wait_time: slot.wait_total.load(Relaxed) as i64,
-            recycled: self.pool.recycled_count() - self.recycled_at_reset,
+            recycled: self.pool.recycled_count() - self.counts.recycled_before,
             lost: self.counts.lost,
             errors: self.counts.errors as i64,
         };
-        Counted { before: self.counted_before, now }
+        Counted { before: self.counts.before, now }
+    }
+
+    /// Counts from zero again. All that was taken so far becomes the starting point, except for
+    /// what the sessions still hold.
+    pub fn reset_counters(&mut self, in_slices: i64) {
+        self.forget_counts();
+        self.counts.taken_before -= in_slices;
+        self.counts.before = Some(Totals::default());
+        self.catalog.is_stale = true;
+        self.fault = Fault::default();
+    }
+
+    pub(super) fn forget_counts(&mut self) {
+        self.slot.reset_counters();
+        self.counts = Counts {
+            taken_before: self.taken_count(),
+            recycled_before: self.pool.recycled_count(),
+            ..Counts::default()
+        };
     }
 
     /// See [`Pool::claim`].
@@ -231,7 +250,7 @@ impl Shared {
     pub fn expect_free(&'static self, key: &Key) -> Option<usize> {
         let slot = self.find(key)?;
         let number = self.number_of(&slot);
-        self.lock_slot(number).freed += 1;
+        self.lock_slot(number).catalog.freed += 1;
         Some(number)
     }
 
@@ -241,7 +260,7 @@ impl Shared {
         let Some(slot) = self.find(key) else { return };
         let mut locked = self.lock_slot(self.number_of(&slot));
         if locked.node == node
-            && let Some(before) = &mut locked.counted_before
+            && let Some(before) = &mut locked.counts.before
         {
             before.served += by;
         }
@@ -283,7 +302,7 @@ impl Shared {
         let number = self.number_of(&slot);
         let mut locked = self.lock_slot(number);
         let kept = if locked.index_space() == *index_space {
-            locked.catalog_stale = true;
+            locked.catalog.is_stale = true;
             rest.is_empty() || locked.return_range(rest)
         } else {
             // Under a later epoch the rest is void. The change that raised the epoch in the catalog

@@ -159,7 +159,7 @@ impl Shared {
             look(slot.database.load(Acquire));
             if slot.pins.load(SeqCst) == 0 && slot.waiting.load(SeqCst) == 0 {
                 self.free_if(number, |locked| {
-                    locked.is_done() && locked.reserved_to.is_none() && is_unused(locked)
+                    locked.is_done() && locked.catalog.reserved_to.is_none() && is_unused(locked)
                 });
             }
         }

@@ -88,7 +88,7 @@ impl Shared {
             if locked.index_space() == *index_space {
                 tiers.extend(locked.tiers().filter(|(_, range)| !range.is_empty()));
                 (held.first_untaken, held.reserved_to) =
-                    (locked.first_untaken(), locked.reserved_to);
+                    (locked.first_untaken(), locked.catalog.reserved_to);
             }
         }
         let mut complete = true;

@@ -111,14 +111,56 @@ impl Guarded {
     }
 }
 
-/// The counters behind the lock. `Locked::reset_counters` sets all of them to 0.
-#[derive(Clone, Copy, Debug, Default)]
+/// The counters behind the lock.
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct Counts {
     pub blocks_reserved: u64,
     pub blocks_prefetched: u64,
     pub lost: i64,
     pub errors: u64,
+    /// The totals before this slot counted. `None`: the position is not read yet.
+    pub before: Option<Totals>,
+    /// How much had been taken and recycled when it began to count.
+    pub taken_before: i64,
+    pub recycled_before: i64,
+}
+
+/// The catalog, as this memory last saw it. The worker writes this, and sessions tell from it
+/// whether anything can still come.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct CatalogView {
+    /// Whether something was reserved or returned since the catalog was last told. The slot is not
+    /// freed before the catalog is told again.
+    pub is_stale: bool,
+    /// Whether the catalog may have more free ranges than were last reloaded.
+    pub more_free: bool,
+    /// How far the position of the slot's epoch was when this memory last heard of it.
+    pub reserved_to: Option<Index>,
+    /// The end of the highest free range that the catalog was last seen to have; zero: it had none.
+    pub free_end: Index,
+    /// Counts how often something became free that this memory had not put there, or was about to.
+    pub freed: u64,
+    /// The `freed` of the last reload. If they differ, there is something to reload.
+    pub reloaded: u64,
+    /// When the worker last found that there is nothing to lend before the source answers; 0: it
+    /// has answered since.
+    pub asked_at: Timestamp,
+}
+
+/// How fast the sequence is used, from which follows how much is reserved. The worker samples it.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub struct Pace {
+    pub rate: Rate,
+    /// The size of a block, as the last refill or sample set it.
+    pub block: i64,
+    /// When a block was last reserved.
+    pub block_at: Timestamp,
+    /// When something was last seen to be taken, and how much had been taken by then.
+    pub active_at: Timestamp,
+    seen_taken: i64,
 }
 
 /// The part that the slot's lock guards.
@@ -138,43 +180,15 @@ pub struct Inner {
     /// Whether some of them were reserved by a commit that the standby may not have acknowledged.
     /// Then none of them is served before the catalog has had them.
     pub unacknowledged: bool,
-    /// Whether what the catalog says of this memory may be out of date, because something was
-    /// reserved or returned since it was told. The slot is not freed before the catalog is told
-    /// again.
-    pub catalog_stale: bool,
-    /// How far the position of `epoch` was when this memory last heard of it.
-    pub reserved_to: Option<Index>,
-    /// The end of the highest free range that the catalog was last seen to have; zero: it had none.
-    pub free_end: Index,
-    /// Whether the catalog may have more free ranges than were last reloaded.
-    pub more_free: bool,
-    /// How often something became free that this memory had not put there, or was about to. And how
-    /// often it had, when free ranges were last reloaded.
-    pub freed: u64,
-    pub reloaded: u64,
-    /// When the worker last found that there is nothing to lend before the source answers; 0: it
-    /// has answered since.
-    pub asked_at: Timestamp,
     /// How often the pool has been frozen. A process that thaws it must know the number of the last
     /// time.
     pub freezes: u64,
     /// The generation of the worker that acts for this slot. A worker with a lower generation has
     /// been replaced, and changes nothing here.
     pub worker: u64,
-    pub rate: Rate,
-    /// The size of a block, as the last refill or sample set it.
-    pub block: i64,
-    /// When a block was last reserved.
-    pub block_at: Timestamp,
-    /// When it was last seen that something had been taken, and (`seen_taken`) how much had been by
-    /// then.
-    pub active_at: Timestamp,
-    seen_taken: i64,
+    pub catalog: CatalogView,
+    pub pace: Pace,
     pub counts: Counts,
-    pub taken_at_reset: i64,
-    /// The totals before this slot counted. `None`: the position is not read yet.
-    pub counted_before: Option<Totals>,
-    pub recycled_at_reset: i64,
     pub fault: Fault,
     /// The used share of the sequence, in percent, that the last warning was about.
     pub warned: u8,
@@ -240,7 +254,7 @@ impl Slot {
         self.wait_max.fetch_max(micros, Relaxed);
     }
 
-    fn reset_counters(&self) {
+    pub(super) fn reset_counters(&self) {
         for counter in [&self.waits, &self.wait_total, &self.wait_max, &self.taking.slices] {
             counter.store(0, Relaxed);
         }
@@ -249,8 +263,8 @@ impl Slot {
 
 impl Inner {
     fn new(key: Key) -> Inner {
-        let active_at = crate::process::ffi::now();
-        Inner { key, epoch: UNKNOWN, node: -1, active_at, ..Inner::default() }
+        let pace = Pace { active_at: crate::process::ffi::now(), ..Pace::default() };
+        Inner { key, epoch: UNKNOWN, node: -1, pace, ..Inner::default() }
     }
 }
 
@@ -306,24 +320,6 @@ impl Locked {
         self.slot.serial()
     }
 
-    /// Counts from zero again. All that was taken so far becomes the starting point, except for
-    /// what the sessions still hold.
-    pub fn reset_counters(&mut self, in_slices: i64) {
-        self.forget_counts();
-        self.taken_at_reset -= in_slices;
-        self.counted_before = Some(Totals::default());
-        self.catalog_stale = true;
-        self.fault = Fault::default();
-    }
-
-    fn forget_counts(&mut self) {
-        self.slot.reset_counters();
-        self.counted_before = None;
-        self.taken_at_reset = self.taken_count();
-        self.recycled_at_reset = self.pool.recycled_count();
-        self.counts = Counts::default();
-    }
-
     /// Makes everything that memos remember of this slot out of date.
     pub fn outdate(&mut self) {
         self.slot.version.fetch_add(1, SeqCst);
@@ -367,9 +363,9 @@ impl Locked {
         self.terms = None;
         self.epoch = epoch;
         self.node = node;
-        self.catalog_stale = false;
-        self.reserved_to = None;
-        self.free_end = Index::ZERO;
+        self.catalog.is_stale = false;
+        self.catalog.reserved_to = None;
+        self.catalog.free_end = Index::ZERO;
         self.warned = 0;
         self.slot.serial.fetch_add(1, SeqCst);
         self.outdate();
@@ -435,7 +431,7 @@ impl Locked {
         self.terms.is_some_and(|terms| {
             let limit = terms.mapping.limit();
             let endless = terms.mapping.cycle || terms.has_source;
-            !endless && self.reserved_to.is_some_and(|to| to >= limit)
+            !endless && self.catalog.reserved_to.is_some_and(|to| to >= limit)
         })
     }
 
@@ -444,7 +440,7 @@ impl Locked {
         let Some(terms) = self.terms else { return false };
         let indexes = terms.mapping.indexes();
         self.is_at_end()
-            && self.free_end.min(indexes.end) <= floor.max(indexes.start)
+            && self.catalog.free_end.min(indexes.end) <= floor.max(indexes.start)
             && self.leaving.is_empty()
             && !self.pool.is_frozen()
             && !self.may_get_more()
@@ -457,28 +453,29 @@ impl Locked {
 
     /// Whether something has become free since free ranges were last reloaded.
     pub fn is_to_reload(&self) -> bool {
-        self.freed != self.reloaded
+        self.catalog.freed != self.catalog.reloaded
     }
 
     /// Whether the source has been asked and there is nothing to lend before it answers. It is
     /// looked at again after a while: the process that asks may have ended.
     pub fn awaits_source(&self, now: Timestamp) -> bool {
         const LOOK_AGAIN: Micros = Micros(1_000_000);
-        self.asked_at.0 != 0 && now.since(self.asked_at) < LOOK_AGAIN && !self.is_to_reload()
+        let asked_at = self.catalog.asked_at;
+        asked_at.0 != 0 && now.since(asked_at) < LOOK_AGAIN && !self.is_to_reload()
     }
 
     /// Whether no returned range is left here, while the catalog may have free ones.
     pub fn is_bare(&self) -> bool {
-        self.more_free && self.pool.returned_ranges().is_empty()
+        self.catalog.more_free && self.pool.returned_ranges().is_empty()
     }
 
     /// Notes at `now` whether anything was taken since the last call, and returns that.
     pub fn see_activity(&mut self, now: Timestamp) -> bool {
         let taken = self.taken_count();
-        let active = taken != self.seen_taken;
+        let active = taken != self.pace.seen_taken;
         if active {
-            self.seen_taken = taken;
-            self.active_at = now;
+            self.pace.seen_taken = taken;
+            self.pace.active_at = now;
         }
         active
     }

@@ -121,7 +121,7 @@ impl Worker {
     fn last_active(&self, number: usize) -> Timestamp {
         let mut locked = self.shared.lock_slot(number);
         locked.see_activity(ffi::now());
-        locked.active_at
+        locked.pace.active_at
     }
 
     /// Writes what these slots hold to the catalog.
@@ -176,7 +176,7 @@ impl Worker {
         let freezes = locked.freeze();
         locked.clear_returned(0);
         // The catalog learns the next time of what is returned from here on.
-        locked.catalog_stale = false;
+        locked.catalog.is_stale = false;
         // Until the transaction ends, what the catalog has and what is in memory may differ.
         locked.slot.reserving.store(1, Release);
         let ranges = locked.outgoing();

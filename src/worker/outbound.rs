@@ -109,12 +109,12 @@ impl Frozen {
         match done {
             AfterCommit::Written(next_index) => {
                 locked.forget_queue();
-                locked.reserved_to = Some(next_index);
-                locked.free_end = Index::MAX;
+                locked.catalog.reserved_to = Some(next_index);
+                locked.catalog.free_end = Index::MAX;
             }
             AfterCommit::Outdated => locked.forget_queue(),
             AfterCommit::RowLocked => {
-                locked.catalog_stale = true;
+                locked.catalog.is_stale = true;
                 locked.reinstate();
             }
         }

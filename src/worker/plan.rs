@@ -143,14 +143,14 @@ impl Worker {
                 serial: locked.serial(),
                 version: slot.version.load(Relaxed),
                 freezes: locked.freezes,
-                freed: locked.freed,
+                freed: locked.catalog.freed,
                 available,
                 holds: !locked.is_empty(),
             },
             needs: Needs {
                 count: need,
-                demand: locked.rate.refill(now, taken, window),
-                block: locked.block,
+                demand: locked.pace.rate.refill(now, taken, window),
+                block: locked.pace.block,
             },
             room: Room {
                 ranges: if crowded { 0 } else { KEPT.saturating_sub(returned) },

@@ -124,17 +124,17 @@ impl Worker {
                 if interrupted || !locked.publish(*block) {
                     locked.leaving.push(*block);
                 }
-                locked.block_at = ffi::now();
+                locked.pace.block_at = ffi::now();
                 locked.counts.blocks_reserved += 1;
                 locked.counts.blocks_prefetched += u64::from(!waited);
             }
-            locked.reserved_to = Some(reserved.next_index);
-            locked.counted_before.get_or_insert(reserved.totals);
-            locked.catalog_stale = true;
-            (locked.free_end, locked.reloaded) = (taken.free_end, seen.freed);
-            locked.asked_at = if taken.awaits { ffi::now() } else { Timestamp(0) };
-            locked.more_free = taken.free.len() == plan.room.ranges;
-            locked.block = taken.size;
+            locked.catalog.reserved_to = Some(reserved.next_index);
+            locked.counts.before.get_or_insert(reserved.totals);
+            locked.catalog.is_stale = true;
+            (locked.catalog.free_end, locked.catalog.reloaded) = (taken.free_end, seen.freed);
+            locked.catalog.asked_at = if taken.awaits { ffi::now() } else { Timestamp(0) };
+            locked.catalog.more_free = taken.free.len() == plan.room.ranges;
+            locked.pace.block = taken.size;
             locked.thaw(seen.freezes);
             let (key, available) = (plan.index_space.key, locked.available());
             let threshold = self.threshold(&key, plan.number, taken.threshold, available);

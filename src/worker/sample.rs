@@ -39,18 +39,18 @@ impl Worker {
         if locked.see_activity(now) {
             self.busy_at = Instant::now();
         }
-        locked.rate.sample(now, taken, window);
-        let active = now.since(locked.active_at) < window;
+        locked.pace.rate.sample(now, taken, window);
+        let active = now.since(locked.pace.active_at) < window;
         if let Some((terms, _)) = locked.terms() {
             let settings = gucs::refill((terms.block_size > 0).then_some(terms.block_size));
-            let demand = locked.rate.demand(now, taken, window);
+            let demand = locked.pace.rate.demand(now, taken, window);
             let whole = terms.mapping.limit() - Index::ZERO;
             let left = if locked.is_at_end() { 0 } else { whole };
             let room = Remaining { whole, left };
-            locked.block = policy::shrunk_block(locked.block, &demand, room, &settings);
-            let usual = policy::threshold(locked.block, &demand, room, &settings);
+            locked.pace.block = policy::shrunk_block(locked.pace.block, &demand, room, &settings);
+            let usual = policy::threshold(locked.pace.block, &demand, room, &settings);
             // Nobody has used it: it was read ahead.
-            let threshold = match policy::ahead(locked.block, &settings) {
+            let threshold = match policy::ahead(locked.pace.block, &settings) {
                 Some(ahead) if taken == 0 => ahead.threshold.min(usual),
                 _ => usual,
             };

@@ -74,7 +74,7 @@ fn stat(number: usize, locked: &mut Locked) -> Option<Stat> {
         current,
         standby: locked.pool.queue().total(),
         returned: locked.pool.returned_ranges().total(),
-        rate: locked.rate.per_second(ffi::now(), taken, gucs::window().into()),
+        rate: locked.pace.rate.per_second(ffi::now(), taken, gucs::window().into()),
         fault: locked.fault,
     })
 }
@@ -206,7 +206,7 @@ row! {
 fn rate_samples(call: Call) -> Result<Rows<Sample>, ErrorReport> {
     shared::get()?;
     let sampled = each_slot(|_, locked| {
-        Some((locked.key.sequence, locked.rate, ffi::now(), locked.taken_count()))
+        Some((locked.key.sequence, locked.pace.rate, ffi::now(), locked.taken_count()))
     })?;
     let (mut visible, mut rows) = (Visible::of_caller(), Rows::begin(call));
     for (sequence, rate, now, taken) in sampled {
@@ -396,7 +396,7 @@ fn make_disjoint<M>(all: &mut Vec<(M, Held)>) {
 
 /// The sequences whose last reservation failed.
 pub fn failing() -> Result<Vec<i64>, HiloError> {
-    each_slot(|_, locked| (locked.fault.at > locked.block_at).then_some(locked.key.sequence.0))
+    each_slot(|_, locked| (locked.fault.at > locked.pace.block_at).then_some(locked.key.sequence.0))
 }
 
 /// `_hilo.hilo_node_id()`: this server's node.
