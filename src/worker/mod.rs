@@ -4,6 +4,8 @@
 //! The first session that needs the worker registers it. The worker sleeps on its latch while
 //! nothing happens, and leaves when the last session has gone and everything is flushed.
 
+mod asker;
+pub mod askers;
 mod auto_create;
 mod evict;
 mod exhaustion_warning;
@@ -19,8 +21,6 @@ mod retries;
 mod role_sync;
 mod sample;
 mod shutdown;
-mod source;
-pub mod sources;
 mod transaction;
 
 use std::sync::atomic::Ordering::*;
@@ -56,7 +56,7 @@ pub struct Worker {
     sampled_at: Instant,
     active: bool,
     leases: leases::Due,
-    askers: sources::Askers,
+    askers: askers::Askers,
     /// When it last logged that leases or leftovers could not be written.
     complained_at: Option<Instant>,
     /// When it last looked which databases exist.
@@ -189,7 +189,7 @@ impl Worker {
             sampled_at: now,
             active: true,
             leases: leases::Due::default(),
-            askers: sources::Askers::default(),
+            askers: askers::Askers::default(),
             complained_at: None,
             reaped_at: None,
             roles_recorded: false,

@@ -31,9 +31,9 @@ use crate::shared::shared_name::SharedName;
 use crate::shared::slices::IndexSpace;
 use crate::shared::slot::Terms;
 use crate::shared::totals::Totals;
+use crate::worker::askers::Asks;
 use crate::worker::auto_create;
 use crate::worker::plan::Plan;
-use crate::worker::sources::Asks;
 
 /// The result of a reservation.
 pub enum Outcome {

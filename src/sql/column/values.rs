@@ -23,7 +23,8 @@ use crate::process::ffi;
 use crate::sql::call::spi;
 use crate::sql::column::stored::{Fraction, Numbers, Stored, base_type};
 
-enum Source {
+/// The way in which the numbers are read.
+enum ReadBy {
     Stored(Stored),
     Queried(Query),
 }
@@ -33,7 +34,7 @@ pub struct Values {
     column: ColumnRef,
     /// The form of the keys, if the column holds keys instead of numbers.
     keys: Option<Frame>,
-    source: Source,
+    read_by: ReadBy,
 }
 
 impl Values {
@@ -48,17 +49,17 @@ impl Values {
         {
             return Err(HiloError::RowSecurity(column.describe()));
         }
-        let source = match open_stored(column) {
+        let read_by = match open_stored(column) {
             Err(HiloError::NotStored { .. })
                 if keys.is_none()
                     && is_of_callers(column.relid)?
                     && !has_policies(column.relid) =>
             {
-                Source::Queried(Query::of(column))
+                ReadBy::Queried(Query::of(column))
             }
-            stored => Source::Stored(stored?),
+            stored => ReadBy::Stored(stored?),
         };
-        Ok(Values { column, keys, source })
+        Ok(Values { column, keys, read_by })
     }
 
     /// The numbers that SELECT shows the caller, who may read the column.
@@ -68,17 +69,17 @@ impl Values {
     pub fn by_select(column: ColumnRef) -> Result<Values, HiloError> {
         // SAFETY: it looks up the current user.
         let superuser = unsafe { pg_sys::superuser() };
-        let source = match open_stored(column) {
-            Ok(stored) if !has_policies(column.relid) => Source::Stored(stored),
+        let read_by = match open_stored(column) {
+            Ok(stored) if !has_policies(column.relid) => ReadBy::Stored(stored),
             Err(error @ HiloError::NotStored { .. })
                 if superuser && !is_of_callers(column.relid)? =>
             {
                 return Err(error);
             }
-            Ok(_) | Err(HiloError::NotStored { .. }) => Source::Queried(Query::of(column)),
+            Ok(_) | Err(HiloError::NotStored { .. }) => ReadBy::Queried(Query::of(column)),
             Err(error) => return Err(error),
         };
-        Ok(Values { column, keys: None, source })
+        Ok(Values { column, keys: None, read_by })
     }
 
     fn numbers(&self, fraction: Fraction) -> Numbers {
@@ -91,9 +92,9 @@ impl Values {
             Direction::Rising => Fraction::Lower,
             Direction::Falling => Fraction::Upper,
         });
-        match &self.source {
-            Source::Stored(stored) => stored.furthest(direction, bound, &numbers),
-            Source::Queried(query) => {
+        match &self.read_by {
+            ReadBy::Stored(stored) => stored.furthest(direction, bound, &numbers),
+            ReadBy::Queried(query) => {
                 let (low, high) = match direction {
                     Direction::Rising => (i64::MIN, bound),
                     Direction::Falling => (bound, i64::MAX),
@@ -109,10 +110,10 @@ impl Values {
     /// spans there are, stored values are read once at most.
     pub fn within(&self, spans: Vec<(i64, i64)>) -> Result<Vec<i64>, HiloError> {
         let numbers = self.numbers(Fraction::Nothing);
-        let mut found = match &self.source {
+        let mut found = match &self.read_by {
             _ if spans.is_empty() => Vec::new(),
-            Source::Stored(stored) => stored.within(spans, &numbers)?,
-            Source::Queried(query) => {
+            ReadBy::Stored(stored) => stored.within(spans, &numbers)?,
+            ReadBy::Queried(query) => {
                 let mut found = Vec::new();
                 for (low, high) in spans {
                     let sql = query.sql(low, high, Direction::Rising);
@@ -129,7 +130,7 @@ impl Values {
     /// How many values are not keys of the expected form.
     pub fn other_keys(&self) -> Result<i64, HiloError> {
         let (numbers, mut others) = (self.numbers(Fraction::Nothing), 0);
-        if let (Some(_), Source::Stored(stored)) = (&self.keys, &self.source) {
+        if let (Some(_), ReadBy::Stored(stored)) = (&self.keys, &self.read_by) {
             stored.each(|value| others += i64::from(numbers.read(value).is_none()))?;
         }
         Ok(others)
@@ -144,9 +145,9 @@ impl Values {
         mut visit: impl FnMut(i64),
     ) -> Result<(), HiloError> {
         let numbers = self.numbers(Fraction::Nothing);
-        match &self.source {
-            Source::Stored(stored) => stored.in_order((low, high), direction, &numbers, visit),
-            Source::Queried(query) => spi::for_each(&query.sql(low, high, direction), |row| {
+        match &self.read_by {
+            ReadBy::Stored(stored) => stored.in_order((low, high), direction, &numbers, visit),
+            ReadBy::Queried(query) => spi::for_each(&query.sql(low, high, direction), |row| {
                 let number = row.datum(1).and_then(|value| numbers.read(value));
                 number.into_iter().for_each(&mut visit);
             }),

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::sql::report::chart::{self, Bars, Share};
 use crate::sql::report::figures::short;
-use crate::sql::report::source::{self, Read};
+use crate::sql::report::queries::{self, Read};
 use crate::sql::report::table::{Table, count, text};
 use crate::sql::report::{Part, tile};
 
@@ -39,7 +39,7 @@ const TABLE: Table<Lost> = Table {
 };
 
 pub fn read() -> Read<Part> {
-    let rows = source::rows::<Lost>(include_str!("gaps.sql"))?;
+    let rows = queries::rows::<Lost>(include_str!("gaps.sql"))?;
     let lost = rows.last().map_or(0.0, |row| row.lost);
     let body = html! { (over_time()?) (TABLE.show(&rows, 0.0)) };
     Ok(Part { tiles: vec![tile("", "values lost", &short(lost))], body })
@@ -69,7 +69,7 @@ struct LostThen {
 /// The picture of the gaps whose time is known, if there are any.
 fn over_time() -> Read<Markup> {
     let (mut columns, mut length) = (Vec::<Bars>::new(), String::new());
-    for row in source::rows::<LostThen>(include_str!("gaps_over_time.sql"))? {
+    for row in queries::rows::<LostThen>(include_str!("gaps_over_time.sql"))? {
         length = row.length;
         if columns.last().is_none_or(|(last, _)| *last != row.name) {
             columns.push((row.name, Vec::new()));

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use crate::sql::report::figures::{duration, short};
-use crate::sql::report::source::{self, Read};
+use crate::sql::report::queries::{self, Read};
 use crate::sql::report::table::{Table, badges, count, text};
 use crate::sql::report::{Part, tile};
 
@@ -96,7 +96,7 @@ const SETTINGS: Table<Setting> = Table {
 /// Reads the findings. Adds the object and the severity of each shown finding to `shown`, as a row
 /// of VALUES.
 pub fn findings(shown: &mut String) -> Read<Part> {
-    let rows = source::rows::<Finding>(include_str!("findings.sql"))?;
+    let rows = queries::rows::<Finding>(include_str!("findings.sql"))?;
     for Finding { severity, object_bytes, .. } in &rows {
         *shown += &format!(
             ", (pg_catalog.convert_from(E'\\\\x{object_bytes}', \
@@ -117,7 +117,7 @@ pub fn findings(shown: &mut String) -> Read<Part> {
 
 /// The values that have left the server, by holder.
 pub fn leases() -> Read<Part> {
-    let rows = source::rows::<Holder>(include_str!("leases.sql"))?;
+    let rows = queries::rows::<Holder>(include_str!("leases.sql"))?;
     let [leased, all] = rows.last().map_or([0.0; 2], |row| [row.leased, row.all_rows]);
     let tiles = vec![tile("", "values leased", &short(leased))];
     Ok(Part { tiles, body: LEASES.show(&rows, all) })
@@ -133,6 +133,6 @@ fn expiry(row: &Holder) -> Markup {
 }
 
 pub fn settings() -> Read<Part> {
-    let rows = source::rows::<Setting>(include_str!("settings.sql"))?;
+    let rows = queries::rows::<Setting>(include_str!("settings.sql"))?;
     Ok(Part { tiles: Vec::new(), body: SETTINGS.show(&rows, 0.0) })
 }

@@ -8,8 +8,8 @@ mod chart;
 mod figures;
 mod gaps;
 mod lists;
+mod queries;
 mod sequences;
-mod source;
 mod table;
 mod text;
 
@@ -18,7 +18,7 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 use serde::Deserialize;
 
-use source::Read;
+use queries::Read;
 use table::check_memory;
 use text::ascii;
 
@@ -62,7 +62,7 @@ fn hilo_report(_call: Call) -> Result<String, ErrorReport> {
         ("settings", "Settings", lists::settings()),
     ];
     // The name of the database, and the other facts that tell servers and readers apart.
-    let facts = source::rows::<Fact>(include_str!("facts.sql"))
+    let facts = queries::rows::<Fact>(include_str!("facts.sql"))
         .map(|facts| facts.into_iter().map(|Fact { fact }| fact).collect())
         .unwrap_or_else(|why| vec![String::new(), why]);
     check_memory(sections.iter().flat_map(|(.., part)| part).map(|part| &part.body));

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::gucs;
 use crate::sql::report::chart::{self, RateStep, Share};
 use crate::sql::report::figures::{duration, group_digits, percent, short};
-use crate::sql::report::source::{self, Read};
+use crate::sql::report::queries::{self, Read};
 use crate::sql::report::table::{Table, badges, dash, text};
 use crate::sql::report::{Part, tile};
 
@@ -71,7 +71,7 @@ const TIERS: [Tier; 5] = [
 
 pub fn read(findings: &str) -> Read<Part> {
     let rows = |in_memory: bool| {
-        source::rows::<Shown>(&format!(
+        queries::rows::<Shown>(&format!(
             include_str!("sequences.sql"),
             in_memory = in_memory,
             findings = findings

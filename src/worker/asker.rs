@@ -42,7 +42,7 @@ const TOLERATED: u32 = 3;
 /// The message of `_hilo.hilo_remote` where a centre has seen a later request of this name.
 const COPIED: &str = "a copy of this server has asked by its name";
 
-struct Source {
+struct Asker {
     shared: &'static Shared,
     ticket: Ticket,
     owner: Owner,
@@ -66,7 +66,7 @@ pub extern "C-unwind" fn hilo_source_main(argument: pg_sys::Datum) {
     unsafe { pg_sys::before_shmem_exit(Some(at_exit), pg_sys::Datum::null()) }
     connections::init();
     connect(database);
-    Source { shared, ticket, owner, rests: HashMap::new(), complained_at: None }.run();
+    Asker { shared, ticket, owner, rests: HashMap::new(), complained_at: None }.run();
 }
 
 /// The place of this process.
@@ -98,7 +98,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// How long a transaction waits for a lock that does not concern the query.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-impl Source {
+impl Asker {
     fn run(mut self) {
         let mut busy_at = Instant::now();
         loop {
