@@ -25,16 +25,16 @@ impl Definition {
     /// The bound from which it can run furthest.
     pub(crate) fn first_bound(&self) -> i64 {
         match self.direction() {
-            Direction::Rising => self.min_value,
-            Direction::Falling => self.max_value,
+            Direction::Ascending => self.min_value,
+            Direction::Descending => self.max_value,
         }
     }
 
     /// The bound that the values go towards.
     pub fn last_bound(&self) -> i64 {
         match self.direction() {
-            Direction::Rising => self.max_value,
-            Direction::Falling => self.min_value,
+            Direction::Ascending => self.max_value,
+            Direction::Descending => self.min_value,
         }
     }
 

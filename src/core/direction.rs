@@ -3,27 +3,27 @@
 /// The sign of the increment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    Rising,
-    Falling,
+    Ascending,
+    Descending,
 }
 
 impl Direction {
     pub const fn of(increment: i64) -> Direction {
-        if increment > 0 { Direction::Rising } else { Direction::Falling }
+        if increment > 0 { Direction::Ascending } else { Direction::Descending }
     }
 
     pub const fn reverse(self) -> Direction {
         match self {
-            Direction::Rising => Direction::Falling,
-            Direction::Falling => Direction::Rising,
+            Direction::Ascending => Direction::Descending,
+            Direction::Descending => Direction::Ascending,
         }
     }
 
     /// Whether `value` comes after `other`.
     pub const fn is_beyond(self, value: i64, other: i64) -> bool {
         match self {
-            Direction::Rising => value > other,
-            Direction::Falling => value < other,
+            Direction::Ascending => value > other,
+            Direction::Descending => value < other,
         }
     }
 

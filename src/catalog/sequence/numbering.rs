@@ -60,8 +60,8 @@ pub fn join(sequence: &Sequence, here: &LocalNode) -> Result<Position, HiloError
     let others = positions::of_all_nodes(sequence.id)?;
     let furthest = others.iter().max_by_key(|other| {
         let base = match direction {
-            Direction::Rising => other.base as i128,
-            Direction::Falling => -(other.base as i128),
+            Direction::Ascending => other.base as i128,
+            Direction::Descending => -(other.base as i128),
         };
         (base, other.nodes)
     });

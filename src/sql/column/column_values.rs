@@ -96,12 +96,12 @@ fn operators(kind: DataType) -> pg_sys::Oid {
 fn comparison(kind: DataType, direction: Direction) -> u32 {
     use Direction::*;
     match (kind, direction) {
-        (DataType::SmallInt, Rising) => pg_sys::F_INT28LE,
-        (DataType::SmallInt, Falling) => pg_sys::F_INT28GE,
-        (DataType::Integer, Rising) => pg_sys::F_INT48LE,
-        (DataType::Integer, Falling) => pg_sys::F_INT48GE,
-        (DataType::BigInt, Rising) => pg_sys::F_INT8LE,
-        (DataType::BigInt, Falling) => pg_sys::F_INT8GE,
+        (DataType::SmallInt, Ascending) => pg_sys::F_INT28LE,
+        (DataType::SmallInt, Descending) => pg_sys::F_INT28GE,
+        (DataType::Integer, Ascending) => pg_sys::F_INT48LE,
+        (DataType::Integer, Descending) => pg_sys::F_INT48GE,
+        (DataType::BigInt, Ascending) => pg_sys::F_INT8LE,
+        (DataType::BigInt, Descending) => pg_sys::F_INT8GE,
     }
 }
 
@@ -188,8 +188,8 @@ impl Scan {
             // The value is read from the index.
             (*scan).xs_want_itup = true;
             let stored = match *(*index.0).rd_indoption & pg_sys::INDOPTION_DESC as i16 {
-                0 => Direction::Rising,
-                _ => Direction::Falling,
+                0 => Direction::Ascending,
+                _ => Direction::Descending,
             };
             let order = if direction == stored {
                 pg_sys::ScanDirection::BackwardScanDirection
@@ -217,8 +217,8 @@ impl Scan {
     /// Goes to the values from `bound` on in the direction of the search.
     pub fn seek(&mut self, bound: i64) {
         let strategy = match self.direction {
-            Direction::Rising => pg_sys::BTLessEqualStrategyNumber,
-            Direction::Falling => pg_sys::BTGreaterEqualStrategyNumber,
+            Direction::Ascending => pg_sys::BTLessEqualStrategyNumber,
+            Direction::Descending => pg_sys::BTGreaterEqualStrategyNumber,
         };
         let comparison = pg_sys::Oid::from_u32(comparison(self.kind, self.direction));
         let mut key = pg_sys::ScanKeyData::default();

@@ -170,7 +170,7 @@ impl Stored {
         spans.dedup_by(|next, before| next.1 <= before.1);
         let mut found = Vec::new();
         for heap in &self.0 {
-            let Some(mut scan) = heap.index_scan(Direction::Falling, usize::MAX) else {
+            let Some(mut scan) = heap.index_scan(Direction::Descending, usize::MAX) else {
                 let mut full = Ok(());
                 heap.each(None, |value| {
                     let Some(value) = numbers.read(value) else { return };
@@ -204,8 +204,8 @@ impl Stored {
         mut visit: impl FnMut(i64),
     ) -> Result<(), HiloError> {
         let (first, last) = match direction {
-            Direction::Rising => (low, high),
-            Direction::Falling => (high, low),
+            Direction::Ascending => (low, high),
+            Direction::Descending => (high, low),
         };
         if let [heap] = &self.0[..]
             && let Some(mut scan) = heap.index_scan(direction.reverse(), usize::MAX)
@@ -438,8 +438,8 @@ impl Sorted {
         const LESS: u32 = 412;
         const GREATER: u32 = 413;
         let operator = match direction {
-            Direction::Rising => LESS,
-            Direction::Falling => GREATER,
+            Direction::Ascending => LESS,
+            Direction::Descending => GREATER,
         };
         let (operator, none) = (pg_sys::Oid::from_u32(operator), pg_sys::InvalidOid);
         // SAFETY: core's operators of bigint. After an error the end of the transaction releases

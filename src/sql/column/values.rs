@@ -89,15 +89,15 @@ impl Values {
     /// The furthest number up to `bound`.
     pub fn furthest(&self, direction: Direction, bound: i64) -> Result<Option<i64>, HiloError> {
         let numbers = self.numbers(match direction {
-            Direction::Rising => Fraction::Lower,
-            Direction::Falling => Fraction::Upper,
+            Direction::Ascending => Fraction::Lower,
+            Direction::Descending => Fraction::Upper,
         });
         match &self.read_by {
             ReadBy::Stored(stored) => stored.furthest(direction, bound, &numbers),
             ReadBy::Queried(query) => {
                 let (low, high) = match direction {
-                    Direction::Rising => (i64::MIN, bound),
-                    Direction::Falling => (bound, i64::MAX),
+                    Direction::Ascending => (i64::MIN, bound),
+                    Direction::Descending => (bound, i64::MAX),
                 };
                 let sql = [query.sql(low, high, direction.reverse()), b" LIMIT 1".to_vec()];
                 let read = |row: spi::Row| row.datum(1).and_then(|value| numbers.read(value));
@@ -116,7 +116,7 @@ impl Values {
             ReadBy::Queried(query) => {
                 let mut found = Vec::new();
                 for (low, high) in spans {
-                    let sql = query.sql(low, high, Direction::Rising);
+                    let sql = query.sql(low, high, Direction::Ascending);
                     let read = |row: spi::Row| row.datum(1).and_then(|value| numbers.read(value));
                     found.extend(spi::latest(&sql, read)?.into_iter().flatten());
                 }
@@ -257,8 +257,8 @@ impl Query {
     fn sql(&self, low: i64, high: i64, direction: Direction) -> Vec<u8> {
         let kind = if self.numeric { "numeric" } else { "int8" };
         let order = match direction {
-            Direction::Rising => "",
-            Direction::Falling => " DESC",
+            Direction::Ascending => "",
+            Direction::Descending => " DESC",
         };
         let compared = |sign: &str, value: i64| {
             let tail = format!(" OPERATOR(pg_catalog.{sign}) '{value}'::pg_catalog.{kind}");

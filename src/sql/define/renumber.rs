@@ -133,8 +133,8 @@ pub fn begin_with(sequence: &Sequence, next: Option<i64>) -> Result<(), HiloErro
     let ended = Restart::close(sequence)?;
     let definition = &sequence.definition;
     let last = match Direction::of(definition.increment) {
-        Direction::Rising => definition.max_value,
-        Direction::Falling => definition.min_value,
+        Direction::Ascending => definition.max_value,
+        Direction::Descending => definition.min_value,
     };
     let from = next.map_or((last, true), |next| (next, false));
     let (numbering, next_index) = continued(sequence, ended.position(), from)?;
