@@ -20,7 +20,7 @@ impl Client {
     /// # Errors
     /// As for [`Client::connect`](crate::Client::connect).
     pub fn connect(url: &str) -> Result<Client, Error> {
-        Client::of(crate::Client::connect(url))
+        Client::block_on(crate::Client::connect(url))
     }
 
     /// Connects as a builder says.
@@ -28,10 +28,12 @@ impl Client {
     /// # Errors
     /// As for [`Builder::connect`].
     pub fn build(builder: Builder) -> Result<Client, Error> {
-        Client::of(builder.connect())
+        Client::block_on(builder.connect())
     }
 
-    fn of(connecting: impl Future<Output = Result<crate::Client, Error>>) -> Result<Client, Error> {
+    fn block_on(
+        connecting: impl Future<Output = Result<crate::Client, Error>>,
+    ) -> Result<Client, Error> {
         let runtime = Runtimes::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = Arc::new(runtime.map_err(|_| Error::Closed)?);
         Ok(Client { client: runtime.block_on(connecting)?, runtime })

@@ -185,7 +185,7 @@ impl Link {
 
 /// A row of the statement. `None`: it is of no kind that this client knows.
 fn read(row: &tokio_postgres::Row) -> Result<Option<Row>, tokio_postgres::Error> {
-    let Some(kind) = Kind::of(row.try_get("kind")?) else { return Ok(None) };
+    let Some(kind) = Kind::from_name(row.try_get("kind")?) else { return Ok(None) };
     Ok(Some(Row {
         kind,
         name: None,

@@ -19,7 +19,7 @@ impl Definition {
     }
 
     pub fn direction(&self) -> Direction {
-        Direction::of(self.increment)
+        Direction::from_increment(self.increment)
     }
 
     /// The bound from which it can run furthest.

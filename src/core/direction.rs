@@ -8,7 +8,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    pub const fn of(increment: i64) -> Direction {
+    pub const fn from_increment(increment: i64) -> Direction {
         if increment > 0 { Direction::Ascending } else { Direction::Descending }
     }
 

@@ -77,7 +77,7 @@ impl Past {
     /// lie between them.
     pub const MOST: usize = 32;
 
-    pub fn of(spans: impl IntoIterator<Item = Span>) -> Past {
+    pub fn from_spans(spans: impl IntoIterator<Item = Span>) -> Past {
         let mut past = Past::default();
         spans.into_iter().for_each(|span| past.add(span));
         past

@@ -15,7 +15,7 @@ pub enum Kind {
 
 impl Kind {
     /// The kind of this name.
-    pub fn of(name: &str) -> Option<Kind> {
+    pub fn from_name(name: &str) -> Option<Kind> {
         match name {
             "returned" => Some(Kind::Returned),
             "renewed" => Some(Kind::Renewed),

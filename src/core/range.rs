@@ -22,7 +22,7 @@ impl Range {
 
     /// `count` indexes from `start` on, or as many as there are.
     #[inline]
-    pub const fn of(start: Index, count: i64) -> Self {
+    pub const fn with_len(start: Index, count: i64) -> Self {
         Range { start, end: start.saturating_add(count) }
     }
 

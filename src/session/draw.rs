@@ -65,7 +65,7 @@ fn take_one(entry: &'static Entry) -> Option<i64> {
 #[pgrx::pg_guard]
 #[cold]
 unsafe extern "C-unwind" fn put_away(entry: &'static Entry, index: Index) {
-    slice_table::return_range(entry, Range::of(index, 1));
+    slice_table::return_range(entry, Range::with_len(index, 1));
 }
 
 /// The next value of a sequence.

@@ -101,7 +101,7 @@ impl Counters {
         let count = held.count;
         if !self.held.is_saved(level, &entry.id) {
             let held = Counted { entry, count, ..*self.held.get(&entry.id).expect("just found") };
-            self.set(level, Counted { last: Last::of(entry), ..held })?;
+            self.set(level, Counted { last: Last::for_entry(entry), ..held })?;
         }
         Ok(count)
     }
@@ -144,7 +144,7 @@ pub fn rest(memo: &CachedName, entry: &'static Entry) -> Result<Option<Range>, H
         Some(count) => count,
         None => {
             let Some(count) = lock(memo, entry)? else { return Ok(None) };
-            let last = Last::of(entry);
+            let last = Last::for_entry(entry);
             ACTIVE.set(true);
             with(|state| {
                 let first = state.held.get(&entry.id).map_or(last, |held| held.first);
@@ -210,13 +210,13 @@ pub fn more(memo: &'static CachedName, entry: &'static Entry) -> Result<Option<i
     let mapping = entry.mapping();
     let run = mapping.run(range).ok_or_else(|| HiloError::exhaustion(memo.name(), &mapping))?;
     if CLOSING.get() {
-        take(entry, Range::of(range.start, 1))?;
+        take(entry, Range::with_len(range.start, 1))?;
         return Ok(Some(run.first));
     }
     with(|state| state.fills(entry))?;
     let slice = entry.own_slice()?;
     // Values that are not served are not written as served.
-    slice.load(Range::of(range.start, run.count), run);
+    slice.load(Range::with_len(range.start, run.count), run);
     entry.slice.set(slice);
     Ok(None)
 }

@@ -23,10 +23,10 @@ use crate::shared::{self, Shared};
 /// a bound or with the stripe. `None`: `start` has no value, or only the last one of bigint. A
 /// holder that has used that could not say so, because the value behind it does not exist.
 fn leasable_prefix(mapping: &Mapping, start: Index, count: i64) -> Option<Range> {
-    let run = mapping.run(Range::of(start, count))?;
+    let run = mapping.run(Range::with_len(start, count))?;
     let last = run.last(mapping.increment);
     let count = run.count - i64::from(last.checked_add(mapping.increment).is_none());
-    (count > 0).then(|| Range::of(start, count))
+    (count > 0).then(|| Range::with_len(start, count))
 }
 
 /// Takes up to `count` values that step evenly, for a lease that the caller adds to the catalog.
@@ -55,7 +55,7 @@ pub fn take(name: &[u8], count: i64) -> Result<(Lease, i64), HiloError> {
                 take_own(entry, count.min(max_lease_len(entry, &demand)))?.ok_or_else(none)?;
             return Ok((lease_of(entry, epoch, range), suggestion(entry, &demand)));
         };
-        let Some(_pin) = wait::Pin::of(slot, memo) else {
+        let Some(_pin) = wait::Pin::for_memo(slot, memo) else {
             memo.forget();
             continue;
         };

@@ -235,7 +235,8 @@ fn by_shared_name(
     wait::ensure_worker(shared);
     let _pin = Pin::keep(Pinned::new(slot));
     let locked = shared.lock_slot(shared.number_of(slot));
-    let learned = Learned::of(&locked).filter(|learned| learned.version == shared_name.version());
+    let learned =
+        Learned::from_locked(&locked).filter(|learned| learned.version == shared_name.version());
     drop(locked);
     let Some(learned) = learned.filter(|_| names_version() == names_at) else { return Ok(None) };
     let validity = attach_entry(entry, slot, learned, false);

@@ -83,7 +83,7 @@ pub struct Last {
 }
 
 impl Last {
-    pub fn of(entry: &Entry) -> Last {
+    pub fn for_entry(entry: &Entry) -> Last {
         Last { value: entry.last.get(), used: LAST.get(), discards: DISCARDS.get() }
     }
 

@@ -37,7 +37,7 @@ pub fn draw(
     let want = if single { 1 } else { size(entry, slot).max(least) };
     let slice = if want > 1 { slice_table::slice_of(entry) } else { None };
     let Some(range) = take_into(entry, slot, slice, want) else {
-        match wait::Pin::of(slot, memo) {
+        match wait::Pin::for_memo(slot, memo) {
             Some(_pin) => {
                 let (serial, floor) = (entry.serial.get(), entry.floor.get());
                 wait::for_block(shared::get()?, slot, serial, floor, &memo.name())?
@@ -231,7 +231,7 @@ pub fn claim(
     // The slice of this session lies before the range, and is returned for the other sessions.
     slice_table::return_for_range(entry);
     let shared = shared::get()?;
-    let Some(_pin) = wait::Pin::of(slot, memo) else { return Ok(Claim::Outdated) };
+    let Some(_pin) = wait::Pin::for_memo(slot, memo) else { return Ok(Claim::Outdated) };
     let mut floor = entry.floor.get();
     let ready = |locked: &mut Locked| try_claim(locked, entry, &mut floor, fit);
     wait::until(shared, slot, &memo.name(), ready)

@@ -46,7 +46,7 @@ fn fit_evenly_spaced(mapping: &Mapping, count: i64, run: Range) -> Fit<Range> {
     }
     let mut rest = run;
     loop {
-        let whole = Range::of(rest.start, count);
+        let whole = Range::with_len(rest.start, count);
         let Some(part) = mapping.run(whole) else { return Fit::Never };
         if part.count >= count {
             return if whole.end <= run.end { Fit::Here(whole) } else { Fit::Needs(whole.end) };

@@ -88,7 +88,7 @@ struct OwnVersions {
 }
 
 impl OwnVersions {
-    fn of(&mut self, version: Version) -> Result<&mut Served, HiloError> {
+    fn served(&mut self, version: Version) -> Result<&mut Served, HiloError> {
         self.versions.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
         Ok(self.versions.entry(version).or_default())
     }
@@ -105,7 +105,7 @@ impl OwnVersions {
             let Continued { version, mapping, next_index } = before;
             let behind = |value| mapping.floor_behind(value);
             let floor = behind(run.first).max(behind(run.last(increment)));
-            let served = self.of(version)?;
+            let served = self.served(version)?;
             let from = served.progress().unwrap_or_default().max(next_index);
             let first = mapping.index_of(run.first).unwrap_or_else(|| behind(run.first));
             let passed = Range::new(from, first.min(floor));
@@ -141,7 +141,7 @@ pub fn note_origin(version: Version, origin: Origin) -> Result<(), HiloError> {
         },
         _ => origin,
     };
-    state.of(version)?.origin = Some(origin);
+    state.served(version)?.origin = Some(origin);
     Ok(())
 }
 
@@ -170,7 +170,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
         return Err(HiloError::Renumbered(sequence.name.to_string()));
     };
     state.current.try_push((sequence.id, version))?;
-    let served = state.of(version)?;
+    let served = state.served(version)?;
     // The bounds may have changed since it was in force.
     let from = served.left.map_or(position.next_index, |left| left.start);
     let from = from.max(served.floor.unwrap_or_default());
@@ -228,7 +228,7 @@ pub fn take(entry: &Entry, range: Range) -> Result<(), HiloError> {
     let mut state = STATE.borrow_mut();
     let state = state.get_or_insert_default();
     let Some(version) = state.current.get(&entry.id).copied() else { return Ok(()) };
-    let served = state.of(version)?;
+    let served = state.served(version)?;
     let skipped = served.left.map_or(Range::EMPTY, |left| left.until(range.start));
     served.rise_to(range.end);
     if !skipped.is_empty() {
@@ -249,7 +249,7 @@ pub fn next(memo: &'static CachedName, entry: &'static Entry) -> Result<Option<i
     };
     let mapping = entry.mapping();
     let run = mapping.run(left).ok_or_else(|| HiloError::exhaustion(memo.name(), &mapping))?;
-    take(entry, Range::of(left.start, 1))?;
+    take(entry, Range::with_len(left.start, 1))?;
     Ok(Some(run.first))
 }
 
@@ -265,7 +265,7 @@ pub fn version(entry: &Entry) -> Option<Version> {
 pub fn make_room(version: Version, count: usize) -> Result<(), HiloError> {
     let mut state = STATE.borrow_mut();
     let Some(state) = state.as_mut() else { return Ok(()) };
-    state.of(version)?.passed.try_reserve(count).map_err(|_| HiloError::OutOfMemory)
+    state.served(version)?.passed.try_reserve(count).map_err(|_| HiloError::OutOfMemory)
 }
 
 /// Takes note of a range that was claimed under a version and will not be used. A rollback calls

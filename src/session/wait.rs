@@ -38,7 +38,7 @@ impl Pin {
 
     /// Pins the slot of a memo, and only then compares its version. `None`: the slot is no longer
     /// what the memo says.
-    pub fn of(slot: &'static Slot, memo: &CachedName) -> Option<Pin> {
+    pub fn for_memo(slot: &'static Slot, memo: &CachedName) -> Option<Pin> {
         let pin = Pin::keep(Pinned::new(slot));
         (slot.version.load(SeqCst) == memo.version()).then_some(pin)
     }
@@ -213,7 +213,7 @@ pub struct Learned {
 
 impl Learned {
     /// `None`: the worker has not read the rows yet, or the sequence was dropped.
-    pub fn of(locked: &Locked) -> Option<Learned> {
+    pub fn from_locked(locked: &Locked) -> Option<Learned> {
         let (terms, serial) = locked.terms()?;
         let version = locked.slot.version.load(Relaxed);
         (locked.epoch != DROPPED).then_some(Learned { terms, epoch: locked.epoch, serial, version })
@@ -230,7 +230,7 @@ pub fn for_terms(
         if locked.epoch == DROPPED {
             return Some(None);
         }
-        Learned::of(locked).map(Some)
+        Learned::from_locked(locked).map(Some)
     };
     until(shared, slot, name, read)?
         .ok_or_else(|| HiloError::NoSuchSequence { name: name.into(), meant: NameGuess::New })

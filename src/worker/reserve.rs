@@ -325,7 +325,7 @@ fn reserve_block(
             sizes.count(available, need, &needs.demand)
         }
     };
-    let block = Range::of(start, count);
+    let block = Range::with_len(start, count);
     let left = Remaining { left: limit - block.end, ..sizes.room };
     let threshold = match sizes.ahead {
         Some(ahead) if left.left > 0 => ahead.threshold,

@@ -25,7 +25,7 @@ impl Place {
     ///
     /// # Errors
     /// If the system does not tell when it has started: only Linux does.
-    pub fn of(file: &Metadata) -> io::Result<Place> {
+    pub fn for_file(file: &Metadata) -> io::Result<Place> {
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
         let boot = Uuid::parse_str(boot.trim()).map_err(io::Error::other)?;
         let machine = fs::read_to_string("/etc/machine-id").unwrap_or_default();

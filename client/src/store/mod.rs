@@ -90,7 +90,7 @@ impl Store {
         shown: Arc<str>,
     ) -> io::Result<(Store, Vec<Left>)> {
         let file = lock(path)?;
-        let place = Place::of(&file.metadata()?)?;
+        let place = Place::for_file(&file.metadata()?)?;
         let slots = Slots::map(file)?;
         let before = slots.header().map_err(io::Error::other)?;
         let (mut header, left) = take_over(&slots, before, place);
@@ -437,8 +437,8 @@ fn lock(path: &Path) -> io::Result<File> {
             }
         }
         // Nobody has put another file in its place in between.
-        let (here, there) = (Place::of(&file.metadata()?)?, Place::of(&fs::metadata(path)?)?);
-        if here == there {
+        let (opened, named) = (file.metadata()?, fs::metadata(path)?);
+        if Place::for_file(&opened)? == Place::for_file(&named)? {
             return Ok(file);
         }
     }

@@ -92,7 +92,7 @@ fn each(
 ) -> Result<(), HiloError> {
     let table = Table::read(ATTRDEF)?;
     let mut scratch = Scratch::new("hilo column defaults");
-    let all = dependents::of((pg_sys::TypeRelationId, type_oid), ATTRDEF)?;
+    let all = dependents::find((pg_sys::TypeRelationId, type_oid), ATTRDEF)?;
     for attrdef in all.into_iter().take(most) {
         let round = || match Stored::read(&table, attrdef) {
             Some(stored) => visit(stored),

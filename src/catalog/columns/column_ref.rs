@@ -60,7 +60,7 @@ impl ColumnRef {
 }
 
 impl Field for ColumnRef {
-    fn of(datum: pg_sys::Datum) -> Option<ColumnRef> {
+    fn read(datum: pg_sys::Datum) -> Option<ColumnRef> {
         let column = ColumnRef::unpack(datum.value() as i64);
         (column != ColumnRef::NOWHERE).then_some(column)
     }

@@ -38,7 +38,7 @@ pub fn uuid_datum(id: &LeaseId) -> pg_sys::Datum {
 }
 
 impl Field for LeaseId {
-    fn of(datum: pg_sys::Datum) -> Option<LeaseId> {
+    fn read(datum: pg_sys::Datum) -> Option<LeaseId> {
         Some(id_of(datum))
     }
 

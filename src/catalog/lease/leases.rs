@@ -88,8 +88,8 @@ record! {
 }
 
 impl Field for Ended {
-    fn of(datum: pg_sys::Datum) -> Option<Ended> {
-        Ended::by_name(&String::of(datum)?)
+    fn read(datum: pg_sys::Datum) -> Option<Ended> {
+        Ended::by_name(&String::read(datum)?)
     }
 
     fn datum(&self) -> Option<pg_sys::Datum> {
@@ -248,7 +248,7 @@ pub struct LockedLease {
 }
 
 impl LockedLease {
-    fn of(table: Table, row: Row) -> LockedLease {
+    fn new(table: Table, row: Row) -> LockedLease {
         let lease = Lease::from_row(&row);
         LockedLease { table, row, lease }
     }
@@ -276,7 +276,7 @@ pub(in crate::catalog) fn lock_as(
     let table = CatalogTable::Lease.write()?;
     let find = || table.find(catalog_tables::LEASE_PKEY, &[(column::LEASE, Match::Uuid(id))]);
     let found = table.lock_found_as(find, wait, strength);
-    Ok(found.map(|row| LockedLease::of(table, row)))
+    Ok(found.map(|row| LockedLease::new(table, row)))
 }
 
 /// The error about a lease that is not open.

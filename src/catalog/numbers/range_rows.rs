@@ -38,7 +38,7 @@ pub(in crate::catalog) struct RangeRow {
 }
 
 impl RangeRow {
-    fn of(row: &Row) -> RangeRow {
+    fn from_row(row: &Row) -> RangeRow {
         RangeRow {
             incarnation: row.int8(column::INCARNATION),
             range: Range::new(
@@ -182,7 +182,7 @@ impl RangeRows {
         wants: impl Fn(Range, usize) -> bool,
     ) -> Result<(), HiloError> {
         self.table.scan(catalog_tables::FREE_RANGE_PKEY, keys, |row| {
-            let found = RangeRow::of(&row);
+            let found = RangeRow::from_row(&row);
             row.free();
             let wanted = wants(found.range, rows.len());
             if wanted {
@@ -248,7 +248,7 @@ impl RangeRows {
             Some(before) => self.table.last(catalog_tables::FREE_RANGE_PKEY, &[a, b, c, d, before]),
             None => self.table.last(catalog_tables::FREE_RANGE_PKEY, &[a, b, c, d]),
         };
-        found.map(|row| RangeRow::of(&row))
+        found.map(|row| RangeRow::from_row(&row))
     }
 
     /// The free range that starts at an index.
@@ -259,7 +259,7 @@ impl RangeRows {
         }
         let [a, b, c, d] = self.free_keys();
         let keys = [a, b, c, d, (column::FIRST_INDEX, Match::Int8(start.0))];
-        self.table.find(catalog_tables::FREE_RANGE_PKEY, &keys).map(|row| RangeRow::of(&row))
+        self.table.find(catalog_tables::FREE_RANGE_PKEY, &keys).map(|row| RangeRow::from_row(&row))
     }
 
     /// The ranges that are in some server's memory, or were when that server's life ended.

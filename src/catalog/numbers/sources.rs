@@ -275,7 +275,7 @@ pub fn is_open(sequence: SequenceId, node: i32, request: &Request) -> Result<boo
 }
 
 /// The row of a position whose lock the caller holds; a new one if there is none.
-pub fn of(position: &Position) -> Result<SourceState, HiloError> {
+pub fn read(position: &Position) -> Result<SourceState, HiloError> {
     let Position { sequence, node, .. } = *position;
     let row = row_of(sequence, node)?;
     let new = || SourceState { sequence, node, ..SourceState::default() };
@@ -302,11 +302,10 @@ pub struct Open {
 
 /// The open requests that this server has written for node `node`, for the sequences of an owner.
 pub fn open(node: i32, owner: pg_sys::Oid) -> Result<Vec<Open>, HiloError> {
-    let states =
-        CatalogTable::Source.read()?.collect(catalog_tables::SOURCE_PKEY, &[], |row| {
-            let state = SourceState::from_row(row);
-            (state.node == node && state.open_request().is_some()).then_some(state)
-        })?;
+    let states = CatalogTable::Source.read()?.collect(catalog_tables::SOURCE_PKEY, &[], |row| {
+        let state = SourceState::from_row(row);
+        (state.node == node && state.open_request().is_some()).then_some(state)
+    })?;
     let mut open = Vec::new();
     for state in states {
         let is_its = |one: &Sequence| one.owner == owner && one.definition.source.is_some();

@@ -77,7 +77,7 @@ fn views_of(relid: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
     const RELATION: i16 = 3;
     let rewrite = Table::read(dependents::RULES)?;
     let mut views = Vec::new();
-    for rule in dependents::of((pg_sys::RelationRelationId, relid), dependents::RULES)? {
+    for rule in dependents::find((pg_sys::RelationRelationId, relid), dependents::RULES)? {
         let key = [(OID, Match::Oid(rule))];
         if let Some(row) = rewrite.find(Index::Core(BY_OID), &key)
             && row.oid(RELATION) != relid

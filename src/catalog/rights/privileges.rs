@@ -208,7 +208,7 @@ impl HeldPrivileges {
 }
 
 /// The privileges of `user` on `sequence`.
-pub fn of(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloError> {
+pub fn held_by(sequence: &Sequence, user: pg_sys::Oid) -> Result<Privileges, HiloError> {
     Ok(HeldPrivileges::read(sequence, user)?.privileges)
 }
 
@@ -226,7 +226,7 @@ pub fn of_shared_name(shared_name: &SharedName, user: pg_sys::Oid) -> Option<Pri
 
 /// Checks that the current user has one of `needs`.
 pub fn allow(sequence: &Sequence, needs: Privileges) -> Result<(), HiloError> {
-    let held = of(sequence, ffi::current_user())?;
+    let held = held_by(sequence, ffi::current_user())?;
     if held.any_of(needs) {
         return Ok(());
     }
@@ -243,7 +243,7 @@ pub fn allow_to_see(sequence: &Sequence) -> Result<(), HiloError> {
 
 /// Whether the views show `sequence` to `user`.
 pub fn may_see(sequence: &Sequence, user: pg_sys::Oid) -> Result<bool, HiloError> {
-    Ok(of(sequence, user)? != Privileges::NONE || reads_all(user))
+    Ok(held_by(sequence, user)? != Privileges::NONE || reads_all(user))
 }
 
 /// Whether the views show a sequence, on which this was granted, to the current user.

@@ -20,7 +20,7 @@ mod column {
 }
 
 /// The rows of the catalog `class` that depend on the object, each once.
-pub fn of(
+pub fn find(
     (ref_class, object): (pg_sys::Oid, pg_sys::Oid),
     class: pg_sys::Oid,
 ) -> Result<Vec<pg_sys::Oid>, HiloError> {

@@ -20,7 +20,7 @@ pub struct KeptIndexes<'a> {
 }
 
 /// The indexes of a table, if they are kept open.
-fn of(table: pg_sys::Oid) -> Option<pg_sys::CatalogIndexState> {
+fn kept(table: pg_sys::Oid) -> Option<pg_sys::CatalogIndexState> {
     KEPT.get().filter(|(kept, _)| *kept == table).map(|(_, indexes)| indexes)
 }
 
@@ -62,7 +62,7 @@ impl Table {
         row: &Row,
         values: &mut [Option<pg_sys::Datum>],
     ) -> pg_sys::ItemPointerData {
-        let (relation, tuple, kept) = (self.relation(), self.form(values), of(self.id()));
+        let (relation, tuple, kept) = (self.relation(), self.form(values), kept(self.id()));
         let mut at = row.place();
         // SAFETY: `form` has made the tuple for this relation, and the old one was found there. The
         // indexes are open, and those of this table. With a state that has none, core adds no

@@ -12,15 +12,15 @@ use crate::catalog::rows::table::{Row, bytes_of, text_datum, text_of};
 /// A value that a column holds.
 pub trait Field: Sized {
     /// The value in a datum of this column's type; `None`: the datum stands for no value.
-    fn of(datum: pg_sys::Datum) -> Option<Self>;
+    fn read(datum: pg_sys::Datum) -> Option<Self>;
 
     /// `None` for NULL.
     fn datum(&self) -> Option<pg_sys::Datum>;
 }
 
 impl<T: Field> Field for Option<T> {
-    fn of(datum: pg_sys::Datum) -> Option<Self> {
-        T::of(datum).map(Some)
+    fn read(datum: pg_sys::Datum) -> Option<Self> {
+        T::read(datum).map(Some)
     }
 
     fn datum(&self) -> Option<pg_sys::Datum> {
@@ -30,14 +30,14 @@ impl<T: Field> Field for Option<T> {
 
 /// A column of a row; the default if it is NULL, or the table of an older version lacks it.
 pub fn get<T: Field + Default>(row: &Row, column: i16) -> T {
-    row.datum(column).and_then(T::of).unwrap_or_default()
+    row.datum(column).and_then(T::read).unwrap_or_default()
 }
 
 /// Fields of types that are passed by value: the conversion from a word, and to a datum.
 macro_rules! by_value {
     ($($type:ty: |$word:ident| $of:expr, |$own:ident| $datum:expr;)+) => { $(
         impl Field for $type {
-            fn of(datum: pg_sys::Datum) -> Option<Self> {
+            fn read(datum: pg_sys::Datum) -> Option<Self> {
                 let $word = datum.value();
                 Some($of)
             }
@@ -62,7 +62,7 @@ by_value! {
 }
 
 impl Field for String {
-    fn of(datum: pg_sys::Datum) -> Option<String> {
+    fn read(datum: pg_sys::Datum) -> Option<String> {
         // SAFETY: a text column is read as one. The datum lies in memory that lives as long as the
         // row's, and the result is a copy.
         Some(unsafe { text_of(datum) })
@@ -74,7 +74,7 @@ impl Field for String {
 }
 
 impl Field for Name {
-    fn of(datum: pg_sys::Datum) -> Option<Name> {
+    fn read(datum: pg_sys::Datum) -> Option<Name> {
         // SAFETY: as for String.
         Some(unsafe { bytes_of(datum) }.into())
     }
@@ -86,12 +86,12 @@ impl Field for Name {
 
 /// An array with three numbers for each span.
 impl Field for Past {
-    fn of(datum: pg_sys::Datum) -> Option<Past> {
+    fn read(datum: pg_sys::Datum) -> Option<Past> {
         // SAFETY: a column of type bigint[] is read as one.
         let numbers: Vec<Option<i64>> = unsafe { FromDatum::from_datum(datum, false) }?;
         let number = |at: &Option<i64>| at.unwrap_or_default();
         let span = |of: &[Option<i64>]| Span::new(number(&of[0]), number(&of[1]), number(&of[2]));
-        Some(Past::of(numbers.chunks_exact(3).map(span)))
+        Some(Past::from_spans(numbers.chunks_exact(3).map(span)))
     }
 
     fn datum(&self) -> Option<pg_sys::Datum> {

@@ -85,7 +85,7 @@ impl Row {
     ///
     /// # Safety
     /// `tuple` must be a tuple of the table that `columns` describes.
-    pub unsafe fn of(tuple: pg_sys::HeapTuple, columns: pg_sys::TupleDesc) -> Row {
+    pub unsafe fn from_tuple(tuple: pg_sys::HeapTuple, columns: pg_sys::TupleDesc) -> Row {
         // SAFETY: the caller guarantees that the tuple is one that `columns` describes. Both
         // vectors have an element for every column.
         unsafe {
@@ -269,7 +269,7 @@ impl Table {
     pub(in crate::catalog) fn row(&self, tuple: pg_sys::HeapTuple) -> Row {
         // SAFETY: the callers pass tuples of this relation. The row is a copy, which outlives the
         // scan's buffer pin.
-        unsafe { Row::of(tuple, (*self.relation).rd_att) }
+        unsafe { Row::from_tuple(tuple, (*self.relation).rd_att) }
     }
 
     /// Locks the version of a row that was found, in order to change it. `Missing`: it has been

@@ -81,7 +81,7 @@ macro_rules! sequence {
 each_option!(sequence);
 
 impl Field for DataType {
-    fn of(datum: pg_sys::Datum) -> Option<DataType> {
+    fn read(datum: pg_sys::Datum) -> Option<DataType> {
         data_type_from(pg_sys::Oid::from_u32(datum.value() as u32))
     }
 

@@ -93,7 +93,7 @@ pub fn lock(
     };
     Ok(match locked {
         RowLock::Locked(row) => {
-            let counter = Counter::of(&table, &row);
+            let counter = Counter::from_row(&table, &row);
             Some(Locked { counter, sequence: sequence.take(), root: root.get() })
         }
         RowLock::Missing | RowLock::Skipped => None,
@@ -101,7 +101,7 @@ pub fn lock(
 }
 
 impl Counter {
-    fn of(table: &Table, row: &Row) -> Counter {
+    fn from_row(table: &Table, row: &Row) -> Counter {
         Counter {
             table: table.id(),
             place: row.place(),

@@ -55,7 +55,7 @@ fn missing(sequence: &Sequence, position: &Position) -> Range {
     // A server that was promoted in between may have skipped as many values, and its row may be
     // lost too.
     let skip = gucs::failover_skip().unwrap_or(most).saturating_mul(promotions(position));
-    Range::of(position.next_index, skip).until(limit)
+    Range::with_len(position.next_index, skip).until(limit)
 }
 
 /// The position that this server would have as another node, with the reservations that may be

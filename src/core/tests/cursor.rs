@@ -87,7 +87,7 @@ proptest! {
                 Step::Install { len, serial } => {
                     // Each segment has indexes that no earlier one had.
                     start += 1000;
-                    let next = Range::of(start, len);
+                    let next = Range::with_len(start, len);
                     prop_assert_eq!(cursor.install(next, Serial(serial)).len(), rest.len());
                     (rest, current, segment) = (next, serial, start);
                 }
@@ -191,7 +191,7 @@ fn refill(
         *position = (position.0 + 1, 0);
     }
     let (serial, start) = *position;
-    let next = Range::of(Index(start), 1 + (start * 31 + serial) % 500).until(Index(end));
+    let next = Range::with_len(Index(start), 1 + (start * 31 + serial) % 500).until(Index(end));
     position.1 = next.end.0;
     // A taker may have returned a part since the segment was seen to be empty.
     let left = cursor.install(next, Serial(serial));

@@ -84,7 +84,7 @@ proptest! {
         mapping in small_mapping(), start in -30i64..60, size in 1i64..9, from in 0i64..60,
         len in 0i64..60,
     ) {
-        let available = Range::of(Index(from), len);
+        let available = Range::with_len(Index(from), len);
         let expected = match search(&mapping, start, size, available.start) {
             Some((hi, end)) if end <= available.end => Ok(hi),
             Some((_, end)) => Err(Some(end)),

@@ -99,7 +99,7 @@ proptest! {
                     if !pool.has_room() {
                         continue;
                     }
-                    let block = Range::of(end + skip, len);
+                    let block = Range::with_len(end + skip, len);
                     end = block.end;
                     prop_assert!(pool.publish(block));
                     pool.promote(&cursor, SERIAL);
@@ -139,7 +139,7 @@ proptest! {
                 Step::Claim { count, align } => {
                     let claimed = pool.claim(&cursor, SERIAL, |run| {
                         let start = (run.start.0 + align - 1) / align * align;
-                        let fit = Range::of(Index(start), count);
+                        let fit = Range::with_len(Index(start), count);
                         (fit.end <= run.end).then_some(fit)
                     });
                     if let Some(range) = claimed {
@@ -235,7 +235,7 @@ proptest! {
         for act in acts {
             match act {
                 Act::Reserve { len, skip, acknowledged } => {
-                    let block = Range::of(end + skip, len);
+                    let block = Range::with_len(end + skip, len);
                     (end, reserved) = (block.end, reserved + len);
                     if !acknowledged || !pool.publish(block) {
                         catalog.push(block);
@@ -270,8 +270,8 @@ proptest! {
                     }
                 }
                 Act::Claim { session, count } => {
-                    let fit =
-                        |run: Range| (run.len() >= count).then_some(Range::of(run.start, count));
+                    let part = |run: Range| Range::with_len(run.start, count);
+                    let fit = |run: Range| (run.len() >= count).then(|| part(run));
                     if let Some(range) = pool.claim(&cursor, SERIAL, fit) {
                         prop_assert!(range.start >= floors[session], "{range:?} after {floors:?}");
                         floors[session] = range.end;

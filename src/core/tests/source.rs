@@ -28,7 +28,7 @@ fn spans() -> impl Strategy<Value = Vec<(i64, i64, bool)>> {
 /// A past with these spans: all values of each, or some.
 fn past(mapping: &Mapping, spans: &[(i64, i64, bool)]) -> Past {
     let value = |at: i64| mapping.base + at * mapping.increment;
-    Past::of(spans.iter().map(|&(at, len, whole)| {
+    Past::from_spans(spans.iter().map(|&(at, len, whole)| {
         Span::new(value(at), value(at + len), if whole { mapping.increment } else { 0 })
     }))
 }
@@ -43,7 +43,8 @@ proptest! {
         increment in prop_oneof![Just(1), Just(4), Just(-1), Just(-3)],
     ) {
         let mapping = mapping(increment);
-        let held: Vec<Range> = held.iter().map(|(at, len)| Range::of(Index(*at), *len)).collect();
+        let range = |(at, len): &(i64, i64)| Range::with_len(Index(*at), *len);
+        let held: Vec<Range> = held.iter().map(range).collect();
         let (own, before) = (past(&mapping, &own), past(&mapping, &brought));
         let known = Known { mapping: &mapping, held: &held, own: &own, brought: &before };
         let mut brought = values(&mapping, &[mapping.indexes()]);
@@ -83,7 +84,7 @@ proptest! {
         let spans = added.iter().map(|&(at, len, whole)| {
             Span::new(at * step, (at + len) * step, if whole { step } else { 0 })
         });
-        let past = Past::of(spans.clone());
+        let past = Past::from_spans(spans.clone());
         prop_assert!(past.spans().len() <= Past::MOST);
         prop_assert!(past.spans().windows(2).all(|two| two[0].high < two[1].low));
         let whole: BTreeSet<i64> = spans.clone().filter(|span| span.step > 0)
@@ -113,10 +114,10 @@ fn the_first_fault_of_an_answer_is_named() {
     let held = [Range::new(Index(1), Index(2))];
     let holds = Known { held: &held, ..known };
     assert_eq!(refused(&[(10, 18)], &holds), AnswerError::Held { first: 10, last: 18 });
-    let had = Past::of([Span::new(14, 14, 4)]);
+    let had = Past::from_spans([Span::new(14, 14, 4)]);
     let again = AnswerError::Again { first: 10, last: 18 };
     assert_eq!(refused(&[(10, 18)], &Known { brought: &had, ..known }), again);
-    let own = Past::of([Span::new(2, 30, 0)]);
+    let own = Past::from_spans([Span::new(2, 30, 0)]);
     let served = AnswerError::Own { first: 10, last: 18, end: 30 };
     assert_eq!(refused(&[(10, 18)], &Known { own: &own, ..known }), served);
 }
@@ -133,7 +134,7 @@ fn what_may_have_been_served_is_passed_if_more_is_left() {
         (-1, 80, [(70, 85), (20, 30)], Some(10)),
         (-1, 80, [(30, 85), (20, 25)], None),
     ] {
-        let own = Past::of(spans.map(|(low, high)| Span::new(low, high, 0)));
+        let own = Past::from_spans(spans.map(|(low, high)| Span::new(low, high, 0)));
         let mapping = mapping(increment);
         let known = Known { mapping: &mapping, held: &[], own: &own, brought: &none };
         assert_eq!(known.to_pass(&[(last, last)]), to_pass, "{increment} {last} {spans:?}");

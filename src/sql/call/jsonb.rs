@@ -48,7 +48,7 @@ impl Column for JsonB {
 }
 
 impl JsonB {
-    pub fn of(value: &impl Serialize) -> Result<JsonB, HiloError> {
+    pub fn serialize(value: &impl Serialize) -> Result<JsonB, HiloError> {
         let mut text = Growing(Vec::new());
         let written = serde_json::to_writer(&mut text, value);
         written.map_err(|_| HiloError::OutOfMemory)?;

@@ -56,7 +56,7 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
     if definition.cycle || invalidation::in_progress() {
         return Ok(None);
     }
-    let before = RemainingRange::of(&sequence)?;
+    let before = RemainingRange::find(&sequence)?;
     // Values beyond the bounds are never served.
     let (direction, bound) = (definition.direction(), definition.last_bound());
     let judge = |value| before.judge(value);
@@ -69,7 +69,7 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
     };
     // Sessions may have drawn the value and inserted it since. Then it counts as served now.
     if let Some(found) = found
-        && !matches!(RemainingRange::of(&sequence)?.judge(found.value), Verdict::Found)
+        && !matches!(RemainingRange::find(&sequence)?.judge(found.value), Verdict::Found)
     {
         return Ok(None);
     }
@@ -92,7 +92,7 @@ struct RemainingRange {
 }
 
 impl RemainingRange {
-    fn of(sequence: &Sequence) -> Result<RemainingRange, HiloError> {
+    fn find(sequence: &Sequence) -> Result<RemainingRange, HiloError> {
         let found = unserved_ranges(sequence, node::id())?;
         Ok(RemainingRange { ranges: found.ranges(), mapping: found.mapping })
     }

@@ -76,7 +76,7 @@ impl CoreSequence {
     }
 
     pub fn direction(&self) -> Direction {
-        Direction::of(self.increment)
+        Direction::from_increment(self.increment)
     }
 
     /// The bound that the values approach.

@@ -26,7 +26,7 @@ pub struct Former {
 impl Former {
     /// The core sequence that the sequence of a column has replaced. `owned`: whether the column is
     /// to own the new one.
-    pub fn of(
+    pub fn find(
         column: &SequenceColumn,
         sequence: &Sequence,
         owned: bool,

@@ -120,7 +120,7 @@ fn create(
     identity: Option<&str>,
 ) -> Result<pg_sys::Oid, HiloError> {
     let owned = sequence.owned_by.is_some();
-    let former = Former::of(column, sequence, owned || identity.is_some())?;
+    let former = Former::find(column, sequence, owned || identity.is_some())?;
     let cut = cut(&sequence.definition, column.data_type);
     let (data_type, options) = options(column, &cut, former.as_ref(), identity);
     let (schema, name) = match (sequence_name, former.and_then(|former| former.place)) {

@@ -53,7 +53,7 @@ enum Form {
 
 impl Numbers {
     /// How a column is read: as numbers, or as `keys`.
-    pub fn of(column: ColumnRef, keys: Option<&Frame>, fraction: Fraction) -> Numbers {
+    pub fn new(column: ColumnRef, keys: Option<&Frame>, fraction: Fraction) -> Numbers {
         let form = match (keys, data_type_from(base_type(column))) {
             (Some(frame), _) => Form::Key(frame.clone()),
             (None, Some(kind)) => Form::Integer(kind),

@@ -97,7 +97,7 @@ fn pass_leases(
     column: &Values,
     known: &[LeaseId],
 ) -> Result<Vec<LeaseId>, HiloError> {
-    let mut open = open_leases::of(sequence)?;
+    let mut open = open_leases::find(sequence)?;
     open.retain(|lease| known.binary_search(&lease.id).is_err());
     let suspects = column.within(memory::try_collect(open.iter().map(Lease::span))?)?;
     let holds_any = |lease: &Lease| {

@@ -55,7 +55,7 @@ impl Values {
                     && is_of_callers(column.relid)?
                     && !has_policies(column.relid) =>
             {
-                ReadBy::Queried(Query::of(column))
+                ReadBy::Queried(Query::new(column))
             }
             stored => ReadBy::Stored(stored?),
         };
@@ -76,14 +76,14 @@ impl Values {
             {
                 return Err(error);
             }
-            Ok(_) | Err(HiloError::NotStored { .. }) => ReadBy::Queried(Query::of(column)),
+            Ok(_) | Err(HiloError::NotStored { .. }) => ReadBy::Queried(Query::new(column)),
             Err(error) => return Err(error),
         };
         Ok(Values { column, keys: None, read_by })
     }
 
     fn numbers(&self, fraction: Fraction) -> Numbers {
-        Numbers::of(self.column, self.keys.as_ref(), fraction)
+        Numbers::new(self.column, self.keys.as_ref(), fraction)
     }
 
     /// The furthest number up to `bound`.
@@ -243,7 +243,7 @@ struct Query {
 }
 
 impl Query {
-    fn of(column: ColumnRef) -> Query {
+    fn new(column: ColumnRef) -> Query {
         let [_, _, name] = column.names().unwrap_or_default();
         Query {
             column: quote(&name).into_bytes(),

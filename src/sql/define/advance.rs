@@ -47,7 +47,7 @@ fn check(sequence: &Sequence) -> Result<(), HiloError> {
 
 /// Advances a locked sequence, unless another session has done so by now.
 fn advance(sequence: &Sequence, at_least: i64) -> Result<Option<i64>, HiloError> {
-    let open = open_leases::of(sequence)?;
+    let open = open_leases::find(sequence)?;
     open_leases::pass(sequence, &open, |lease| !starts_beyond(sequence, lease, at_least))?;
     match is_beyond(sequence, at_least)? {
         Some(next) => Ok(next),
@@ -56,7 +56,7 @@ fn advance(sequence: &Sequence, at_least: i64) -> Result<Option<i64>, HiloError>
 }
 
 fn starts_beyond(sequence: &Sequence, lease: &Lease, at_least: i64) -> bool {
-    Direction::of(sequence.definition.increment).is_beyond(lease.first_value, at_least)
+    Direction::from_increment(sequence.definition.increment).is_beyond(lease.first_value, at_least)
 }
 
 /// The next value, if no value up to `at_least` is yet to be served or could come back from a
@@ -66,7 +66,7 @@ fn is_beyond(sequence: &Sequence, at_least: i64) -> Result<Option<Option<i64>>, 
     // A lease that comes back now was open before. A lease for which a range leaves memory now is
     // open afterwards.
     let all_leased_beyond = || {
-        let open = open_leases::of(sequence)?;
+        let open = open_leases::find(sequence)?;
         Ok::<_, HiloError>(open.iter().all(|lease| starts_beyond(sequence, lease, at_least)))
     };
     if !all_leased_beyond()? {
@@ -77,7 +77,7 @@ fn is_beyond(sequence: &Sequence, at_least: i64) -> Result<Option<Option<i64>>, 
     if unserved.position.may_lack() {
         return Ok(None);
     }
-    let direction = Direction::of(sequence.definition.increment);
+    let direction = Direction::from_increment(sequence.definition.increment);
     let Some(held) = unserved.held_ranges() else { return Ok(None) };
     let mapping = unserved.mapping.without_bounds();
     let mut firsts = held.iter().filter_map(|range| mapping.value(range.start));

@@ -9,7 +9,7 @@ use crate::catalog::sequence::{node, positions};
 use crate::errors::HiloError;
 use crate::session::{memo, own_leases};
 
-pub fn of(sequence: &Sequence) -> Result<Vec<Lease>, HiloError> {
+pub fn find(sequence: &Sequence) -> Result<Vec<Lease>, HiloError> {
     let Some(position) = positions::find(sequence.id, node::LocalNode::read()?.id)? else {
         return Ok(Vec::new());
     };

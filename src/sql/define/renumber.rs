@@ -132,7 +132,7 @@ pub fn advance(sequence: &Sequence, taken: i64) -> Result<Option<i64>, HiloError
 pub fn begin_with(sequence: &Sequence, next: Option<i64>) -> Result<(), HiloError> {
     let ended = Restart::close(sequence)?;
     let definition = &sequence.definition;
-    let last = match Direction::of(definition.increment) {
+    let last = match Direction::from_increment(definition.increment) {
         Direction::Ascending => definition.max_value,
         Direction::Descending => definition.min_value,
     };

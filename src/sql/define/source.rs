@@ -47,7 +47,7 @@ pub fn alter(change: &Alteration, new: &Definition) -> Result<bool, HiloError> {
 fn ask_again(sequence: &Sequence) -> Result<(), HiloError> {
     match positions::lock(sequence.id, node::id(), LockWait::Block)? {
         RowLock::Locked(locked) => {
-            let mut state = sources::of(&locked.position)?;
+            let mut state = sources::read(&locked.position)?;
             state.begin_again();
             sources::write(&locked.position, &state)
         }
@@ -72,7 +72,7 @@ fn hilo_take_new_name(
     check_owner(sequence)?;
     let ended = Restart::close_copied(sequence)?;
     let position = *ended.position();
-    let mut state = sources::of(&position)?;
+    let mut state = sources::read(&position)?;
     if state.open_request().map(|open| open.id) != request.map(|request| *request.as_bytes()) {
         return Err(changed().into());
     }
@@ -93,7 +93,7 @@ fn begin(change: &Alteration) -> Result<(), HiloError> {
     let definition = change.write_ended(&position)?;
     let new = Sequence { definition, ..old.clone() };
     check_source_nodes(&new, position.nodes)?;
-    let mut state = sources::of(&position)?;
+    let mut state = sources::read(&position)?;
     match old.definition.source {
         None => own_past(old, &position, &mut state),
         Some(_) => forget_source(&mut state),
@@ -137,7 +137,7 @@ fn end(change: &Alteration) -> Result<i64, HiloError> {
     let old = &change.locked.sequence;
     let ended = Restart::close_any(old)?;
     let position = *ended.position();
-    let mut state = sources::of(&position)?;
+    let mut state = sources::read(&position)?;
     let may_lack = !position.is_ours() || position.may_lack();
     if change.restart.is_none() && (state.received > 0 || state.request.is_some() || may_lack) {
         return Err(HiloError::SourceUsed(old.name.to_string()));
@@ -189,7 +189,7 @@ fn hilo_refuse_barred(
     let Some(next) = next else { return Ok(()) };
     let sequence = &lock_owned(&name)?.sequence;
     let Some(position) = positions::find(sequence.id, node::id())? else { return Ok(()) };
-    let state = sources::of(&position)?;
+    let state = sources::read(&position)?;
     if let Some(span) = state.own.around(next) {
         let last = span.end(sequence.definition.increment);
         return Err(HiloError::Barred { name: sequence.name.to_string(), next, last }.into());

@@ -41,7 +41,7 @@ impl Unserved {
     /// increment change. With one node, another increment continues after the last value.
     pub fn continues_beyond(&self, value: i64) -> bool {
         let mapping = self.mapping.without_bounds();
-        let direction = Direction::of(mapping.increment);
+        let direction = Direction::from_increment(mapping.increment);
         let last = match self.position.nodes > 1 {
             true => None,
             false => mapping.value(self.next_index - 1),

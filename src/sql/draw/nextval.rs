@@ -85,7 +85,7 @@ pub unsafe fn begin_with_name<'a>(
     // SAFETY: the caller guarantees what these need.
     unsafe {
         let call = Call::unchecked(fcinfo);
-        Ok((call, SequenceName::of(call.argument(0))))
+        Ok((call, SequenceName::from_datum(call.argument(0))))
     }
 }
 

@@ -70,7 +70,7 @@ fn hilo_apply(
             // The row has it.
             detail.remove("name");
         }
-        rows.add(Done { action, name, detail: JsonB::of(&row["detail"])? });
+        rows.add(Done { action, name, detail: JsonB::serialize(&row["detail"])? });
     }
     Ok(rows)
 }
@@ -159,7 +159,7 @@ impl Apply {
             Work::Create(target) => at(target.number, "", || {
                 target.create(self.of_server)?;
                 target.change(self.dry_run)?;
-                let made = Known::of(missing::require(name)?)?;
+                let made = Known::read(missing::require(name)?)?;
                 Ok(vec![Change::Create(made.described()?.entry)])
             }),
             Work::Change(target) => at(target.number, "", || target.change(self.dry_run)),

@@ -49,7 +49,7 @@ fn hilo_node_summary(_call: Call, name: Option<SequenceName>) -> Result<JsonB, E
 
 fn written(node: Option<Node>, described: Vec<Described>) -> Result<JsonB, ErrorReport> {
     let sequences = memory::try_collect(described.into_iter().map(|one| one.entry))?;
-    Ok(JsonB::of(&Document { hilo: 1, node, sequences })?)
+    Ok(JsonB::serialize(&Document { hilo: 1, node, sequences })?)
 }
 
 /// The sequence of this name, if there is one, or without a name, all sequences by name.
@@ -65,7 +65,7 @@ pub fn all(
         Some(name) => {
             let found = definitions::by_name(&name)?;
             found.iter().try_for_each(privileges::allow_to_see)?;
-            found.into_iter().map(Known::of).collect::<Result<_, _>>()?
+            found.into_iter().map(Known::read).collect::<Result<_, _>>()?
         }
     };
     let mut described = Vec::new();
@@ -89,7 +89,7 @@ pub fn visible(names: Option<&[Vec<u8>]>) -> Result<Vec<Known>, HiloError> {
 }
 
 impl Known {
-    pub fn of(sequence: Sequence) -> Result<Known, HiloError> {
+    pub fn read(sequence: Sequence) -> Result<Known, HiloError> {
         let granted = privileges::grants_on(sequence.id)?;
         Ok(Known { sequence, granted })
     }

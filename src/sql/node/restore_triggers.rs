@@ -46,7 +46,7 @@ call_functions!(make_way; hilo_restored_definition);
 call_functions!(refuse_write; hilo_refuse_write);
 
 fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
-    let Some(arrived) = Arrived::of(fcinfo) else { refuse() };
+    let Some(arrived) = Arrived::from_call(fcinfo) else { refuse() };
     let row = arrived.row();
     let replaced = match arrived.table() {
         // Its owner does not exist. The current user becomes the owner, as of any object whose
@@ -97,7 +97,8 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloErro
 
 /// A replicated sequence gets the current user as its owner, and no source.
 fn own_replicated(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
-    let arrived = Arrived::of(fcinfo).filter(|arrived| arrived.table() == b"hilo_definition");
+    let arrived =
+        Arrived::from_call(fcinfo).filter(|arrived| arrived.table() == b"hilo_definition");
     let Some(arrived) = arrived else { refuse() };
     let user = ffi::current_user();
     roles::depend_on(user)?;
@@ -108,7 +109,8 @@ fn own_replicated(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, Hil
 /// An extension's script may have made a sequence of this name here, as while the restore created
 /// the extension. The restored one replaces it.
 fn make_way(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
-    let arrived = Arrived::of(fcinfo).filter(|arrived| arrived.table() == b"hilo_definition");
+    let arrived =
+        Arrived::from_call(fcinfo).filter(|arrived| arrived.table() == b"hilo_definition");
     let Some(arrived) = arrived else { refuse() };
     let row = arrived.row();
     match row.text(sequence::NAME).map_or(Ok(()), |name| {
@@ -250,7 +252,7 @@ struct Arrived<'a> {
 
 impl Arrived<'_> {
     /// `None`: the call does not come from such a trigger.
-    fn of<'a>(fcinfo: pg_sys::FunctionCallInfo) -> Option<Arrived<'a>> {
+    fn from_call<'a>(fcinfo: pg_sys::FunctionCallInfo) -> Option<Arrived<'a>> {
         const TIMING: u32 = pg_sys::TRIGGER_EVENT_ROW
             | pg_sys::TRIGGER_EVENT_TIMINGMASK
             | pg_sys::TRIGGER_EVENT_OPMASK;
@@ -277,7 +279,7 @@ impl Arrived<'_> {
 
     fn row(&self) -> Row {
         // SAFETY: the tuple is one of the relation, and both live as long as the call.
-        unsafe { Row::of(self.tuple, self.relation.rd_att) }
+        unsafe { Row::from_tuple(self.tuple, self.relation.rd_att) }
     }
 
     /// The row with these columns replaced, as the answer of the trigger.

@@ -92,7 +92,7 @@ impl Target {
     pub fn change(&self, dry_run: bool) -> Result<Vec<Change>, HiloError> {
         let locked = lock_owned(&self.name)?;
         let sequence = &locked.sequence;
-        let found = self.found(&Known::of(sequence.clone())?)?;
+        let found = self.found(&Known::read(sequence.clone())?)?;
         let moves = self.wanted.entry.owned_by != found.entry.owned_by;
         let alter = |options: &Options, owned_by| {
             let locked = &lock_owned(&self.name)?;

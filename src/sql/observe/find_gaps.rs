@@ -56,7 +56,8 @@ fn hilo_absent(
             rows.add(Absent { absent_first: range.start.0, absent_next: range.end.0 });
         }
     };
-    let (ends, direction) = ((one.min(other), one.max(other)), Direction::of(mapping.increment));
+    let (ends, direction) =
+        ((one.min(other), one.max(other)), Direction::from_increment(mapping.increment));
     let visit = |value| {
         if let Some(place) = mapping.index_of(value) {
             add(Range::new(first, place));

@@ -119,18 +119,17 @@ fn unknown(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<R
     if sequence.definition.source.is_none() {
         return Ok(vec![(UNKNOWN, all)]);
     }
-    let (state, mapping) = (sources::of(position)?, position.mapping(&sequence.definition));
+    let (state, mapping) = (sources::read(position)?, position.mapping(&sequence.definition));
     let within = |ends: Option<(i64, i64)>| {
         ends.map_or(Range::EMPTY, |ends| span(&mapping, ends).intersection(&all))
     };
-    let brought =
-        ("not received, rolled back, deleted or unknown", within(state.brought.bounds()));
+    let brought = ("not received, rolled back, deleted or unknown", within(state.brought.bounds()));
     Ok(vec![brought, (UNKNOWN, within(state.own.bounds())), ("not received", all)])
 }
 
 /// The places of a numbering whose values lie between two.
 fn span(mapping: &Mapping, (first, last): (i64, i64)) -> Range {
-    let turned = Direction::of(mapping.increment).is_beyond(first, last);
+    let turned = Direction::from_increment(mapping.increment).is_beyond(first, last);
     let (near, far) = if turned { (last, first) } else { (first, last) };
     Range::new(mapping.first_index_from(near), mapping.first_index_beyond(far))
 }

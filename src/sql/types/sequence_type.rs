@@ -28,14 +28,14 @@ pub struct SequenceName<'a>(&'a [u8]);
 
 border::argument!(<'a> SequenceName<'a>: |datum| {
     // SAFETY: SQL declares the argument as a hilo_sequence.
-    unsafe { SequenceName::of(datum) }
+    unsafe { SequenceName::from_datum(datum) }
 });
 
 impl<'a> SequenceName<'a> {
     /// # Safety
     /// The datum must be a hilo_sequence, or have its layout.
     #[inline(always)]
-    pub unsafe fn of(datum: pg_sys::Datum) -> SequenceName<'a> {
+    pub unsafe fn from_datum(datum: pg_sys::Datum) -> SequenceName<'a> {
         // SAFETY: the caller guarantees that it is a varlena. A copy lives in a memory context that
         // outlives the call.
         SequenceName(unsafe { Self::plain(datum).unwrap_or_else(|| bytes_of(datum)) })
@@ -45,7 +45,7 @@ impl<'a> SequenceName<'a> {
     /// Postgres.
     ///
     /// # Safety
-    /// As for [`of`](Self::of).
+    /// As for [`from_datum`](Self::from_datum).
     #[inline(always)]
     pub unsafe fn plain(datum: pg_sys::Datum) -> Option<&'a [u8]> {
         // SAFETY: the caller guarantees that it is a varlena. The bytes of one that is neither
@@ -81,7 +81,8 @@ impl Deref for SequenceName<'_> {
 /// that is a valid name is already the result.
 fn from_text(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
     // SAFETY: the function is strict, so its argument is a text, which has the same layout.
-    let (text, name) = unsafe { (argument(fcinfo, 0), SequenceName::of(argument(fcinfo, 0))) };
+    let (text, name) =
+        unsafe { (argument(fcinfo, 0), SequenceName::from_datum(argument(fcinfo, 0))) };
     name::validate(&name)?;
     Ok(text)
 }

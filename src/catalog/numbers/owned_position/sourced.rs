@@ -51,7 +51,7 @@ impl SourcedPosition<'_, '_> {
     /// The known state of the source. In a copy of the database, the values that the source has
     /// brought belong to the original: they are written off.
     pub fn state(&mut self) -> Result<SourceState, HiloError> {
-        let mut state = sources::of(self)?;
+        let mut state = sources::read(self)?;
         let before = state.database;
         if state.take_over() {
             if ![0, state.database].contains(&before) {
