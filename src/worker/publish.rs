@@ -37,15 +37,12 @@ impl Worker {
         plans.iter().for_each(|plan| self.shared.slots[plan.number].refilled.broadcast());
         let mut gone = Vec::new();
         for (plan, outcome) in plans.iter().zip(outcomes) {
+            self.note_outcome(plan, &outcome);
             match outcome {
                 Outcome::Reserved(reserved) => {
                     self.retries.forget(plan.number);
-                    self.set_mark(&plan.index_space.key, plan.number, reserved.taken.threshold);
                     if let Some(asks) = reserved.taken.asks {
                         self.ask(asks);
-                    }
-                    if plan.is_first_use() {
-                        self.first_uses.note(plan.index_space.key.sequence);
                     }
                     if let Some(level) = reserved.passed {
                         let (name, bound) =
@@ -64,7 +61,6 @@ impl Worker {
                 }
                 // Who has begun to wait meanwhile asks again.
                 Outcome::NotOurs => {
-                    self.drop_mark(&plan.index_space.key, plan.number);
                     self.shared.slots[plan.number].refilled.broadcast();
                     gone.push(plan.number);
                 }

@@ -24,11 +24,7 @@ use crate::worker::transaction::{self, BRIEFLY, Commit, Failure, LOCKED, TAKEN};
 const REPEAT_AFTER: Micros = Micros(60_000_000);
 
 /// The most sequences in one transaction.
-const BATCH: usize = 256;
-
-/// The most sequences that are read ahead at once. With those that sessions want meanwhile, they
-/// are one transaction.
-pub const MAX_AHEAD: usize = BATCH - 16;
+pub const BATCH: usize = 256;
 
 impl Worker {
     /// Serves the slots that want something now. Returns whether there were any.
@@ -36,17 +32,15 @@ impl Worker {
         let (mut any, mut free) = (false, true);
         for batch in self.due_slots().chunks(BATCH) {
             let (mut alone, mut together) = (Vec::new(), Vec::new());
-            self.recheck_all(batch, &mut alone, &mut together);
             // A session may have used up what was read ahead, and wait for one of the next.
-            if self.has_passed_mark() && batch.len() <= BATCH - MAX_AHEAD {
-                let ahead = self.read_ahead();
-                self.recheck_all(&ahead, &mut alone, &mut together);
-            }
+            let ahead = self.read_ahead(batch);
+            self.recheck_all(batch, &mut alone, &mut together);
+            self.recheck_all(&ahead, &mut alone, &mut together);
             any |= !(alone.is_empty() && together.is_empty());
             if !together.is_empty() {
                 self.reserve(together);
             }
-            self.read_ahead();
+            self.read_ahead(&[]);
             // The creation of a sequence may wait for another transaction. No other slot is marked
             // as reserving meanwhile, and only one waits in a round, which has failed least often.
             alone.sort_unstable_by_key(|plan| self.retries.failures(plan.number));
@@ -97,7 +91,6 @@ impl Worker {
             return None;
         }
         self.shared.wanted.clear(number);
-        self.pass_mark(number);
         if !self.flush_other_node(number) {
             let serial = self.shared.slots[number].serial();
             self.retries.note_failure(number, serial, FailureKind::Transient);
