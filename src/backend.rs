@@ -1,4 +1,4 @@
-//! Per-process statics, and the counter that makes every memo of this process invalid.
+//! Per-process statics, and the counter that makes every cached name of this process invalid.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -24,8 +24,8 @@ impl<T> Deref for Global<T> {
     }
 }
 
-/// Raised when a memo of this backend may be wrong for a reason that no slot shows. Roles have
-/// changed, a transaction that has defined something has ended, or the extension was dropped.
+/// Raised when a cached name of this backend may be wrong for a reason that no slot shows. Roles
+/// have changed, a transaction that has defined something has ended, or the extension was dropped.
 static NAMES_VERSION: Global<Cell<u64>> = Global::new(Cell::new(1));
 
 /// Changes whenever [`forget_names`] is called.
@@ -34,7 +34,7 @@ pub fn names_version() -> u64 {
     NAMES_VERSION.get()
 }
 
-/// Makes all memos of this backend out of date.
+/// Makes all cached names of this backend out of date.
 pub fn forget_names() {
     NAMES_VERSION.set(NAMES_VERSION.get() + 1);
 }

@@ -24,7 +24,7 @@ use crate::catalog::rows::catalog_tables::{self, INTERNALS};
 use crate::catalog::rows::version;
 use crate::errors::{HiloError, OrRaise};
 use crate::process::subtransaction;
-use crate::session::{dropped, exit, invalidation, memo};
+use crate::session::{dropped, exit, invalidation, names};
 use crate::shared;
 use crate::sql::column::generated_always;
 use crate::sql::column::owned_by_statements as owned;
@@ -132,7 +132,7 @@ unsafe extern "C-unwind" fn process_utility(
             owned::after(copied, keep);
         }
         if discards {
-            memo::forget_last();
+            names::forget_last();
         }
     }
 }

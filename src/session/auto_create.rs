@@ -10,7 +10,7 @@ use hilo_core::numbers::SequenceId;
 use crate::catalog::rows::name::escape_for_message;
 use crate::errors::HiloError;
 use crate::process::ffi;
-use crate::session::{memo, wait};
+use crate::session::{names, wait};
 use crate::shared::shared_name::SharedName;
 use crate::shared::{self, random_id};
 
@@ -25,7 +25,7 @@ pub fn create(name: &[u8]) -> Result<(), HiloError> {
         return Ok(());
     };
     let shared = shared::get()?;
-    let key = memo::key_of(SequenceId(random_id()))?;
+    let key = names::key_of(SequenceId(random_id()))?;
     let (slot, pin) = wait::for_slot(shared, &key)?;
     let number = shared.number_of(slot);
     shared.lock_slot(number).shared_name = request;

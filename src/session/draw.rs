@@ -8,23 +8,23 @@ use hilo_core::range::Range;
 
 use crate::catalog::rights::privileges::Privileges;
 use crate::errors::HiloError;
-use crate::session::memo::{CachedName, Entry};
+use crate::session::names::{CachedName, Entry};
 use crate::session::{look_up, pool, slice_table};
 
-/// The value of a hit: the memo is good and its slice is not used up, or the cursor has a single
+/// The value of a hit: the name is good and its slice is not used up, or the cursor has a single
 /// value for it. Callers may be outside pgrx's guard. Whatever may fail in here has a guard of its
 /// own, and no frame between the two has a destructor.
 #[inline(always)]
-pub fn hit(memo: &'static CachedName) -> Option<i64> {
-    let entry = memo.entry()?;
-    if !memo.is_good() || !memo.allows(Privileges::DRAW) {
+pub fn hit(cached: &'static CachedName) -> Option<i64> {
+    let entry = cached.entry()?;
+    if !cached.is_good() || !cached.allows(Privileges::DRAW) {
         return None;
     }
     let value = match entry.slice.get().take(entry.increment()) {
         Some(value) => value,
         None => take_one(entry)?,
     };
-    memo.note_value(entry, value);
+    cached.note_value(entry, value);
     Some(value)
 }
 
@@ -87,14 +87,14 @@ pub fn next_of_many(name: &[u8], count: i64) -> Result<(&'static CachedName, i64
     const MAX_VALUES: i64 = 65_536;
     loop {
         pgrx::check_for_interrupts!();
-        let (memo, entry) = look_up::look_up(name, Privileges::DRAW)?;
-        if let Some(value) = hit(memo) {
-            return Ok((memo, value));
+        let (cached, entry) = look_up::look_up(name, Privileges::DRAW)?;
+        if let Some(value) = hit(cached) {
+            return Ok((cached, value));
         }
         let supply = entry.supply.get();
-        if let Some(value) = supply.draw(memo, entry, count.min(MAX_VALUES))? {
-            memo.note_value(entry, value);
-            return Ok((memo, value));
+        if let Some(value) = supply.draw(cached, entry, count.min(MAX_VALUES))? {
+            cached.note_value(entry, value);
+            return Ok((cached, value));
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::memory::TryGrow;
 use crate::process::subtransaction;
-use crate::session::memo::{CachedName, Entry, Last, Own, Supply};
+use crate::session::names::{CachedName, Entry, Last, Own, Supply};
 use crate::session::{CLOSING, slice_table};
 use crate::shared;
 use crate::shared::slices::Slice;
@@ -126,13 +126,13 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
     entry.epoch.set(Epoch::default());
 }
 
-/// The rest of a sequence for this transaction, which has locked its position. `None`: the memo is
-/// out of date.
+/// The rest of a sequence for this transaction, which has locked its position. `None`: the cached
+/// name is out of date.
 ///
 /// # Errors
 /// 25006 in a read-only transaction; `GaplessInParallelMode` for the first draw; 55P03, 57014 and
 /// 40P01 if the wait for another transaction ends without the lock; `NoPosition`.
-pub fn rest(memo: &CachedName, entry: &'static Entry) -> Result<Option<Range>, HiloError> {
+pub fn rest(cached: &CachedName, entry: &'static Entry) -> Result<Option<Range>, HiloError> {
     // SAFETY: raises an error or does nothing; the name is a C string.
     unsafe { pg_sys::PreventCommandIfReadOnly(c"hilo_nextval()".as_ptr()) };
     let level = subtransaction::level();
@@ -143,7 +143,7 @@ pub fn rest(memo: &CachedName, entry: &'static Entry) -> Result<Option<Range>, H
     let count = match known {
         Some(count) => count,
         None => {
-            let Some(count) = lock(memo, entry)? else { return Ok(None) };
+            let Some(count) = lock(cached, entry)? else { return Ok(None) };
             let last = Last::for_entry(entry);
             ACTIVE.set(true);
             with(|state| {
@@ -158,21 +158,21 @@ pub fn rest(memo: &CachedName, entry: &'static Entry) -> Result<Option<Range>, H
 }
 
 /// Locks the position, and reads what its indexes mean if this session does not know.
-fn lock(memo: &CachedName, entry: &Entry) -> Result<Option<Count>, HiloError> {
+fn lock(cached: &CachedName, entry: &Entry) -> Result<Option<Count>, HiloError> {
     // SAFETY: reads a static.
     if unsafe { pg_sys::IsInParallelMode() } {
-        return Err(HiloError::GaplessInParallelMode(memo.name()));
+        return Err(HiloError::GaplessInParallelMode(cached.name()));
     }
     let locked = gapless::lock(entry.id, entry.epoch.get(), entry.root.get())?;
     let Some(Locked { counter, sequence, root }) = locked else {
         let found = definitions::by_id(entry.id)?;
         if found.is_some_and(|sequence| sequence.definition.gapless) {
             return Err(match gucs::node_count() {
-                1 => HiloError::NoPosition(memo.name()),
-                nodes => HiloError::GaplessNodes { name: memo.name(), nodes },
+                1 => HiloError::NoPosition(cached.name()),
+                nodes => HiloError::GaplessNodes { name: cached.name(), nodes },
             });
         }
-        memo.forget();
+        cached.forget();
         return Ok(None);
     };
     let position = counter.position;
@@ -205,10 +205,10 @@ pub fn take(entry: &'static Entry, range: Range) -> Result<(), HiloError> {
 ///
 /// # Errors
 /// `Exhausted`, and those of [`rest`].
-pub fn more(memo: &'static CachedName, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
-    let Some(range) = rest(memo, entry)? else { return Ok(None) };
+pub fn more(cached: &'static CachedName, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
+    let Some(range) = rest(cached, entry)? else { return Ok(None) };
     let mapping = entry.mapping();
-    let run = mapping.run(range).ok_or_else(|| HiloError::exhaustion(memo.name(), &mapping))?;
+    let run = mapping.run(range).ok_or_else(|| HiloError::exhaustion(cached.name(), &mapping))?;
     if CLOSING.get() {
         take(entry, Range::with_len(range.start, 1))?;
         return Ok(Some(run.first));

@@ -20,7 +20,7 @@ use crate::catalog::sequence::gaps;
 use crate::catalog::sequence::positions::Position;
 use crate::errors::HiloError;
 use crate::process::{ffi, subtransaction};
-use crate::session::{in_doubt, memo, own_leases, uncommitted};
+use crate::session::{in_doubt, names, own_leases, uncommitted};
 use crate::shared::key::Key;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::{self, Shared};
@@ -105,7 +105,7 @@ pub fn note(id: SequenceId, change: Change) -> Result<(), HiloError> {
     }
     // This comes before the borrow: a FATAL error in it runs the abort callback, which borrows
     // `NOTED` too.
-    let key = memo::key_of(id)?;
+    let key = names::key_of(id)?;
     add(key, change)
 }
 

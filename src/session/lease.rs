@@ -13,7 +13,7 @@ use crate::catalog::rights::privileges::Privileges;
 use crate::errors::{HiloError, Unleasable};
 use crate::gucs;
 use crate::process::ffi;
-use crate::session::memo::{Entry, Own, Supply};
+use crate::session::names::{Entry, Own, Supply};
 use crate::session::pool::Claim;
 use crate::session::{look_up, own_leases, slice_table, uncommitted, wait};
 use crate::shared::slot::{Locked, Slot};
@@ -44,19 +44,19 @@ pub fn take(name: &[u8], count: i64) -> Result<(Lease, i64), HiloError> {
     let mut place = None;
     loop {
         pgrx::check_for_interrupts!();
-        let (memo, entry) = look_up::look_up(name, Privileges::TAKE_LEASE)?;
+        let (cached, entry) = look_up::look_up(name, Privileges::TAKE_LEASE)?;
         if let Some(why) = unleasable(entry) {
-            return Err(HiloError::LeaseUnsupported { name: memo.name(), why });
+            return Err(HiloError::LeaseUnsupported { name: cached.name(), why });
         }
         let Supply::Pool(slot) = entry.supply.get() else {
-            let none = || HiloError::exhaustion(memo.name(), &entry.mapping());
+            let none = || HiloError::exhaustion(cached.name(), &entry.mapping());
             let demand = Demand::default();
             let (epoch, range) =
                 take_own(entry, count.min(max_lease_len(entry, &demand)))?.ok_or_else(none)?;
             return Ok((lease_of(entry, epoch, range), suggestion(entry, &demand)));
         };
-        let Some(_pin) = wait::Pin::for_memo(slot, memo) else {
-            memo.forget();
+        let Some(_pin) = wait::Pin::for_name(slot, cached) else {
+            cached.forget();
             continue;
         };
         let count = count.min(max_lease_len(entry, &demand(shared, slot)));
@@ -65,19 +65,19 @@ pub fn take(name: &[u8], count: i64) -> Result<(Lease, i64), HiloError> {
             None => *place.insert(own_leases::allocate(shared)?),
         };
         let ready = |locked: &mut Locked| try_take(shared, locked, entry, count, at);
-        match wait::until(shared, slot, &memo.name(), ready)? {
+        match wait::until(shared, slot, &cached.name(), ready)? {
             Claim::Here(range) => {
                 prefetch(shared, slot, entry, count);
                 let suggested = suggestion(entry, &demand(shared, slot));
                 return Ok((lease_of(entry, entry.epoch.get(), range), suggested));
             }
-            Claim::Outdated => memo.forget(),
+            Claim::Outdated => cached.forget(),
             // The last values may be this session's.
             Claim::Exhausted if !entry.slice.get().rest().is_empty() => {
                 slice_table::return_slice(entry)
             }
             Claim::Never | Claim::Exhausted => {
-                return Err(HiloError::exhaustion(memo.name(), &entry.mapping()));
+                return Err(HiloError::exhaustion(cached.name(), &entry.mapping()));
             }
         }
     }

@@ -19,8 +19,8 @@ use crate::citus;
 use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::ffi;
-use crate::session::memo::{
-    CachedName, Entry, Meaning, OWN_VERSION, Supply, entry_for, find, key_of, remember,
+use crate::session::names::{
+    CachedName, Entry, OWN_VERSION, ResolvedName, Supply, entry_for, find, key_of, remember,
 };
 use crate::session::wait::{Learned, Pin};
 use crate::session::{
@@ -31,7 +31,7 @@ use crate::shared::pin::Pinned;
 use crate::shared::shared_name::SharedName;
 use crate::shared::slot::Slot;
 
-/// The memo of a name, good for the current user, who has one of the privileges in `needs`.
+/// The cached name, good for the current user, who has one of the privileges in `needs`.
 ///
 /// # Errors
 /// `NotPreloaded`, `ParallelWorker`, `NotInstalled`, `Recovery`, `NoSuchSequence`, `Permission`,
@@ -40,15 +40,15 @@ pub fn look_up(
     name: &[u8],
     needs: Privileges,
 ) -> Result<(&'static CachedName, &'static Entry), HiloError> {
-    let memo = match find(name) {
-        Some(memo) if memo.is_good() => memo,
+    let cached = match find(name) {
+        Some(cached) if cached.is_good() => cached,
         known => resolve(name, known, needs)?,
     };
-    match memo.entry() {
-        Some(entry) if memo.allows(needs) => Ok((memo, entry)),
+    match cached.entry() {
+        Some(entry) if cached.allows(needs) => Ok((cached, entry)),
         _ => {
             let needs = needs.without(Privileges::INSERT);
-            Err(privileges::denial(memo.name_bytes(), needs, memo.privileges()))
+            Err(privileges::denial(cached.name_bytes(), needs, cached.privileges()))
         }
     }
 }
@@ -88,9 +88,9 @@ fn resolve(
         return Err(HiloError::Recovery("hilo_nextval"));
     }
     if !invalidation::in_progress()
-        && let Some(memo) = by_shared_name(name, known, needs)?
+        && let Some(cached) = by_shared_name(name, known, needs)?
     {
-        return Ok(memo);
+        return Ok(cached);
     }
     loop {
         pgrx::check_for_interrupts!();
@@ -127,17 +127,17 @@ fn resolve(
             shared::get()?.put_up(ffi::database().to_u32(), slot, validity.version, shared_name);
         }
         let definition = &sequence.definition;
-        let meaning = Meaning {
+        let resolved = ResolvedName {
             entry,
             version_at: validity.version_at,
             version: validity.version,
-            // A narrowed memo is good for this call only.
+            // A narrowed one is good for this call only.
             names_version: if validity.narrowed { 0 } else { names_at },
             user,
             privileges,
             key_format: definition.key_format.as_ref().map(|_| definition.parsed_key_format()),
         };
-        return renew(name, known, meaning);
+        return renew(name, known, resolved);
     }
 }
 
@@ -177,14 +177,14 @@ fn attach(
 fn renew(
     name: &[u8],
     known: Option<&'static CachedName>,
-    meaning: Meaning,
+    resolved: ResolvedName,
 ) -> Result<&'static CachedName, HiloError> {
-    let memo = match known.or_else(|| find(name)) {
-        Some(memo) => memo,
+    let cached = match known.or_else(|| find(name)) {
+        Some(cached) => cached,
         None => remember(name)?,
     };
-    memo.renew(meaning)?;
-    Ok(memo)
+    cached.renew(resolved)?;
+    Ok(cached)
 }
 
 /// The shared name that other sessions may go by, and the slot for it. `None`: what was found may
@@ -212,8 +212,8 @@ fn shared_name_of(
     Some((slot, SharedName::new(&sequence.name, owner, key_format, granted.as_deref())?))
 }
 
-/// A memo made by the shared name of another session, without the catalog of hilo. `None`: there is
-/// no shared name, or it does not say that the user may do what is needed.
+/// A cached name made by the shared name of another session, without the catalog of hilo. `None`:
+/// there is no shared name, or it does not say that the user may do what is needed.
 fn by_shared_name(
     name: &[u8],
     known: Option<&'static CachedName>,
@@ -241,7 +241,7 @@ fn by_shared_name(
     let Some(learned) = learned.filter(|_| names_version() == names_at) else { return Ok(None) };
     let validity = attach_entry(entry, slot, learned, false);
     let format = shared_name.key_format().and_then(|text| KeyFormat::parse(text).ok());
-    let meaning = Meaning {
+    let resolved = ResolvedName {
         entry,
         version_at: validity.version_at,
         version: validity.version,
@@ -250,7 +250,7 @@ fn by_shared_name(
         privileges: held,
         key_format: format,
     };
-    renew(name, known, meaning).map(Some)
+    renew(name, known, resolved).map(Some)
 }
 
 /// Raised by every commit that changes a definition. Without shared memory no definition is

@@ -1,6 +1,6 @@
 //! This backend: what it remembers of the sequences that it uses, and how it draws from them.
 //!
-//! `look_up` finds what a name means and `memo` remembers it. `draw` gets the next value, `range`
+//! `look_up` finds what a name means and `names` remembers it. `draw` gets the next value, `range`
 //! gets consecutive ones, and `lease` takes what leaves the server. `supply` says where they come
 //! from. That is `pool`, which all sessions share, with slices in `slice_table`; `gapless`, which
 //! counts a gapless sequence; or `uncommitted`, what the current transaction has defined. `wait`
@@ -19,7 +19,7 @@ pub mod in_doubt;
 pub mod invalidation;
 pub mod lease;
 pub mod look_up;
-pub mod memo;
+pub mod names;
 pub mod own_leases;
 mod pool;
 pub mod range;

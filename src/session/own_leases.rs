@@ -30,7 +30,7 @@ use crate::catalog::sequence::positions::{Position, Version};
 use crate::errors::HiloError;
 use crate::process::memory::TryGrow;
 use crate::process::{ffi, memory, subtransaction};
-use crate::session::{CLOSING, memo, uncommitted, wait};
+use crate::session::{CLOSING, names, uncommitted, wait};
 use crate::shared::key::Key;
 use crate::shared::pending::{Committing, Place};
 use crate::shared::slices::IndexSpace;
@@ -128,7 +128,7 @@ pub fn void(shared: &'static Shared, key: &Key) -> Result<Vec<Place>, HiloError>
 /// The errors of writing to the catalog.
 pub fn end_pending(position: &Position, mapping: &Mapping) -> Result<(), HiloError> {
     let shared = shared::get()?;
-    let key = memo::key_of(position.sequence)?;
+    let key = names::key_of(position.sequence)?;
     let index_space = IndexSpace { key, node: position.node, epoch: position.epoch };
     // A range that the worker has written off, while nobody else had the position's lock, is about
     // to leave memory.

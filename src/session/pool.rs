@@ -11,17 +11,17 @@ use hilo_core::slice::next_slice;
 
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::session::memo::{CachedName, Entry};
+use crate::session::names::{CachedName, Entry};
 use crate::session::{slice_table, wait};
 use crate::shared;
 use crate::shared::slices::Slice;
 use crate::shared::slot::{Locked, Slot, Terms};
 
 /// Takes a slice, of at least `least` values if that many are available at once, and serves its
-/// first value. `None`: the caller tries again, because the memo must be renewed or there are
-/// values to take now.
+/// first value. `None`: the caller tries again, because the cached name must be renewed or there
+/// are values to take now.
 pub fn draw(
-    memo: &'static CachedName,
+    cached: &'static CachedName,
     entry: &'static Entry,
     slot: &'static Slot,
     least: i64,
@@ -33,16 +33,16 @@ pub fn draw(
         // The bounds have just changed, and end before the slice does.
         slice_table::return_slice(entry);
     }
-    let single = entry.terms.get().ordered || !memo.is_good();
+    let single = entry.terms.get().ordered || !cached.is_good();
     let want = if single { 1 } else { size(entry, slot).max(least) };
     let slice = if want > 1 { slice_table::slice_of(entry) } else { None };
     let Some(range) = take_into(entry, slot, slice, want) else {
-        match wait::Pin::for_memo(slot, memo) {
+        match wait::Pin::for_name(slot, cached) {
             Some(_pin) => {
                 let (serial, floor) = (entry.serial.get(), entry.floor.get());
-                wait::for_block(shared::get()?, slot, serial, floor, &memo.name())?
+                wait::for_block(shared::get()?, slot, serial, floor, &cached.name())?
             }
-            None => memo.forget(),
+            None => cached.forget(),
         }
         return Ok(None);
     };
@@ -56,11 +56,11 @@ pub fn draw(
     if value.is_none() {
         // The value lies beyond the bounds that this transaction has set and not committed.
         slice_table::return_range(entry, range);
-        if slot.version.load(SeqCst) != memo.version() {
-            memo.forget();
+        if slot.version.load(SeqCst) != cached.version() {
+            cached.forget();
             return Ok(None);
         }
-        return Err(HiloError::exhaustion(memo.name(), &entry.mapping()));
+        return Err(HiloError::exhaustion(cached.name(), &entry.mapping()));
     }
     Ok(value)
 }
@@ -179,13 +179,13 @@ pub(super) unsafe extern "C-unwind" fn want_block_guarded(slot: &'static Slot) {
 /// The first of `count` values from this session's slice if they fit there. Otherwise they come
 /// straight from the pool, so that nothing of a slice is left over. Handles the usual case only.
 pub fn take_at_once(
-    memo: &'static CachedName,
+    cached: &'static CachedName,
     entry: &'static Entry,
     slot: &'static Slot,
     count: i64,
 ) -> Option<i64> {
     let mapping = entry.mapping();
-    if !memo.is_good() || entry.terms.get().ordered {
+    if !cached.is_good() || entry.terms.get().ordered {
         return None;
     }
     if let Some(first) = entry.slice.get().take_many(count, mapping.increment) {
@@ -223,7 +223,7 @@ pub enum Claim {
 
 /// Claims from the pool, and waits for more if something that fits can still come.
 pub fn claim(
-    memo: &'static CachedName,
+    cached: &'static CachedName,
     entry: &'static Entry,
     slot: &'static Slot,
     fit: &mut impl FnMut(&Terms, Range) -> Fit<Range>,
@@ -231,10 +231,10 @@ pub fn claim(
     // The slice of this session lies before the range, and is returned for the other sessions.
     slice_table::return_for_range(entry);
     let shared = shared::get()?;
-    let Some(_pin) = wait::Pin::for_memo(slot, memo) else { return Ok(Claim::Outdated) };
+    let Some(_pin) = wait::Pin::for_name(slot, cached) else { return Ok(Claim::Outdated) };
     let mut floor = entry.floor.get();
     let ready = |locked: &mut Locked| try_claim(locked, entry, &mut floor, fit);
-    wait::until(shared, slot, &memo.name(), ready)
+    wait::until(shared, slot, &cached.name(), ready)
 }
 
 /// `None`: the caller waits for more.

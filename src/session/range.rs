@@ -10,7 +10,7 @@ use crate::catalog::rights::privileges::Privileges;
 use crate::catalog::rows::name::escape_for_message;
 use crate::errors::HiloError;
 use crate::session::look_up;
-use crate::session::memo::{CachedName, Entry, Own, Supply};
+use crate::session::names::{CachedName, Entry, Own, Supply};
 use crate::session::pool::Claim;
 use crate::shared::slot::Terms;
 
@@ -19,13 +19,13 @@ use crate::shared::slot::Terms;
 /// # Errors
 /// `RangeTooLarge`, and those of [`look_up::look_up`] and of waiting.
 pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
-    let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
-    if let Some(first) = entry.supply.get().at_hand(memo, entry, count) {
+    let (cached, entry) = look_up::look_up(name, Privileges::UPDATE)?;
+    if let Some(first) = entry.supply.get().at_hand(cached, entry, count) {
         let (run, increment) = (Run { first, count }, entry.increment());
-        memo.note_value(entry, run.last(increment));
+        cached.note_value(entry, run.last(increment));
         return Ok((run, increment));
     }
-    let (memo, entry, range) = claim(
+    let (cached, entry, range) = claim(
         name,
         |terms, run| fit_evenly_spaced(&terms.mapping, count, run),
         |name| HiloError::RangeTooLarge { name, count },
@@ -34,7 +34,7 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
     let increment = entry.increment();
     let first = entry.mapping().value(range.start).unwrap_or_default();
     let run = Run { first, count };
-    memo.note_value(entry, run.last(increment));
+    cached.note_value(entry, run.last(increment));
     Ok((run, increment))
 }
 
@@ -100,12 +100,12 @@ fn claim(
 ) -> Result<Claimed, HiloError> {
     loop {
         pgrx::check_for_interrupts!();
-        let (memo, entry) = look_up::look_up(name, Privileges::UPDATE)?;
-        match entry.supply.get().claim(memo, entry, &mut fit)? {
-            Claim::Here(range) => return Ok((memo, entry, range)),
-            Claim::Outdated => memo.forget(),
-            Claim::Never => return Err(never(memo.name())),
-            Claim::Exhausted => return Err(HiloError::exhaustion(memo.name(), &entry.mapping())),
+        let (cached, entry) = look_up::look_up(name, Privileges::UPDATE)?;
+        match entry.supply.get().claim(cached, entry, &mut fit)? {
+            Claim::Here(range) => return Ok((cached, entry, range)),
+            Claim::Outdated => cached.forget(),
+            Claim::Never => return Err(never(cached.name())),
+            Claim::Exhausted => return Err(HiloError::exhaustion(cached.name(), &entry.mapping())),
         }
     }
 }

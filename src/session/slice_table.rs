@@ -11,7 +11,7 @@ use hilo_core::range::Range;
 use crate::backend::Global;
 use crate::gucs;
 use crate::process::ffi;
-use crate::session::memo::Entry;
+use crate::session::names::Entry;
 use crate::shared::slices::{IndexSpace, Slice, my_number};
 use crate::shared::{self, Shared};
 

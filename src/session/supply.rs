@@ -10,37 +10,37 @@ use hilo_core::numbers::Index;
 use hilo_core::range::Range;
 
 use crate::errors::HiloError;
-use crate::session::memo::{CachedName, Entry, Own, Supply};
+use crate::session::names::{CachedName, Entry, Own, Supply};
 use crate::session::pool::{self, Claim};
 use crate::session::{gapless, uncommitted};
 use crate::shared::slot::Terms;
 
 impl Supply {
     /// The next value. A pool gives a slice of at least `least` values, if that many are available
-    /// at once. `None`: the caller tries again, because the memo must be renewed or there are
-    /// values to take now.
+    /// at once. `None`: the caller tries again, because the cached name must be renewed or there
+    /// are values to take now.
     pub fn draw(
         self,
-        memo: &'static CachedName,
+        cached: &'static CachedName,
         entry: &'static Entry,
         least: i64,
     ) -> Result<Option<i64>, HiloError> {
         match self {
-            Supply::Pool(slot) => pool::draw(memo, entry, slot, least),
-            Supply::Own(Own::Gapless) => gapless::more(memo, entry),
-            Supply::Own(Own::Defined) => uncommitted::next(memo, entry),
+            Supply::Pool(slot) => pool::draw(cached, entry, slot, least),
+            Supply::Own(Own::Gapless) => gapless::more(cached, entry),
+            Supply::Own(Own::Defined) => uncommitted::next(cached, entry),
         }
     }
 
     /// The first of `count` values at even steps, if they are at hand.
     pub fn at_hand(
         self,
-        memo: &'static CachedName,
+        cached: &'static CachedName,
         entry: &'static Entry,
         count: i64,
     ) -> Option<i64> {
         match self {
-            Supply::Pool(slot) => pool::take_at_once(memo, entry, slot, count),
+            Supply::Pool(slot) => pool::take_at_once(cached, entry, slot, count),
             Supply::Own(_) => None,
         }
     }
@@ -48,13 +48,13 @@ impl Supply {
     /// Takes the range that `fit` chooses. Waits for it if it can still come.
     pub fn claim(
         self,
-        memo: &'static CachedName,
+        cached: &'static CachedName,
         entry: &'static Entry,
         fit: &mut impl FnMut(&Terms, Range) -> Fit<Range>,
     ) -> Result<Claim, HiloError> {
         match self {
-            Supply::Pool(slot) => pool::claim(memo, entry, slot, fit),
-            Supply::Own(own) => own.claim(memo, entry, fit),
+            Supply::Pool(slot) => pool::claim(cached, entry, slot, fit),
+            Supply::Own(own) => own.claim(cached, entry, fit),
         }
     }
 
@@ -68,17 +68,17 @@ impl Supply {
 }
 
 impl Own {
-    /// All that is left. `None`: the memo is out of date.
+    /// All that is left. `None`: the cached name is out of date.
     ///
     /// # Errors
     /// The errors of [`gapless::rest`].
     pub fn rest(
         self,
-        memo: &CachedName,
+        cached: &CachedName,
         entry: &'static Entry,
     ) -> Result<Option<Range>, HiloError> {
         match self {
-            Own::Gapless => gapless::rest(memo, entry),
+            Own::Gapless => gapless::rest(cached, entry),
             Own::Defined => Ok(uncommitted::rest(entry)),
         }
     }
@@ -96,11 +96,11 @@ impl Own {
 
     fn claim(
         self,
-        memo: &CachedName,
+        cached: &CachedName,
         entry: &'static Entry,
         fit: &mut impl FnMut(&Terms, Range) -> Fit<Range>,
     ) -> Result<Claim, HiloError> {
-        let Some(left) = self.rest(memo, entry)? else { return Ok(Claim::Outdated) };
+        let Some(left) = self.rest(cached, entry)? else { return Ok(Claim::Outdated) };
         let range = match fit(&entry.terms.get(), left) {
             Fit::Here(range) => range,
             _ if left.is_empty() => return Ok(Claim::Exhausted),

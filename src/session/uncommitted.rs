@@ -27,7 +27,7 @@ use crate::catalog::sequence::node;
 use crate::catalog::sequence::positions::{self, Version};
 use crate::errors::HiloError;
 use crate::process::memory::TryGrow;
-use crate::session::memo::{CachedName, Entry, Own, Supply};
+use crate::session::names::{CachedName, Entry, Own, Supply};
 use crate::session::{CLOSING, slice_table};
 use crate::shared::slices::Slice;
 
@@ -213,7 +213,8 @@ pub fn skips(version: &Version) -> Vec<Range> {
     served.map(|served| served.passed.clone()).unwrap_or_default()
 }
 
-/// The rest of a sequence that this transaction serves itself. `None`: the memo is out of date.
+/// The rest of a sequence that this transaction serves itself. `None`: the cached name is out of
+/// date.
 pub fn rest(entry: &Entry) -> Option<Range> {
     let state = STATE.borrow();
     let state = state.as_ref()?;
@@ -242,13 +243,13 @@ pub fn take(entry: &Entry, range: Range) -> Result<(), HiloError> {
 ///
 /// # Errors
 /// `Exhausted`.
-pub fn next(memo: &'static CachedName, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
+pub fn next(cached: &'static CachedName, entry: &'static Entry) -> Result<Option<i64>, HiloError> {
     let Some(left) = rest(entry) else {
-        memo.forget();
+        cached.forget();
         return Ok(None);
     };
     let mapping = entry.mapping();
-    let run = mapping.run(left).ok_or_else(|| HiloError::exhaustion(memo.name(), &mapping))?;
+    let run = mapping.run(left).ok_or_else(|| HiloError::exhaustion(cached.name(), &mapping))?;
     take(entry, Range::with_len(left.start, 1))?;
     Ok(Some(run.first))
 }

@@ -12,7 +12,7 @@ use crate::catalog::rights::privileges;
 use crate::errors::{Cause, HiloError, NameGuess};
 use crate::gucs;
 use crate::process::ffi;
-use crate::session::memo::CachedName;
+use crate::session::names::CachedName;
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::pin::Pinned;
@@ -36,11 +36,11 @@ impl Pin {
         Pin(())
     }
 
-    /// Pins the slot of a memo, and only then compares its version. `None`: the slot is no longer
-    /// what the memo says.
-    pub fn for_memo(slot: &'static Slot, memo: &CachedName) -> Option<Pin> {
+    /// Pins the slot of a cached name, and only then compares its version. `None`: the slot is no
+    /// longer what the cached name says.
+    pub fn for_name(slot: &'static Slot, cached: &CachedName) -> Option<Pin> {
         let pin = Pin::keep(Pinned::new(slot));
-        (slot.version.load(SeqCst) == memo.version()).then_some(pin)
+        (slot.version.load(SeqCst) == cached.version()).then_some(pin)
     }
 }
 

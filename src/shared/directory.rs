@@ -22,9 +22,9 @@ pub struct Entry {
     next: AtomicU32,
 }
 
-/// Whether no process is in the middle of using a slot. A session with a memo pins first and then
-/// compares the version. So after this, either the session sees the new version, or its pin is seen
-/// here.
+/// Whether no process is in the middle of using a slot. A session with a cached name pins first and
+/// then compares the version. So after this, either the session sees the new version, or its pin is
+/// seen here.
 fn is_unused(locked: &mut Locked) -> bool {
     locked.outdate();
     locked.slot.pins.load(SeqCst) == 0

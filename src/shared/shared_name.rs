@@ -1,10 +1,10 @@
 //! Nameplates: what a name means, for sessions that have not used it yet.
 //!
 //! The session that looks a name up in the catalog leaves its result in the slot of the sequence.
-//! With it goes the version of the slot that its own memo has. While the slot has that version,
-//! every memo of the name is valid, and so is the shared name. Whatever changes what the name means
-//! raises the version (`session/invalidation.rs`). So a shared name has no owner, nobody has to
-//! remove it, and it ends with the slot, or with the memory after a crash.
+//! With it goes the version of the slot that its own cached name has. While the slot has that
+//! version, each session's cached name is valid, and so is the shared name. Whatever changes
+//! what the name means raises the version (`session/invalidation.rs`). So a shared name has no
+//! owner, nobody has to remove it, and it ends with the slot, or with the memory after a crash.
 //!
 //! `directory.rs` leads from a name to the slot that may have its shared name. A name that finds
 //! another one's place there takes it; the shared name itself says for which name it is.

@@ -1,9 +1,9 @@
 //! A slot: one active sequence in shared memory.
 //!
-//! - `version` and `serial` are raised under the slot's lock and read by every process. A memo is
-//!   valid while the version is the one that it was made with. The serial names one epoch of one
-//!   sequence in this slot and is never used again. So a range taken under one serial cannot be
-//!   mistaken for another's.
+//! - `version` and `serial` are raised under the slot's lock and read by every process. A cached
+//!   name is valid while the version is the one that it was made with. The serial names one epoch
+//!   of one sequence in this slot and is never used again. So a range taken under one serial cannot
+//!   be mistaken for another's.
 //! - Ranges are taken from the cursor without a lock; its segments are installed under the slot's
 //!   lock.
 //! - `queued` and `returned` mirror what the lock guards, for callers who only want to know whether
@@ -320,7 +320,7 @@ impl Locked {
         self.slot.serial()
     }
 
-    /// Makes everything that memos remember of this slot out of date.
+    /// Makes everything that cached names remember of this slot out of date.
     pub fn outdate(&mut self) {
         self.slot.version.fetch_add(1, SeqCst);
     }

@@ -17,7 +17,7 @@ use crate::gucs;
 use crate::process::ffi;
 use crate::session;
 use crate::session::invalidation::{self, Change};
-use crate::session::memo;
+use crate::session::names;
 use crate::shared;
 use crate::sql::types::sequence_type::SequenceName;
 
@@ -131,7 +131,7 @@ fn remove_as(locked: LockedSequence, change: Change) -> Result<(), HiloError> {
 pub fn forget_numbers(sequence: SequenceId) -> Result<(), HiloError> {
     positions::forget(sequence)?;
     if let Ok(shared) = shared::get() {
-        shared.freeze(&memo::key_of(sequence)?);
+        shared.freeze(&names::key_of(sequence)?);
     }
     ranges::forget(sequence)
 }

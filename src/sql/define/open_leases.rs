@@ -7,7 +7,7 @@ use crate::catalog::lease::leases::{self, Lease};
 use crate::catalog::sequence::definitions::Sequence;
 use crate::catalog::sequence::{node, positions};
 use crate::errors::HiloError;
-use crate::session::{memo, own_leases};
+use crate::session::{names, own_leases};
 
 pub fn find(sequence: &Sequence) -> Result<Vec<Lease>, HiloError> {
     let Some(position) = positions::find(sequence.id, node::LocalNode::read()?.id)? else {
@@ -30,7 +30,7 @@ pub fn pass(
         check_for_interrupts!();
         // A lease that has ended in between is about to be served again, or was filed.
         if lease_changes::keep(&lease.id)? {
-            own_leases::change(lease, memo::key_of(sequence.id)?, LeaseChange::Pass)?;
+            own_leases::change(lease, names::key_of(sequence.id)?, LeaseChange::Pass)?;
         }
     }
     Ok(())

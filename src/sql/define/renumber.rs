@@ -14,7 +14,7 @@ use crate::catalog::sequence::numbering::{self, Numbering};
 use crate::catalog::sequence::positions::{self, Position};
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::session::{memo, slice_table, uncommitted};
+use crate::session::{names, slice_table, uncommitted};
 use crate::shared;
 use crate::sql::call::border::Call;
 use crate::sql::define::ddl_checks::{begin_write, lock_by_name};
@@ -199,7 +199,7 @@ fn hilo_setval(
     ended.notice(&sequence.definition, numbering, next_index);
     ended.open(&sequence.definition, numbering, next_index)?;
     if is_called {
-        memo::set_last(sequence.id, value);
+        names::set_last(sequence.id, value);
     }
     Ok(value)
 }

@@ -15,7 +15,7 @@ use crate::catalog::sequence::positions::{self, Position};
 use crate::catalog::sequence::{numbering, takeover};
 use crate::errors::HiloError;
 use crate::process::memory::{self, TryGrow};
-use crate::session::{gapless, memo, own_leases, uncommitted};
+use crate::session::{gapless, names, own_leases, uncommitted};
 use crate::shared;
 use crate::shared::slices::IndexSpace;
 
@@ -127,6 +127,6 @@ fn returning_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Rang
 
 /// The index space of a position.
 pub fn index_space(position: &Position) -> Result<IndexSpace, HiloError> {
-    let key = memo::key_of(position.sequence)?;
+    let key = names::key_of(position.sequence)?;
     Ok(IndexSpace { key, node: position.node, epoch: position.epoch })
 }

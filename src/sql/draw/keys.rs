@@ -12,13 +12,13 @@ use crate::catalog::rows::table::text_datum;
 use crate::errors::{HiloError, OrRaise};
 use crate::gucs;
 use crate::process::ffi;
-use crate::session::memo::CachedName;
+use crate::session::names::CachedName;
 use crate::session::{draw, look_up};
 use crate::sql::call::border::Call;
 use crate::sql::call::raw_function::raw_functions;
 use crate::sql::call::text::{Text, Written};
 use crate::sql::define::prefix;
-use crate::sql::draw::nextval::{begin_with_name, known_memo};
+use crate::sql::draw::nextval::{begin_with_name, known_name};
 use crate::sql::types::sequence_type::SequenceName;
 
 raw_functions!(hilo_nextkey_wrapper);
@@ -33,9 +33,9 @@ unsafe extern "C-unwind" fn hilo_nextkey_wrapper(
     // SAFETY: Postgres calls the function with the argument that it was declared to take, and not
     // with NULL, because it is strict. The call is handed on as it came.
     unsafe {
-        if let Some(memo) = known_memo(Call::unchecked(fcinfo))
-            && let Some(frame) = memo.key_frame(gucs::server_prefix_bytes())
-            && let Some(value) = draw::hit(memo)
+        if let Some(cached) = known_name(Call::unchecked(fcinfo))
+            && let Some(frame) = cached.key_frame(gucs::server_prefix_bytes())
+            && let Some(value) = draw::hit(cached)
         {
             return text_unguarded(frame, value);
         }
@@ -51,24 +51,24 @@ unsafe extern "C-unwind" fn nextkey(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys:
     let draw = || {
         // SAFETY: the caller hands on the call as it came from Postgres.
         let (call, name) = unsafe { begin_with_name(fcinfo) }?;
-        let (memo, _) = look_up::look_up(&name, Privileges::DRAW)?;
-        frame_of(memo)?;
-        let (memo, value) = draw::next(&name)?;
-        call.set_extra(memo);
-        Ok::<_, HiloError>(text_datum(&text(frame_of(memo)?, value)))
+        let (cached, _) = look_up::look_up(&name, Privileges::DRAW)?;
+        frame_of(cached)?;
+        let (cached, value) = draw::next(&name)?;
+        call.set_extra(cached);
+        Ok::<_, HiloError>(text_datum(&text(frame_of(cached)?, value)))
     };
     draw().or_raise()
 }
 
-fn frame_of(memo: &'static CachedName) -> Result<&'static Frame, HiloError> {
+fn frame_of(cached: &'static CachedName) -> Result<&'static Frame, HiloError> {
     let prefix = gucs::server_prefix_bytes();
-    if memo.key_frame(prefix).is_none() {
-        let min_value = memo.entry().map_or(0, |entry| entry.mapping().min_value);
-        let format = memo.key_format()?;
-        prefix::allows(&format, memo.name_bytes(), prefix, min_value)?;
-        memo.frame_keys(&format, prefix)?;
+    if cached.key_frame(prefix).is_none() {
+        let min_value = cached.entry().map_or(0, |entry| entry.mapping().min_value);
+        let format = cached.key_format()?;
+        prefix::allows(&format, cached.name_bytes(), prefix, min_value)?;
+        cached.frame_keys(&format, prefix)?;
     }
-    Ok(memo.key_frame(prefix).expect("just made"))
+    Ok(cached.key_frame(prefix).expect("just made"))
 }
 
 fn text(frame: &Frame, value: i64) -> Vec<u8> {

@@ -20,7 +20,7 @@ use crate::catalog::sequence::{definitions, positions};
 use crate::errors::{Closed, HiloError, check_argument};
 use crate::gucs;
 use crate::process::ffi;
-use crate::session::{lease, memo, own_leases};
+use crate::session::{lease, names, own_leases};
 use crate::sql::call::border::Call;
 use crate::sql::call::stored_rows::{Record, row};
 use crate::sql::call::text::{Text, Written};
@@ -189,7 +189,7 @@ fn open(id: &LeaseId) -> Result<(Lease, bool), HiloError> {
 
 /// Notes the change that this transaction makes to a lease when it commits.
 fn change(lease: &Lease, change: LeaseChange) -> Result<(), HiloError> {
-    own_leases::change(lease, memo::key_of(lease.sequence)?, change)
+    own_leases::change(lease, names::key_of(lease.sequence)?, change)
 }
 
 /// Whether the current user took the lease, owns its sequence, or is a superuser.

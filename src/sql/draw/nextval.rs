@@ -10,7 +10,7 @@ use crate::catalog::rows::name::escape_for_message;
 use crate::catalog::sequence::definitions;
 use crate::errors::{HiloError, OrRaise, check_argument};
 use crate::process::memory;
-use crate::session::memo::{self, CachedName};
+use crate::session::names::{self, CachedName};
 use crate::session::{draw, range, refuse_parallel_worker};
 use crate::sql::call::border::Call;
 use crate::sql::call::raw_function::raw_functions;
@@ -19,29 +19,29 @@ use crate::sql::types::sequence_type::SequenceName;
 
 raw_functions!(hilo_nextval_wrapper, hilo_nextvals_wrapper);
 
-/// The memo of the name in the first argument, if this session has one. It is the memo that this
-/// call site used last, if that has the name, or else the one found by the name.
+/// The cached name that the first argument has, if this session has one. It is the one that this
+/// call site used last, if it has this name, or else the one that the name finds.
 ///
 /// # Safety
 /// The call must have a first argument, which is a hilo_sequence and not NULL.
 #[inline(always)]
-pub unsafe fn known_memo(call: Call) -> Option<&'static CachedName> {
+pub unsafe fn known_name(call: Call) -> Option<&'static CachedName> {
     // SAFETY: the caller guarantees that the argument is a hilo_sequence. The memory of this call
-    // site is null or a memo, which is never freed.
-    let (name, memo) =
+    // site is null or a cached name, which is never freed.
+    let (name, cached) =
         unsafe { (SequenceName::plain(call.argument(0))?, call.extra::<CachedName>().as_ref()) };
-    if let Some(memo) = memo
-        && memo.is_of(name)
+    if let Some(cached) = cached
+        && cached.is_of(name)
     {
-        return Some(memo);
+        return Some(cached);
     }
-    let memo = memo::find(name)?;
-    call.set_extra(memo);
-    Some(memo)
+    let cached = names::find(name)?;
+    call.set_extra(cached);
+    Some(cached)
 }
 
 /// `hilo_nextval(name)`: the next value. A hit compares the name with the one that this call site
-/// used last, checks that its memo is still valid, and adds the increment.
+/// used last, checks that it is still valid, and adds the increment.
 ///
 /// A hit runs outside pgrx's guard, which costs more than the hit itself. That is sound because a
 /// hit calls nothing that can panic or raise an error, except through a guard of its own. Nothing
@@ -53,7 +53,7 @@ unsafe extern "C-unwind" fn hilo_nextval_wrapper(
     // SAFETY: Postgres calls the function with the argument that it was declared to take, and not
     // with NULL, because it is strict. The call is handed on as it came.
     unsafe {
-        if let Some(value) = known_memo(Call::unchecked(fcinfo)).and_then(draw::hit) {
+        if let Some(value) = known_name(Call::unchecked(fcinfo)).and_then(draw::hit) {
             return value.into();
         }
         nextval(fcinfo)
@@ -67,8 +67,8 @@ unsafe extern "C-unwind" fn nextval(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys:
     let draw = || {
         // SAFETY: the caller hands on the call as it came from Postgres.
         let (call, name) = unsafe { begin_with_name(fcinfo) }?;
-        let (memo, value) = draw::next(&name)?;
-        call.set_extra(memo);
+        let (cached, value) = draw::next(&name)?;
+        call.set_extra(cached);
         Ok::<_, HiloError>(value.into())
     };
     draw().or_raise()
@@ -77,7 +77,7 @@ unsafe extern "C-unwind" fn nextval(fcinfo: pg_sys::FunctionCallInfo) -> pg_sys:
 /// Begins a call that is no hit, whose first argument is the name of a sequence.
 ///
 /// # Safety
-/// As for [`known_memo`].
+/// As for [`known_name`].
 pub unsafe fn begin_with_name<'a>(
     fcinfo: pg_sys::FunctionCallInfo,
 ) -> Result<(Call, SequenceName<'a>), HiloError> {
@@ -93,7 +93,7 @@ pub unsafe fn begin_with_name<'a>(
 #[derive(Clone, Copy)]
 struct Series {
     name: &'static [u8],
-    memo: Option<&'static CachedName>,
+    cached: Option<&'static CachedName>,
     left: i64,
 }
 
@@ -122,7 +122,7 @@ unsafe fn hit_of_series(fcinfo: pg_sys::FunctionCallInfo) -> Option<pg_sys::Datu
         let context = call.extra::<pg_sys::FuncCallContext>().as_ref()?;
         let series =
             (context.user_fctx as *mut Series).as_mut().filter(|series| series.left > 0)?;
-        let value = series.memo.and_then(draw::hit)?;
+        let value = series.cached.and_then(draw::hit)?;
         series.left -= 1;
         let info = (*fcinfo).resultinfo as *mut pg_sys::ReturnSetInfo;
         (*info).isDone = pg_sys::ExprDoneCond::ExprMultipleResult;
@@ -159,8 +159,8 @@ unsafe fn next_of_series(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Dat
             return Ok(pg_sys::Datum::null());
         }
         (*info).isDone = pg_sys::ExprDoneCond::ExprMultipleResult;
-        let (memo, value) = draw::next_of_many(series.name, series.left)?;
-        series.memo = Some(memo);
+        let (cached, value) = draw::next_of_many(series.name, series.left)?;
+        series.cached = Some(cached);
         series.left -= 1;
         Ok(value.into())
     }
@@ -184,7 +184,7 @@ unsafe fn begin_series(
         let series = pg_sys::MemoryContextAlloc(shared, size_of::<Series>()) as *mut Series;
         series.write(Series {
             name: std::slice::from_raw_parts(copy, name.len()),
-            memo: None,
+            cached: None,
             left: count,
         });
         (*context).user_fctx = series.cast();
@@ -219,13 +219,13 @@ fn hilo_nextrange(
 #[pg_extern(sql = false)]
 fn hilo_currval(_call: Call, name: SequenceName) -> Result<i64, ErrorReport> {
     let needs = Privileges::USAGE.or(Privileges::SELECT);
-    let current = match memo::find(&name) {
-        Some(memo) if memo.is_good() && memo.allows(needs) => {
-            memo.entry().and_then(|entry| entry.last.get())
+    let current = match names::find(&name) {
+        Some(cached) if cached.is_good() && cached.allows(needs) => {
+            cached.entry().and_then(|entry| entry.last.get())
         }
         _ => {
             refuse_parallel_worker("hilo_currval")?;
-            memo::last_of(missing::require_allowed(&name, needs)?.id)
+            names::last_of(missing::require_allowed(&name, needs)?.id)
         }
     };
     Ok(current.ok_or_else(|| HiloError::NoCurrval(escape_for_message(&name)))?)
@@ -235,7 +235,7 @@ fn hilo_currval(_call: Call, name: SequenceName) -> Result<i64, ErrorReport> {
 #[pg_extern(sql = false)]
 fn hilo_lastval(_call: Call) -> Result<i64, ErrorReport> {
     refuse_parallel_worker("hilo_lastval")?;
-    let (_, entry) = memo::last_use().ok_or(HiloError::NoLastval)?;
+    let (_, entry) = names::last_use().ok_or(HiloError::NoLastval)?;
     let sequence = definitions::by_id(entry.id)?.ok_or(HiloError::NoLastval)?;
     privileges::allow(&sequence, Privileges::USAGE.or(Privileges::SELECT))?;
     Ok(entry.last.get().ok_or(HiloError::NoLastval)?)

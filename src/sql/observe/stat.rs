@@ -19,7 +19,7 @@ use crate::errors::HiloError;
 use crate::gucs;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
-use crate::session::memo;
+use crate::session::names;
 use crate::shared::content::Tier;
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
@@ -364,7 +364,7 @@ fn held(shared: &'static Shared) -> Result<Vec<Held>, HiloError> {
 
 /// Returns a function that tells whether a key is of this database.
 fn is_here() -> Result<impl Fn(&Key) -> bool, HiloError> {
-    let here = memo::key_of(SequenceId::default())?;
+    let here = names::key_of(SequenceId::default())?;
     Ok(move |key: &Key| key.database == here.database && key.extension == here.extension)
 }
 

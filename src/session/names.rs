@@ -44,8 +44,8 @@ pub enum Own {
 /// remembers the value that a session was given last for as long as the session lasts.
 ///
 /// A session that draws from thousands of sequences pays for each cache line that a call touches.
-/// So all that a call needs is in the first two lines of an entry and of a slot, and in a memo's
-/// one line.
+/// All that it needs is in the first two lines of an entry, those of a slot, and the one line of a
+/// cached name.
 #[repr(C, align(64))]
 pub struct Entry {
     pub supply: Cell<Supply>,
@@ -117,7 +117,7 @@ pub struct CachedName {
 const _: () = assert!(size_of::<CachedName>() == 64);
 const _: () = assert!(std::mem::offset_of!(Entry, terms) + size_of::<Mapping>() <= 128);
 
-/// A name: in the memo itself if it is short.
+/// A name: in the cached name itself if it is short.
 union NamePlace {
     short: [u8; SHORT_NAME],
     long: *const u8,
@@ -133,8 +133,8 @@ struct Keys {
     frame: RefCell<Option<(Box<[u8]>, Frame)>>,
 }
 
-/// The meaning of a name, and how long it holds.
-pub struct Meaning {
+/// A name that was looked up, with its meaning and how long that holds.
+pub struct ResolvedName {
     pub entry: &'static Entry,
     pub version_at: *const AtomicU64,
     pub version: u64,
@@ -145,46 +145,46 @@ pub struct Meaning {
     pub key_format: Option<KeyFormat>,
 }
 
-/// The version that memos of this transaction's own definitions point to. It never changes.
+/// The version that cached names of this transaction's own definitions point to. It never changes.
 pub static OWN_VERSION: AtomicU64 = AtomicU64::new(0);
 
-/// A memo, found by its name. The table is small enough to stay in the caches, so it also says
-/// where the entry and the slot lie.
+/// A cached name, found by its name. The table is small enough to stay in the caches, so it also
+/// says where the entry and the slot lie.
 struct ByName {
-    memo: &'static CachedName,
+    cached: &'static CachedName,
     entry: Cell<*const Entry>,
     slot: Cell<*const AtomicU64>,
 }
 
 impl std::borrow::Borrow<[u8]> for ByName {
-    /// The lookup is about to compare this name, so this is probably the memo that it needs. All
-    /// lines that a draw will need are fetched at once, and not one after the other.
+    /// Compared with the name that is looked for, so this is probably the cached name that it has.
+    /// All that a draw will need is fetched at once, and not one thing after the other.
     #[inline(always)]
     fn borrow(&self) -> &[u8] {
         prefetch_two_lines(self.entry.get());
         prefetch_two_lines(self.slot.get());
-        self.memo.name_bytes()
+        self.cached.name_bytes()
     }
 }
 
 impl Hash for ByName {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.memo.name_bytes().hash(state);
+        self.cached.name_bytes().hash(state);
     }
 }
 
 impl PartialEq for ByName {
     fn eq(&self, other: &ByName) -> bool {
-        self.memo.is_of(other.memo.name_bytes())
+        self.cached.is_of(other.cached.name_bytes())
     }
 }
 
 impl Eq for ByName {}
 
-type Memos = FxHashSet<ByName>;
+type Names = FxHashSet<ByName>;
 type Entries = FxHashMap<(pg_sys::Oid, SequenceId), &'static Entry>;
 
-static MEMOS: Global<RefCell<Option<Memos>>> = Global::new(RefCell::new(None));
+static NAMES: Global<RefCell<Option<Names>>> = Global::new(RefCell::new(None));
 static ENTRIES: Global<RefCell<Option<Entries>>> = Global::new(RefCell::new(None));
 /// How often this session has discarded currval and lastval.
 static DISCARDS: Global<Cell<u64>> = Global::new(Cell::new(0));
@@ -192,7 +192,7 @@ static LAST: Global<Cell<Option<(&'static CachedName, &'static Entry)>>> =
     Global::new(Cell::new(None));
 
 impl CachedName {
-    /// Whether the memo is still valid, for the current user.
+    /// Whether the cached name is still good, for the current user.
     #[inline(always)]
     pub fn is_good(&self) -> bool {
         // SAFETY: the pointer is to a slot's version or to `OWN_VERSION`. Shared memory and statics
@@ -216,7 +216,7 @@ impl CachedName {
         self.privileges.get()
     }
 
-    /// Whether it is the memo of this name.
+    /// Whether it is this name.
     #[inline(always)]
     pub fn is_of(&self, name: &[u8]) -> bool {
         *self.name_bytes() == *name
@@ -275,8 +275,8 @@ impl CachedName {
         Ok(())
     }
 
-    /// The version of the slot that the memo was made with. A session compares it after it has
-    /// pinned the slot.
+    /// The version of the slot that the cached name was made with. A session compares it after it
+    /// has pinned the slot.
     pub fn version(&self) -> u64 {
         self.version.get()
     }
@@ -285,7 +285,7 @@ impl CachedName {
     ///
     /// # Errors
     /// `OutOfMemory`
-    pub fn renew(&self, found: Meaning) -> Result<(), HiloError> {
+    pub fn renew(&self, found: ResolvedName) -> Result<(), HiloError> {
         if found.key_format.is_some() || self.keys.get().is_some() {
             let keys = self.keys()?;
             keys.format.replace(found.key_format.unwrap_or_default());
@@ -297,8 +297,8 @@ impl CachedName {
         self.user.set(found.user);
         self.privileges.set(found.privileges);
         self.names_version.set(found.names_version);
-        if let Some(memos) = MEMOS.borrow().as_ref()
-            && let Some(by_name) = memos.get(self.name_bytes())
+        if let Some(names) = NAMES.borrow().as_ref()
+            && let Some(by_name) = names.get(self.name_bytes())
         {
             by_name.entry.set(found.entry);
             by_name.slot.set(found.version_at);
@@ -348,21 +348,21 @@ pub fn forget_last() {
     }
 }
 
-/// The memo of a name, which may be out of date. Calls no function of Postgres.
+/// The cached name, which may be out of date. Calls no function of Postgres.
 #[inline]
 pub fn find(name: &[u8]) -> Option<&'static CachedName> {
-    MEMOS.try_borrow().ok()?.as_ref()?.get(name).map(|found| found.memo)
+    NAMES.try_borrow().ok()?.as_ref()?.get(name).map(|found| found.cached)
 }
 
-/// A memo of a name that has none, out of date.
+/// Caches a name that is not cached, out of date.
 ///
 /// # Errors
 /// `OutOfMemory`
 #[expect(clippy::mutable_key_type, reason = "the name, which is what is hashed, never changes")]
 pub fn remember(name: &[u8]) -> Result<&'static CachedName, HiloError> {
-    let mut memos = MEMOS.borrow_mut();
-    let memos = memos.get_or_insert_default();
-    memos.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
+    let mut names = NAMES.borrow_mut();
+    let names = names.get_or_insert_default();
+    names.try_reserve(1).map_err(|_| HiloError::OutOfMemory)?;
     // No sequence has a name that long.
     let name_len = u16::try_from(name.len()).map_err(|_| HiloError::OutOfMemory)?;
     let mut short = [0; SHORT_NAME];
@@ -373,7 +373,7 @@ pub fn remember(name: &[u8]) -> Result<&'static CachedName, HiloError> {
         }
         None => NamePlace { long: alloc_static_bytes(name)?.as_ptr() },
     };
-    let memo = alloc_static(CachedName {
+    let cached = alloc_static(CachedName {
         entry: Cell::new(None),
         version_at: Cell::new(&raw const OWN_VERSION),
         version: Cell::new(0),
@@ -385,8 +385,8 @@ pub fn remember(name: &[u8]) -> Result<&'static CachedName, HiloError> {
         keys: Cell::new(None),
     })?;
     let (entry, slot) = (Cell::new(std::ptr::null()), Cell::new(std::ptr::null()));
-    memos.insert(ByName { memo, entry, slot });
-    Ok(memo)
+    names.insert(ByName { cached, entry, slot });
+    Ok(cached)
 }
 
 pub fn entry_for(key: (pg_sys::Oid, SequenceId)) -> Result<&'static Entry, HiloError> {
