@@ -10,13 +10,13 @@ use std::hash::{BuildHasherDefault, DefaultHasher, Hash};
 
 #[derive(Debug)]
 pub struct Nested<K, V> {
-    values: HashMap<K, Kept<V>, BuildHasherDefault<DefaultHasher>>,
+    values: HashMap<K, Current<V>, BuildHasherDefault<DefaultHasher>>,
     /// Sorted by level, and within a level in the order of the changes.
     saved: Vec<Saved<K, V>>,
 }
 
 #[derive(Debug)]
-struct Kept<V> {
+struct Current<V> {
     value: V,
     /// The deepest level that has saved the value.
     level: i32,
@@ -37,17 +37,17 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
     }
 
     pub fn get(&self, key: &K) -> Option<&V> {
-        self.values.get(key).map(|kept| &kept.value)
+        self.values.get(key).map(|current| &current.value)
     }
 
     /// The value, for a change that is not saved.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
-        self.values.get_mut(key).map(|kept| &mut kept.value)
+        self.values.get_mut(key).map(|current| &mut current.value)
     }
 
     /// Whether a rollback of `level` already brings the value back as it was when the level began.
     pub fn is_saved(&self, level: i32, key: &K) -> bool {
-        self.values.get(key).is_some_and(|kept| kept.level >= level)
+        self.values.get(key).is_some_and(|current| current.level >= level)
     }
 
     /// Sets a value at `level`, the deepest open level. Saves its current value if necessary.
@@ -56,7 +56,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
     /// Memory is out; nothing has changed.
     pub fn set(&mut self, level: i32, key: K, value: V) -> Result<(), TryReserveError> {
         self.make_room()?;
-        let known = self.values.insert(key, Kept { value, level });
+        let known = self.values.insert(key, Current { value, level });
         match known {
             Some(known) if known.level >= level => {}
             known => {
@@ -88,8 +88,8 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
         for at in first..self.saved.len() {
             let saved = &mut self.saved[at];
             saved.level = level - 1;
-            if let Some(kept) = self.values.get_mut(&saved.key) {
-                kept.level = level - 1;
+            if let Some(current) = self.values.get_mut(&saved.key) {
+                current.level = level - 1;
             }
             // If the level around it has saved the value too, its rollback restores that value.
             let known = saved.before.as_ref().is_some_and(|(_, before)| *before == level - 1);
@@ -107,7 +107,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
         while self.saved.last().is_some_and(|saved| saved.level >= level) {
             let Some(saved) = self.saved.pop() else { break };
             let was = match saved.before {
-                Some((value, level)) => self.values.insert(saved.key, Kept { value, level }),
+                Some((value, level)) => self.values.insert(saved.key, Current { value, level }),
                 None => self.values.remove(&saved.key),
             };
             if let Some(was) = was {
@@ -117,7 +117,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Nested<K, V> {
     }
 
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
-        self.values.values_mut().map(|kept| &mut kept.value)
+        self.values.values_mut().map(|current| &mut current.value)
     }
 
     /// Forgets everything, as at the end of the transaction.

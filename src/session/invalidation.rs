@@ -211,8 +211,8 @@ fn publish() {
     }
     for (key, change) in noted.iter() {
         let apply = |locked: &mut Locked| match change {
-            Change::Renumbered { old, epoch, .. } => locked.raise(old.node, *epoch),
-            Change::Dropped | Change::Released { .. } | Change::Extension => locked.end(),
+            Change::Renumbered { old, epoch, .. } => locked.advance_epoch(old.node, *epoch),
+            Change::Dropped | Change::Released { .. } | Change::Extension => locked.mark_dropped(),
             Change::Outdated => locked.outdate(),
             Change::Terms => locked.forget_terms(),
         };

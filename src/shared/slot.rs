@@ -325,10 +325,10 @@ impl Locked {
         self.slot.version.fetch_add(1, SeqCst);
     }
 
-    /// Raises the epoch of a node's numbering. All that is held belongs to an older epoch and is
-    /// discarded; what raised the epoch in the catalog has recorded that there. Raising it twice
+    /// Advances the epoch of a node's numbering. All that is held belongs to an older epoch and is
+    /// discarded; what advanced the epoch in the catalog has recorded that there. Doing so twice
     /// does nothing. Another node's epochs are separate: they say nothing of what is held here.
-    pub fn raise(&mut self, node: i32, epoch: Epoch) {
+    pub fn advance_epoch(&mut self, node: i32, epoch: Epoch) {
         if self.node >= 0 && self.node != node {
             self.outdate();
         } else if self.epoch < epoch {
@@ -337,7 +337,7 @@ impl Locked {
     }
 
     /// Discards all that is held: the sequence has been dropped, on all nodes.
-    pub fn end(&mut self) {
+    pub fn mark_dropped(&mut self) {
         if self.epoch != DROPPED {
             self.begin(-1, DROPPED);
         }
@@ -407,7 +407,7 @@ impl Locked {
             return false;
         }
         let same = self.slot.version.load(Relaxed) == version;
-        self.raise(node, epoch);
+        self.advance_epoch(node, epoch);
         if self.shared_name.asks_for_creation() {
             self.shared_name = SharedName::default();
         }

@@ -100,7 +100,7 @@ impl Worker {
         let waited_for = slot.waiting.load(SeqCst) > 0;
         let request = Some(locked.shared_name).filter(SharedName::asks_for_creation);
         if request.is_some() && !waited_for {
-            locked.end();
+            locked.mark_dropped();
         }
         if locked.epoch == DROPPED {
             drop(locked);

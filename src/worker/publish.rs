@@ -66,7 +66,7 @@ impl Worker {
                 }
                 Outcome::Foreign => self.discard(plan),
                 Outcome::Gone => {
-                    self.shared.lock_slot(plan.number).end();
+                    self.shared.lock_slot(plan.number).mark_dropped();
                     self.shared.slots[plan.number].refilled.broadcast();
                     gone.push(plan.number);
                 }
