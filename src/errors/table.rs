@@ -389,8 +389,8 @@ pub enum HiloError: Code {
     #[error("cannot drop the column that owns hilo sequence \"{name}\" because other objects \
              depend on the sequence")]
     #[detail("{}", depend_on(name, dependents))]
-    #[hint("{}", keep_for(name, heir.as_deref()))]
-    OwnedColumnHasDependents { name: String, dependents: Vec<String>, heir: Option<String> }
+    #[hint("{}", keep_for(name, successor.as_deref()))]
+    OwnedColumnHasDependents { name: String, dependents: Vec<String>, successor: Option<String> }
         = ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST,
     #[error("invalid role name: \"{0}\"")]
     #[detail("The value must be a role name written as an SQL identifier, \"public\", or \"-\" for \

@@ -150,13 +150,13 @@ pub fn depend_on(name: &str, dependents: &[String]) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// How to keep a sequence whose owner column is to be dropped: `heir` is another column that uses
-/// it and may own it.
-pub fn keep_for(name: &str, heir: Option<&str>) -> String {
-    let (name, heir) = (advice::literal(name), advice::literal(heir.unwrap_or("none")));
+/// How to keep a sequence whose owner column is to be dropped: `successor` is another column that
+/// uses it and may own it.
+pub fn keep_for(name: &str, successor: Option<&str>) -> String {
+    let (name, successor) = (advice::literal(name), advice::literal(successor.unwrap_or("none")));
     format!(
-        "Keep the sequence: SELECT hilo_alter({name}, owned_by => {heir}); then drop again. With \
-         CASCADE, the columns that are left would lose their defaults."
+        "Keep the sequence: SELECT hilo_alter({name}, owned_by => {successor}); then drop again. \
+         With CASCADE, the columns that are left would lose their defaults."
     )
 }
 

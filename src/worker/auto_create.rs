@@ -1,4 +1,4 @@
-//! Creates a sequence that a session has wished for, in the transaction that reserves its first
+//! Creates a sequence that a session has asked for, in the transaction that reserves its first
 //! block.
 
 use pgrx::pg_sys;

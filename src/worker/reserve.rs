@@ -237,7 +237,7 @@ fn take(
     })
 }
 
-/// Adds a sequence that a session has wished for. Its position is written once, with the block.
+/// Adds a sequence that a session has asked for. Its position is written once, with the block.
 fn first_of_all(
     shared: &'static Shared,
     here: &LocalNode,

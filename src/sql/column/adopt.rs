@@ -233,7 +233,7 @@ fn create(
     let widest = widest.max_by_key(|data_type| data_type.map_or(i64::MAX, DataType::max));
     let definition = Definition::create(&old.options(widest.flatten()))?;
     let next = next.filter(|next| (definition.min_value..=definition.max_value).contains(next));
-    let owner = old.heir;
+    let owner = old.new_owner;
     let owns = |column: &&SequenceColumn| column.table_owner == owner && column.owns;
     let owned_by = columns.iter().find(owns).map(|column| column.place);
     let former = Some(Name::from(old.former.as_slice()));

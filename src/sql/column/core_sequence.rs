@@ -28,7 +28,7 @@ pub struct CoreSequence {
     /// Whether it belongs to the owner of one of the tables.
     pub own: bool,
     /// The owner of the sequence that replaces it.
-    pub heir: pg_sys::Oid,
+    pub new_owner: pg_sys::Oid,
     /// Its name without and with its schema, in the database's encoding.
     pub names: [Vec<u8>; 2],
     data_type: DataType,
@@ -51,7 +51,7 @@ impl CoreSequence {
             oid: row.oid(1),
             is_main: row.bool(2),
             own: row.bool(3),
-            heir: row.oid(4),
+            new_owner: row.oid(4),
             names: [5, 6].map(|number| row.bytes(number).unwrap_or_default()),
             data_type: definitions::data_type_from(row.oid(7)).unwrap_or(DataType::BigInt),
             start: int8(8),

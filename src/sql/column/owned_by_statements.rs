@@ -137,16 +137,16 @@ fn successor_column(sequence: &Sequence) -> Result<Option<ColumnRef>, HiloError>
     let inherits = |relid| {
         may_own(relid) && relations::owner(relid) == sequence.owner && relations::is_new(relid)
     };
-    let mut heirs = Vec::new();
+    let mut successors = Vec::new();
     for ColumnDefault { relid, attnum, .. } in column_defaults::using(&sequence.name)? {
         if inherits(relid) {
             // A table that is not distributed any more is in no list of Citus either, but it has no
             // shards.
             let rank = (!is_distributed(relid)?, !relations::is_partitioned(relid));
-            heirs.try_push((rank, ColumnRef { relid, attnum }))?;
+            successors.try_push((rank, ColumnRef { relid, attnum }))?;
         }
     }
-    Ok(heirs.into_iter().min_by_key(|(rank, _)| *rank).map(|(_, column)| column))
+    Ok(successors.into_iter().min_by_key(|(rank, _)| *rank).map(|(_, column)| column))
 }
 
 /// Whether a table is a shard. Citus gives shards the defaults of their table, and uses none of
@@ -171,13 +171,13 @@ fn drop_defaults(sequence: &Sequence, keep: bool) -> Result<(), HiloError> {
             HiloError::ExtensionHasDependents { name, extension, dependents }
         }
         _ => {
-            let heir =
+            let successor =
                 defaults.iter().map(|one| ColumnRef { relid: one.relid, attnum: one.attnum });
-            let mut heir = heir.filter(|column| {
+            let mut successor = successor.filter(|column| {
                 may_own(column.relid) && relations::owner(column.relid) == sequence.owner
             });
-            let heir = heir.next().map(ColumnRef::describe);
-            HiloError::OwnedColumnHasDependents { name, dependents, heir }
+            let successor = successor.next().map(ColumnRef::describe);
+            HiloError::OwnedColumnHasDependents { name, dependents, successor }
         }
     };
     column_defaults::drop_all(&defaults, keep, refusal)

@@ -132,8 +132,8 @@ pub unsafe fn after(node: *mut pg_sys::Node, keep: bool) -> Result<(), HiloError
         match (*node).type_ {
             pg_sys::NodeTag::T_DropOwnedStmt => drop_owned(&roles, keep),
             _ => {
-                let heir = (*node.cast::<pg_sys::ReassignOwnedStmt>()).newrole;
-                reassign(&roles, pg_sys::get_rolespec_oid(heir, false))
+                let new_owner = (*node.cast::<pg_sys::ReassignOwnedStmt>()).newrole;
+                reassign(&roles, pg_sys::get_rolespec_oid(new_owner, false))
             }
         }
     }
@@ -145,10 +145,10 @@ fn is_installed() -> bool {
     catalog_oids().is_ok()
 }
 
-fn reassign(from: &[pg_sys::Oid], heir: pg_sys::Oid) -> Result<(), HiloError> {
-    for role in from.iter().filter(|role| **role != heir) {
+fn reassign(from: &[pg_sys::Oid], new_owner: pg_sys::Oid) -> Result<(), HiloError> {
+    for role in from.iter().filter(|role| **role != new_owner) {
         for owned in role_references::lock_of_owner(*role)? {
-            give(owned, heir)?;
+            give(owned, new_owner)?;
         }
     }
     Ok(())
