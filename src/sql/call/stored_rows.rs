@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 
 use pgrx::callconv::{BoxRet, FcInfo};
 use pgrx::datum::Datum;
+use pgrx::memcxt::PgMemoryContexts;
 use pgrx::prelude::*;
 
 use hilo_core::numbers::{SequenceId, Timestamp};
@@ -91,6 +92,8 @@ pub(crate) use row;
 pub struct Rows<R> {
     store: *mut pg_sys::Tuplestorestate,
     columns: pg_sys::TupleDesc,
+    /// The values of one row, until the store has copied them.
+    scratch: PgMemoryContexts,
     rows: PhantomData<fn(R)>,
 }
 
@@ -124,21 +127,24 @@ impl<R: Row> Rows<R> {
             (*info).setResult = store;
             (*info).setDesc = columns;
             pg_sys::MemoryContextSwitchTo(before);
-            Rows { store, columns, rows: PhantomData }
+            let scratch = PgMemoryContexts::new("hilo row");
+            Rows { store, columns, scratch, rows: PhantomData }
         }
     }
 
     pub fn add(&mut self, row: R) {
-        // SAFETY: the row has the columns that SQL declares (`scripts/symbols`), and the store
-        // copies their values.
-        row.with_columns(|values, nulls| unsafe {
-            pg_sys::tuplestore_putvalues(
-                self.store,
-                self.columns,
-                values.as_mut_ptr(),
-                nulls.as_mut_ptr(),
-            )
-        });
+        let (store, columns) = (self.store, self.columns);
+        // SAFETY: the row has the columns that SQL declares (`scripts/symbols`). The store copies
+        // their values, of which nothing remains in the context that is reset.
+        unsafe {
+            self.scratch.switch_to(|_| {
+                row.with_columns(|values, nulls| {
+                    let (values, nulls) = (values.as_mut_ptr(), nulls.as_mut_ptr());
+                    pg_sys::tuplestore_putvalues(store, columns, values, nulls);
+                });
+            });
+            self.scratch.reset();
+        }
     }
 }
 
