@@ -76,11 +76,10 @@ fn end_with<T>(
 
 /// The report of an error.
 pub fn into_report(error: CaughtError) -> Report {
-    match error {
-        CaughtError::PostgresError(report)
-        | CaughtError::ErrorReport(report)
-        | CaughtError::RustPanic { ereport: report, .. } => report,
-    }
+    let (CaughtError::PostgresError(report)
+    | CaughtError::ErrorReport(report)
+    | CaughtError::RustPanic { ereport: report, .. }) = error;
+    report
 }
 
 /// The message with the detail.
@@ -93,11 +92,10 @@ pub fn message_with_detail(report: &Report) -> String {
 
 /// The SQLSTATE of an error.
 pub fn sqlstate(error: &CaughtError) -> PgSqlErrorCode {
-    match error {
-        CaughtError::PostgresError(report)
-        | CaughtError::ErrorReport(report)
-        | CaughtError::RustPanic { ereport: report, .. } => report.sql_error_code(),
-    }
+    let (CaughtError::PostgresError(report)
+    | CaughtError::ErrorReport(report)
+    | CaughtError::RustPanic { ereport: report, .. }) = error;
+    report.sql_error_code()
 }
 
 /// Whether an error ends only the work that was tried, and not the session's statement or
