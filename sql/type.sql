@@ -64,15 +64,16 @@ CREATE FUNCTION _hilo.hilo_sequence_out(@extschema@.hilo_sequence) RETURNS cstri
 CREATE FUNCTION _hilo.hilo_sequence_send(@extschema@.hilo_sequence) RETURNS bytea
     LANGUAGE internal STABLE STRICT PARALLEL SAFE AS 'textsend';
 
--- The type is in the string category, but is not its preferred type. With a literal or a text
--- beside it, Postgres compares and concatenates it as text.
+-- The type is in the string category, but is not its preferred type. Postgres compares, sorts and
+-- concatenates its values as texts, with text's own operators, as it does those of varchar.
 CREATE TYPE @extschema@.hilo_sequence (
     INPUT = _hilo.hilo_sequence_in,
     OUTPUT = _hilo.hilo_sequence_out,
     RECEIVE = _hilo.hilo_sequence_recv,
     SEND = _hilo.hilo_sequence_send,
     LIKE = pg_catalog.text,
-    CATEGORY = 'S'
+    CATEGORY = 'S',
+    COLLATABLE = true
 );
 COMMENT ON TYPE @extschema@.hilo_sequence IS
     'Name of a hilo sequence: 1 to 255 bytes of text without control characters; case matters';
@@ -87,133 +88,12 @@ CREATE FUNCTION _hilo.hilo_sequence(text) RETURNS @extschema@.hilo_sequence
 COMMENT ON FUNCTION _hilo.hilo_sequence(text) IS
     'Converts text to the name of a hilo sequence. Errors: 22023 if the text is not a valid name.';
 
-CREATE FUNCTION _hilo.hilo_sequence(name) RETURNS @extschema@.hilo_sequence
-    LANGUAGE c IMMUTABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_sequence_from_name';
-COMMENT ON FUNCTION _hilo.hilo_sequence(name) IS
-    'Converts name to the name of a hilo sequence. Errors: 22023 if it is not a valid name.';
-
 CREATE CAST (text AS @extschema@.hilo_sequence) WITH FUNCTION _hilo.hilo_sequence(text) AS IMPLICIT;
 CREATE CAST (varchar AS @extschema@.hilo_sequence)
     WITH FUNCTION _hilo.hilo_sequence(text) AS IMPLICIT;
-CREATE CAST (name AS @extschema@.hilo_sequence) WITH FUNCTION _hilo.hilo_sequence(name) AS IMPLICIT;
+CREATE CAST (name AS @extschema@.hilo_sequence) WITH INOUT AS IMPLICIT;
 CREATE CAST (@extschema@.hilo_sequence AS text) WITHOUT FUNCTION AS IMPLICIT;
 CREATE CAST (@extschema@.hilo_sequence AS varchar) WITHOUT FUNCTION AS ASSIGNMENT;
-
--- Names are compared byte by byte and so without a collation, by the functions of bytea, which has
--- the same layout. LEAKPROOF as these functions of core are.
-
-CREATE FUNCTION _hilo.hilo_sequence_eq(@extschema@.hilo_sequence, @extschema@.hilo_sequence)
-    RETURNS boolean
-    LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'byteaeq';
-CREATE FUNCTION _hilo.hilo_sequence_ne(@extschema@.hilo_sequence, @extschema@.hilo_sequence)
-    RETURNS boolean
-    LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'byteane';
-CREATE FUNCTION _hilo.hilo_sequence_lt(@extschema@.hilo_sequence, @extschema@.hilo_sequence)
-    RETURNS boolean
-    LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'bytealt';
-CREATE FUNCTION _hilo.hilo_sequence_le(@extschema@.hilo_sequence, @extschema@.hilo_sequence)
-    RETURNS boolean
-    LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'byteale';
-CREATE FUNCTION _hilo.hilo_sequence_gt(@extschema@.hilo_sequence, @extschema@.hilo_sequence)
-    RETURNS boolean
-    LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'byteagt';
-CREATE FUNCTION _hilo.hilo_sequence_ge(@extschema@.hilo_sequence, @extschema@.hilo_sequence)
-    RETURNS boolean
-    LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'byteage';
-CREATE FUNCTION _hilo.hilo_sequence_cmp(@extschema@.hilo_sequence, @extschema@.hilo_sequence)
-    RETURNS integer
-    LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE LEAKPROOF AS 'byteacmp';
-CREATE FUNCTION _hilo.hilo_sequence_sortsupport(internal) RETURNS void
-    LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'bytea_sortsupport';
-CREATE FUNCTION _hilo.hilo_sequence_hash(@extschema@.hilo_sequence) RETURNS integer
-    LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'hashvarlena';
-CREATE FUNCTION _hilo.hilo_sequence_hash_extended(@extschema@.hilo_sequence, bigint) RETURNS bigint
-    LANGUAGE internal IMMUTABLE STRICT PARALLEL SAFE AS 'hashvarlenaextended';
-
-COMMENT ON FUNCTION _hilo.hilo_sequence_eq(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
-    'implementation of = operator';
-COMMENT ON FUNCTION _hilo.hilo_sequence_ne(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
-    'implementation of <> operator';
-COMMENT ON FUNCTION _hilo.hilo_sequence_lt(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
-    'implementation of < operator';
-COMMENT ON FUNCTION _hilo.hilo_sequence_le(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
-    'implementation of <= operator';
-COMMENT ON FUNCTION _hilo.hilo_sequence_gt(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
-    'implementation of > operator';
-COMMENT ON FUNCTION _hilo.hilo_sequence_ge(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
-    'implementation of >= operator';
-COMMENT ON FUNCTION _hilo.hilo_sequence_cmp(@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
-    'less-equal-greater';
-COMMENT ON FUNCTION _hilo.hilo_sequence_sortsupport(internal) IS 'sort support';
-COMMENT ON FUNCTION _hilo.hilo_sequence_hash(@extschema@.hilo_sequence) IS 'hash';
-COMMENT ON FUNCTION _hilo.hilo_sequence_hash_extended(@extschema@.hilo_sequence, bigint) IS 'hash';
-
-CREATE OPERATOR @extschema@.= (
-    FUNCTION = _hilo.hilo_sequence_eq,
-    LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
-    COMMUTATOR = OPERATOR(@extschema@.=), NEGATOR = OPERATOR(@extschema@.<>),
-    RESTRICT = eqsel, JOIN = eqjoinsel, HASHES, MERGES
-);
-CREATE OPERATOR @extschema@.<> (
-    FUNCTION = _hilo.hilo_sequence_ne,
-    LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
-    COMMUTATOR = OPERATOR(@extschema@.<>), NEGATOR = OPERATOR(@extschema@.=),
-    RESTRICT = neqsel, JOIN = neqjoinsel
-);
-CREATE OPERATOR @extschema@.< (
-    FUNCTION = _hilo.hilo_sequence_lt,
-    LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
-    COMMUTATOR = OPERATOR(@extschema@.>), NEGATOR = OPERATOR(@extschema@.>=),
-    RESTRICT = scalarltsel, JOIN = scalarltjoinsel
-);
-CREATE OPERATOR @extschema@.<= (
-    FUNCTION = _hilo.hilo_sequence_le,
-    LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
-    COMMUTATOR = OPERATOR(@extschema@.>=), NEGATOR = OPERATOR(@extschema@.>),
-    RESTRICT = scalarlesel, JOIN = scalarlejoinsel
-);
-CREATE OPERATOR @extschema@.> (
-    FUNCTION = _hilo.hilo_sequence_gt,
-    LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
-    COMMUTATOR = OPERATOR(@extschema@.<), NEGATOR = OPERATOR(@extschema@.<=),
-    RESTRICT = scalargtsel, JOIN = scalargtjoinsel
-);
-CREATE OPERATOR @extschema@.>= (
-    FUNCTION = _hilo.hilo_sequence_ge,
-    LEFTARG = @extschema@.hilo_sequence, RIGHTARG = @extschema@.hilo_sequence,
-    COMMUTATOR = OPERATOR(@extschema@.<=), NEGATOR = OPERATOR(@extschema@.<),
-    RESTRICT = scalargesel, JOIN = scalargejoinsel
-);
-
-COMMENT ON OPERATOR @extschema@.= (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS 'equal';
-COMMENT ON OPERATOR @extschema@.<> (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
-    'not equal';
-COMMENT ON OPERATOR @extschema@.< (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
-    'less than, byte by byte';
-COMMENT ON OPERATOR @extschema@.<= (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
-    'less than or equal, byte by byte';
-COMMENT ON OPERATOR @extschema@.> (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
-    'greater than, byte by byte';
-COMMENT ON OPERATOR @extschema@.>= (@extschema@.hilo_sequence, @extschema@.hilo_sequence) IS
-    'greater than or equal, byte by byte';
-
-CREATE OPERATOR CLASS @extschema@.hilo_sequence_ops
-    DEFAULT FOR TYPE @extschema@.hilo_sequence USING btree AS
-    OPERATOR 1 @extschema@.<,
-    OPERATOR 2 @extschema@.<=,
-    OPERATOR 3 @extschema@.=,
-    OPERATOR 4 @extschema@.>=,
-    OPERATOR 5 @extschema@.>,
-    FUNCTION 1 _hilo.hilo_sequence_cmp(@extschema@.hilo_sequence, @extschema@.hilo_sequence),
-    FUNCTION 2 (@extschema@.hilo_sequence, @extschema@.hilo_sequence)
-        _hilo.hilo_sequence_sortsupport(internal),
-    FUNCTION 4 (@extschema@.hilo_sequence, @extschema@.hilo_sequence) pg_catalog.btequalimage(oid);
-
-CREATE OPERATOR CLASS @extschema@.hilo_sequence_ops
-    DEFAULT FOR TYPE @extschema@.hilo_sequence USING hash AS
-    OPERATOR 1 @extschema@.=,
-    FUNCTION 1 _hilo.hilo_sequence_hash(@extschema@.hilo_sequence),
-    FUNCTION 2 _hilo.hilo_sequence_hash_extended(@extschema@.hilo_sequence, bigint);
 
 -- _hilo.hilo_role: a role's OID that is printed, dumped and restored as the role's name.
 

@@ -20,14 +20,14 @@ CREATE FUNCTION takes_text(text) RETURNS text LANGUAGE sql RETURN 'text ' || $1;
 SELECT takes_text('a'::hilo_sequence), 'orders'::hilo_sequence || '!', upper('orders'::hilo_sequence);
 DROP FUNCTION takes_a_sequence, takes_text;
 
--- comparison: case matters, bytes decide the order, and a comparison with text is never ambiguous
+-- comparison: as of text, with which it is never ambiguous
 SELECT 'a'::hilo_sequence = 'a', 'a'::hilo_sequence = 'A'::hilo_sequence, 'a'::hilo_sequence <> 'b'::text,
        'a'::text = 'a'::hilo_sequence, 'a'::varchar = 'a'::hilo_sequence, 'a'::name = 'a'::hilo_sequence;
 SELECT 'a'::hilo_sequence < 'b', 'a'::hilo_sequence <= 'a', 'b'::hilo_sequence > 'a', 'b'::hilo_sequence >= 'c';
 SELECT name FROM (VALUES ('b'::hilo_sequence), ('B'), ('a'), ('10'), ('9')) AS names (name) ORDER BY name;
 SELECT min(name::text), count(DISTINCT name) FROM (VALUES ('b'::hilo_sequence), ('a'), ('a')) AS names (name);
 
--- operator classes: btree and hash indexes, joins and grouping
+-- btree and hash indexes, joins and grouping
 CREATE TABLE names (name hilo_sequence PRIMARY KEY, n integer);
 INSERT INTO names SELECT 'name-' || n, n FROM generate_series(1, 1000) n;
 CREATE INDEX names_hash ON names USING hash (name);

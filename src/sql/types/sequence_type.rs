@@ -1,10 +1,9 @@
 //! The type `hilo_sequence`: the name of a sequence, with the layout of `text`.
 //!
-//! So its output, comparison and hashing are Postgres's own functions for `text` and `bytea`
-//! (sql/type.sql). Only the functions that make values of the type are here; each of them checks
-//! the name.
+//! So its output is that of `text`, and so are its operators (sql/type.sql). Only the functions
+//! that make values of the type are here; each of them checks the name.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::CStr;
 use std::ops::Deref;
 
 use pgrx::prelude::*;
@@ -20,7 +19,6 @@ use crate::sql::call::raw_function::{argument, call_functions, input_functions};
 input_functions!(new_value; hilo_sequence_in, hilo_sequence_recv);
 
 call_functions!(from_text; hilo_sequence_from_text);
-call_functions!(from_name; hilo_sequence_from_name);
 
 /// An argument of this type, which lives as long as the call.
 #[derive(Clone, Copy)]
@@ -85,12 +83,6 @@ fn from_text(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloErro
         unsafe { (argument(fcinfo, 0), SequenceName::from_datum(argument(fcinfo, 0))) };
     name::validate(&name)?;
     Ok(text)
-}
-
-/// `hilo_sequence(name) RETURNS hilo_sequence`
-fn from_name(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
-    // SAFETY: the function is strict, so its argument is a name, which ends with a zero byte.
-    new_value(unsafe { CStr::from_ptr(argument(fcinfo, 0).cast_mut_ptr::<c_char>()) })
 }
 
 /// The text as a new value of the type.
