@@ -5,32 +5,27 @@
 -- writes fire no triggers. Triggers of privileges also fire where rows arrive by replication: there
 -- too a second grant to no role would collide with the first.
 
-CREATE FUNCTION _hilo.hilo_own_row() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_own_row';
-COMMENT ON FUNCTION _hilo.hilo_own_row() IS
-    'Makes the current user the owner of a restored sequence whose owner does not exist';
-CREATE FUNCTION _hilo.hilo_skip_row() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_skip_row';
-COMMENT ON FUNCTION _hilo.hilo_skip_row() IS 'Omits a restored grant to a role that does not exist';
-CREATE FUNCTION _hilo.hilo_skip_default() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_skip_default';
-COMMENT ON FUNCTION _hilo.hilo_skip_default() IS
-    'Omits a restored default privilege of or for a role that does not exist';
+CREATE FUNCTION _hilo.hilo_judge_row() RETURNS trigger
+    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_judge_row';
+COMMENT ON FUNCTION _hilo.hilo_judge_row() IS
+    'Makes a restored or replicated row one of this server, or omits it, as the name of the '
+    'trigger says';
 CREATE FUNCTION _hilo.hilo_note_roles() RETURNS trigger
     LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_note_roles';
 COMMENT ON FUNCTION _hilo.hilo_note_roles() IS
     'Records the roles of restored rows, so that DROP ROLE knows of them';
 -- No user needs to call these functions: Postgres runs a trigger's function without checking
 -- EXECUTE.
-REVOKE ALL ON FUNCTION _hilo.hilo_own_row(), _hilo.hilo_skip_row(), _hilo.hilo_skip_default(),
-    _hilo.hilo_note_roles() FROM PUBLIC;
+REVOKE ALL ON FUNCTION _hilo.hilo_judge_row(), _hilo.hilo_note_roles() FROM PUBLIC;
 
+-- The current user becomes the owner of a sequence whose owner does not exist. A grant to such a
+-- role is omitted.
 CREATE TRIGGER missing_owner BEFORE INSERT ON _hilo.hilo_definition
     FOR EACH ROW WHEN (
         NEW.owner = '-'::_hilo.hilo_role
         OR (NEW.source IS NOT NULL AND NOT pg_catalog.pg_has_role(
                 NEW.owner::pg_catalog.text::pg_catalog.regrole, 'USAGE'::pg_catalog.text)))
-    EXECUTE FUNCTION _hilo.hilo_own_row();
+    EXECUTE FUNCTION _hilo.hilo_judge_row();
 -- Whoever may write to the tables, as members of pg_write_all_data may, must not have others run a
 -- query.
 CREATE FUNCTION _hilo.hilo_refuse_source() RETURNS trigger
@@ -55,12 +50,12 @@ CREATE TRIGGER refuse_source BEFORE UPDATE OF owner, source ON _hilo.hilo_defini
 ALTER TABLE _hilo.hilo_definition ENABLE ALWAYS TRIGGER refuse_source;
 
 CREATE TRIGGER missing_grantee BEFORE INSERT ON _hilo.hilo_privilege
-    FOR EACH ROW WHEN (NEW.grantee = '-'::_hilo.hilo_role) EXECUTE FUNCTION _hilo.hilo_skip_row();
+    FOR EACH ROW WHEN (NEW.grantee = '-'::_hilo.hilo_role) EXECUTE FUNCTION _hilo.hilo_judge_row();
 ALTER TABLE _hilo.hilo_privilege ENABLE ALWAYS TRIGGER missing_grantee;
 
 CREATE TRIGGER missing_role BEFORE INSERT ON _hilo.hilo_default_privilege
     FOR EACH ROW WHEN (NEW.owner = '-'::_hilo.hilo_role OR NEW.grantee = '-'::_hilo.hilo_role)
-    EXECUTE FUNCTION _hilo.hilo_skip_default();
+    EXECUTE FUNCTION _hilo.hilo_judge_row();
 ALTER TABLE _hilo.hilo_default_privilege ENABLE ALWAYS TRIGGER missing_role;
 
 -- These triggers handle what logical replication brings, from any publication. They fire for its
@@ -98,10 +93,6 @@ COMMENT ON FUNCTION _hilo.hilo_note_replicated(bigint, text) IS
     'Lets sessions learn at commit that a sequence was altered, dropped with its numbers, or '
     'otherwise outdated';
 
-CREATE FUNCTION _hilo.hilo_own_replicated() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_role_own_replicated';
-COMMENT ON FUNCTION _hilo.hilo_own_replicated() IS
-    'Makes the current user the owner of a replicated sequence whose owner does not exist';
 CREATE FUNCTION _hilo.hilo_has_name(name text) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_has_name_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_has_name(text) IS 'Returns whether a sequence has this name';
@@ -112,11 +103,6 @@ CREATE FUNCTION _hilo.hilo_has_position(sequence bigint, node integer) RETURNS b
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_has_position_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_has_position(bigint, integer) IS
     'Returns whether a node has a position in a sequence';
-CREATE FUNCTION _hilo.hilo_is_recorded(sequence bigint, grantee _hilo.hilo_role, privilege text)
-    RETURNS boolean
-    LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_recorded_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_is_recorded(bigint, _hilo.hilo_role, text) IS
-    'Returns whether a privilege is recorded for exactly this grantee';
 
 CREATE FUNCTION _hilo.hilo_merge_definitions(
     own _hilo.hilo_definition, theirs _hilo.hilo_definition, elsewhere text
@@ -299,23 +285,6 @@ COMMENT ON FUNCTION _hilo.hilo_replicated_position() IS
     'Applies the replicated positions of other nodes, and that of this node if this server has '
     'not reserved from the sequence yet';
 
-CREATE FUNCTION _hilo.hilo_replicated_privilege() RETURNS trigger
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    IF TG_OP = 'INSERT' AND _hilo.hilo_is_recorded(NEW.sequence, NEW.grantee, NEW.privilege) THEN
-        RETURN NULL;
-    END IF;
-    IF TG_OP <> 'DELETE' THEN
-        PERFORM _hilo.hilo_depend_on(NEW.grantee);
-    END IF;
-    PERFORM _hilo.hilo_note_replicated(COALESCE(NEW.sequence, OLD.sequence), 'outdated');
-    RETURN COALESCE(NEW, OLD);
-END
-$$;
-COMMENT ON FUNCTION _hilo.hilo_replicated_privilege() IS
-    'Applies a replicated privilege that does not exist yet';
-
 CREATE FUNCTION _hilo.hilo_replicated_default_privilege() RETURNS trigger
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SECURITY DEFINER SET search_path = pg_catalog, pg_temp
 AS $$
@@ -329,29 +298,13 @@ END
 $$;
 COMMENT ON FUNCTION _hilo.hilo_replicated_default_privilege() IS
     'Applies a replicated default privilege that does not exist yet';
-
--- A range that another server returned is for that server to serve, and a lease is ended at the
--- server that made it.
-CREATE FUNCTION _hilo.hilo_keep_out() RETURNS trigger
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
-AS $$
-BEGIN
-    RETURN NULL;
-END
-$$;
-COMMENT ON FUNCTION _hilo.hilo_keep_out() IS
-    'Keeps out replicated free ranges, leases and requests to sources, which belong to another '
-    'server';
 REVOKE ALL ON FUNCTION _hilo.hilo_is_served_here(bigint),
     _hilo.hilo_is_twin(bigint, bigint, bigint), _hilo.hilo_is_due(boolean),
-    _hilo.hilo_depend_on(_hilo.hilo_role), _hilo.hilo_own_replicated(),
-    _hilo.hilo_note_replicated(bigint, text), _hilo.hilo_has_name(text), _hilo.hilo_has_id(bigint),
-    _hilo.hilo_has_position(bigint, integer),
-    _hilo.hilo_is_recorded(bigint, _hilo.hilo_role, text),
+    _hilo.hilo_depend_on(_hilo.hilo_role), _hilo.hilo_note_replicated(bigint, text),
+    _hilo.hilo_has_name(text), _hilo.hilo_has_id(bigint), _hilo.hilo_has_position(bigint, integer),
     _hilo.hilo_merge_definitions(_hilo.hilo_definition, _hilo.hilo_definition, text),
-    _hilo.hilo_replicated_sequence(),
-    _hilo.hilo_replicated_position(), _hilo.hilo_replicated_privilege(),
-    _hilo.hilo_replicated_default_privilege(), _hilo.hilo_keep_out() FROM PUBLIC;
+    _hilo.hilo_replicated_sequence(), _hilo.hilo_replicated_position(),
+    _hilo.hilo_replicated_default_privilege() FROM PUBLIC;
 
 -- They may have been enabled for all sessions: hilo_check reports that.
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.hilo_definition
@@ -361,7 +314,7 @@ ALTER TABLE _hilo.hilo_definition ENABLE REPLICA TRIGGER replicated;
 -- It fires after the other, by its name.
 CREATE TRIGGER replicated_owner BEFORE INSERT ON _hilo.hilo_definition
     FOR EACH ROW WHEN (NEW.owner = '-'::_hilo.hilo_role)
-    EXECUTE FUNCTION _hilo.hilo_own_replicated();
+    EXECUTE FUNCTION _hilo.hilo_judge_row();
 ALTER TABLE _hilo.hilo_definition ENABLE REPLICA TRIGGER replicated_owner;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.hilo_position
     FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
@@ -369,23 +322,25 @@ CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.hilo_positi
 ALTER TABLE _hilo.hilo_position ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.hilo_privilege
     FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
-    EXECUTE FUNCTION _hilo.hilo_replicated_privilege();
+    EXECUTE FUNCTION _hilo.hilo_judge_row();
 ALTER TABLE _hilo.hilo_privilege ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE ON _hilo.hilo_default_privilege
     FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
     EXECUTE FUNCTION _hilo.hilo_replicated_default_privilege();
 ALTER TABLE _hilo.hilo_default_privilege ENABLE REPLICA TRIGGER replicated;
+-- Free ranges, leases and requests to sources belong to the server that wrote them: these rows are
+-- kept out.
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.hilo_free_range
     FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
-    EXECUTE FUNCTION _hilo.hilo_keep_out();
+    EXECUTE FUNCTION _hilo.hilo_judge_row();
 ALTER TABLE _hilo.hilo_free_range ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.hilo_lease
     FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
-    EXECUTE FUNCTION _hilo.hilo_keep_out();
+    EXECUTE FUNCTION _hilo.hilo_judge_row();
 ALTER TABLE _hilo.hilo_lease ENABLE REPLICA TRIGGER replicated;
 CREATE TRIGGER replicated BEFORE INSERT OR UPDATE OR DELETE ON _hilo.hilo_source
     FOR EACH ROW WHEN (pg_catalog.current_setting('session_replication_role') = 'replica')
-    EXECUTE FUNCTION _hilo.hilo_keep_out();
+    EXECUTE FUNCTION _hilo.hilo_judge_row();
 ALTER TABLE _hilo.hilo_source ENABLE REPLICA TRIGGER replicated;
 
 CREATE TRIGGER note_roles AFTER INSERT ON _hilo.hilo_definition
@@ -398,46 +353,16 @@ CREATE TRIGGER note_roles AFTER INSERT ON _hilo.hilo_default_privilege
 -- A restore writes rows through SQL, which the library never does. So these triggers fire in a
 -- restore only, and not where rows arrive by replication.
 
-CREATE FUNCTION _hilo.hilo_restored_position() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_position';
-COMMENT ON FUNCTION _hilo.hilo_restored_position() IS
-    'Marks a restored position as held by no server life, until the first reservation takes it '
-    'over';
-CREATE FUNCTION _hilo.hilo_restored_free_range() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_free_range';
-COMMENT ON FUNCTION _hilo.hilo_restored_free_range() IS
-    'Rejects a restored free range of a sequence that is in use, which may have served the range '
-    'since the dump';
-CREATE FUNCTION _hilo.hilo_restored_lease() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_lease';
-COMMENT ON FUNCTION _hilo.hilo_restored_lease() IS
-    'Marks a restored lease, of which nothing that comes back is served again; rejects one of a '
-    'sequence that is in use';
-REVOKE ALL ON FUNCTION _hilo.hilo_restored_position(), _hilo.hilo_restored_free_range(),
-    _hilo.hilo_restored_lease() FROM PUBLIC;
-
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_position
-    FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_restored_position();
+    FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_judge_row();
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_free_range
-    FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_restored_free_range();
+    FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_judge_row();
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_lease
-    FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_restored_lease();
-
-CREATE FUNCTION _hilo.hilo_restored_source() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_source';
-COMMENT ON FUNCTION _hilo.hilo_restored_source() IS
-    'Forgets the request of a restored row, which the dumped server may still make';
-REVOKE ALL ON FUNCTION _hilo.hilo_restored_source() FROM PUBLIC;
+    FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_judge_row();
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_source
-    FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_restored_source();
-
-CREATE FUNCTION _hilo.hilo_restored_definition() RETURNS trigger
-    LANGUAGE c AS 'MODULE_PATHNAME', 'hilo_restored_definition';
-COMMENT ON FUNCTION _hilo.hilo_restored_definition() IS
-    'Drops the sequence of this name that an extension''s script has made, for the restored one';
-REVOKE ALL ON FUNCTION _hilo.hilo_restored_definition() FROM PUBLIC;
+    FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_judge_row();
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_definition
-    FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_restored_definition();
+    FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_judge_row();
 -- The script may also have given such default privileges.
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_default_privilege
     FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_replicated_default_privilege();

@@ -1,5 +1,5 @@
 //! The part of the triggers for replicated rows that is not SQL. It is what only this server knows,
-//! and how its sessions learn of a change. The rest is in sql/triggers.sql.
+//! and how its sessions learn of a change. The rest is in sql/triggers.sql and restore_triggers.rs.
 
 use std::cell::Cell;
 use std::sync::atomic::Ordering::*;
@@ -11,7 +11,6 @@ use pgrx::prelude::*;
 use hilo_core::numbers::SequenceId;
 
 use crate::backend::Global;
-use crate::catalog::rights::privileges;
 use crate::catalog::rows::roles;
 use crate::catalog::sequence::{definitions, node, positions};
 use crate::process::ffi;
@@ -38,17 +37,6 @@ fn hilo_has_id(_call: Call, id: i64) -> Result<bool, ErrorReport> {
 #[pg_extern(sql = false)]
 fn hilo_has_position(_call: Call, sequence: i64, node: i32) -> Result<bool, ErrorReport> {
     Ok(positions::find(SequenceId(sequence), node)?.is_some())
-}
-
-/// `_hilo.hilo_is_recorded(sequence, grantee, privilege)`
-#[pg_extern(sql = false)]
-fn hilo_is_recorded(
-    _call: Call,
-    sequence: i64,
-    grantee: Role,
-    privilege: Text,
-) -> Result<bool, ErrorReport> {
-    Ok(privileges::is_recorded(SequenceId(sequence), grantee.0, &privilege.escaped())?)
 }
 
 /// `_hilo.hilo_is_served_here(sequence)`: whether this server has reserved from a sequence, or made

@@ -1,6 +1,7 @@
-//! The rows that a dump brings back. pg_restore and psql write to the tables of schema _hilo
-//! through SQL, which the library never does, and which is refused to everybody else. So a row for
-//! which an ordinary trigger fires is a restored one (sql/triggers.sql).
+//! The rows that a dump brings back, and those of which replication brings all or none. pg_restore
+//! and psql write to the tables of schema _hilo through SQL, which the library never does, and
+//! which is refused to everybody else. So a row for which an ordinary trigger fires is a restored
+//! one (sql/triggers.sql).
 //!
 //! A dump shows one snapshot: every value that any session had seen by then lies below its
 //! positions and in none of its free ranges. So no values have to be skipped. A restored position
@@ -13,8 +14,9 @@ use pgrx::prelude::*;
 
 use hilo_core::numbers::SequenceId;
 
+use crate::catalog::rights::privileges;
 use crate::catalog::rows::catalog_tables::{CatalogTable, INTERNALS};
-use crate::catalog::rows::columns::{free_range, lease, position, sequence, source};
+use crate::catalog::rows::columns::{free_range, lease, position, privilege, sequence, source};
 use crate::catalog::rows::scan::{Index, Match};
 use crate::catalog::rows::table::{LockWait, Row, RowLock, Table, next_command, split, text_datum};
 use crate::catalog::rows::{restore, roles, script};
@@ -22,6 +24,7 @@ use crate::catalog::sequence::definitions;
 use crate::catalog::sequence::positions::{self, Position, REPLICATED, RESTORED};
 use crate::errors::HiloError;
 use crate::process::ffi;
+use crate::session::invalidation::{self, Change};
 use crate::session::{self, uncommitted};
 use crate::sql::call::raw_function::call_functions;
 use crate::sql::define::ddl_checks;
@@ -31,28 +34,18 @@ const NO_OWNER: &[u8] = b"SELECT NULL::bigint, NULL::bigint FROM _hilo.hilo_refu
     'it was not restored, since the owner of the sequence did not exist'::text, \
     'Attach the sequence again, or give it numbers of its own: hilo_detach(name, start).'::text)";
 
-call_functions!(
-    store_row;
-    hilo_restored_position,
-    hilo_restored_free_range,
-    hilo_restored_lease,
-    hilo_restored_source,
-    hilo_role_own_row,
-    hilo_role_skip_row,
-    hilo_role_skip_default,
-);
-call_functions!(own_replicated; hilo_role_own_replicated);
-call_functions!(make_way; hilo_restored_definition);
+call_functions!(judge_row; hilo_judge_row);
 call_functions!(refuse_write; hilo_refuse_write);
 
-fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
+/// The row as a trigger of this name stores it in this table. NULL omits the row.
+fn judge_row(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
     let Some(arrived) = Arrived::from_call(fcinfo) else { refuse() };
     let row = arrived.row();
-    let replaced = match arrived.table() {
+    let replaced = match (arrived.table(), arrived.trigger()) {
         // Its owner does not exist. The current user becomes the owner, as of any object whose
         // ALTER … OWNER failed in a restore. No query of the row runs with that role's rights: its
         // source is replaced by one that fails.
-        b"hilo_definition" => {
+        (b"hilo_definition", b"missing_owner") => {
             let query = row.text(sequence::source).map(|_| text_datum(NO_OWNER));
             let owner = Some(ffi::current_user().into());
             match query {
@@ -60,7 +53,16 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloErro
                 None => vec![(sequence::OWNER, owner)],
             }
         }
-        b"hilo_position" => {
+        (b"hilo_definition", b"restored") => {
+            make_way(&row)?;
+            vec![]
+        }
+        // The current user becomes the owner here too. No source comes with the row.
+        (b"hilo_definition", b"replicated_owner") => {
+            roles::depend_on(ffi::current_user())?;
+            vec![(sequence::OWNER, Some(ffi::current_user().into()))]
+        }
+        (b"hilo_position", b"restored") => {
             if further_than_known(&row)? {
                 return Ok(pg_sys::Datum::null());
             }
@@ -76,49 +78,47 @@ fn store_row(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloErro
             ]
         }
         // The range may have been served since the dump, if the sequence is in use here.
-        b"hilo_free_range" => {
+        (b"hilo_free_range", b"restored") => {
             arrived.refuse_in_use(row.int8(free_range::SEQUENCE), row.int4(free_range::NODE))?;
             vec![]
         }
         // The dumped server may make its request again.
-        b"hilo_source" => vec![(source::REQUEST, None), (source::DATABASE, Some(0_i64.into()))],
+        (b"hilo_source", b"restored") => {
+            vec![(source::REQUEST, None), (source::DATABASE, Some(0_i64.into()))]
+        }
         // Another server may have taken the lease back since the dump, and served its rest.
-        b"hilo_lease" => {
+        (b"hilo_lease", b"restored") => {
             arrived.refuse_in_use(row.int8(lease::SEQUENCE), row.int4(lease::NODE))?;
             vec![(lease::TIMELINE, Some(REPLICATED.into()))]
         }
         // A role that does not exist. A second such row would collide with the first.
-        b"hilo_privilege" | b"hilo_default_privilege" => return Ok(pg_sys::Datum::null()),
+        (b"hilo_privilege", b"missing_grantee") | (b"hilo_default_privilege", b"missing_role") => {
+            return Ok(pg_sys::Datum::null());
+        }
+        (b"hilo_privilege", b"replicated") => match arrived.replicated_privilege(&row)? {
+            true => vec![],
+            false => return Ok(pg_sys::Datum::null()),
+        },
+        // A range that another server returned is for that server to serve, and a lease is ended
+        // at the server that made it.
+        (b"hilo_free_range" | b"hilo_lease" | b"hilo_source", b"replicated") => {
+            return Ok(pg_sys::Datum::null());
+        }
         _ => refuse(),
     };
     // SAFETY: the columns get values of the types that sql/catalog.sql gives them.
     Ok(unsafe { arrived.replacing(&replaced) })
 }
 
-/// A replicated sequence gets the current user as its owner, and no source.
-fn own_replicated(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
-    let arrived =
-        Arrived::from_call(fcinfo).filter(|arrived| arrived.table() == b"hilo_definition");
-    let Some(arrived) = arrived else { refuse() };
-    let user = ffi::current_user();
-    roles::depend_on(user)?;
-    // SAFETY: the column of the owner gets a role.
-    Ok(unsafe { arrived.replacing(&[(sequence::OWNER, Some(user.into()))]) })
-}
-
 /// An extension's script may have made a sequence of this name here, as while the restore created
 /// the extension. The restored one replaces it.
-fn make_way(fcinfo: pg_sys::FunctionCallInfo) -> Result<pg_sys::Datum, HiloError> {
-    let arrived =
-        Arrived::from_call(fcinfo).filter(|arrived| arrived.table() == b"hilo_definition");
-    let Some(arrived) = arrived else { refuse() };
-    let row = arrived.row();
+fn make_way(row: &Row) -> Result<(), HiloError> {
     match row.text(sequence::NAME).map_or(Ok(()), |name| {
         replace_made_by_script(name.as_bytes(), SequenceId(row.int8(sequence::ID)))
     }) {
         // The library does not read the rows of an older version.
-        Ok(()) | Err(HiloError::Version { newer: false, .. }) => Ok(arrived.tuple.into()),
-        Err(error) => Err(error),
+        Err(HiloError::Version { newer: false, .. }) => Ok(()),
+        done => done,
     }
 }
 
@@ -239,13 +239,13 @@ fn refuse() -> ! {
         ERROR,
         PgSqlErrorCode::ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED,
         "this function can only be called as a trigger of the catalog of hilo",
-        "The trigger runs before a row is inserted into a table in schema _hilo."
+        "The trigger runs before a row of a table in schema _hilo is written."
     );
 }
 
-/// A row that is about to be inserted into one of the catalog's tables. It must not outlive the
-/// call.
+/// A row of one of the catalog's tables that is about to be written. It must not outlive the call.
 struct Arrived<'a> {
+    trigger: &'a pg_sys::TriggerData,
     tuple: pg_sys::HeapTuple,
     relation: &'a pg_sys::RelationData,
 }
@@ -253,21 +253,22 @@ struct Arrived<'a> {
 impl Arrived<'_> {
     /// `None`: the call does not come from such a trigger.
     fn from_call<'a>(fcinfo: pg_sys::FunctionCallInfo) -> Option<Arrived<'a>> {
-        const TIMING: u32 = pg_sys::TRIGGER_EVENT_ROW
-            | pg_sys::TRIGGER_EVENT_TIMINGMASK
-            | pg_sys::TRIGGER_EVENT_OPMASK;
-        const INSERT: u32 =
-            pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_BEFORE | pg_sys::TRIGGER_EVENT_INSERT;
+        const TIMING: u32 = pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_TIMINGMASK;
+        const BEFORE_ROW: u32 = pg_sys::TRIGGER_EVENT_ROW | pg_sys::TRIGGER_EVENT_BEFORE;
         let trigger = trigger(fcinfo)?;
         // SAFETY: a trigger has its relation, which is open. The name of a schema is null or a C
         // string.
         unsafe {
             let relation = &*trigger.tg_relation;
             let schema = pg_sys::get_namespace_name((*relation.rd_rel).relnamespace);
-            let is_own = trigger.tg_event & TIMING == INSERT
+            let is_own = trigger.tg_event & TIMING == BEFORE_ROW
                 && !schema.is_null()
                 && CStr::from_ptr(schema) == INTERNALS;
-            is_own.then_some(Arrived { tuple: trigger.tg_trigtuple, relation })
+            let tuple = match trigger.tg_event & pg_sys::TRIGGER_EVENT_OPMASK {
+                pg_sys::TRIGGER_EVENT_UPDATE => trigger.tg_newtuple,
+                _ => trigger.tg_trigtuple,
+            };
+            is_own.then_some(Arrived { trigger, tuple, relation })
         }
     }
 
@@ -275,6 +276,29 @@ impl Arrived<'_> {
     fn table(&self) -> &[u8] {
         // SAFETY: the relation is open, and its name ends with a zero byte.
         unsafe { CStr::from_ptr((*self.relation.rd_rel).relname.data.as_ptr()).to_bytes() }
+    }
+
+    /// The name of the trigger.
+    fn trigger(&self) -> &[u8] {
+        // SAFETY: the trigger lives as long as the call, and its name is a C string.
+        unsafe { CStr::from_ptr((*self.trigger.tg_trigger).tgname).to_bytes() }
+    }
+
+    /// Lets DROP ROLE and sessions know of a replicated privilege. `false`: it is known already.
+    fn replicated_privilege(&self, row: &Row) -> Result<bool, HiloError> {
+        use pg_sys::{TRIGGER_EVENT_DELETE, TRIGGER_EVENT_INSERT, TRIGGER_EVENT_OPMASK};
+        let id = SequenceId(row.int8(privilege::SEQUENCE));
+        let grantee = row.oid(privilege::GRANTEE);
+        let name = row.text(privilege::PRIVILEGE).unwrap_or_default();
+        let event = self.trigger.tg_event & TRIGGER_EVENT_OPMASK;
+        if event == TRIGGER_EVENT_INSERT && privileges::is_recorded(id, grantee, &name)? {
+            return Ok(false);
+        }
+        if event != TRIGGER_EVENT_DELETE {
+            roles::depend_on(grantee)?;
+        }
+        invalidation::note(id, Change::Outdated)?;
+        Ok(true)
     }
 
     fn row(&self) -> Row {
