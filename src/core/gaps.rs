@@ -27,7 +27,7 @@ fn distance(from: i64, to: i64) -> i128 {
     to as i128 - from as i128
 }
 
-fn greatest_divisor(one: u64, other: u64) -> u64 {
+pub(crate) fn greatest_divisor(one: u64, other: u64) -> u64 {
     if other == 0 { one } else { greatest_divisor(other, one % other) }
 }
 

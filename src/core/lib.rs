@@ -20,6 +20,7 @@ pub mod name;
 pub mod named;
 pub mod nested;
 pub mod node_id;
+pub mod numberings;
 pub mod numbers;
 pub mod options;
 pub mod past;

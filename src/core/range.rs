@@ -106,7 +106,8 @@ impl Range {
     pub fn without(&self, holes: &[Range]) -> Vec<Range> {
         let mut parts = Vec::new();
         let mut at = self.start;
-        for hole in holes.iter().filter(|hole| hole.end > self.start && hole.start < self.end) {
+        let first = holes.partition_point(|hole| hole.end <= self.start);
+        for hole in holes[first..].iter().take_while(|hole| hole.start < self.end) {
             parts.push(Range::new(at, hole.start));
             at = at.max(hole.end);
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use hilo_tests::{Client, ClientExt, Cluster, wait_until};
 
 /// Values to try for an argument of each type: NULL and the type's extremes, a usual one first.
-const EXTREMES: [(&str, &[&str]); 27] = [
+const EXTREMES: [(&str, &[&str]); 26] = [
     (
         "_hilo.hilo_definition",
         &[
@@ -60,16 +60,6 @@ const EXTREMES: [(&str, &[&str]); 27] = [
     ("timestamp with time zone", &["now()", "NULL", "'-infinity'", "'infinity'"]),
     ("internal", &["NULL"]),
     ("double precision", &["0.9", "NULL", "-1", "'NaN'", "'-Infinity'"]),
-    (
-        "_hilo.hilo_grid",
-        &[
-            "'(1,1,0,1,1024)'",
-            "NULL",
-            "'(,,,,)'",
-            "'(0,0,0,0,0)'",
-            "'(9223372036854775807,-9223372036854775808,-1,-1,-1)'",
-        ],
-    ),
 ];
 
 /// The ends that a call may have: a refusal that is meant, a limit, or the time-out that the test

@@ -1,4 +1,4 @@
-//! Which values of a numbering a column lacks. The rest of `hilo_find_gaps` is in sql/gaps.sql.
+//! `hilo_find_gaps`: the values of a sequence that a column lacks, and why.
 
 use std::ffi::CStr;
 
@@ -6,65 +6,88 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use hilo_core::direction::Direction;
-use hilo_core::mapping::Mapping;
-use hilo_core::numbers::Index;
+use hilo_core::numberings::{Numbering, examined, numberings};
 use hilo_core::range::Range;
 
+use crate::errors::{HiloError, OrRaise};
+use crate::process::memory::{self, TryGrow};
 use crate::sql::call::border::Call;
 use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::column::values::{self, Use, Values};
-use crate::sql::observe::value_at::stripes;
+use crate::sql::observe::gap_reason::{Reason, UNKNOWN, known};
+use crate::sql::types::sequence_type::SequenceName;
 
 row! {
-    struct Absent {
-        absent_first: i64,
-        absent_next: i64,
+    struct Lacking {
+        first: i64,
+        last: i64,
+        count: i64,
+        reason: &'static str,
     }
 }
 
-/// `_hilo.hilo_absent(relation, column_name, first, next, numbering …)`: the places of a numbering
-/// from `first` to before `next` whose values the column lacks.
+/// `hilo_find_gaps(name, relation, column_name)`
 #[pg_extern(sql = false)]
-#[expect(clippy::too_many_arguments, reason = "SQL has an argument for each column")]
-fn hilo_absent(
+fn hilo_find_gaps(
     call: Call,
+    name: SequenceName,
     relation: pg_sys::Oid,
     column_name: &CStr,
-    first: i64,
-    next: i64,
-    base: i64,
-    increment: i64,
-    min_value: i64,
-    max_value: i64,
-    cycle: bool,
-    node: i32,
-    nodes: i32,
-    stripe: i64,
-) -> Result<Rows<Absent>, ErrorReport> {
-    let column = values::find_column(relation, column_name, Use::Search)?;
-    let values = Values::by_select(column)?;
-    let (mut first, next) = (Index(first), Index(next));
-    let stripes = stripes(node, nodes, stripe);
-    let mapping = Mapping { base, increment, min_value, max_value, cycle, stripes };
-    let mut rows = Rows::begin(call);
-    let (Some(one), Some(other)) = (mapping.value(first), mapping.value(next - 1)) else {
-        return Ok(rows);
+) -> Result<Rows<Lacking>, ErrorReport> {
+    let (present, known) = known(name)?;
+    let values = Values::by_select(values::find_column(relation, column_name, Use::Search)?)?;
+    memory::check_available(known.len() << 10)?;
+    let numberings = numberings(&present, &known, UNKNOWN);
+    let (mut rows, mut other_steps) = (Rows::begin(call), Vec::new());
+    for numbering in &numberings {
+        each_absent(&values, numbering, |range| {
+            for (part, (_, reason)) in examined(&numberings, numbering, range) {
+                let mut place = part.start;
+                for run in numbering.mapping.runs(part) {
+                    let (first, count) = (run.first, run.count);
+                    let last = run.last(numbering.mapping.increment);
+                    let row = Lacking { first, last, count, reason };
+                    match numbering.turn {
+                        0 => rows.add(row),
+                        turn => {
+                            let at = (turn, place, numbering.mapping.base);
+                            other_steps.try_push((at, row)).or_raise();
+                        }
+                    }
+                    place += count;
+                }
+            }
+        })?;
+    }
+    other_steps.sort_unstable_by_key(|(at, _)| *at);
+    other_steps.into_iter().for_each(|(_, row)| rows.add(row));
+    Ok(rows)
+}
+
+/// Visits the ranges of places, up to the last segment, whose values the column lacks.
+fn each_absent(
+    values: &Values,
+    numbering: &Numbering<Reason>,
+    mut visit: impl FnMut(Range),
+) -> Result<(), HiloError> {
+    let mapping = &numbering.mapping;
+    let Range { start: mut first, end } = numbering.places();
+    let (Some(one), Some(other)) = (mapping.value(first), mapping.value(end - 1)) else {
+        return Ok(());
     };
     let mut add = |range: Range| {
         check_for_interrupts!();
         if !range.is_empty() {
-            rows.add(Absent { absent_first: range.start.0, absent_next: range.end.0 });
+            visit(range);
         }
     };
-    let (ends, direction) =
-        ((one.min(other), one.max(other)), Direction::from_increment(mapping.increment));
-    let visit = |value| {
+    let (ends, direction) = ((one.min(other), one.max(other)), Direction::from_increment(mapping.increment));
+    values.in_order(ends, direction, |value| {
         if let Some(place) = mapping.index_of(value) {
             add(Range::new(first, place));
             first = first.max(place.next());
         }
-    };
-    values.in_order(ends, direction, visit)?;
-    add(Range::new(first, next));
-    Ok(rows)
+    })?;
+    add(Range::new(first, end));
+    Ok(())
 }

@@ -1,10 +1,8 @@
 //! Why a column may lack a value of a sequence: what memory and the catalog say.
 
-use pgrx::pg_sys::panic::ErrorReport;
-use pgrx::prelude::*;
-
 use hilo_core::direction::Direction;
 use hilo_core::mapping::Mapping;
+use hilo_core::numberings::{Known, Present};
 use hilo_core::range::Range;
 
 use crate::catalog::lease::leases;
@@ -21,92 +19,82 @@ use crate::process::memory::{self, TryGrow};
 use crate::shared;
 use crate::shared::content::Tier;
 use crate::shared::inventory::HeldRanges;
-use crate::sql::call::border::Call;
-use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::define::unserved::index_space;
 use crate::sql::types::sequence_type::SequenceName;
 
-row! {
-    struct Known {
-        base: i64,
-        increment: i64,
-        node: i32,
-        nodes: i32,
-        stripe: i64,
-        next: i64,
-        goes_on: bool,
-        start_value: i64,
-        first: i64,
-        last: i64,
-        count: i64,
-        step: i64,
-        reason: &'static str,
-    }
+/// Which of the reasons of `hilo_find_gaps` it is, and its name. The first one counts where a value
+/// has several.
+pub type Reason = (usize, &'static str);
+
+const FREE: Reason = (Tier::ALL.len(), "free");
+const fn lost(reason: gaps::Reason) -> Reason {
+    (FREE.0 + 1 + reason as usize, reason.name())
+}
+const UNCERTAIN: usize = FREE.0 + 1 + gaps::Reason::ALL.len();
+const PERHAPS_RECEIVED: Reason = (UNCERTAIN, "not received, rolled back, deleted or unknown");
+/// It was served.
+pub const UNKNOWN: Reason = (UNCERTAIN + 1, "rolled back, deleted or unknown");
+const NOT_RECEIVED: Reason = (UNCERTAIN + 2, "not received");
+
+const fn held(tier: Tier) -> Reason {
+    (tier as usize, tier.name())
 }
 
-/// `_hilo.hilo_known(name)`: values of a sequence that a column may lack, and why. Each row begins
-/// with the numbering, and has the first value, the last, how many there are, and their step.
-#[pg_extern(sql = false)]
-fn hilo_known(call: Call, name: SequenceName) -> Result<Rows<Known>, ErrorReport> {
+/// How a sequence is numbered on this node, and the values that a column may lack of it.
+pub fn known(name: SequenceName) -> Result<(Present, Vec<Known<Reason>>), HiloError> {
     let sequence = missing::require_allowed(&name, Privileges::ALL)?;
     let definition = &sequence.definition;
     if definition.cycle {
-        return Err(HiloError::Cycles(sequence.name.to_string()).into());
+        return Err(HiloError::Cycles(sequence.name.to_string()));
     }
     let node = node::id();
     let found = positions::find(sequence.id, node)?;
     let position = found.unwrap_or_else(|| Position::first(&sequence, node));
     let mapping = position.mapping(definition);
     let next = position.next_index.min(mapping.limit());
-    let indexes = indexes(&sequence, &position, Range::below(next))?;
-    let mut rows = Rows::begin(call);
-    let mut add = |first, last, count, step, reason| {
-        rows.add(Known {
-            base: position.base,
-            increment: definition.increment,
-            node: position.node,
-            nodes: position.nodes,
-            stripe: position.stripe,
-            next: next.0,
-            goes_on: next < mapping.limit(),
-            start_value: definition.start_value,
-            first,
-            last,
-            count,
-            step,
-            reason,
-        });
+    let present = Present {
+        mapping: mapping.without_bounds(),
+        next,
+        has_next: next < mapping.limit(),
+        start_value: definition.start_value,
     };
-    let value = |index| mapping.without_bounds().value(index).unwrap_or(mapping.base);
-    for (reason, range) in indexes {
+    let mut known = Vec::new();
+    for (reason, range) in indexes(&sequence, &position, Range::below(next))? {
         let range = range.until(next);
-        let (first, last) = (value(range.start), value(range.last()));
-        add(first, last, range.len(), definition.increment, reason);
+        let ends = (present.mapping.value(range.start), present.mapping.value(range.last()));
+        if let (false, (Some(first), Some(last))) = (range.is_empty(), ends) {
+            known.try_push(Known {
+                first,
+                last,
+                count: range.len(),
+                step: definition.increment,
+                reason,
+                is_leased: reason == held(Tier::Leased),
+            })?;
+        }
     }
-    each_gap(&sequence, found.as_ref(), node, add)?;
-    Ok(rows)
+    known.try_extend(gaps_and_leases(&sequence, found.as_ref(), node)?)?;
+    Ok((present, known))
 }
 
 /// Indexes, and why a column may lack their values.
-type Reason = (&'static str, Range);
-
-const UNKNOWN: &str = "rolled back, deleted or unknown";
+type Part = (Reason, Range);
 
 /// The reasons for the reserved indexes `all` of a position.
-fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Reason>, HiloError> {
+fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Part>, HiloError> {
     // A range may move between memory and the catalog now, either way. Memory is read before and
     // after the catalog, so that one of the readings sees the range.
     let index_space = index_space(position)?;
     let tiers = || {
-        let held = match shared::get() {
+        let in_memory = match shared::get() {
             Ok(shared) => shared.in_memory_soon(&index_space)?.unwrap_or_default(),
             Err(_) => HeldRanges::default(),
         };
-        Ok::<_, HiloError>(held.tiers.into_iter().map(|(tier, range)| (tier.name(), range)))
+        Ok::<_, HiloError>(in_memory.tiers.into_iter().map(|(tier, range)| (held(tier), range)))
     };
-    let mut known: Vec<Reason> = memory::try_collect(tiers()?)?;
+    let mut known: Vec<Part> = memory::try_collect(tiers()?)?;
     let free = ranges::free_of(&RangeRows::read(position)?)?;
-    known.try_extend(free.into_iter().map(|range| ("free", range)))?;
+    known.try_extend(free.into_iter().map(|range| (FREE, range)))?;
     known.try_extend(lost_ranges(sequence, position)?)?;
     known.try_extend(tiers()?)?;
     known.try_extend(unknown(sequence, position, all)?)?;
@@ -115,7 +103,7 @@ fn indexes(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<R
 
 /// The reasons for the indexes `all`, of which nothing else is known. The catalog does not have
 /// which values a source has brought, only between which ones they lie, and how many they are.
-fn unknown(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Reason>, HiloError> {
+fn unknown(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<Part>, HiloError> {
     if sequence.definition.source.is_none() {
         return Ok(vec![(UNKNOWN, all)]);
     }
@@ -123,8 +111,8 @@ fn unknown(sequence: &Sequence, position: &Position, all: Range) -> Result<Vec<R
     let within = |ends: Option<(i64, i64)>| {
         ends.map_or(Range::EMPTY, |ends| span(&mapping, ends).intersection(&all))
     };
-    let brought = ("not received, rolled back, deleted or unknown", within(state.brought.bounds()));
-    Ok(vec![brought, (UNKNOWN, within(state.own.bounds())), ("not received", all)])
+    let brought = (PERHAPS_RECEIVED, within(state.brought.bounds()));
+    Ok(vec![brought, (UNKNOWN, within(state.own.bounds())), (NOT_RECEIVED, all)])
 }
 
 /// The places of a numbering whose values lie between two.
@@ -135,45 +123,49 @@ fn span(mapping: &Mapping, (first, last): (i64, i64)) -> Range {
 }
 
 /// The ranges that were in memory when the server last went down and are not written off yet.
-fn lost_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Reason>, HiloError> {
+fn lost_ranges(sequence: &Sequence, position: &Position) -> Result<Vec<Part>, HiloError> {
     let (_, timeline) = positions::server();
     let life = shared::get().map_or(0, |shared| shared.life());
     if timeline == 0 || life == 0 || position.incarnation == 0 || position.incarnation == life {
         return Ok(Vec::new());
     }
-    let reason = takeover::reason(position).name();
+    let reason = lost(takeover::reason(position));
     let limit = position.mapping(&sequence.definition).limit();
     let unsettled = position.unsettled_range().until(limit);
     let leased = Range::union(leases::leased_ranges(position)?);
     let lent = ranges::lent_ranges(&RangeRows::read(position)?)?;
-    let lost = lent.into_iter().chain([unsettled]);
-    memory::try_collect(lost.flat_map(|lost| lost.without(&leased)).map(|range| (reason, range)))
+    let held = lent.into_iter().chain([unsettled]);
+    memory::try_collect(held.flat_map(|held| held.without(&leased)).map(|range| (reason, range)))
 }
 
-/// Visits the recorded gaps of a node, and the values that are leased or come back from a lease.
-/// Each has its first value, the last, how many there are, the step, and the reason.
-fn each_gap(
+/// The recorded gaps of a node, and what is leased or comes back from a lease.
+fn gaps_and_leases(
     sequence: &Sequence,
     position: Option<&Position>,
     node: i32,
-    mut visit: impl FnMut(i64, i64, i64, i64, &'static str),
-) -> Result<(), HiloError> {
-    for gap in gaps::of_node(sequence.id, node)? {
-        let reason = gaps::Reason::ALL[gap.reason].name();
-        visit(gap.first, gap.last, gap.count, gap.increment, reason);
-    }
+) -> Result<Vec<Known<Reason>>, HiloError> {
+    let gaps = gaps::of_node(sequence.id, node)?.into_iter().map(|gap| Known {
+        first: gap.first,
+        last: gap.last,
+        count: gap.count,
+        step: gap.increment,
+        reason: lost(gaps::Reason::ALL[gap.reason]),
+        is_leased: false,
+    });
+    let mut known = memory::try_collect(gaps.filter(|gap| gap.count > 0))?;
     let now = ffi::now();
     for lease in leases::of_node(sequence.id, node)? {
         let numbered = position.map(|position| (sequence, position));
-        let (part, lost, _) = lease.outcome(now, numbered);
-        let reason = match lease.is_open(now) {
-            true => Tier::Leased.name(),
-            false => lost.map_or("free", gaps::Reason::name),
+        let (part, gone, _) = lease.outcome(now, numbered);
+        let is_leased = lease.is_open(now);
+        let reason = match is_leased {
+            true => held(Tier::Leased),
+            false => gone.map_or(FREE, lost),
         };
         if !part.is_empty() {
-            let (first, last) = lease.ends(part);
-            visit(first, last, part.len(), lease.increment, reason);
+            let ((first, last), step) = (lease.ends(part), lease.increment);
+            known.try_push(Known { first, last, count: part.len(), step, reason, is_leased })?;
         }
     }
-    Ok(())
+    Ok(known)
 }

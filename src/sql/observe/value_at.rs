@@ -23,30 +23,6 @@ fn hilo_value_at(
     nodes: i32,
     stripe: i64,
 ) -> Option<i64> {
-    let stripes = stripes(node, nodes, stripe);
+    let stripes = Stripes { node: node.max(0) as u32, nodes: nodes.max(1) as u32, size: stripe };
     Mapping { base, increment, min_value, max_value, cycle, stripes }.value(Index(index))
-}
-
-/// The smallest index whose value does not lie before a value.
-#[pg_extern(sql = false)]
-#[expect(clippy::too_many_arguments, reason = "SQL has an argument for each column")]
-fn hilo_index_from(
-    _call: Call,
-    value: i64,
-    base: i64,
-    increment: i64,
-    min_value: i64,
-    max_value: i64,
-    cycle: bool,
-    node: i32,
-    nodes: i32,
-    stripe: i64,
-) -> i64 {
-    let stripes = stripes(node, nodes, stripe);
-    Mapping { base, increment, min_value, max_value, cycle, stripes }.first_index_from(value).0
-}
-
-/// The stripes of these columns, which may have any values.
-pub fn stripes(node: i32, nodes: i32, stripe: i64) -> Stripes {
-    Stripes { node: node.max(0) as u32, nodes: nodes.max(1) as u32, size: stripe }
 }
