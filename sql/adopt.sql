@@ -35,7 +35,7 @@ BEGIN ATOMIC
         SELECT c.relname::text AS name FROM pg_catalog.pg_class c WHERE c.oid = sequence
     ), fed AS (
         SELECT DISTINCT c.oid, c.relname::text AS name
-          FROM _hilo.hilo_core_feeds() f
+          FROM _hilo.hilo_core_feed f
           JOIN pg_catalog.pg_class c ON c.oid = f.relation
          WHERE f.sequence = hilo_mentions.sequence
     ), code AS (
@@ -130,7 +130,7 @@ CREATE FUNCTION _hilo.hilo_core_fed(schema oid)
 BEGIN ATOMIC
     WITH fed AS MATERIALIZED (
         SELECT f.relation, f.number, pg_catalog.min(f.sequence) AS sequence
-          FROM _hilo.hilo_core_feeds() f
+          FROM _hilo.hilo_core_feed f
          GROUP BY f.relation, f.number
     ), heir AS MATERIALIZED (
         SELECT fed.relation, fed.number, pg_catalog.min(i.inhparent) AS parent

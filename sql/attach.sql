@@ -96,7 +96,7 @@ COMMENT ON FUNCTION _hilo.hilo_guard_counter(regclass, text, bigint, text) IS
 
 -- The queries that take whole blocks from a counter, as the mapper does. $2 is how many values are
 -- wanted, $4 the furthest that has come. A million calls of nextval bring less, but in time. A
--- block below the minimum of the counter is cut there. hilo_make_source fills in the names between
+-- block below the minimum of the counter is cut there. hilo_source_of fills in the names between
 -- @, and those that begin with %.
 CREATE VIEW _hilo.hilo_counter_query AS
     SELECT q.counter, q.query
@@ -133,7 +133,7 @@ $query$),
           RETURNING t.hi_value - @blocks@ + 1 AS value, @size@::bigint AS size), @rows@
 $query$)
            ) AS q (counter, query);
--- hilo_make_source reads it with its caller's rights.
+-- hilo_source_of reads it with its caller's rights.
 REVOKE ALL ON _hilo.hilo_counter_query FROM PUBLIC;
 GRANT SELECT ON _hilo.hilo_counter_query TO PUBLIC;
 COMMENT ON VIEW _hilo.hilo_counter_query IS
@@ -141,10 +141,8 @@ COMMENT ON VIEW _hilo.hilo_counter_query IS
     'of a table by its name';
 
 -- Names are filled in last, so that no name is taken for a part of the query.
-CREATE FUNCTION _hilo.hilo_make_source(
-    relation regclass, client text, entity text, size bigint, makes text, origin bigint, step text,
-    first text
-) RETURNS text
+CREATE FUNCTION _hilo.hilo_source_of(relation regclass, client text, entity text, size bigint)
+    RETURNS text
     LANGUAGE plpgsql STABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
     SET quote_all_identifiers = off
 AS $source$
@@ -156,40 +154,30 @@ DECLARE
         '|| '' after '' || $4::text, '
         '''Set it beyond all numbers of the tables that use it.''::text) END, r.last FROM r';
     low CONSTANT bigint := (SELECT o.seqmin FROM pg_sequence o WHERE o.seqrelid = relation);
+    mapper _hilo.hilo_mapper;
     query text;
 BEGIN
-    size := _hilo.hilo_counter_size(relation, client, entity, size, makes, origin);
+    SELECT m.* INTO mapper FROM _hilo.hilo_mapper m WHERE m.client = hilo_source_of.client;
+    size := _hilo.hilo_counter_size(relation, client, entity, size, mapper.makes, mapper.origin);
     SELECT q.query || checked INTO query
       FROM _hilo.hilo_counter_query q
      WHERE q.counter = CASE WHEN client = 'core' THEN 'core'
                             WHEN low IS NOT NULL THEN 'sequence'
-                            ELSE makes END;
+                            ELSE mapper.makes END;
     query := _hilo.hilo_fill_in(query, ARRAY[
         '@rows@', 'r AS (SELECT @first@ AS first, '
                   '(@first@) + ($2 + size - 1) / size * size - 1 AS last FROM b)',
         '@blocks@', '($2 + @size@ - 1) / @size@',
-        '@step@', CASE step WHEN 'size' THEN size ELSE 1 END::text,
+        '@step@', CASE mapper.step WHEN 'size' THEN size ELSE 1 END::text,
         '@beyond@', CASE WHEN size < 0 THEN '<' ELSE '>' END,
-        '@first@', first, '@low@', low::text, '@size@', size::text]);
+        '@first@', mapper.first, '@low@', low::text, '@size@', size::text]);
     RETURN _hilo.hilo_guard_counter(
                relation, client, size,
-               CASE WHEN makes IN ('hibernate_sequences', 'mt_hilo') THEN entity END)
+               CASE WHEN mapper.makes IN ('hibernate_sequences', 'mt_hilo') THEN entity END)
            || format(query, quote_literal(relation::text) || '::regclass', relation::text,
                      quote_literal(entity));
 END;
 $source$;
-COMMENT ON FUNCTION _hilo.hilo_make_source(regclass, text, text, bigint, text, bigint, text,
-    text) IS
-    'Makes the query that takes blocks from the counter of a mapper, for a row of '
-    '_hilo.hilo_mappers()';
-
-CREATE FUNCTION _hilo.hilo_source_of(relation regclass, client text, entity text, size bigint)
-    RETURNS text
-    LANGUAGE sql STABLE PARALLEL SAFE
-BEGIN ATOMIC
-    SELECT _hilo.hilo_make_source($1, $2, $3, $4, m.makes, m.origin, m.step, m.first)
-      FROM (SELECT $2 AS client) c LEFT JOIN _hilo.hilo_mappers() m ON m.client = c.client;
-END;
 COMMENT ON FUNCTION _hilo.hilo_source_of(regclass, text, text, bigint) IS
     'Returns the query that takes blocks from the counter of a mapper: $2 is how many values are '
     'wanted, $4 the furthest that has come';
@@ -256,10 +244,8 @@ COMMENT ON FUNCTION @extschema@.hilo_attach(@extschema@.hilo_sequence, regclass,
     'CACHE above 1, is not permanent or has no row for the entity, the size of the blocks is not '
     'known, or the counter continues with a value that the sequence may have served.';
 
-CREATE FUNCTION _hilo.hilo_core_feeds() RETURNS TABLE (relation oid, number smallint, sequence oid)
-    LANGUAGE sql STABLE PARALLEL SAFE ROWS 100
-BEGIN ATOMIC
-    SELECT f.adrelid, f.adnum, d.refobjid
+CREATE VIEW _hilo.hilo_core_feed AS
+    SELECT f.adrelid AS relation, f.adnum AS number, d.refobjid AS sequence
       FROM pg_catalog.pg_depend d
       JOIN pg_catalog.pg_attrdef f ON f.oid = d.objid
       JOIN pg_catalog.pg_class c ON c.oid = d.refobjid AND c.relkind = 'S'
@@ -269,10 +255,12 @@ BEGIN ATOMIC
       FROM pg_catalog.pg_depend d
       JOIN pg_catalog.pg_class c ON c.oid = d.objid AND c.relkind = 'S'
      WHERE d.classid = 1259::oid AND d.refclassid = 1259::oid AND d.deptype = 'i';
-END;
-COMMENT ON FUNCTION _hilo.hilo_core_feeds() IS
-    'Returns the columns that a sequence of Postgres feeds, as their default or as that of an '
-    'identity column';
+-- Functions read it with their callers' rights.
+REVOKE ALL ON _hilo.hilo_core_feed FROM PUBLIC;
+GRANT SELECT ON _hilo.hilo_core_feed TO PUBLIC;
+COMMENT ON VIEW _hilo.hilo_core_feed IS
+    'The columns that a sequence of Postgres feeds, as their default or as that of an identity '
+    'column';
 
 -- A sequence that was attached to one of Postgres goes on with the next number of that. Only a
 -- query that hilo_attach has written is believed. It is not run, since it is its owner's.
@@ -282,7 +270,7 @@ CREATE FUNCTION @extschema@.hilo_detach(name @extschema@.hilo_sequence, start bi
 BEGIN ATOMIC
     SELECT _hilo.hilo_detach($1, COALESCE($2, (
         SELECT CASE WHEN EXISTS (
-                   SELECT FROM _hilo.hilo_core_feeds() f WHERE f.sequence = o.seqrelid)
+                   SELECT FROM _hilo.hilo_core_feed f WHERE f.sequence = o.seqrelid)
                THEN _hilo.hilo_refuse(
                    pg_catalog.format(
                        'columns still draw from the sequence that "%s" is attached to', $1),

@@ -34,20 +34,19 @@ BEGIN
     BEGIN
         there := _hilo.hilo_remote(server, pg_catalog.format(
             'SELECT pg_catalog.to_jsonb(q) OPERATOR(pg_catalog.||) pg_catalog.jsonb_build_object('
-            '''identity'', _hilo.hilo_identity('
-            'pg_catalog.split_part(q.numbering, ''.'', 1)::pg_catalog.int8), '
+            '''identity'', _hilo.hilo_identity(q.id), '
             '''started'', pg_catalog.pg_postmaster_start_time(), '
             -- It gives what it has in memory first.
             '''next'', coalesce('
             '(SELECT CASE WHEN q.increment > 0 THEN pg_catalog.min(r.first_value) '
             'ELSE pg_catalog.max(r.first_value) END FROM _hilo.hilo_stat_ranges() r '
-            'WHERE r.sequence = pg_catalog.split_part(q.numbering, ''.'', 1)::pg_catalog.int8 '
+            'WHERE r.sequence = q.id '
             'AND r.tier = ANY (''{current,standby}''::pg_catalog.text[])), q.next_value, '
             'CASE WHEN q.max_reserved IS NULL THEN q.start_value END), '
             '''upstream'', '
             '(SELECT pg_catalog.jsonb_object_agg(u.sequence, u.source) '
             'FROM _hilo.hilo_upstream u)) '
-            'FROM _hilo.hilo_sequences() q '
+            'FROM _hilo.hilo_visible q '
             'WHERE q.name OPERATOR(pg_catalog.=) %L::pg_catalog.text', remote_name));
     EXCEPTION WHEN invalid_schema_name OR undefined_function THEN
         PERFORM _hilo.hilo_refuse(
@@ -82,8 +81,7 @@ DECLARE
     here text;
     way text[];
 BEGIN
-    SELECT _hilo.hilo_identity(pg_catalog.split_part(q.numbering, '.', 1)::bigint) INTO here
-      FROM _hilo.hilo_sequences() q WHERE q.name = $1;
+    SELECT _hilo.hilo_identity(q.id) INTO here FROM _hilo.hilo_visible q WHERE q.name = $1;
     -- A copy of a server is another one.
     IF here = there ->> 'identity'
        AND (there ->> 'started')::timestamptz <> pg_catalog.pg_postmaster_start_time()
@@ -102,35 +100,20 @@ BEGIN
     )
     SELECT pg_catalog.array_agg(s.at) INTO way FROM step s;
     IF here = ANY (way) THEN
-        PERFORM _hilo.hilo_raise(
-            '55000'::text,
+        PERFORM _hilo.hilo_refuse(
             pg_catalog.format('hilo sequence "%s" would be its own source', name),
+            'Attach it to a sequence that numbers itself, or give that one numbers of its own '
+            'first, with hilo_detach.',
             CASE WHEN here = there ->> 'identity'
                  THEN pg_catalog.format('It is the sequence that server "%s" leads to.', server)
                  ELSE pg_catalog.format('Sequence "%s" on server "%s" gets its values from it.',
-                                        there ->> 'name', server) END,
-            'Attach it to a sequence that numbers itself, or give that one numbers of its own '
-            'first, with hilo_detach.'::text);
+                                        there ->> 'name', server) END);
     END IF;
 END;
 $circle$;
 COMMENT ON FUNCTION _hilo.hilo_refuse_circle(text, name, jsonb) IS
     'Fails with 55000 if the sequence gets its values from itself once it is attached to one '
     'there, which is as hilo_remote_sequence returns it';
-
--- This server and the sequence. Copies of it on the same timeline differ in what each request
--- begins with.
-CREATE FUNCTION _hilo.hilo_receiver(sequence bigint) RETURNS text
-    LANGUAGE sql VOLATILE PARALLEL SAFE
-    RETURN (SELECT pg_catalog.concat_ws(
-                       '/', 'branch', c.system_identifier,
-                       pg_catalog.substr(
-                           pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8),
-                       d.oid, sequence)
-              FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d
-             WHERE d.datname = pg_catalog.current_database());
-COMMENT ON FUNCTION _hilo.hilo_receiver(bigint) IS
-    'Returns the name by which a centre knows a sequence of this server';
 
 -- The centre has no such sequence in such a numbering that this role may read, or refuses the
 -- request.
@@ -152,7 +135,7 @@ DECLARE
 BEGIN
     BEGIN
         found := _hilo.hilo_remote(server, pg_catalog.format(
-            'SELECT coalesce((SELECT pg_catalog.to_jsonb(q) FROM _hilo.hilo_sequences() q '
+            'SELECT coalesce((SELECT pg_catalog.to_jsonb(q) FROM _hilo.hilo_visible q '
             'WHERE pg_catalog.starts_with(q.numbering, %2$L::pg_catalog.text) '
             'OR q.name OPERATOR(pg_catalog.=) %1$L::pg_catalog.text '
             'ORDER BY pg_catalog.starts_with(q.numbering, %2$L::pg_catalog.text) DESC LIMIT 1), '
@@ -207,21 +190,26 @@ BEGIN ATOMIC
                        _hilo.hilo_remote($1, pg_catalog.format(
                            -- The function is called for the row that the condition finds, so not
                            -- after a renumbering.
-                           'SELECT pg_catalog.to_jsonb(t) FROM _hilo.hilo_sequences() q, '
+                           'SELECT pg_catalog.to_jsonb(t) FROM _hilo.hilo_visible q, '
                            '_hilo.hilo_transfer('
                            '_hilo.hilo_sequence(q.name), %1$s::pg_catalog.int8, '
                            '%2$L::pg_catalog.text, %3$L::pg_catalog.uuid, %4$L::pg_catalog.uuid) t '
                            'WHERE q.name OPERATOR(pg_catalog.=) %5$L::pg_catalog.text '
                            'AND q.numbering OPERATOR(pg_catalog.=) %6$L::pg_catalog.text '
                            'AND t.numbering OPERATOR(pg_catalog.=) %6$L::pg_catalog.text',
-                           $3,
-                           pg_catalog.concat_ws(
-                               '/', _hilo.hilo_receiver(
-                                   pg_catalog.split_part(q.numbering, '.', 1)::bigint),
-                               pg_catalog.split_part($4::text, '-', 1)),
-                           $7, $8, $5, $6), true),
+                           $3, receiver.name, $7, $8, $5, $6), true),
                        _hilo.hilo_refuse_request($1, $2, $5, $6)) AS answer
-              FROM @extschema@.hilo_sequences q
+              FROM _hilo.hilo_visible q
+             -- This server and the sequence. Copies of it on the same timeline differ in what each
+             -- request begins with.
+             CROSS JOIN LATERAL (
+                 SELECT pg_catalog.concat_ws(
+                            '/', 'branch', c.system_identifier,
+                            pg_catalog.substr(
+                                pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8),
+                            d.oid, q.id, pg_catalog.split_part($4::text, '-', 1)) AS name
+                   FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d
+                  WHERE d.datname = pg_catalog.current_database()) receiver
              WHERE q.name = $2) a;
 END;
 COMMENT ON FUNCTION _hilo.hilo_ask_server(name, text, bigint, uuid, text, text, uuid, uuid) IS
@@ -260,24 +248,23 @@ CREATE FUNCTION _hilo.hilo_refuse_barred(name @extschema@.hilo_sequence, next bi
 COMMENT ON FUNCTION _hilo.hilo_refuse_barred(@extschema@.hilo_sequence, bigint) IS
     'Fails with 55000 if the sequence may have served the next value of its source before';
 
-CREATE FUNCTION _hilo.hilo_attach_server(
-    name @extschema@.hilo_sequence, server name, remote_name text
-) RETURNS void
+CREATE FUNCTION @extschema@.hilo_attach_server(
+    name @extschema@.hilo_sequence, server name, remote_name @extschema@.hilo_sequence DEFAULT NULL
+) RETURNS @extschema@.hilo_sequence
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $attach$
 DECLARE
     there jsonb;
 BEGIN
     IF name IS NULL OR server IS NULL THEN
-        PERFORM _hilo.hilo_raise(
-            '22023'::text, 'the sequence and the server must not be null'::text, NULL::text,
-            'Specify a value that is not null.'::text);
+        PERFORM _hilo.hilo_refuse('the sequence and the server must not be null',
+                                  'Specify a value that is not null.', NULL, '22023');
     END IF;
-    there := _hilo.hilo_remote_sequence(server, remote_name);
+    there := _hilo.hilo_remote_sequence(server, coalesce(remote_name, name)::text);
     PERFORM _hilo.hilo_refuse_circle(name::text, server, there);
     PERFORM _hilo.hilo_create(name, data_type => (there ->> 'data_type')::regtype,
                               increment => (there ->> 'increment')::bigint)
-      WHERE NOT EXISTS (SELECT FROM _hilo.hilo_sequences() q WHERE q.name = $1::text);
+      WHERE NOT EXISTS (SELECT FROM _hilo.hilo_visible q WHERE q.name = $1::text);
     PERFORM _hilo.hilo_alter(
         name,
         start_value => (there ->> 'start_value')::bigint,
@@ -290,19 +277,9 @@ BEGIN
         source => _hilo.hilo_server_source(
             server, there ->> 'name', there ->> 'numbering', there ->> 'identity'));
     PERFORM _hilo.hilo_refuse_barred(name, (there ->> 'next')::bigint);
+    RETURN name;
 END;
 $attach$;
-COMMENT ON FUNCTION _hilo.hilo_attach_server(@extschema@.hilo_sequence, name, text) IS
-    'Does what hilo_attach_server does';
-
-CREATE FUNCTION @extschema@.hilo_attach_server(
-    name @extschema@.hilo_sequence, server name, remote_name @extschema@.hilo_sequence DEFAULT NULL
-) RETURNS @extschema@.hilo_sequence
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE
-BEGIN ATOMIC
-    SELECT _hilo.hilo_attach_server($1, $2, COALESCE($3, $1)::text);
-    SELECT $1;
-END;
 COMMENT ON FUNCTION @extschema@.hilo_attach_server(@extschema@.hilo_sequence, name,
     @extschema@.hilo_sequence) IS
     'Makes a sequence a branch of one on another server, its centre, and returns its name. '

@@ -1,8 +1,7 @@
--- Twins in _hilo of functions and views that users call, for the bodies of the extension's own
--- functions and of façades. A body names nothing in the extension's schema: others could put
--- functions there that match a call better, and ALTER SCHEMA may rename it. The twins are the same
--- C functions, and return the rows of the same views. The twins of hilo_create and hilo_alter are
--- in sql/functions.sql.
+-- Twins in _hilo of functions that users call, for the bodies of the extension's own functions and
+-- of façades. A body names nothing in the extension's schema: others could put functions there that
+-- match a call better, and ALTER SCHEMA may rename it. The twins are the same C functions. The
+-- twins of hilo_create and hilo_alter are in sql/functions.sql.
 
 CREATE FUNCTION _hilo.hilo_set_owner(name @extschema@.hilo_sequence, new_owner text) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
@@ -66,22 +65,6 @@ ALTER FUNCTION _hilo.hilo_nextrange(@extschema@.hilo_sequence, bigint)
 ALTER FUNCTION _hilo.hilo_next_hi(@extschema@.hilo_sequence) SUPPORT _hilo.hilo_planner_support;
 ALTER FUNCTION _hilo.hilo_lease(@extschema@.hilo_sequence, bigint, text, interval, uuid)
     SUPPORT _hilo.hilo_planner_support;
-
--- STABLE, so that the planner puts the view's query in the place of the call.
-
-CREATE FUNCTION _hilo.hilo_sequences() RETURNS SETOF @extschema@.hilo_sequences
-    LANGUAGE sql STABLE PARALLEL RESTRICTED ROWS 100
-BEGIN ATOMIC
-    SELECT v.* FROM @extschema@.hilo_sequences v;
-END;
-COMMENT ON FUNCTION _hilo.hilo_sequences() IS 'Returns the rows of the view hilo_sequences';
-
-CREATE FUNCTION _hilo.hilo_leases() RETURNS SETOF @extschema@.hilo_leases
-    LANGUAGE sql STABLE PARALLEL RESTRICTED ROWS 100
-BEGIN ATOMIC
-    SELECT v.* FROM @extschema@.hilo_leases v;
-END;
-COMMENT ON FUNCTION _hilo.hilo_leases() IS 'Returns the rows of the view hilo_leases';
 
 CREATE FUNCTION _hilo.hilo_node_summary(name @extschema@.hilo_sequence) RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_node_summary_wrapper';

@@ -177,30 +177,6 @@ COMMENT ON COLUMN _hilo.hilo_free_range.end_index IS 'Index after the last one';
 COMMENT ON COLUMN _hilo.hilo_free_range.incarnation IS
     'Server life whose memory holds the range; 0: no life holds it, the range is free';
 
--- The reasons of a gap, which the code names in src/catalog/sequence/gaps.rs.
-CREATE FUNCTION _hilo.hilo_losses() RETURNS TABLE (reason text, meaning text)
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 6
-BEGIN ATOMIC
-    SELECT l.reason, l.meaning FROM (VALUES
-        ('crash', 'the server died with the values in memory'),
-        ('discarded', 'returned where nothing could take them, leased by a transaction that was '
-                      'rolled back, or in a refused answer of a source'),
-        ('altered', 'made invalid by hilo_alter or hilo_setval, or the sequence was moved beyond '
-                    'them'),
-        ('expired', 'their lease expired'),
-        ('revoked', 'their lease was revoked'),
-        ('restored', 'perhaps served by the server that this one is a copy of')
-    ) AS l (reason, meaning);
-END;
-COMMENT ON FUNCTION _hilo.hilo_losses() IS
-    'Returns why values will not be served: the reasons of hilo_gaps, and what each means';
-
-CREATE FUNCTION _hilo.hilo_is_loss(reason text) RETURNS boolean
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN $1 IN (SELECT l.reason FROM _hilo.hilo_losses() l);
-COMMENT ON FUNCTION _hilo.hilo_is_loss(text) IS
-    'Returns whether it is one of the reasons of hilo_gaps';
-
 CREATE TABLE _hilo.hilo_gap (
     sequence bigint NOT NULL,
     node integer NOT NULL,
@@ -209,7 +185,7 @@ CREATE TABLE _hilo.hilo_gap (
     last_value bigint NOT NULL,
     count bigint NOT NULL,
     increment bigint NOT NULL CONSTRAINT hilo_gap_increment_check CHECK (increment <> 0),
-    reason text NOT NULL CONSTRAINT hilo_gap_reason_check CHECK (_hilo.hilo_is_loss(reason)),
+    reason text NOT NULL,
     recorded_at timestamptz NOT NULL,
     name text COLLATE "C",
     released_from _hilo.hilo_column
@@ -234,7 +210,7 @@ COMMENT ON COLUMN _hilo.hilo_gap.count IS
 COMMENT ON COLUMN _hilo.hilo_gap.increment IS
     'Distance from one lost value to the next, as the sequence had it in that epoch. If fewer '
     'values are lost than there are in such steps, it is not known which';
-COMMENT ON COLUMN _hilo.hilo_gap.reason IS 'One of _hilo.hilo_losses()';
+COMMENT ON COLUMN _hilo.hilo_gap.reason IS 'One of those in _hilo.hilo_loss';
 COMMENT ON COLUMN _hilo.hilo_gap.recorded_at IS
     'When the range, or the last part of it, was found to be lost';
 COMMENT ON COLUMN _hilo.hilo_gap.name IS

@@ -34,7 +34,7 @@ CREATE VIEW _hilo.hilo_attached AS
      CROSS JOIN LATERAL regexp_match(
          s.source,
          '^/[*] ([a-z-]+) of (-?[1-9][0-9]{0,17}) from (-?[0-9]+) [*]/') AS comment (part)
-      JOIN _hilo.hilo_mappers() m ON m.client = comment.part[1]
+      JOIN _hilo.hilo_mapper m ON m.client = comment.part[1]
      WHERE s.source IS NOT NULL AND pg_has_role(s.owner::oid, 'USAGE');
 REVOKE ALL ON _hilo.hilo_attached FROM PUBLIC;
 COMMENT ON VIEW _hilo.hilo_attached IS
@@ -68,7 +68,7 @@ CREATE VIEW _hilo.hilo_used_column AS
       JOIN pg_namespace n ON n.oid = c.relnamespace
       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.number AND NOT a.attisdropped
       LEFT JOIN _hilo.hilo_reserved s ON s.name = d.name
-     CROSS JOIN (SELECT _hilo.hilo_reads_all() AS reads_all) role
+     CROSS JOIN _hilo.hilo_reader role
      CROSS JOIN LATERAL (
          SELECT CASE a.atttypid WHEN 'int2'::regtype THEN 32767
                                 WHEN 'int4'::regtype THEN 2147483647

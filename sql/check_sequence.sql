@@ -16,7 +16,7 @@ CREATE VIEW _hilo.hilo_sequence_finding WITH (security_barrier) AS
     )
     -- Sequences. First those of which the largest part is reserved, or half of it if the rest lasts
     -- for less than a week.
-    SELECT readable.label AS object, coalesce(used.severity, 'warning') AS severity,
+    SELECT readable.label AS object, coalesce(readable.use_severity, 'warning') AS severity,
            format('%s %% of its values are reserved, up to its %s%s',
                   to_char(readable.used_fraction * 100, 'FM990.00'),
                   CASE WHEN readable.increment > 0 THEN concat('maximum ', readable.max_value)
@@ -32,10 +32,8 @@ CREATE VIEW _hilo.hilo_sequence_finding WITH (security_barrier) AS
          SELECT (CASE WHEN readable.increment > 0 THEN readable.max_value
                       ELSE readable.min_value END - readable.next_value)
                 / readable.increment / readable.nodes / nullif(slot.rate, 0) / 3600 AS hours) rest
-     CROSS JOIN LATERAL (
-         SELECT _hilo.hilo_use_severity(readable.used_fraction, readable.cycle) AS severity) used
      WHERE NOT readable.cycle
-       AND (used.severity IS NOT NULL OR readable.used_fraction >= 0.4 AND rest.hours < 168)
+       AND (readable.use_severity IS NOT NULL OR readable.used_fraction >= 0.4 AND rest.hours < 168)
      UNION ALL
     -- A sequence whose owner column is gone need not have been used. A block that was read ahead is
     -- no use.

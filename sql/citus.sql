@@ -53,7 +53,7 @@ COMMENT ON FUNCTION _hilo.hilo_on_workers(text) IS
     'Returns for each worker of Citus what a command returns there, an object, or its error, a '
     'text';
 
--- source: that of a branch, as for hilo_branch_on_workers.
+-- source: that of a branch, with '{name}' and '{numbering}', here and below.
 CREATE FUNCTION _hilo.hilo_strangers_on_workers(names text[], source text) RETURNS text
     LANGUAGE sql VOLATILE PARALLEL UNSAFE
 BEGIN ATOMIC
@@ -101,37 +101,41 @@ CREATE FUNCTION _hilo.hilo_branch_documents(names text[], source text) RETURNS j
 COMMENT ON FUNCTION _hilo.hilo_branch_documents(text[], text) IS
     'Returns the definitions of sequences of this server as those of branches of them';
 
--- Each step is committed elsewhere, so each node has what the next step reads. source: that of a
--- branch, with '{name}' and '{numbering}'.
-CREATE FUNCTION _hilo.hilo_branch_on_workers(names text[], options jsonb, source text)
+-- A rollback would not reach the other nodes.
+CREATE FUNCTION _hilo.hilo_is_outside_block() RETURNS boolean
+    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_outside_block_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_is_outside_block() IS
+    'Returns true, or fails with 25001 in a transaction block';
+
+-- Each step is committed elsewhere, so each node has what the next step reads.
+CREATE FUNCTION _hilo.hilo_create_on_all_nodes(names text[], options jsonb)
     RETURNS TABLE (name text, node text, action text)
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 1000 SET search_path = pg_catalog, pg_temp
 AS $branches$
 #variable_conflict use_column
 DECLARE
+    source CONSTANT text := CASE WHEN _hilo.hilo_is_outside_block()
+        THEN _hilo.hilo_server_source(NULL, '{name}', '{numbering}') END;
     apply CONSTANT text :=
         'SELECT pg_catalog.jsonb_object_agg(a.name, a.action) '
         'FROM pg_catalog.set_config(''lock_timeout'', ''2s'', true) '
         'CROSS JOIN LATERAL _hilo.hilo_apply('
         'pg_catalog.jsonb_build_object(''hilo'', 1, ''sequences'', %L::pg_catalog.jsonb), '
         'false, false) AS a (action, name, detail)';
-    new jsonb; branches jsonb; on_coordinator jsonb; on_workers jsonb;
-    answer record; problems text;
+    new jsonb; on_coordinator jsonb; on_workers jsonb; answer record; problems text;
 BEGIN
     PERFORM _hilo.hilo_check_all_nodes(names, options);
     names := ARRAY(SELECT DISTINCT u.name FROM pg_catalog.unnest(names) AS u (name));
     problems := _hilo.hilo_strangers_on_workers(names, source);
-    SELECT pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.name)),
-           pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object(
-               'name', u.name, 'source', 'SELECT 1'))
-      INTO new, branches
+    SELECT pg_catalog.jsonb_agg(options || pg_catalog.jsonb_build_object('name', u.name)) INTO new
       FROM pg_catalog.unnest(names) AS u (name)
      WHERE problems IS NULL
        AND NOT EXISTS (SELECT FROM _hilo.hilo_visible d WHERE d.name = u.name);
     IF new IS NOT NULL THEN
         -- A sequence that cannot have branches is refused before anything is made.
-        PERFORM _hilo.hilo_apply(
-            pg_catalog.jsonb_build_object('hilo', 1, 'sequences', branches), false, true);
+        PERFORM _hilo.hilo_apply(pg_catalog.jsonb_build_object('hilo', 1, 'sequences', (
+            SELECT pg_catalog.jsonb_agg(e || '{"source": "SELECT 1"}')
+              FROM pg_catalog.jsonb_array_elements(new) e)), false, true);
         EXECUTE 'SELECT r.success, r.result FROM pg_catalog.run_command_on_coordinator($1) r'
            INTO answer USING pg_catalog.format(apply, new);
         on_coordinator := CASE WHEN answer.success THEN answer.result::jsonb END;
@@ -163,25 +167,6 @@ BEGIN
                     ) AS n (node, actions);
 END;
 $branches$;
-COMMENT ON FUNCTION _hilo.hilo_branch_on_workers(text[], jsonb, text) IS
-    'Does what hilo_create_on_all_nodes does';
-
--- A rollback would not reach the other nodes.
-CREATE FUNCTION _hilo.hilo_is_outside_block() RETURNS boolean
-    LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_is_outside_block_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_is_outside_block() IS
-    'Returns true, or fails with 25001 in a transaction block';
-
-CREATE FUNCTION _hilo.hilo_create_on_all_nodes(names text[], options jsonb)
-    RETURNS TABLE (name text, node text, action text)
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 1000
-BEGIN ATOMIC
-    SELECT d.name, d.node, d.action
-      FROM _hilo.hilo_branch_on_workers(
-               $1, $2,
-               CASE WHEN _hilo.hilo_is_outside_block()
-                    THEN _hilo.hilo_server_source(NULL, '{name}', '{numbering}') END) d;
-END;
 COMMENT ON FUNCTION _hilo.hilo_create_on_all_nodes(text[], jsonb) IS
     'Does what hilo_create_on_all_nodes does';
 

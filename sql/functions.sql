@@ -456,14 +456,6 @@ CREATE FUNCTION _hilo.hilo_node_id() RETURNS integer
     LANGUAGE c STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'node_id_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_node_id() IS 'Returns which node this server is';
 
-CREATE FUNCTION _hilo.hilo_reads_all() RETURNS boolean
-    LANGUAGE sql STABLE PARALLEL SAFE
-    RETURN pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
-        OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
-        OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE');
-COMMENT ON FUNCTION _hilo.hilo_reads_all() IS
-    'Returns whether the current user may read every sequence';
-
 CREATE FUNCTION _hilo.hilo_value_at(
     index bigint, base bigint, increment bigint, min_value bigint, max_value bigint, cycle boolean,
     node integer, nodes integer, stripe bigint

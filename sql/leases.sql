@@ -54,33 +54,25 @@ CREATE FUNCTION _hilo.hilo_check_refill(
     LANGUAGE plpgsql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp
 AS $check$
 BEGIN
-    IF returns IS NULL OR nexts IS NULL OR renewals IS NULL OR names IS NULL OR sizes IS NULL
-       OR pg_catalog.array_position(returns, NULL) IS NOT NULL
-       OR pg_catalog.array_position(nexts, NULL) IS NOT NULL
-       OR pg_catalog.array_position(renewals, NULL) IS NOT NULL
-       OR pg_catalog.array_position(names, NULL) IS NOT NULL
-       OR pg_catalog.array_position(sizes, NULL) IS NOT NULL
-       OR pg_catalog.array_position(leases, NULL) IS NOT NULL
+    IF num_nulls(returns, nexts, renewals, names, sizes) > 0
+       OR num_nonnulls(array_position(returns, NULL), array_position(nexts, NULL),
+                       array_position(renewals, NULL), array_position(names, NULL),
+                       array_position(sizes, NULL), array_position(leases, NULL)) > 0
     THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'arrays must neither be null nor contain null',
             HINT = 'Only leases may be null as a whole: then the server names the leases.';
-    ELSIF pg_catalog.cardinality(returns) <> pg_catalog.cardinality(nexts)
-       OR pg_catalog.cardinality(names) <> pg_catalog.cardinality(sizes)
-       OR pg_catalog.cardinality(leases) <> pg_catalog.cardinality(names)
+    ELSIF cardinality(returns) <> cardinality(nexts) OR cardinality(names) <> cardinality(sizes)
+       OR cardinality(leases) <> cardinality(names)
     THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'arrays that belong together must be of one length',
-            DETAIL = pg_catalog.format(
-                'returns %s, nexts %s; names %s, sizes %s, leases %s.',
-                pg_catalog.cardinality(returns), pg_catalog.cardinality(nexts),
-                pg_catalog.cardinality(names), pg_catalog.cardinality(sizes),
-                pg_catalog.cardinality(leases)),
+            DETAIL = format('returns %s, nexts %s; names %s, sizes %s, leases %s.',
+                            cardinality(returns), cardinality(nexts), cardinality(names),
+                            cardinality(sizes), cardinality(leases)),
             HINT = 'Each lease to return has its next value, and each sequence a size and the name '
                    'of its lease.';
-    ELSIF (SELECT pg_catalog.count(DISTINCT l) <> pg_catalog.count(*)
-             FROM pg_catalog.unnest(leases) l)
-    THEN
+    ELSIF (SELECT count(DISTINCT l) <> count(*) FROM unnest(leases) l) THEN
         RAISE invalid_parameter_value USING
             MESSAGE = 'two leases of one call have the same name',
             HINT = 'Give each lease a uuid of its own.';
@@ -184,7 +176,7 @@ DECLARE
     is_late boolean := false;
 BEGIN
     FOR other IN
-        SELECT l.* FROM _hilo.hilo_leases() l
+        SELECT l.* FROM _hilo.hilo_open_lease l
          WHERE l.holder = receiver AND l.name = hilo_end_requests.name
            AND l.lease <> request AND l.usename = current_user
     LOOP
@@ -237,7 +229,7 @@ BEGIN
                _hilo.hilo_is_later(l.lease, request) AND l.usename = current_user
                AND l.name = hilo_transfer.name::text AND l.holder = receiver) AS is_late
       INTO known
-      FROM _hilo.hilo_leases() l
+      FROM _hilo.hilo_open_lease l
      WHERE l.lease = request OR l.holder = receiver;
     is_late := known.is_late;
     IF is_late IS NOT TRUE THEN
@@ -245,7 +237,7 @@ BEGIN
                         key_format, server_prefix, suggested
           FROM _hilo.hilo_lease(
                    name, greatest(n, known.count), receiver, NULL::interval, request) AS l;
-        SELECT l.* INTO STRICT known FROM _hilo.hilo_leases() l WHERE l.lease = request;
+        SELECT l.* INTO STRICT known FROM _hilo.hilo_open_lease l WHERE l.lease = request;
         numbering := known.numbering;
         is_of_another := known.holder IS DISTINCT FROM receiver;
         is_late := _hilo.hilo_end_requests(known.name, receiver, request, answered);

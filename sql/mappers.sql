@@ -1,10 +1,7 @@
 -- Hi/Lo mappers: what each calls, over hilo's sequences. A block of size B holds first ... first +
 -- B - 1. The mapper reads one number for it, and computes the rest.
 
-CREATE FUNCTION _hilo.hilo_mappers()
-    RETURNS TABLE (client text, makes text, origin bigint, value text, step text, first text)
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 20
-BEGIN ATOMIC
+CREATE VIEW _hilo.hilo_mapper AS
     SELECT m.client, m.makes, m.origin, m.value, m.step, m.first
       FROM (VALUES
           ('core', 'nextval', NULL::bigint, NULL, NULL, 'value'),
@@ -29,10 +26,12 @@ BEGIN ATOMIC
           ('nhibernate-table', 'hibernate_sequences', NULL, 'first + size', 'size', 'value - size'),
           ('marten', 'mt_hilo', 1, '(first - 1) / size', '1', 'value * size + 1')
       ) AS m (client, makes, origin, value, step, first);
-END;
-COMMENT ON FUNCTION _hilo.hilo_mappers() IS
-    'Returns the Hi/Lo mappers: what a facade makes, what the mapper reads for a block, and what '
-    'it adds to that. origin: where block 0 begins, for those that count blocks';
+-- Functions read it with their callers' rights.
+REVOKE ALL ON _hilo.hilo_mapper FROM PUBLIC;
+GRANT SELECT ON _hilo.hilo_mapper TO PUBLIC;
+COMMENT ON VIEW _hilo.hilo_mapper IS
+    'The Hi/Lo mappers: what a facade makes, what the mapper reads for a block, and what it adds '
+    'to that. origin: where block 0 begins, for those that count blocks';
 
 CREATE FUNCTION _hilo.hilo_refuse_client(client text, problem text) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -44,15 +43,15 @@ BEGIN
             DETAIL = 'It takes all its blocks for neighbours, and so uses those of others.',
             HINT = 'Map the optimizer "pooled" or "pooled-lo", or the generator "seqhilo".';
     END IF;
-    PERFORM _hilo.hilo_raise('22023'::text, problem, NULL::text,
-                             'docs/clients.md has the names of the mappers.'::text);
+    PERFORM _hilo.hilo_refuse(
+        problem, 'docs/clients.md has the names of the mappers.', NULL, '22023');
 END;
 $refuse$;
 COMMENT ON FUNCTION _hilo.hilo_refuse_client(text, text) IS
     'Fails with 0A000 if this mapper cannot share a counter, else with 22023 and the problem';
 
 -- The parts of facades. makes: the mappers whose facades have the part; is_core: core alone, or all
--- others. A part without a language is a view. hilo_make_facade fills in the names between @.
+-- others. A part without a language is a view. hilo_facade fills in the names between @.
 CREATE VIEW _hilo.hilo_facade_part AS
     SELECT part.place, part.makes::text[], part.is_core, part.signature, part.result,
            part.language, part.body
@@ -66,7 +65,7 @@ DECLARE
     size bigint;
 BEGIN
     SELECT s.name, s.start_value, s.increment, s.block_size INTO q
-      FROM _hilo.hilo_sequences() s WHERE s.name = $1;
+      FROM _hilo.hilo_visible s WHERE s.name = $1;
     size := q.block_size;
     IF q.name IS NULL THEN
         RAISE undefined_object USING MESSAGE = format('hilo sequence "%s" does not exist', $1),
@@ -125,12 +124,12 @@ END$body$),
 -- STABLE, without settings: the planner then looks one name up.
 (7, '{hibernate_sequences}', NULL, 'hilo_names()', 'SETOF text', 'sql', $body$
 SELECT s.name::pg_catalog.text
-  FROM _hilo.hilo_sequences() s
+  FROM _hilo.hilo_visible s
  WHERE s.block_size IS NOT NULL$body$),
 (8, '{mt_hilo}', NULL, 'hilo_names()', 'TABLE (name varchar, hi bigint)', 'sql', $body$
 SELECT s.name, (s.max_reserved OPERATOR(pg_catalog.-) 1::pg_catalog.int8)
                OPERATOR(pg_catalog./) s.block_size
-  FROM _hilo.hilo_sequences() s
+  FROM _hilo.hilo_visible s
  WHERE s.block_size IS NOT NULL$body$),
 -- A mapper reads a row and then writes behind it. Until it has written, its transaction reads the
 -- same block again.
@@ -159,7 +158,7 @@ BEGIN
             MESSAGE = format('no hilo sequence "%s" has blocks that this role may read', name),
             HINT = 'Create it with hilo_create: it takes the place of this row.';
     ELSIF NEW.@column@ - OLD.@column@ IS DISTINCT FROM
-          (SELECT @step@ FROM (SELECT s.block_size AS size FROM _hilo.hilo_sequences() s
+          (SELECT @step@ FROM (SELECT s.block_size AS size FROM _hilo.hilo_visible s
                                 WHERE s.name = @segment@) b)
     THEN
         RAISE invalid_parameter_value USING
@@ -177,7 +176,7 @@ END$body$),
 BEGIN
     PERFORM _hilo.hilo_advance(_hilo.hilo_sequence(s.name),
                                ((NEW.hi_value + 1) * s.block_size)::bigint)
-       FROM _hilo.hilo_sequences() s WHERE s.name = OLD.entity_name;
+       FROM _hilo.hilo_visible s WHERE s.name = OLD.entity_name;
     RETURN NEW;
 END$body$),
 (12, '{hibernate_sequences}', NULL, 'hibernate_sequences', NULL, NULL, $body$
@@ -189,7 +188,7 @@ SELECT @schema@.hilo_drawn('hibernate_unique_key') AS next_hi$body$),
 SELECT n.name AS entity_name, n.hi AS hi_value
   FROM @schema@.hilo_names() AS n$body$)
            ) AS part (place, makes, is_core, signature, result, language, body);
--- hilo_make_facade reads it with its caller's rights.
+-- hilo_facade reads it with its caller's rights.
 REVOKE ALL ON _hilo.hilo_facade_part FROM PUBLIC;
 GRANT SELECT ON _hilo.hilo_facade_part TO PUBLIC;
 COMMENT ON VIEW _hilo.hilo_facade_part IS
@@ -211,29 +210,30 @@ COMMENT ON FUNCTION _hilo.hilo_fill_in(text, text[]) IS
 -- A façade belongs to who makes it. Its functions have the rights of who calls them, and depend on
 -- nothing of the extension. They call what is in _hilo, so that the extension's schema can be
 -- renamed. They cast each argument, because others may put functions into the façade's schema.
-CREATE FUNCTION _hilo.hilo_make_facade(
-    schema name, client text, makes text, origin bigint, value text, step text
-) RETURNS SETOF text
+CREATE FUNCTION @extschema@.hilo_facade(schema name, client text) RETURNS SETOF text
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE ROWS 10 SET search_path = pg_catalog, pg_temp
 AS $make$
 DECLARE
-    marks CONSTANT text[] := ARRAY[
-        '@value@', value, '@step@', step, '@origin@', COALESCE(origin::text, 'NULL'),
-        '@column@', CASE makes WHEN 'hibernate_sequences' THEN 'next_val' ELSE 'next_hi' END,
-        '@segment@', CASE makes WHEN 'hibernate_sequences' THEN 'NEW.sequence_name'
-                                ELSE quote_literal(makes) END,
-        '@key@', quote_literal(schema), '@schema@', quote_ident(schema)];
+    mapper record;
     part record;
 BEGIN
-    IF makes IS NULL THEN
+    SELECT m.*, m.makes = 'hibernate_sequences' AS has_names INTO mapper
+      FROM _hilo.hilo_mapper m WHERE m.client = hilo_facade.client;
+    IF NOT FOUND THEN
         PERFORM _hilo.hilo_refuse_client(
             client, format('"%s" is no mapper for which hilo has a facade', client));
     END IF;
     FOR part IN
-        SELECT p.*, _hilo.hilo_fill_in(p.body, marks) AS code
+        SELECT p.*, _hilo.hilo_fill_in(p.body, ARRAY[
+                   '@value@', mapper.value, '@step@', mapper.step,
+                   '@origin@', COALESCE(mapper.origin::text, 'NULL'),
+                   '@column@', CASE WHEN mapper.has_names THEN 'next_val' ELSE 'next_hi' END,
+                   '@segment@', CASE WHEN mapper.has_names THEN 'NEW.sequence_name'
+                                     ELSE quote_literal(mapper.makes) END,
+                   '@key@', quote_literal(schema), '@schema@', quote_ident(schema)]) AS code
           FROM _hilo.hilo_facade_part p
-         WHERE hilo_make_facade.makes = ANY (p.makes)
-           AND (p.is_core IS NULL OR p.is_core = (client = 'core'))
+         WHERE mapper.makes = ANY (p.makes)
+           AND (p.is_core IS NULL OR p.is_core = (mapper.client = 'core'))
          ORDER BY p.place
     LOOP
         IF part.language IS NULL THEN
@@ -256,25 +256,13 @@ BEGIN
     EXECUTE format('COMMENT ON FUNCTION %I.%I(text) IS %L', schema,
                    CASE client WHEN 'core' THEN 'nextval' ELSE 'hilo_block' END,
                    'facade of hilo for ' || client);
-    IF makes IN ('nextval', 'hibernate_unique_key') THEN
+    IF mapper.makes IN ('nextval', 'hibernate_unique_key') THEN
         RAISE NOTICE 'nextval with a regclass still draws from a sequence of Postgres'
             USING HINT = 'Drop the sequences that hilo''s take the place of, '
                          'and let the mapper call nextval with a text.';
     END IF;
 END;
 $make$;
-COMMENT ON FUNCTION _hilo.hilo_make_facade(name, text, text, bigint, text, text) IS
-    'Makes the functions and views of a facade, for a row of _hilo.hilo_mappers()';
-
-CREATE FUNCTION @extschema@.hilo_facade(schema name, client text) RETURNS SETOF text
-    LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 10
-BEGIN ATOMIC
-    SELECT facade.object
-      FROM (SELECT hilo_facade.client) c
-      LEFT JOIN _hilo.hilo_mappers() m ON m.client = c.client
-     CROSS JOIN LATERAL _hilo.hilo_make_facade(
-         hilo_facade.schema, c.client, m.makes, m.origin, m.value, m.step) AS facade (object);
-END;
 COMMENT ON FUNCTION @extschema@.hilo_facade(name, text) IS
     'Makes, in a schema, the functions and views that a Hi/Lo mapper calls, so that the mapper '
     'takes its blocks from hilo. Returns the objects that it has made. They belong to the caller; '

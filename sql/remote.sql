@@ -1,11 +1,14 @@
 -- Queries on another server: through dblink, or through Citus on its coordinator. And errors whose
 -- text may be long.
 
-CREATE FUNCTION _hilo.hilo_raise(code text, message text, detail text, hint text) RETURNS void
-    LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_raise_wrapper';
-COMMENT ON FUNCTION _hilo.hilo_raise(text, text, text, text) IS
-    'Fails with this error, whose texts are cut at 8000 bytes. All that echoes an argument of any '
-    'length goes through it';
+CREATE FUNCTION _hilo.hilo_refuse(
+    message text, hint text, detail text DEFAULT NULL, code text DEFAULT '55000'
+) RETURNS bigint
+    LANGUAGE c VOLATILE PARALLEL SAFE AS 'MODULE_PATHNAME', 'hilo_refuse_wrapper';
+COMMENT ON FUNCTION _hilo.hilo_refuse(text, text, text, text) IS
+    'Fails with this error, whose texts are cut at 8000 bytes: for texts that echo an argument of '
+    'any length. The sources that hilo_attach writes call it where their counter is not what it '
+    'was';
 
 CREATE FUNCTION _hilo.hilo_may_see(name @extschema@.hilo_sequence) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_may_see_wrapper';
@@ -225,22 +228,11 @@ BEGIN
                         THEN 'Grant LEASE on it there to the owner of the sequence, by hilo_grant.'
                         ELSE coalesce(answer ->> 'hint', '') END;
     END IF;
-    PERFORM _hilo.hilo_raise(
-        state, pg_catalog.format('server "%s": %s', server, message),
-        nullif(answer ->> 'detail', ''), _hilo.hilo_dblink_hint(server, answer, of_source));
+    PERFORM _hilo.hilo_refuse(
+        pg_catalog.format('server "%s": %s', server, message),
+        _hilo.hilo_dblink_hint(server, answer, of_source), nullif(answer ->> 'detail', ''), state);
 END;
 $remote$;
 COMMENT ON FUNCTION _hilo.hilo_remote(name, text, boolean) IS
     'Runs a query on a foreign server, or null: the coordinator of Citus. Returns the first column '
     'of its first row; null: it has none. of_source: the connection stays';
-
-CREATE FUNCTION _hilo.hilo_refuse(message text, hint text) RETURNS bigint
-    LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
-AS $refuse$
-BEGIN
-    PERFORM _hilo.hilo_raise('55000'::text, message, NULL::text, hint);
-END;
-$refuse$;
-COMMENT ON FUNCTION _hilo.hilo_refuse(text, text) IS
-    'Fails with 55000. The sources that hilo_attach writes call it where their counter is not '
-    'what it was';

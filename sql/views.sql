@@ -1,6 +1,14 @@
 -- The views. Each runs with its owner's rights and shows a role the sequences that the role may
 -- read.
 
+-- Only the other views may read it.
+CREATE VIEW _hilo.hilo_reader AS
+    SELECT pg_catalog.pg_has_role('pg_read_all_data', 'USAGE')
+        OR pg_catalog.pg_has_role('pg_write_all_data', 'USAGE')
+        OR pg_catalog.pg_has_role('pg_read_all_stats', 'USAGE') AS reads_all;
+REVOKE ALL ON _hilo.hilo_reader FROM PUBLIC;
+COMMENT ON VIEW _hilo.hilo_reader IS 'Whether the current user may read every sequence';
+
 -- The part that the other views share. It is not a security barrier itself, so each of them is
 -- planned as one query that finds definitions by key. Only those views may read it.
 --
@@ -16,7 +24,7 @@ CREATE VIEW _hilo.hilo_readable AS
            s.name || COALESCE(' (' || s.description || ')', '') AS title,
            s.description
       FROM _hilo.hilo_definition s
-     WHERE (SELECT _hilo.hilo_reads_all())
+     WHERE (SELECT r.reads_all FROM _hilo.hilo_reader r)
         OR pg_catalog.pg_has_role(s.owner::oid, 'USAGE')
         OR EXISTS (SELECT FROM _hilo.hilo_privilege p
                     WHERE p.sequence = s.id
@@ -26,13 +34,6 @@ REVOKE ALL ON _hilo.hilo_readable FROM PUBLIC;
 COMMENT ON VIEW _hilo.hilo_readable IS
     'Definitions of the sequences that the current user may read';
 
-CREATE VIEW _hilo.hilo_visible WITH (security_barrier) AS
-    SELECT s.name, s.label, s.title FROM _hilo.hilo_readable s;
--- The report and functions for Citus read it with their caller's rights.
-REVOKE ALL ON _hilo.hilo_visible FROM PUBLIC;
-GRANT SELECT ON _hilo.hilo_visible TO PUBLIC;
-COMMENT ON VIEW _hilo.hilo_visible IS 'Sequences that the current user may read';
-
 -- The catalog's word on each of these sequences, active or not. As above, only the other views may
 -- read it.
 CREATE VIEW _hilo.hilo_reserved AS
@@ -41,13 +42,10 @@ CREATE VIEW _hilo.hilo_reserved AS
            s.gapless,
            n.node_id, p.base, p.next_index, p.node, p.nodes, p.stripe,
            v.next_value,
-           pg_catalog.floor(10000::double precision * CASE
-               WHEN p.sequence IS NULL THEN NULL
-               WHEN v.next_value IS NULL THEN 1::double precision
-               WHEN s.increment > 0
-               THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
-               ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
-           END + 1e-6::double precision) / 10000::double precision AS used_fraction,
+           u.used_fraction,
+           CASE WHEN s.cycle THEN NULL
+                WHEN u.used_fraction >= 0.95::double precision THEN 'error'
+                WHEN u.used_fraction >= 0.8::double precision THEN 'warning' END AS use_severity,
            COALESCE(l.leased, 0::bigint) AS leased,
            CASE WHEN NOT s.gapless THEN COALESCE(p.served, 0::bigint) END AS served,
            p.slices, p.blocks_reserved, p.blocks_prefetched, p.waits, p.wait_time, p.recycled,
@@ -55,7 +53,7 @@ CREATE VIEW _hilo.hilo_reserved AS
            -- The restarts (Epoch::restart); a change of the increment is no restart.
            pg_catalog.concat_ws(
                '.', s.id, COALESCE(p.epoch, 0::bigint) >> 24, s.increment) AS numbering,
-           s.source, s.label, s.description
+           s.source, s.label, s.title, s.description
       FROM _hilo.hilo_readable s
      CROSS JOIN (SELECT _hilo.hilo_node_id() AS node_id) n
       LEFT JOIN _hilo.hilo_position p ON p.sequence = s.id AND p.node = n.node_id
@@ -72,23 +70,24 @@ CREATE VIEW _hilo.hilo_reserved AS
                     p.node, p.nodes, p.stripe)::double precision AS next_value,
                 s.min_value::double precision AS low,
                 s.max_value::double precision AS high
-     ) v;
+     ) v
+     CROSS JOIN LATERAL (
+         SELECT pg_catalog.floor(10000::double precision * CASE
+                    WHEN p.sequence IS NULL THEN NULL
+                    WHEN v.next_value IS NULL THEN 1::double precision
+                    WHEN s.increment > 0
+                    THEN (v.next_value - v.low) / (v.high - v.low + 1::double precision)
+                    ELSE (v.high - v.next_value) / (v.high - v.low + 1::double precision)
+                END + 1e-6::double precision) / 10000::double precision AS used_fraction
+     ) u;
 REVOKE ALL ON _hilo.hilo_reserved FROM PUBLIC;
 COMMENT ON VIEW _hilo.hilo_reserved IS
     'How far this server has reserved the sequences that the current user may read, and what of '
     'them is leased';
 
-CREATE FUNCTION _hilo.hilo_use_severity(used_fraction double precision, cycle boolean) RETURNS text
-    LANGUAGE sql IMMUTABLE PARALLEL SAFE
-    RETURN CASE WHEN $2 THEN NULL
-                WHEN $1 >= 0.95::double precision THEN 'error'
-                WHEN $1 >= 0.8::double precision THEN 'warning' END;
-COMMENT ON FUNCTION _hilo.hilo_use_severity(double precision, boolean) IS
-    'Returns how serious it is that a sequence has used so much: error, warning, or null';
-
 -- security_barrier, here and below: a function in a reader's WHERE clause must not see rows that
 -- the conditions above exclude.
-CREATE VIEW @extschema@.hilo_sequences WITH (security_barrier) AS
+CREATE VIEW _hilo.hilo_visible WITH (security_barrier) AS
     SELECT s.name,
            pg_catalog.pg_get_userbyid(s.owner::oid) AS owner,
            s.data_type, s.start_value, s.min_value, s.max_value, s.increment, s.cycle, s.ordered,
@@ -115,8 +114,24 @@ CREATE VIEW @extschema@.hilo_sequences WITH (security_barrier) AS
            _hilo.hilo_value_at(
                s.next_index, s.base, s.increment, s.min_value, s.max_value, s.cycle,
                s.node, s.nodes, s.stripe) AS next_value,
-           s.description
+           s.description,
+           s.id, s.label, s.title, s.use_severity
       FROM _hilo.hilo_reserved s;
+-- Bodies of functions read it, and the library for documents and the report, with their callers'
+-- rights: the extension's schema may be renamed.
+REVOKE ALL ON _hilo.hilo_visible FROM PUBLIC;
+GRANT SELECT ON _hilo.hilo_visible TO PUBLIC;
+COMMENT ON VIEW _hilo.hilo_visible IS
+    'The rows of the view hilo_sequences, with the id of each and how findings name it';
+
+CREATE VIEW @extschema@.hilo_sequences WITH (security_barrier) AS
+    SELECT v.name, v.owner, v.data_type, v.start_value, v.min_value, v.max_value, v.increment,
+           v.cycle, v.ordered, v.block_size, v.slice_size, v.key_format, v.node_id,
+           v.max_reserved, v.owned_by, v.gapless, v.used_fraction, v.leased,
+           v.total_served, v.total_slices, v.total_blocks_reserved, v.total_blocks_prefetched,
+           v.total_waits, v.total_wait_time, v.total_recycled, v.total_lost, v.total_errors,
+           v.numbering, v.next_value, v.description
+      FROM _hilo.hilo_visible v;
 COMMENT ON VIEW @extschema@.hilo_sequences IS
     'Sequences of this database that the current user may read. INSERT on it is the right to '
     'create sequences';
@@ -359,52 +374,7 @@ COMMENT ON COLUMN @extschema@.hilo_blocks.tier IS
 COMMENT ON COLUMN @extschema@.hilo_blocks.pid IS
     'Process ID of the session that holds the slice; null in the other tiers';
 
-CREATE VIEW @extschema@.hilo_gaps WITH (security_barrier) AS
-    SELECT COALESCE(s.name, g.name) AS name,
-           g.first_value AS first, g.last_value AS last, g.count, g.reason,
-           g.node AS node_id, g.recorded_at, g.increment,
-           CASE WHEN g.epoch IS NOT NULL
-                THEN pg_catalog.concat_ws('.', g.sequence, g.epoch >> 24, g.increment)
-           END AS numbering
-      FROM _hilo.hilo_gap g
-      LEFT JOIN _hilo.hilo_readable s ON s.id = g.sequence
-     WHERE s.id IS NOT NULL
-        -- The sequence of a released column has no privileges any more.
-        OR g.name IS NOT NULL
-           AND (SELECT _hilo.hilo_reads_all())
-    UNION ALL
-    -- Leases that have ended without a return, and that the worker has not filed yet.
-    SELECT s.name, l.first_value, l.last_value, l.end_index - l.first_index,
-           COALESCE(l.ended, 'expired'), l.node, COALESCE(l.ended_at, l.expires_at), l.increment,
-           pg_catalog.concat_ws('.', s.id, l.epoch >> 24, l.increment)
-      FROM _hilo.hilo_lease l
-      JOIN _hilo.hilo_readable s ON s.id = l.sequence
-     WHERE l.ended = 'revoked'
-        OR l.ended IS NULL AND l.expires_at <= pg_catalog.clock_timestamp();
-COMMENT ON VIEW @extschema@.hilo_gaps IS
-    'Ranges of values that will no longer be served and are not known to have been served, '
-    'each with the reason';
-COMMENT ON COLUMN @extschema@.hilo_gaps.name IS
-    'Name of the sequence; those who may read everything also see what a released column has lost';
-COMMENT ON COLUMN @extschema@.hilo_gaps.first IS 'First value, in the order of serving';
-COMMENT ON COLUMN @extschema@.hilo_gaps.last IS 'Last value, in the order of serving';
-COMMENT ON COLUMN @extschema@.hilo_gaps.count IS
-    'Number of values that are lost, in steps of the increment. If there are fewer than from '
-    'first to last, others lie between them. A sequence has about 1,000 rows at most; then the '
-    'nearest of one numbering and reason become one, and the oldest numberings share rows';
-COMMENT ON COLUMN @extschema@.hilo_gaps.reason IS
-    'Why they will not be served: _hilo.hilo_losses() says what it means. hilo_find_gaps returns '
-    'which of them a column lacks';
-COMMENT ON COLUMN @extschema@.hilo_gaps.node_id IS
-    'hilo.node_id of the server that had reserved the values';
-COMMENT ON COLUMN @extschema@.hilo_gaps.recorded_at IS
-    'When the values, or the last of them, were found to be lost';
-COMMENT ON COLUMN @extschema@.hilo_gaps.increment IS 'Distance from one value to the next';
-COMMENT ON COLUMN @extschema@.hilo_gaps.numbering IS
-    'Numbering that the values belong to, as in hilo_sequences and hilo_leases; null: several, or '
-    'an unknown one';
-
-CREATE VIEW @extschema@.hilo_leases WITH (security_barrier) AS
+CREATE VIEW _hilo.hilo_open_lease WITH (security_barrier) AS
     SELECT CASE WHEN e.may_end THEN l.lease END AS lease,
            s.name,
            l.holder,
@@ -423,6 +393,13 @@ CREATE VIEW @extschema@.hilo_leases WITH (security_barrier) AS
      ) e
      WHERE l.ended IS NULL
        AND (l.expires_at IS NULL OR l.expires_at > pg_catalog.clock_timestamp());
+-- As hilo_visible, for functions that must not name the extension's schema.
+REVOKE ALL ON _hilo.hilo_open_lease FROM PUBLIC;
+GRANT SELECT ON _hilo.hilo_open_lease TO PUBLIC;
+COMMENT ON VIEW _hilo.hilo_open_lease IS 'The rows of the view hilo_leases';
+
+CREATE VIEW @extschema@.hilo_leases WITH (security_barrier) AS
+    SELECT l.* FROM _hilo.hilo_open_lease l;
 COMMENT ON VIEW @extschema@.hilo_leases IS
     'Leases that are open: ranges of values in use outside of this server';
 COMMENT ON COLUMN @extschema@.hilo_leases.lease IS
@@ -491,6 +468,6 @@ GRANT INSERT ON @extschema@.hilo_sequences TO pg_database_owner WITH GRANT OPTIO
 -- All roles may read these views: each role sees only the sequences that it may read, and nothing
 -- of another database.
 GRANT SELECT ON @extschema@.hilo_sequences, @extschema@.hilo_stat_sequences,
-    @extschema@.hilo_stat_backends, @extschema@.hilo_blocks, @extschema@.hilo_gaps,
-    @extschema@.hilo_leases, @extschema@.hilo_privileges, @extschema@.hilo_default_privileges,
+    @extschema@.hilo_stat_backends, @extschema@.hilo_blocks, @extschema@.hilo_leases,
+    @extschema@.hilo_privileges, @extschema@.hilo_default_privileges,
     @extschema@.hilo_stat_rates, @extschema@.hilo_stat_sources TO PUBLIC;

@@ -119,16 +119,16 @@ fn next(cluster: &Cluster) -> Parts {
     // Views' columns, comments and grants; a new view.
     parts
         .replace(
-            "views",
+            "gaps",
             "g.increment)\n           END AS numbering\n",
             "g.increment)\n           END AS numbering, g.note\n",
         )
-        .replace("views", "l.epoch >> 24, l.increment)\n", "l.epoch >> 24, l.increment), NULL\n")
-        .append("views", "COMMENT ON COLUMN @extschema@.hilo_gaps.note IS 'A note';\n")
+        .replace("gaps", "l.epoch >> 24, l.increment)\n", "l.epoch >> 24, l.increment), NULL\n")
+        .append("gaps", "COMMENT ON COLUMN @extschema@.hilo_gaps.note IS 'A note';\n")
         .replace(
             "views",
-            "\n      FROM _hilo.hilo_reserved s;",
-            ", 1 AS one\n      FROM _hilo.hilo_reserved s;",
+            "\n      FROM _hilo.hilo_visible v;",
+            ", 1 AS one\n      FROM _hilo.hilo_visible v;",
         )
         .append("views", "COMMENT ON COLUMN @extschema@.hilo_sequences.one IS 'A one';\n")
         .replace("views", " @extschema@.hilo_blocks, ", " ")
@@ -153,8 +153,8 @@ fn next(cluster: &Cluster) -> Parts {
         .replace("views", "st.left_in_slice", "st.in_slice AS left_in_slice")
         .replace("mappers", "COALESCE(marks[i + 1], '')", "COALESCE(marks[i + 1], ''::text)")
         .replace("check", "ROWS 10\n    SET search_path", "ROWS 9\n    SET search_path")
-        .append("gaps", "CREATE FUNCTION _hilo.hilo_new(n integer) RETURNS integer LANGUAGE sql IMMUTABLE RETURN n;\n")
-        .append("gaps", "REVOKE ALL ON FUNCTION _hilo.hilo_new(integer) FROM PUBLIC;\n")
+        .append("leases", "CREATE FUNCTION _hilo.hilo_new(n integer) RETURNS integer LANGUAGE sql IMMUTABLE RETURN n;\n")
+        .append("leases", "REVOKE ALL ON FUNCTION _hilo.hilo_new(integer) FROM PUBLIC;\n")
         .append("functions", "REVOKE ALL ON FUNCTION @extschema@.hilo_lastval() FROM PUBLIC;\n")
         .append("functions", "GRANT EXECUTE ON FUNCTION @extschema@.hilo_lastval() TO pg_monitor;\n")
         .remove("functions", "@extschema@.hilo_next_hi(");

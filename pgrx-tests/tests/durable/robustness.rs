@@ -73,7 +73,7 @@ fn is_meant(sqlstate: &str) -> bool {
 }
 
 /// Every function of the extension, with each value of each argument's type, the other arguments being
-/// usual ones; then all of them NULL. Only _hilo.hilo_raise is left out: it fails with any error that it is told.
+/// usual ones; then all of them NULL. Only _hilo.hilo_refuse is left out: it fails with any error that it is told.
 #[test]
 fn every_function_takes_every_argument() {
     let cluster = Cluster::with_hilo();
@@ -89,7 +89,7 @@ fn every_function_takes_every_argument() {
                     ARRAY(SELECT format_type(t, NULL) FROM unnest(p.proargtypes) WITH ORDINALITY AS a (t, n) ORDER BY n)
                FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
                JOIN pg_extension e ON d.refobjid = e.oid AND e.extname = 'hilo'
-              WHERE d.deptype = 'e' AND p.prorettype <> 'trigger'::regtype AND p.proname <> 'hilo_raise'
+              WHERE d.deptype = 'e' AND p.prorettype <> 'trigger'::regtype AND p.proname <> 'hilo_refuse'
                 AND NOT p.proargtypes::oid[] && ARRAY['internal', 'cstring']::regtype[]::oid[]
                 AND p.prorettype NOT IN ('cstring'::regtype)",
             &[],

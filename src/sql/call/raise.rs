@@ -1,4 +1,4 @@
-//! `_hilo.hilo_raise`: the errors of the extension's own SQL.
+//! `_hilo.hilo_refuse`: the errors of the extension's own SQL.
 
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
@@ -7,15 +7,15 @@ use crate::errors::HiloError;
 use crate::sql::call::border::Call;
 use crate::sql::call::text::Text;
 
-/// `_hilo.hilo_raise(code, message, detail, hint)`
+/// `_hilo.hilo_refuse(message, hint, detail, code)`
 #[pg_extern(sql = false)]
-fn hilo_raise(
+fn hilo_refuse(
     _call: Call,
-    code: Option<Text>,
     message: Option<Text>,
-    detail: Option<Text>,
     hint: Option<Text>,
-) -> Result<(), ErrorReport> {
+    detail: Option<Text>,
+    code: Option<Text>,
+) -> Result<i64, ErrorReport> {
     let [state, message] = [code, message].map(|text| text.map(Text::escaped).unwrap_or_default());
     let [detail, hint] = [detail, hint].map(|text| text.map(Text::escaped));
     Err(HiloError::Told { state, message, detail, hint }.into())

@@ -4,6 +4,6 @@ SELECT reason, sum(count)::text AS size, count(*)::text AS ranges,
        meaning, place::text,
        sum(sum(count)) OVER ()::float8 AS lost
   FROM @hilo_gaps
-  LEFT JOIN _hilo.hilo_losses() WITH ORDINALITY AS l (reason, meaning, place) USING (reason)
+  LEFT JOIN _hilo.hilo_loss AS l USING (reason)
  GROUP BY reason, meaning, place
  ORDER BY sum(count) DESC, reason

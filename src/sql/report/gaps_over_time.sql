@@ -30,5 +30,5 @@ SELECT to_char(to_timestamp(at * step::float8), 'YYYY-MM-DD HH24:MI') AS name, l
   LEFT JOIN (SELECT floor(gap.at / scale.step)::bigint AS at, reason, sum(count)::float8 AS size
                FROM gap, scale
               GROUP BY 1, 2) AS sums USING (at)
-  LEFT JOIN _hilo.hilo_losses() WITH ORDINALITY AS l (reason, meaning, place) USING (reason)
+  LEFT JOIN _hilo.hilo_loss AS l USING (reason)
  ORDER BY at

@@ -30,7 +30,7 @@ SELECT v.title AS name, s.leased::float8, s.used, a.served::float8, a.rate, r.st
        END AS failure,
        extract(epoch FROM a.exhausted_in)::float8 AS exhausted_in,
        CASE WHEN s.cycle THEN 'starts again' END AS restarts,
-       concat_ws(' ', 'used', _hilo.hilo_use_severity(s.used, s.cycle)) AS used_class,
+       concat_ws(' ', 'used', v.use_severity) AS used_class,
        (count(*) OVER ())::float8 AS total, (count(a.name) OVER ())::float8 AS total_active,
        sum(a.rate) OVER () AS total_rate,
        sum(a.in_slices::float8 + a.in_current + a.in_standby + a.in_returned) OVER ()
