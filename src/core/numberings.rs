@@ -69,7 +69,7 @@ pub fn numberings<R: Copy + Ord>(
         explained.entry(one.reason).or_default().extend(places);
         apart.extend(count.map(|count| (at + 1, one, count)));
     }
-    let start = Places::of(&mapping, present.start_value, present.start_value);
+    let start = Places::new(&mapping, present.start_value, present.start_value);
     if start.are_on {
         let before_base = Range::new(start.all.start, Index(earlier));
         explained.entry(served).or_default().push(before_base);
@@ -130,7 +130,7 @@ struct Places {
 }
 
 impl Places {
-    fn of(mapping: &Mapping, first: i64, last: i64) -> Places {
+    fn new(mapping: &Mapping, first: i64, last: i64) -> Places {
         let [one, other] = [first, last].map(|value| {
             let place = mapping.first_index_from(value);
             (place, mapping.value(place) == Some(value))
@@ -149,7 +149,7 @@ fn placed<R>(
     next: Option<Index>,
 ) -> (Vec<Range>, Option<i64>) {
     let (step, increment) = (i128::from(known.step), i128::from(mapping.increment));
-    let found = Places::of(mapping, known.first, known.last);
+    let found = Places::new(mapping, known.first, known.last);
     let count = (i128::from(known.last) - i128::from(known.first)) / step + 1;
     let count = count.min(i64::MAX.into()) as i64;
     let is_striped = mapping.stripes.nodes > 1;
@@ -163,7 +163,7 @@ fn placed<R>(
         // Places of other values lie between them. If they are many, these count too.
         (true, false) if !is_striped && count <= 100 => {
             let each = (0..count).map(|at| found.all.start + at * (step / increment).abs() as i64);
-            each.map(|place| Range::of(place, 1).until(limit)).collect()
+            each.map(|place| Range::with_len(place, 1).until(limit)).collect()
         }
         _ => vec![found.all.until(limit)],
     };
@@ -237,7 +237,7 @@ impl<R: Copy> Numbering<R> {
     /// Which places of a range in another numbering, which has no stripes, have values that a
     /// segment of this one has.
     fn shared(&self, other: &Mapping, range: Range) -> Vec<Range> {
-        let near = |first, last| Places::of(other, first, last).all.intersection(&range);
+        let near = |first, last| Places::new(other, first, last).all.intersection(&range);
         let all = ends(&self.mapping, self.places()).map(|(first, last)| near(first, last));
         let all = all.unwrap_or_default();
         let Some((first, last)) = ends(other, all) else { return Vec::new() };
@@ -246,7 +246,7 @@ impl<R: Copy> Numbering<R> {
         let common = solve(other.increment.into(), distance, self.mapping.step());
         let Some((ahead, period)) = common else { return Vec::new() };
         if period == 1 {
-            let there = Places::of(&self.mapping, first, last).all;
+            let there = Places::new(&self.mapping, first, last).all;
             let runs = self.segments_in(there).flat_map(|(part, _)| self.mapping.runs(part));
             return runs.map(|run| near(run.first, run.last(self.mapping.increment))).collect();
         }
@@ -255,10 +255,10 @@ impl<R: Copy> Numbering<R> {
         let each = successors(Some(start), |place| Some(place.saturating_add(period)));
         let is_shared = |place: &Index| {
             let there = other.value(*place).and_then(|value| self.mapping.index_of(value));
-            there.is_some_and(|there| self.segments_in(Range::of(there, 1)).next().is_some())
+            there.is_some_and(|there| self.segments_in(Range::with_len(there, 1)).next().is_some())
         };
         let each = each.take_while(|place| *place < all.end).filter(is_shared);
-        each.map(|place| Range::of(place, 1)).collect()
+        each.map(|place| Range::with_len(place, 1)).collect()
     }
 }
 
