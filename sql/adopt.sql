@@ -1,4 +1,4 @@
--- Many columns at once: SQL over what hilo_adopt and hilo_sync do with one.
+-- hilo_adopt_all and hilo_adopt_sequence: many columns at once, over the functions for one column.
 
 CREATE FUNCTION _hilo.hilo_has_word(source text, word text) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -20,7 +20,7 @@ BEGIN ATOMIC
      CROSS JOIN LATERAL pg_catalog.regexp_match(
          p.prosrc, '[[:<:]](currval|lastval|nextval|setval|pg_get_serial_sequence)[[:>:]]', 'i'
          ) AS a (asks)
-     -- A partition has copies of its table's.
+     -- A partition has copies of its table's triggers.
      WHERE t.tgrelid = hilo_asking_triggers.relation AND NOT t.tgisinternal
        AND t.tgparentid = 0::oid AND a.asks IS NOT NULL;
 END;
@@ -43,7 +43,7 @@ BEGIN ATOMIC
           FROM pg_catalog.pg_proc p
           JOIN pg_catalog.pg_language l ON l.oid = p.prolang
          WHERE l.lanname NOT IN ('internal'::name, 'c'::name)
-           -- Not those of Postgres and of extensions.
+           -- Leaves out those of Postgres and of extensions.
            AND p.oid >= 16384::oid
            AND NOT EXISTS (SELECT FROM pg_catalog.pg_depend d
                             WHERE d.classid = 1255::oid AND d.objid = p.oid AND d.deptype = 'e')
@@ -57,12 +57,12 @@ BEGIN ATOMIC
            WHERE d.refclassid = 1259::oid AND d.refobjid = hilo_mentions.sequence
              AND d.deptype = 'n' AND d.classid <> 2604::oid
            UNION ALL
-          -- Only the text tells of the rest.
+          -- All other functions show their sequences in their text only.
           SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0), true
             FROM code p
             JOIN named n ON _hilo.hilo_has_word(p.prosrc, n.name)
            UNION ALL
-          -- It does not show a name that is computed, so a table's own is taken for a sign.
+          -- A computed name does not show, so the name of the table is taken for a sign.
           SELECT pg_catalog.pg_describe_object(1255::oid, p.oid, 0),
                  p.prosrc ~* '[[:<:]](lastval|pg_get_serial_sequence)[[:>:]]'
             FROM code p
@@ -293,7 +293,8 @@ CREATE FUNCTION @extschema@.hilo_adopt_all(
     RETURNS TABLE (relation regclass, column_name name, name text, action text, detail text)
     LANGUAGE sql VOLATILE PARALLEL UNSAFE ROWS 100
 BEGIN ATOMIC
-    -- One row after the other: what names a sequence is looked up before that is gone.
+    -- One row after the other, because the objects that name a sequence must be looked up before it
+    -- is gone.
     WITH found AS MATERIALIZED (
         SELECT a.*,
                CASE WHEN a.action IS NULL AND NOT a.follows THEN ARRAY(
@@ -329,7 +330,7 @@ BEGIN ATOMIC
              CROSS JOIN LATERAL pg_catalog.unnest(t.mentions) AS m (what)
              WHERE t.failure IS NULL
              UNION ALL
-            -- Nobody but a trigger knows what it draws.
+            -- Only the trigger itself knows from what it draws.
             SELECT 9223372036854775807::bigint, 2, NULL::regclass, NULL::name, NULL::text, 'change',
                    pg_catalog.format(
                        '%s: look what it draws or asks for, since only defaults move', a.what)

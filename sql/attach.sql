@@ -1,5 +1,5 @@
--- Sequences that take their values from a counter that stays in charge: that of a mapper, or a
--- sequence of Postgres. hilo_attach and hilo_detach.
+-- hilo_attach and hilo_detach: sequences that take their values from a counter which stays in
+-- charge, that of a mapper or a sequence of Postgres.
 
 CREATE FUNCTION _hilo.hilo_counter_size(
     relation regclass, client text, entity text, size bigint, makes text, origin bigint
@@ -74,7 +74,7 @@ DECLARE
         SELECT o.seqincrement FROM pg_sequence o WHERE o.seqrelid = relation);
     place text;
 BEGIN
-    -- A standby refuses what comes next.
+    -- A standby refuses the next statement.
     IF NOT pg_is_in_recovery() THEN
         EXECUTE 'SELECT ' || here INTO place;
     END IF;
@@ -147,7 +147,7 @@ CREATE FUNCTION _hilo.hilo_source_of(relation regclass, client text, entity text
     SET quote_all_identifiers = off
 AS $source$
 DECLARE
-    -- It never comes back to what it has brought, $4.
+    -- Refuses a counter whose value is not beyond $4.
     checked CONSTANT text :=
         'SELECT CASE WHEN r.first @beyond@ $4 OR $4 IS NULL THEN r.first '
         'ELSE _hilo.hilo_refuse(''the counter was set back: it gives '' || r.first::text '

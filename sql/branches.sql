@@ -72,8 +72,7 @@ COMMENT ON FUNCTION _hilo.hilo_remote_sequence(name, text) IS
     'Returns the row of hilo_sequences on a foreign server, with the value that it gives next, '
     'and what the branches there get their values from';
 
--- Between two servers, every way round is found. A third one would have to be asked by somebody
--- else.
+-- A circle of two servers is found. For a longer one a third server would have to be asked.
 CREATE FUNCTION _hilo.hilo_refuse_circle(name text, server name, there jsonb) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $circle$
@@ -82,7 +81,7 @@ DECLARE
     way text[];
 BEGIN
     SELECT _hilo.hilo_identity(q.id) INTO here FROM _hilo.hilo_visible q WHERE q.name = $1;
-    -- A copy of a server is another one.
+    -- A copy of a server counts as another server.
     IF here = there ->> 'identity'
        AND (there ->> 'started')::timestamptz <> pg_catalog.pg_postmaster_start_time()
     THEN
@@ -226,7 +225,7 @@ COMMENT ON FUNCTION _hilo.hilo_take_new_name(bigint, uuid) IS
     'Gives the requests of a sequence another name, and writes off what it holds. A copy of this '
     'server asks by the name that it has: the centre has seen a later request than this one';
 
--- The first line says which server it is of.
+-- The first line says to which server it belongs.
 CREATE FUNCTION _hilo.hilo_server_source(
     server name, remote_name text, numbering text, identity text DEFAULT NULL
 )

@@ -1,5 +1,4 @@
--- Findings of hilo_check about columns. Functions in C say what only this server's memory and an
--- index know.
+-- Findings of hilo_check about columns. Functions in C read this server's memory and the indexes.
 
 CREATE FUNCTION _hilo.hilo_column_defaults()
     RETURNS TABLE (relation oid, number smallint, name text, missing boolean)
@@ -209,12 +208,13 @@ CREATE VIEW _hilo.hilo_column_finding WITH (security_barrier) AS
                 AND mod(drawn.value::numeric - used.next_value::numeric, used.increment) = 0
                 AND (drawn.value - used.next_value) / used.increment >= 0) unserved
           LEFT JOIN counter ON counter.id = used.id
-         -- Beyond a value near the end the sequence would be reported in turn.
+         -- After a move beyond a value near the end, the sequence would be reported as nearly used
+         -- up.
          CROSS JOIN LATERAL (
              SELECT abs(unserved.value::numeric
                         - CASE WHEN used.increment > 0 THEN used.min_value ELSE used.max_value END)
                     < (used.max_value::numeric - used.min_value) * 0.8 AS leaves_enough) room
-         -- Others draw from a counter too, so what lies beyond the position need not be wrong.
+         -- Others draw from a counter too, so rows beyond the position need not be wrong.
          WHERE used.checked
            AND (NOT used.has_source OR unserved.failure IS NOT NULL
                 OR unserved.value >= counter.reached)

@@ -35,8 +35,8 @@ CREATE VIEW _hilo.hilo_sequence_finding WITH (security_barrier) AS
      WHERE NOT readable.cycle
        AND (readable.use_severity IS NOT NULL OR readable.used_fraction >= 0.4 AND rest.hours < 168)
      UNION ALL
-    -- A sequence whose owner column is gone need not have been used. A block that was read ahead is
-    -- no use.
+    -- A sequence whose owner column is gone is reported even if unused. A block that was read ahead
+    -- is no use of a sequence.
     SELECT 'sequences', 'note',
            format('no column uses %s of them: %s', count(*),
                   array_to_string((array_agg(format('"%s"', readable.name)
@@ -53,7 +53,7 @@ CREATE VIEW _hilo.hilo_sequence_finding WITH (security_barrier) AS
        AND NOT EXISTS (SELECT FROM named WHERE named.name = readable.name)
     HAVING count(*) > 0
      UNION ALL
-    -- A restore without roles, for example, leaves these.
+    -- Such owners are left by a restore without roles, for example.
     SELECT min(readable.label), 'warning',
            format('%s sequences, such as this one, belong to no role that exists', count(*)),
            'Give each of them an owner with hilo_set_owner; until then they belong to the '

@@ -1,4 +1,4 @@
--- Leases: ranges of values that leave the server. Transactional too.
+-- Leases: functions that take, return, renew and revoke ranges of values. They are transactional.
 
 CREATE FUNCTION @extschema@.hilo_lease(
     name @extschema@.hilo_sequence, n bigint, holder text DEFAULT NULL, ttl interval DEFAULT NULL,
@@ -83,9 +83,9 @@ COMMENT ON FUNCTION _hilo.hilo_check_refill(
     uuid[], bigint[], uuid[], text[], bigint[], uuid[]) IS
     'Fails with 22023 if hilo_refill cannot have these arguments';
 
--- PL/pgSQL, so that what is refused fails by itself. A row that somebody has locked must not hold
--- up the rest. So each such call halves how long the next one may wait: all of them together take
--- no longer than twice the first.
+-- PL/pgSQL, so that each row fails by itself. A row that somebody has locked must not hold up the
+-- rest. So each such call halves how long the next one may wait: all of them together take no
+-- longer than twice the first.
 CREATE FUNCTION @extschema@.hilo_refill(
     returns uuid[] DEFAULT '{}', nexts bigint[] DEFAULT '{}', renewals uuid[] DEFAULT '{}',
     names text[] DEFAULT '{}', sizes bigint[] DEFAULT '{}', leases uuid[] DEFAULT NULL,
@@ -186,7 +186,7 @@ BEGIN
             PERFORM _hilo.hilo_lease_return(
                 other.lease, other.last + pg_catalog.split_part(other.numbering, '.', 3)::bigint);
         ELSE
-            -- The receiver has given it up, or a copy of the receiver has made it.
+            -- The receiver has given the request up, or a copy of the receiver has made it.
             PERFORM _hilo.hilo_lease_revoke(other.lease, NULL::text);
         END IF;
     END LOOP;

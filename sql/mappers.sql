@@ -241,7 +241,7 @@ BEGIN
             EXECUTE format('CREATE TRIGGER hilo_written INSTEAD OF INSERT OR UPDATE ON %1$I.%2$I '
                            'FOR EACH ROW EXECUTE FUNCTION %1$I.hilo_written()',
                            schema, part.signature);
-            -- It holds nothing. Who draws needs a privilege on the sequence.
+            -- It keeps no data. Whoever draws needs a privilege on the sequence.
             EXECUTE format('GRANT SELECT, INSERT, UPDATE ON %I.%I TO PUBLIC',
                            schema, part.signature);
             RETURN NEXT format('view %I.%I', schema, part.signature);

@@ -1,4 +1,4 @@
--- Queries on another server: through dblink, or through Citus on its coordinator. And errors whose
+-- Queries on another server, through dblink, or through Citus on its coordinator; and errors whose
 -- text may be long.
 
 CREATE FUNCTION _hilo.hilo_refuse(
@@ -115,7 +115,8 @@ AS $ask$
 DECLARE
     disconnect CONSTANT text := pg_catalog.format(
         'SELECT %s.dblink_disconnect($1) WHERE $1 = ANY (%1$s.dblink_get_connections())', dblink);
-    -- No session has opened one of this name before, for a function that runs as somebody else.
+    -- The connection of a source is found again by its name. Any other has a new name, so that no
+    -- role uses the connection of another.
     connection CONSTANT text := CASE WHEN of_source
         THEN pg_catalog.format('hilo %L %L %L', session_user, current_user, server)
         ELSE pg_catalog.gen_random_uuid()::text END;

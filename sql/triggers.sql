@@ -251,8 +251,8 @@ BEGIN
         END IF;
         RETURN NULL;
     ELSIF TG_OP = 'INSERT' AND _hilo.hilo_has_position(NEW.sequence, NEW.node) THEN
-        -- It may become ours while this waits: the call for the update sees it. One that is ours by
-        -- now is not locked, for refills would wait.
+        -- The position may become this server's while this waits: then the call for the update sees
+        -- it. A position that is this server's already is not locked, because refills would wait.
         UPDATE _hilo.hilo_position AS t
            SET (epoch, base, next_index, settled_index,
                 incarnation, nodes, stripe, system_id, timeline, skip,
@@ -363,7 +363,7 @@ CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_source
     FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_judge_row();
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_definition
     FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_judge_row();
--- The script may also have given such default privileges.
+-- The extension's script may have given such default privileges too.
 CREATE TRIGGER restored BEFORE INSERT ON _hilo.hilo_default_privilege
     FOR EACH ROW EXECUTE FUNCTION _hilo.hilo_replicated_default_privilege();
 

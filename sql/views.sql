@@ -34,8 +34,8 @@ REVOKE ALL ON _hilo.hilo_readable FROM PUBLIC;
 COMMENT ON VIEW _hilo.hilo_readable IS
     'Definitions of the sequences that the current user may read';
 
--- The catalog's word on each of these sequences, active or not. As above, only the other views may
--- read it.
+-- The catalog's data about each of these sequences, active or not. As above, only the other views
+-- may read it.
 CREATE VIEW _hilo.hilo_reserved AS
     SELECT s.id, s.name, s.data_type, s.start_value, s.increment, s.min_value, s.max_value,
            s.cycle, s.ordered, s.block_size, s.slice_size, s.key_format, s.owner, s.owned_by,

@@ -95,7 +95,7 @@ impl Counters {
         self.filled.try_push(entry)
     }
 
-    /// The count of a sequence, saved so that a rollback of `level` brings it back as it is.
+    /// The count of a sequence, saved so that a rollback of `level` restores it.
     fn save(&mut self, entry: &'static Entry, level: i32) -> Result<Option<Count>, HiloError> {
         let Some(held) = self.held.get_mut(&entry.id) else { return Ok(None) };
         let count = held.count;
@@ -126,8 +126,8 @@ pub fn attach(entry: &'static Entry, sequence: &Sequence) {
     entry.epoch.set(Epoch::default());
 }
 
-/// The rest of a sequence for this transaction, which has locked its position. `None`: the cached
-/// name is out of date.
+/// The indexes that are left for this transaction, which has locked the sequence's position.
+/// `None`: the memo is out of date.
 ///
 /// # Errors
 /// 25006 in a read-only transaction; `GaplessInParallelMode` for the first draw; 55P03, 57014 and
@@ -178,7 +178,7 @@ fn lock(cached: &CachedName, entry: &Entry) -> Result<Option<Count>, HiloError> 
     let position = counter.position;
     entry.root.set(root);
     if let Some(sequence) = sequence {
-        // A version of this transaction's own may be rolled back, and another one get the same
+        // A version that this transaction wrote may be rolled back, and another one get the same
         // epoch.
         let epoch = if counter.own { Epoch::default() } else { position.epoch };
         entry.terms.set(position.terms(&sequence));
@@ -200,8 +200,8 @@ pub fn take(entry: &'static Entry, range: Range) -> Result<(), HiloError> {
     }
 }
 
-/// Fills the slice with all that is left, so that the next draws are hits. `None`: the caller tries
-/// again.
+/// Fills the slice with all indexes that are left, so that the next draws are hits. `None`: the
+/// caller tries again.
 ///
 /// # Errors
 /// `Exhausted`, and those of [`rest`].
@@ -315,7 +315,7 @@ fn end() {
         state.held.clear();
     });
     if shared::get().is_err() {
-        // Without shared memory nobody tells this session what is changed.
+        // Without shared memory nobody tells this session of changes.
         forget_names();
     }
 }

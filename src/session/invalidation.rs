@@ -25,14 +25,14 @@ use crate::shared::key::Key;
 use crate::shared::slot::{DROPPED, Locked};
 use crate::shared::{self, Shared};
 
-/// A change that the other sessions must learn of.
+/// A change of which the other sessions must learn.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// The sequence was renumbered on a node, where the old numbering ended at this position.
     Renumbered { old: Position, mapping: Mapping, epoch: Epoch },
     /// The sequence was dropped.
     Dropped,
-    /// The same, and a column keeps its gaps under its name.
+    /// The sequence was dropped, and a column keeps its gaps under its name.
     Released { name: Name, column: ColumnRef },
     /// Its name, its owner, its key format or its privileges have changed.
     Outdated,
@@ -45,16 +45,16 @@ pub enum Change {
 type PendingChanges = Nested<usize, (Key, Change)>;
 
 static NOTED: Global<RefCell<PendingChanges>> = Global::new(RefCell::new(Nested::empty()));
-/// This transaction has defined something since it dropped the extension.
+/// Whether this transaction has defined something since it dropped the extension.
 static SINCE_DROP: Global<Cell<bool>> = Global::new(Cell::new(false));
 static DEFINED: Global<Cell<bool>> = Global::new(Cell::new(false));
-/// This transaction has defined something that only its own process can tell the others.
+/// Whether this transaction has defined something that only its own process can tell the others.
 static OWN: Global<Cell<bool>> = Global::new(Cell::new(false));
-/// This transaction has created or updated the extension, or Citus.
+/// Whether this transaction has created or updated the extension, or Citus.
 static APPEARED: Global<Cell<bool>> = Global::new(Cell::new(false));
 
 /// Notes that this transaction creates or updates the extension, or Citus. A session that has not
-/// loaded the library may have dropped another one, and told nobody.
+/// loaded the library may have dropped an earlier one, and told nobody.
 pub fn extension_appears() {
     crate::session::register();
     APPEARED.set(true);
@@ -81,9 +81,9 @@ pub fn in_progress() -> bool {
 
 /// Notes that this transaction has written a definition: names are looked up again.
 ///
-/// The memory is found now, by whatever kind of process this is: at the commit it is too late. A
-/// process that may not use it gets an error, and defines nothing. Where there can be no memory,
-/// nobody has to learn of anything.
+/// The memory is found now, in any kind of process, because at the commit it is too late. A process
+/// that may not use it gets an error, and defines nothing. Where there can be no memory, no other
+/// session has to learn of a change.
 pub fn begin() {
     OWN.set(true);
     define();
@@ -125,7 +125,7 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) -> Result<(), HiloError> {
         outdate_all(ffi::database().to_u32());
     }
     match event {
-        // Citus drops an extension like this. All that the transaction has defined before is
+        // Citus drops an extension like this. All earlier definitions of the transaction are
         // dropped with it.
         XACT_EVENT_PRE_PREPARE if drops_extension() && !SINCE_DROP.get() => {}
         XACT_EVENT_PRE_PREPARE if OWN.get() => return Err(HiloError::Prepare),
@@ -148,8 +148,8 @@ pub fn at_transaction(event: pg_sys::XactEvent::Type) -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Ends what other transactions have leased out of numberings that end with this transaction. They
-/// keep it if this one is rolled back, or if they commit before.
+/// Ends the leases that other open transactions have taken from numberings that end with this
+/// transaction. The leases stay if this transaction is rolled back, or if the others commit before.
 fn end_leases() -> Result<(), HiloError> {
     let mut at = 0;
     loop {
@@ -168,7 +168,7 @@ fn end_leases() -> Result<(), HiloError> {
         }
         match change {
             Change::Renumbered { old, mapping, .. } => own_leases::end_pending(&old, &mapping)?,
-            // Its numbering has ended before. A lease may have been committed since then.
+            // The numbering has ended earlier. A lease may have been committed since then.
             Change::Released { name, column } => {
                 leases::write_off(key.sequence)?;
                 gaps::keep(key.sequence, &name, column)?;
@@ -177,7 +177,7 @@ fn end_leases() -> Result<(), HiloError> {
                 if let Ok(shared) = shared::get() {
                     own_leases::void(shared, &key)?;
                 }
-                // Also what was recorded since the drop.
+                // This includes records that were written since the drop.
                 ranges::forget(key.sequence)?;
             }
         }
@@ -225,8 +225,9 @@ fn publish() {
     }
 }
 
-/// Lets nobody use the sequences that this transaction drops or gives away without a look at the
-/// tables, which waits for its end. The worker frees the memory of a sequence that is gone.
+/// Makes every session look at the tables before it uses a sequence that this transaction drops or
+/// gives away. There it waits for the transaction's end. The worker frees the memory of a
+/// sequence that is gone.
 fn leave_in_doubt() -> Result<(), HiloError> {
     let mut at = 0;
     loop {
@@ -245,9 +246,9 @@ fn leave_in_doubt() -> Result<(), HiloError> {
     Ok(())
 }
 
-/// Lets nothing be served in a database any more without a look at the tables. Called before an
-/// extension goes or comes: what is dropped is locked until the transaction has ended, and whoever
-/// looks then finds what there is. No process of ours sees the end of a transaction that is
+/// Makes every session of a database look at the tables before it serves anything. Called before an
+/// extension goes or comes. Dropped objects are locked until the transaction has ended, and whoever
+/// looks then finds the current ones. No process of ours sees the end of a transaction that is
 /// prepared. The worker frees the memory of an extension that is gone.
 fn outdate_all(database: u32) {
     let Some(shared) = shared::existing() else { return };
@@ -269,8 +270,8 @@ fn tell_all(
     }
 }
 
-/// Tells a slot if its key is `such`, and frees it if its sequence is gone. One that a session has
-/// pinned is not freed here. It is reaped when its place is needed.
+/// Tells a slot if its key is `such`, and frees it if its sequence is gone. A slot that a session
+/// has pinned is not freed here, but when its place is needed.
 fn tell(
     shared: &'static Shared,
     number: usize,
@@ -290,8 +291,8 @@ fn tell(
     }
 }
 
-/// Tells the slot of a sequence, if it has one. A slot that it gets after this has read what is
-/// committed.
+/// Tells the slot of a sequence, if it has one. A slot that the sequence gets later has read the
+/// committed rows.
 fn tell_one(shared: &'static Shared, key: &Key, change: impl Fn(&mut Locked)) {
     let number = shared.find(key).map(|slot| shared.number_of(&slot));
     if let Some(number) = number {

@@ -19,9 +19,9 @@ use crate::session::{look_up, own_leases, slice_table, uncommitted, wait};
 use crate::shared::slot::{Locked, Slot};
 use crate::shared::{self, Shared};
 
-/// The longest beginning of what follows `start` that a lease of `count` values can get: it ends at
-/// a bound or with the stripe. `None`: `start` has no value, or only the last one of bigint. A
-/// holder that has used that could not say so, because the value behind it does not exist.
+/// The longest run from `start` that a lease of `count` values can have: it ends at a bound or with
+/// the stripe. `None`: `start` has no value, or only the last bigint. A holder reports use by the
+/// next value, which would not exist.
 fn leasable_prefix(mapping: &Mapping, start: Index, count: i64) -> Option<Range> {
     let run = mapping.run(Range::with_len(start, count))?;
     let last = run.last(mapping.increment);
@@ -72,7 +72,7 @@ pub fn take(name: &[u8], count: i64) -> Result<(Lease, i64), HiloError> {
                 return Ok((lease_of(entry, entry.epoch.get(), range), suggested));
             }
             Claim::Outdated => cached.forget(),
-            // The last values may be this session's.
+            // This session may hold the last values.
             Claim::Exhausted if !entry.slice.get().rest().is_empty() => {
                 slice_table::return_slice(entry)
             }
@@ -100,7 +100,7 @@ fn lease_of(entry: &Entry, epoch: Epoch, range: Range) -> Lease {
     Lease::new(of, range, mapping.value(range.start).unwrap_or_default(), mapping.increment)
 }
 
-/// The same from the numbers of a sequence that this transaction has defined.
+/// Takes values from the numbers of a sequence that this transaction has defined.
 fn take_own(entry: &'static Entry, count: i64) -> Result<Option<(Epoch, Range)>, HiloError> {
     let Some(version) = uncommitted::version(entry) else { return Ok(None) };
     own_leases::make_room(version)?;
@@ -126,8 +126,8 @@ fn try_take(
     let mapping = entry.mapping();
     let returned = |run: Range| leasable_prefix(&mapping, run.start, count.min(run.len()));
     let mut missing = count;
-    // Whether what comes next is beyond the bounds that this transaction has to keep, or no lease
-    // can have it.
+    // Whether the next values are beyond the bounds that this transaction has to keep, or no lease
+    // can have them.
     let mut none_for_leases = false;
     let mut found = locked.pool.claim_returned(Index::ZERO, returned).or_else(|| {
         locked.claim(|run| {
@@ -138,7 +138,7 @@ fn try_take(
         })
     });
     if found.is_none() && locked.is_at_end() {
-        // No run grows any more.
+        // All runs have their final length.
         found = locked.claim(|run| leasable_prefix(&mapping, run.start, count.min(run.len())));
     }
     if found.is_none() && (none_for_leases || locked.is_exhausted(Index::ZERO)) {
@@ -156,8 +156,8 @@ fn try_take(
     Some(Claim::Here(range))
 }
 
-/// Has the worker keep as much ready as this lease took, so that the next one need not wait. Also
-/// has it reload free ranges: leases use small ones that sessions have served beyond.
+/// Makes the worker keep as many values ready as this lease took, so that the next one need not
+/// wait. Also makes it reload free ranges: leases use small ranges that sessions have passed.
 fn prefetch(shared: &'static Shared, slot: &'static Slot, entry: &Entry, count: i64) {
     let ahead = policy::lease_ahead(count, total_indexes(entry), &gucs::refill(None));
     slot.lease_ahead.fetch_max(ahead, AcqRel);

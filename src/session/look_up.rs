@@ -57,7 +57,7 @@ fn find_sequence(name: &[u8]) -> Result<Sequence, HiloError> {
     if let Some(found) = definitions::by_name(name)? {
         return Ok(found);
     }
-    // Without shared memory no sequence can be created either, so that is what to say.
+    // Without shared memory no sequence can be created either, so that is the error to report.
     shared::get()?;
     if gucs::auto_create() {
         privileges::may_create()?;
@@ -94,7 +94,7 @@ fn resolve(
     }
     loop {
         pgrx::check_for_interrupts!();
-        // Read before the look-up: a definition that changes meanwhile raises the counter.
+        // Read before the look-up: a definition that changes in between raises the counter.
         let definitions = definitions_version();
         let definitions_at = definitions.load(SeqCst);
         let names_at = names_version();
@@ -187,8 +187,7 @@ fn renew(
     Ok(cached)
 }
 
-/// The shared name that other sessions may go by, and the slot for it. `None`: what was found may
-/// not be what they would find, or has no room.
+/// The shared name for other sessions. `None`: they might find something else, or it has no room.
 fn shared_name_of(
     entry: &Entry,
     sequence: &Sequence,
@@ -203,7 +202,7 @@ fn shared_name_of(
     if wrote || validity.narrowed || invalidation::in_progress() || may_end {
         return None;
     }
-    // The owner has not read what others may do; a session of theirs will.
+    // The owner has not read the grants to others; a session of theirs will.
     let granted = held.granted.as_ref().map(|granted| {
         granted.iter().map(|(role, set)| (role.to_u32(), set.bits())).collect::<Vec<_>>()
     });
@@ -301,7 +300,7 @@ fn attach_entry(
 ) -> Validity {
     let Learned { terms, epoch, serial, version } = learned;
     let known = entry.terms.get().mapping;
-    // The slot may have been evicted and filled again meanwhile. With the same epoch and node, the
+    // The slot may have been evicted and filled again in between. With the same epoch and node, the
     // numbers are the same.
     let same = entry.epoch.get() == epoch && known.stripes.node == terms.mapping.stripes.node;
     if slice_table::has_slice(entry)
@@ -320,7 +319,7 @@ fn attach_entry(
     Validity { version_at: &raw const slot.version, version, narrowed }
 }
 
-/// Narrows a mapping to what a definition allows too. Returns whether that is less.
+/// Narrows a mapping to the values that the definition also allows. Returns whether that is less.
 fn narrow(mapping: &mut Mapping, definition: &Definition) -> bool {
     let before = *mapping;
     if !mapping.cycle {

@@ -42,8 +42,9 @@ use crate::shared;
 
 static REGISTERED: Global<Cell<bool>> = Global::new(Cell::new(false));
 
-/// The transaction is about to be committed or prepared, and what it has kept for that is being
-/// written. A callback that draws or leases from then on leaves nothing to be written later.
+/// Whether the transaction is about to be committed or prepared, and the records that it has kept
+/// for that are being written. A callback that draws or leases from then on leaves nothing to be
+/// written later.
 static CLOSING: Global<Cell<bool>> = Global::new(Cell::new(false));
 
 /// Registers this backend and its callbacks at its first use of hilo.

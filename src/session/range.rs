@@ -91,8 +91,8 @@ pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
 
 type Claimed = (&'static CachedName, &'static Entry, Range);
 
-/// Takes the range that `fit` chooses. `never` makes the error for the case that something is left
-/// but does not fit; if nothing is left, the sequence is exhausted.
+/// Takes the range that `fit` chooses. `never` makes the error for the case that values are left
+/// but do not fit; if none are left, the sequence is exhausted.
 fn claim(
     name: &[u8],
     mut fit: impl FnMut(&Terms, Range) -> Fit<Range>,

@@ -27,10 +27,10 @@ static TABLE: Global<RefCell<Option<SliceTable>>> = Global::new(RefCell::new(Non
 /// Draws from the pools so far: the clock that tells whether an entry is busy or idle.
 static DRAWS: Global<Cell<u64>> = Global::new(Cell::new(0));
 
-/// Registers this backend among the sessions of its database. The worker stays for them. When the
-/// server stops, the worker waits until each session has returned what it holds, and has rolled
-/// back what keeps a row locked. A walsender stays outside: Postgres ends it after all workers, so
-/// nobody could wait for it.
+/// Registers this backend among the sessions of its database. The worker stays as long as they do.
+/// When the server stops, the worker waits until each session has returned its values, and has
+/// rolled back a transaction that keeps a row locked. A walsender stays outside: Postgres ends it
+/// after all workers, so nobody could wait for it.
 pub fn register_session(shared: &'static Shared) {
     let mut table = TABLE.borrow_mut();
     if table.is_some() {
@@ -142,7 +142,7 @@ fn free_place() -> Option<usize> {
     TABLE.borrow().as_ref()?.slices[at].is_free().then_some(at)
 }
 
-/// Returns what this session's slice of a sequence holds, and gives the slice up.
+/// Returns the rest of this session's slice of a sequence, and gives the slice up.
 pub fn return_slice(entry: &'static Entry) {
     let slice = entry.slice.replace(Slice::empty());
     let Ok(shared) = shared::get() else { return };

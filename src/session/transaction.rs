@@ -18,10 +18,10 @@ use crate::session::{CLOSING, dropped, gapless, invalidation, own_leases};
 
 type Callback = fn(pg_sys::XactEvent::Type) -> Result<(), HiloError>;
 
-/// The function that comes before all of these, as it may define something.
+/// The function that is called before all of these, since it may define something.
 static FIRST: Global<Cell<Option<Callback>>> = Global::new(Cell::new(None));
 
-/// Has a function above this one called first, from now on.
+/// Makes a function of a higher module be called first, from now on.
 pub fn before_others(callback: Callback) {
     FIRST.set(Some(callback));
 }

@@ -34,16 +34,16 @@ use crate::shared::slices::Slice;
 /// Where the numbers of a version come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Origin {
-    /// They are its own, and begin where a user says: only statements that ask for that may say
-    /// this.
+    /// The numbers are the transaction's own, and begin where a user says. Only statements that set
+    /// them may use this.
     New,
-    /// They continue those of another version that this transaction has written, from where that
-    /// version stands.
+    /// The numbers continue those of another version that this transaction has written, from where
+    /// that version stands.
     Continues(Continued),
-    /// They continue those that all sessions share, from where these stand.
+    /// The numbers continue those that all sessions share, from where these stand.
     Shared,
-    /// They continue those of a gapless sequence: of the version that this transaction has written,
-    /// if it is one.
+    /// The numbers continue those of a gapless sequence: of the version that this transaction has
+    /// written, if it is one.
     Gapless(Option<Version>),
 }
 
@@ -60,11 +60,11 @@ pub struct Continued {
 #[derive(Default)]
 struct Served {
     origin: Option<Origin>,
-    /// The rest that it has not served, if it has been in force since it was written.
+    /// The indexes that it has not served, if it has been in force since it was written.
     left: Option<Range>,
-    /// The smallest index that it may still serve, where another one continues it.
+    /// The smallest index that it may still serve, if another version continues it.
     floor: Option<Index>,
-    /// The ranges that were skipped, to reach what was asked for.
+    /// The ranges that were skipped to reach a claimed range.
     passed: Vec<Range>,
 }
 
@@ -74,7 +74,7 @@ impl Served {
         self.left.map(|left| left.start).into_iter().chain(self.floor).max()
     }
 
-    /// Moves past what it, or a version that continues it, has served.
+    /// Moves past the indexes that it, or a version that continues it, has served.
     fn rise_to(&mut self, floor: Index) {
         self.left = self.left.map(|left| left.from(floor.min(left.end)));
     }
@@ -97,8 +97,8 @@ impl OwnVersions {
         self.versions.get(version)?.origin
     }
 
-    /// Notes that `run` is about to be served under `version`: the versions that it continues will
-    /// not serve the same values, nor those before them.
+    /// Notes that `run` is about to be served under `version`. The versions that it continues will
+    /// not serve the same values, nor earlier ones.
     fn serve(&mut self, version: Version, run: Run, increment: i64) -> Result<(), HiloError> {
         let mut at = version;
         while let Some(Origin::Continues(before)) = self.origin(&at) {
@@ -184,7 +184,7 @@ pub fn adopt(entry: &'static Entry, sequence: &Sequence) -> Result<bool, HiloErr
 }
 
 /// Refuses draws from a sequence that this transaction has made gapless. A rollback makes it an
-/// ordinary one again, which would serve them once more.
+/// ordinary one again, which would serve the same values.
 ///
 /// # Errors
 /// `Renumbered`
@@ -269,8 +269,8 @@ pub fn make_room(version: Version, count: usize) -> Result<(), HiloError> {
     state.served(version)?.passed.try_reserve(count).map_err(|_| HiloError::OutOfMemory)
 }
 
-/// Takes note of a range that was claimed under a version and will not be used. A rollback calls
-/// this, so the caller of [`take`] has made room.
+/// Notes a range that was claimed under a version and will not be used. A rollback calls this, so
+/// the caller of [`take`] has made room.
 pub fn give_up(version: Version, range: Range) {
     let mut state = STATE.borrow_mut();
     if let Some(served) = state.as_mut().and_then(|state| state.versions.get_mut(&version)) {

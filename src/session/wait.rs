@@ -69,7 +69,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Releases at exit what an interrupted wait has left.
+/// Releases at exit the pin and the queue that an interrupted wait has left.
 pub fn leave() {
     drop(Waiting(()));
     drop(Pin(()));
@@ -78,7 +78,7 @@ pub fn leave() {
 /// How long to sleep before checking whether the worker is still running.
 const NAP: Duration = Duration::from_millis(100);
 
-/// One wait: how long it may last, and what is known of why it lasts.
+/// One wait: how long it may last, and why it lasts, as far as is known.
 struct Deadline {
     began: Instant,
     timeout: Duration,
@@ -149,8 +149,8 @@ pub fn ensure_worker(shared: &'static Shared) {
     }
 }
 
-/// Looks for what other processes free, until `look` has found it or, told that its time is over,
-/// returns an error. Wakes all workers meanwhile.
+/// Calls `look` until it has found something that other processes free or, when its time is over,
+/// returns an error. Wakes all workers in between.
 fn poll<T>(
     shared: &'static Shared,
     freed: &Condition,
@@ -195,7 +195,7 @@ pub fn for_place(shared: &'static Shared) -> Result<usize, HiloError> {
     }
     shared.free_dropped_databases(databases::exists);
     poll(shared, &shared.control.pending_freed, c"HiloLease", |is_over| {
-        // Counted first: what is freed after that is found.
+        // Counted first, so that places which are freed after that are found.
         let dead = shared.control.pending_dead.load(Acquire) as usize;
         let full = || Err(HiloError::TooManyLeases { most: shared.pending.len(), dead });
         let place = shared.allocate_pending().map(Ok);
@@ -266,8 +266,8 @@ pub fn for_block(
     }
 }
 
-/// Asks the worker for what `ready` looks for in the slot, and waits for it. `ready` runs under the
-/// slot's lock.
+/// Asks the worker for a change of the slot, and waits until `ready` finds it. `ready` runs under
+/// the slot's lock.
 pub fn until<T>(
     shared: &'static Shared,
     slot: &'static Slot,

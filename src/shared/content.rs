@@ -44,7 +44,7 @@ impl Counted {
         self.before.unwrap_or_default().plus(&self.now)
     }
 
-    /// The counts to be written to the row, which has `row`.
+    /// The counts to be written to the row, whose counts are `row`.
     pub fn total_beside(&self, row: Totals) -> Totals {
         self.before.map_or(row, |_| self.total())
     }
@@ -244,8 +244,8 @@ impl Locked {
 }
 
 impl Shared {
-    /// Notes that something of a sequence becomes free in the catalog, or is about to. Nobody is
-    /// told that the sequence is exhausted before its slot has reloaded that. Returns the slot's
+    /// Notes that a range of a sequence becomes free in the catalog, or is about to. Nobody is told
+    /// that the sequence is exhausted before its slot has reloaded the range. Returns the slot's
     /// number, if it has one.
     pub fn expect_free(&'static self, key: &Key) -> Option<usize> {
         let slot = self.find(key)?;
@@ -254,8 +254,8 @@ impl Shared {
         Some(number)
     }
 
-    /// Corrects what counts as served by a node: what a lease has used comes, and an orphaned slice
-    /// goes.
+    /// Corrects how many values count as served by a node. The used values of a lease are added,
+    /// those of an orphaned slice are taken off.
     pub fn correct_served(&'static self, key: &Key, node: i32, by: i64) {
         let Some(slot) = self.find(key) else { return };
         let mut locked = self.lock_slot(self.number_of(&slot));
@@ -266,16 +266,16 @@ impl Shared {
         }
     }
 
-    /// Notes that something of a sequence has become free in the catalog, and has its slot reload
-    /// that.
+    /// Notes that a range of a sequence has become free in the catalog, and makes its slot reload
+    /// it.
     pub fn reload(&'static self, key: &Key) {
         if let Some(number) = self.expect_free(key) {
             self.wanted.set(number);
         }
     }
 
-    /// Tells those that wait for a sequence why its source has brought nothing; they go on waiting
-    /// unless `ends` is set.
+    /// Tells the sessions that wait for a sequence why its source has brought nothing. They go on
+    /// waiting unless `ends` is set.
     pub fn note_source_failure(&'static self, key: &Key, fault: Fault, ends: bool) {
         let Some(slot) = self.find(key) else { return };
         let mut locked = self.lock_slot(self.number_of(&slot));
@@ -288,15 +288,16 @@ impl Shared {
         }
     }
 
-    /// When the process that asked the source of a sequence has ended, if nothing has failed since.
+    /// When the process that asked the source of a sequence ended, if nothing has failed since
+    /// then.
     pub fn source_ended_at(&'static self, key: &Key) -> Option<Timestamp> {
         let slot = self.find(key)?;
         let fault = self.lock_slot(self.number_of(&slot)).fault;
         (fault.kind == FaultKind::SourceEnded).then_some(fault.at)
     }
 
-    /// Returns the rest of a slice to its sequence's pool. `false`: there is no place for it; or,
-    /// if the rest is empty, the catalog has to be told that all was served.
+    /// Returns the rest of a slice to its sequence's pool. `false`: there is no place for it, or
+    /// the rest is empty, and the catalog must be told that all was served.
     pub fn return_range(&'static self, index_space: &IndexSpace, rest: Range) -> bool {
         let Some(slot) = self.find(&index_space.key) else { return false };
         let number = self.number_of(&slot);
@@ -305,8 +306,8 @@ impl Shared {
             locked.catalog.is_stale = true;
             rest.is_empty() || locked.return_range(rest)
         } else {
-            // Under a later epoch the rest is void. The change that raised the epoch in the catalog
-            // has recorded that there.
+            // Under a later epoch the rest is void: the change that raised the epoch in the catalog
+            // has recorded it there.
             let void = locked.epoch == DROPPED
                 || (locked.node == index_space.node && locked.epoch > index_space.epoch);
             if void {

@@ -96,7 +96,7 @@ impl Shared {
         self.free_if(number, |locked| locked.is_done() && is_unused(locked))
     }
 
-    /// Does so for other sequences, which need the slot.
+    /// Frees a slot like [`free`](Self::free), for other sequences that need it.
     pub fn take_away(&'static self, number: usize) -> bool {
         self.free_if(number, |locked| {
             let free = locked.is_done() && is_unused(locked);
@@ -107,7 +107,7 @@ impl Shared {
         })
     }
 
-    /// Frees a slot with all that it holds, if `may` allows it.
+    /// Frees a slot and all that it holds, if `may` allows it.
     fn free_if(&'static self, number: usize, may: impl FnOnce(&mut Locked) -> bool) -> bool {
         let _lock = self.lock_directory(LW_EXCLUSIVE);
         let mut locked = self.lock_slot(number);
@@ -142,8 +142,8 @@ impl Shared {
         }
     }
 
-    /// Frees what no worker will free: the memory of databases that no longer exist, as `exists`
-    /// says, and empty slots.
+    /// Frees memory that no worker will free: that of databases that do not exist any more, as
+    /// `exists` says, and empty slots.
     pub fn free_dropped_databases(&'static self, exists: impl Fn(u32) -> bool) {
         let mut last = 0;
         let mut look = |database: u32| {
@@ -193,7 +193,7 @@ impl Shared {
         valid.then_some((locked.slot, key, shared_name))
     }
 
-    /// Puts up a shared name of what a look-up has found in a slot of this version.
+    /// Stores the result of a look-up as the shared name, for a slot of this version.
     pub fn put_up(
         &'static self,
         database: u32,

@@ -22,7 +22,7 @@ pub struct HeldRanges {
     pub tiers: Vec<(Tier, Range)>,
     /// The first index that has not been taken in order, if the pool holds any.
     pub first_untaken: Option<Index>,
-    /// How far the position is, as the slot knows it. `None`: there is no slot, or it does not
+    /// How far the position is, as far as the slot knows. `None`: there is no slot, or it does not
     /// know.
     pub reserved_to: Option<Index>,
     /// Whether the sequence has a slot.
@@ -52,9 +52,9 @@ impl Shared {
         }
     }
 
-    /// Waits, for about half a second at most, until memory has all that the worker has reserved
-    /// and committed. Nor may it have what the worker has written to the catalog. `false`: it is
-    /// not so. The caller holds the position's lock, so that nothing more is committed.
+    /// Waits, up to about half a second, until memory reflects the worker's last commit: reserved
+    /// blocks are published, and flushed ranges are gone. Returns whether it does. The caller holds
+    /// the position's lock, so the worker commits nothing more.
     pub fn await_worker(&'static self, key: &Key) -> bool {
         let slot = self.find(key);
         let arrived = || {
@@ -65,8 +65,8 @@ impl Shared {
         ffi::poll(500, 1_000, arrived).is_some()
     }
 
-    /// All that memory holds of `index_space`. `None`: that cannot be told, because a session is
-    /// just taking a range or the list has no room.
+    /// All ranges of `index_space` in memory. `None`: they cannot be determined, because a session
+    /// is just taking a range or the list has no room.
     pub fn in_memory(
         &'static self,
         index_space: &IndexSpace,
@@ -122,8 +122,8 @@ impl Shared {
         Ok(complete.then_some(held))
     }
 
-    /// Does the same, and tries again for a moment if that fails: a session fills a slice within a
-    /// few instructions.
+    /// Does the same, and retries for a moment if that fails: a session fills a slice within a few
+    /// instructions.
     pub fn in_memory_soon(
         &'static self,
         index_space: &IndexSpace,

@@ -1,26 +1,17 @@
-//! Nameplates: what a name means, for sessions that have not used it yet.
-//!
-//! The session that looks a name up in the catalog leaves its result in the slot of the sequence.
-//! With it goes the version of the slot that its own cached name has. While the slot has that
-//! version, each session's cached name is valid, and so is the shared name. Whatever changes
-//! what the name means raises the version (`session/invalidation.rs`). So a shared name has no
-//! owner, nobody has to remove it, and it ends with the slot, or with the memory after a crash.
-//!
-//! `directory.rs` leads from a name to the slot that may have its shared name. A name that finds
-//! another one's place there takes it; the shared name itself says for which name it is.
+//! Shared names: the meaning of a name, for sessions that have not used it yet.
 
 /// The longest name, and the longest key format, in bytes. With a longer format, the name is looked
 /// up in the catalog each time.
 const NAME: usize = hilo_core::name::MAX_LENGTH;
 const FORMAT: usize = 48;
-/// The most roles. If more have a privilege, the shared name knows of none.
+/// The most roles with privileges. If more have some, the shared name has none of them.
 const GRANTS: usize = 6;
-/// Instead of a number of roles: what was granted is not known.
+/// In the place of a number of roles: the grants are not known.
 const UNKNOWN: u8 = u8::MAX;
-/// Instead of a version: no sequence has the name. The worker creates one for the owner while a
-/// session waits for it (`hilo.auto_create`).
+/// In the place of a version: no sequence has the name. The worker creates one for the owner while
+/// a session waits for it (`hilo.auto_create`).
 const CREATE_REQUEST: u64 = u64::MAX;
-/// Instead of a length: the sequence has no key format of its own.
+/// In the place of a length: the sequence has no key format of its own.
 const DEFAULT: u8 = u8::MAX;
 
 /// A short text.
@@ -73,8 +64,8 @@ impl Default for SharedName {
 }
 
 impl SharedName {
-    /// `granted`: the roles with a privilege, as OIDs and sets of bits; `None`: not known. `None`
-    /// is returned for what has no room in a shared name.
+    /// `granted`: the roles with a privilege, as OIDs and sets of bits; `None`: not known. Returns
+    /// `None` if something has no room in a shared name.
     pub fn new(
         name: &[u8],
         owner: u32,
@@ -105,7 +96,7 @@ impl SharedName {
         self.version == CREATE_REQUEST
     }
 
-    /// The same, valid with this version of the slot.
+    /// The shared name, valid with this version of the slot.
     pub(super) fn at(self, version: u64) -> SharedName {
         SharedName { version, ..self }
     }

@@ -43,7 +43,7 @@ pub const DROPPED: Epoch = Epoch(i64::MAX);
 pub struct Terms {
     pub mapping: Mapping,
     pub ordered: bool,
-    /// Whether a source says which values come: there is no end that this server knows of.
+    /// Whether a source gives the values: then this server knows no end.
     pub has_source: bool,
     /// In values; 0: as `hilo.max_slice_size` says.
     pub slice_size: i32,
@@ -144,8 +144,8 @@ pub struct CatalogView {
     pub freed: u64,
     /// The `freed` of the last reload. If they differ, there is something to reload.
     pub reloaded: u64,
-    /// When the worker last found that there is nothing to lend before the source answers; 0: it
-    /// has answered since.
+    /// When the worker last found nothing to lend before the source answers; 0: it has answered
+    /// since then.
     pub asked_at: Timestamp,
 }
 
@@ -177,8 +177,8 @@ pub struct Inner {
     /// Ranges on their way to the catalog: they are not served, and are accounted for here until
     /// the catalog has them.
     pub leaving: Ranges<LEAVING>,
-    /// Whether some of them were reserved by a commit that the standby may not have acknowledged.
-    /// Then none of them is served before the catalog has had them.
+    /// Whether some of the leaving ranges were reserved by a commit that the standby may not have
+    /// acknowledged. Then none of them is served before the catalog has had them.
     pub unacknowledged: bool,
     /// How often the pool has been frozen. A process that thaws it must know the number of the last
     /// time.
@@ -242,7 +242,7 @@ impl Slot {
         let _ = self.wanted_from.fetch_update(AcqRel, Relaxed, lower);
     }
 
-    /// Takes the lowest index that those who wait may be served.
+    /// Takes the lowest index that a waiting caller may get, and resets it.
     pub fn take_wanted_from(&self) -> Index {
         Index((self.wanted_from.swap(0, AcqRel) - 1).max(0))
     }
@@ -336,15 +336,15 @@ impl Locked {
         }
     }
 
-    /// Discards all that is held: the sequence has been dropped, on all nodes.
+    /// Discards all ranges: the sequence has been dropped, on all nodes.
     pub fn mark_dropped(&mut self) {
         if self.epoch != DROPPED {
             self.begin(-1, DROPPED);
         }
     }
 
-    /// Begins again. This server's node has changed, and all that was held as the former one has
-    /// been flushed. Or what is held is not of the row that there is.
+    /// Begins again, since this server's node has changed, and the ranges of the former node have
+    /// been flushed. Or the ranges here do not belong to the current row.
     pub fn change_node(&mut self) {
         if self.epoch != DROPPED {
             self.begin(-1, UNKNOWN);
@@ -352,8 +352,8 @@ impl Locked {
         }
     }
 
-    /// A pool that is frozen stays so: what the worker publishes may have been reserved before
-    /// somebody froze it.
+    /// A frozen pool stays frozen: a block that the worker publishes may have been reserved before
+    /// the freeze.
     fn begin(&mut self, node: i32, epoch: Epoch) {
         let slot = self.slot;
         self.counts.lost += self.all_ranges().total();
@@ -386,7 +386,8 @@ impl Locked {
         slot.reset_counters();
     }
 
-    /// Lets the worker of this generation act here from now on. `false`: a later one does.
+    /// Makes the worker of this generation the one that acts here from now on. `false`: a later one
+    /// does.
     pub fn claim_for_worker(&mut self, generation: u64) -> bool {
         if self.worker > generation {
             return false;
@@ -419,8 +420,8 @@ impl Locked {
         true
     }
 
-    /// Forgets the terms, which have to be read again: the definition has changed, though not what
-    /// the indexes mean. All that is held stays.
+    /// Forgets the terms, which have to be read again: the definition has changed, though not the
+    /// meaning of the indexes. All ranges stay.
     pub fn forget_terms(&mut self) {
         self.terms = None;
         self.outdate();
@@ -451,13 +452,13 @@ impl Locked {
         self.is_to_reload() || self.slot.reserving.load(Acquire) != 0
     }
 
-    /// Whether something has become free since free ranges were last reloaded.
+    /// Whether a range has become free since free ranges were last reloaded.
     pub fn is_to_reload(&self) -> bool {
         self.catalog.freed != self.catalog.reloaded
     }
 
-    /// Whether the source has been asked and there is nothing to lend before it answers. It is
-    /// looked at again after a while: the process that asks may have ended.
+    /// Whether the source has been asked, and there is nothing to lend before it answers. After a
+    /// while this is checked again, since the process that asks may have ended.
     pub fn awaits_source(&self, now: Timestamp) -> bool {
         const LOOK_AGAIN: Micros = Micros(1_000_000);
         let asked_at = self.catalog.asked_at;

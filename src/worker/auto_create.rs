@@ -14,8 +14,8 @@ use crate::errors::HiloError;
 use crate::gucs;
 use crate::shared::shared_name::SharedName;
 
-/// Adds the sequence, unless another one has the name, and returns it with the position at which it
-/// begins. The caller writes that.
+/// Adds the sequence, unless another one has the name, and returns it with its first position,
+/// which the caller writes.
 ///
 /// # Errors
 /// The errors of writing to the catalog: another transaction may be creating a sequence of this

@@ -124,7 +124,7 @@ impl Worker {
         locked.pace.active_at
     }
 
-    /// Writes what these slots hold to the catalog.
+    /// Writes the ranges in these slots to the catalog.
     pub(super) fn flush(&mut self, numbers: &[usize]) -> Result<(), TablesLocked> {
         let mut frozen: Vec<Rc<Frozen>> = Vec::new();
         for &number in numbers {
@@ -144,7 +144,8 @@ impl Worker {
                 let Frozen { index_space, ranges, counted, .. } = &**frozen;
                 frozen.outcome.set(match installed {
                     true => write(shared, index_space, ranges, From::Pool(*counted))?,
-                    // It was dropped where nobody told the slots: see `session::invalidation`.
+                    // The sequence was dropped where nobody told the slots: see
+                    // `session::invalidation`.
                     false => AfterCommit::Outdated,
                 });
             }
@@ -153,7 +154,7 @@ impl Worker {
         outbound::end_flush(shared);
         match done.map_err(|failure| failure.sqlstate) {
             Err(LOCKED | DEADLOCK) => Err(TablesLocked),
-            // So that one fault takes no other sequence down with it.
+            // Retry one by one, so that a fault stops only its own sequence.
             Err(_) if frozen.len() > 1 => {
                 numbers.iter().try_for_each(|number| self.flush(&[*number]))
             }
@@ -161,7 +162,7 @@ impl Worker {
         }
     }
 
-    /// Freezes a pool, and returns what it is to write. A caller that finds the pool empty asks for
+    /// Freezes a pool, and returns the ranges to write. A caller that finds the pool empty asks for
     /// a block, and is served after the flush.
     fn freeze(&self, number: usize) -> Option<Rc<Frozen>> {
         let mut locked = self.shared.lock_slot(number);
@@ -175,9 +176,9 @@ impl Worker {
         let was_frozen = locked.pool.is_frozen();
         let freezes = locked.freeze();
         locked.clear_returned(0);
-        // The catalog learns the next time of what is returned from here on.
+        // Ranges that are returned from here on are recorded the next time.
         locked.catalog.is_stale = false;
-        // Until the transaction ends, what the catalog has and what is in memory may differ.
+        // Until the transaction ends, the catalog and memory may differ.
         locked.slot.reserving.store(1, Release);
         let ranges = locked.outgoing();
         let counted = locked.counters();

@@ -47,11 +47,11 @@ pub struct Worker {
     came_at: Instant,
     /// Since when the database has had no session.
     alone_since: Option<Instant>,
-    /// How many sessions had ended when that was looked at last.
+    /// How many sessions had ended at the last look.
     departures: u64,
     /// When it last tried to flush everything without success.
     kept_at: Option<Instant>,
-    /// When something was last taken or wanted.
+    /// When values were last taken or wanted.
     busy_at: Instant,
     sampled_at: Instant,
     active: bool,
@@ -208,14 +208,14 @@ impl Worker {
             if self.leave() {
                 return;
             }
-            // The work since then may have taken a wake-up for its own.
+            // `work` may have reset the latch for a later request, so look before sleeping.
             if !worked && self.due_slots().is_empty() {
                 self.sleep();
             }
         }
     }
 
-    /// Does what sessions have asked for. Returns whether they had asked for anything.
+    /// Does the work that sessions have asked for. Returns whether there was any.
     fn work(&mut self) -> bool {
         self.shared.answer(self.place);
         self.adopt_leftovers(transaction::BRIEFLY);
@@ -264,12 +264,13 @@ impl Worker {
             self.alone_since = None;
         }
         let since = *self.alone_since.get_or_insert_with(Instant::now);
-        // Whoever drops, renames or copies the database waits until nobody is connected to it.
+        // A transaction that drops, renames or copies the database waits until nobody is connected
+        // to it.
         let in_the_way = alone && databases::is_wanted();
         if in_the_way {
             self.shared.end_askers(self.database.to_u32());
         }
-        // It ends those that ask sources if somebody waits for them.
+        // It ends the processes that ask sources if somebody waits for them.
         let rested = since.elapsed() >= gucs::worker_idle_timeout()
             && !self.shared.has_askers(self.database.to_u32());
         let idle = alone && (rested || in_the_way);
@@ -313,7 +314,7 @@ impl Worker {
         Duration::from_millis(if transaction::is_ending() { 200 } else { 1_000 })
     }
 
-    /// Logs, once in a minute, what could not be done for a sequence.
+    /// Logs, once in a minute, a failure that concerns a sequence.
     fn complain(&mut self, what: &str, sequence: SequenceId, failure: &transaction::Failure) {
         const PAUSE: Duration = Duration::from_secs(60);
         if self.complained_at.is_none_or(|at| at.elapsed() > PAUSE) {

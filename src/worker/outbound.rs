@@ -51,7 +51,7 @@ impl Leftover {
         }
     }
 
-    /// `None`: it is no longer what was read, as another process has seen to it.
+    /// `None`: another process has changed it since it was read.
     fn mark(self, shared: &Shared) -> Option<Leftover> {
         match self {
             Leftover::Slice { slice, state, .. } => slice.begin_leaving(state).then_some(self),
@@ -130,7 +130,7 @@ impl Frozen {
 /// The pools that the current transaction, or the next one, flushes.
 static FLUSHED: Global<RefCell<Vec<Rc<Frozen>>>> = Global::new(RefCell::new(Vec::new()));
 
-/// Has the end of the transaction tell the pool what became of it.
+/// Makes the end of the transaction tell the pool what happened to the flush.
 pub(super) fn begin_flush(frozen: Rc<Frozen>) {
     FLUSHED.borrow_mut().push(frozen);
 }
@@ -153,9 +153,9 @@ pub(super) fn init() {
     unsafe { pg_sys::RegisterXactCallback(Some(at_transaction), std::ptr::null_mut()) }
 }
 
-/// Marks leftovers, which memory gives up when the current transaction commits. Returns those that
-/// are left: the caller writes them to the catalog. A worker that has been replaced, and sleeps,
-/// may find that its successor has seen to them.
+/// Marks orphans, which memory gives up when the current transaction commits. Returns those that
+/// are left: the caller writes them to the catalog. The successor of a worker that was replaced,
+/// and sleeps, may have taken them up.
 ///
 /// # Errors
 /// `OutOfMemory`
@@ -167,7 +167,7 @@ pub(super) fn begin(shared: &Shared, leftovers: &[Leftover]) -> Result<Vec<Lefto
     memory::try_collect(leaving[before..].iter().copied())
 }
 
-/// Takes back the last `count` that [`begin`] has marked: they could not be written.
+/// Takes back the last `count` marks of [`begin`], whose ranges could not be written.
 pub(super) fn cancel(shared: &Shared, count: usize) {
     let mut leaving = LEAVING.borrow_mut();
     let kept = leaving.len().saturating_sub(count);

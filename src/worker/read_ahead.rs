@@ -34,15 +34,15 @@ use crate::worker::transaction::{self, BRIEFLY};
 /// are one transaction.
 const MAX_AHEAD: usize = BATCH - 16;
 
-/// So many waits within [`PAUSE`] of each other come before the first read-ahead.
+/// The number of waits, each within [`PAUSE`] of the one before, that precede the first read-ahead.
 const FIRST: u32 = 4;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// A sequence is next to another if there are at most so many minus one between them.
+/// How far two sequences in order may be apart to count as neighbours.
 const NEAR: usize = 4;
 
-/// So many of the last four waits are for a sequence next to an earlier one. Else they are in no
-/// order, and nothing is read ahead.
+/// How many of the last four waits must be for a neighbour of an earlier one. Otherwise the waits
+/// are in no order, and nothing is read ahead.
 const IN_ORDER: u32 = 2;
 const LAST_FOUR: u32 = 0b1111;
 
@@ -52,21 +52,21 @@ const SESSIONS: usize = 4;
 /// The first uses that sessions have waited for.
 #[derive(Default)]
 pub struct FirstUses {
-    /// How many came one soon after the other.
+    /// How many waits came soon after the one before.
     waits: u32,
     /// When the last one came.
     at: Option<Instant>,
-    /// The last one, until something is read ahead of it.
+    /// The last sequence that was waited for, until something is read ahead of it.
     last: Option<SequenceId>,
-    /// The sequences next to some that were waited for: several sessions may go on in their own
-    /// order.
+    /// The neighbours of sequences that were waited for: several sessions may each go on in their
+    /// own order.
     expected: VecDeque<Vec<SequenceId>>,
-    /// Which waits were for an expected one: a bit for each, the last one lowest.
+    /// Which waits were for an expected sequence: a bit for each, the last one lowest.
     in_order: u32,
     trigger: Option<Trigger>,
-    /// Whether those that were read ahead last are fetched by the next reservation.
+    /// Whether the next reservation fetches the sequences that were read ahead last.
     in_flight: bool,
-    /// How often in a row nothing has come of reading ahead.
+    /// How often in a row a read-ahead was of no use.
     misses: u32,
 }
 
@@ -99,7 +99,7 @@ impl FirstUses {
         self.expect(vec![end]);
     }
 
-    /// Notes which sequences are next to one that was waited for.
+    /// Notes the neighbours of a sequence that was waited for.
     fn expect(&mut self, next: Vec<SequenceId>) {
         if self.expected.len() == SESSIONS {
             self.expected.pop_front();
@@ -107,8 +107,8 @@ impl FirstUses {
         self.expected.push_back(next);
     }
 
-    /// Whether the waits are in some order, of which this one is the last. It is not held against
-    /// them that an order begins, or ends.
+    /// Whether the waits are in some order. The beginning or the end of an order does not count
+    /// against it.
     fn are_in_order(&mut self, last: SequenceId) -> bool {
         let at = self.expected.iter().position(|next| next.contains(&last));
         let is_next = at.and_then(|at| self.expected.remove(at)).is_some();
@@ -119,7 +119,7 @@ impl FirstUses {
         self.in_order.count_ones() >= IN_ORDER
     }
 
-    /// Notes that nothing has come of reading ahead. The next time comes after twice as many waits.
+    /// Notes that a read-ahead was of no use. The next one comes after twice as many waits.
     fn on_miss(&mut self) {
         const MOST_MISSES: u32 = 8;
         (self.waits, self.misses) = (0, (self.misses + 1).min(MOST_MISSES));
@@ -140,7 +140,7 @@ impl FirstUses {
 }
 
 impl Worker {
-    /// The threshold of a slot that has so many values now: `usual`, unless it is the trigger's.
+    /// The threshold of a slot that has `available` values now: `usual`, unless the slot is marked.
     pub(super) fn threshold(&self, key: &Key, number: usize, usual: i64, available: i64) -> i64 {
         match self.first_uses.is_trigger(number, key.sequence) {
             true => available.max(usual),
@@ -229,7 +229,7 @@ impl Worker {
             if let Some(&(_, end)) = ahead.last() {
                 expected.extend(next.iter().skip_while(|id| **id != end).skip(1).take(NEAR));
             }
-            // If the trigger is among them, they have been read ahead already.
+            // If the trigger is among these sequences, they have been read ahead already.
             known = self.first_uses.trigger.as_ref().is_some_and(|it| next.contains(&it.sequence));
             if most > 0 && (known || !ahead.is_empty()) {
                 break;

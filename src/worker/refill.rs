@@ -20,7 +20,7 @@ use crate::worker::reserve::{self, Batch, Outcome};
 use crate::worker::retries::FailureKind;
 use crate::worker::transaction::{self, BRIEFLY, Commit, Failure, LOCKED, TAKEN};
 
-/// The log says again that the same reservation fails after so many microseconds.
+/// After this many microseconds the log repeats that a reservation fails.
 const REPEAT_AFTER: Micros = Micros(60_000_000);
 
 /// The most sequences in one transaction.
@@ -144,7 +144,7 @@ impl Worker {
         true
     }
 
-    /// Leaves what a slot wants to the next round.
+    /// Leaves a slot's request to the next round.
     fn put_off(&self, plan: &Plan) {
         self.shared.slots[plan.number].reserving.store(0, Release);
         self.shared.wanted.set(plan.number);
@@ -169,8 +169,8 @@ impl Worker {
         })
     }
 
-    /// Notes why a reservation failed. It is tried again later, or the sessions that wait learn of
-    /// the failure.
+    /// Notes why a reservation failed. Either it is tried again later, or the waiting sessions
+    /// learn of the failure.
     pub(super) fn fail(&mut self, plan: &Plan, failure: Failure) {
         let mut locked = self.shared.lock_slot(plan.number);
         let slot = locked.slot;

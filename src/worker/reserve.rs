@@ -40,15 +40,14 @@ pub enum Outcome {
     /// Another transaction has locked the row, the definition or a table, or the row has an earlier
     /// epoch than the slot.
     Locked,
-    /// There is no such sequence any more, or it is gapless.
+    /// The sequence has gone, or it is gapless.
     Gone,
     /// The slot holds ranges of another node than this server is now.
     OtherNode,
     /// Nobody waits for it, and this server has not served it, or not since it was promoted or
     /// restored, or may not serve it. Or its own blocks are large.
     NotOurs,
-    /// The row does not name the life of memory that the slot's ranges are of: they are not from
-    /// this row.
+    /// The row does not name this life of memory, so the slot's ranges do not belong to it.
     Foreign,
     Reserved(Box<Reserved>),
 }
@@ -64,7 +63,7 @@ pub struct Reserved {
     pub totals: Totals,
     /// Whether what was leaving memory is in the catalog.
     pub left: bool,
-    /// The level of exhaustion that is worth a warning, once the block is published.
+    /// The level of exhaustion to warn of, once the block is published.
     pub passed: Option<u8>,
     pub taken: Taken,
 }
@@ -75,15 +74,15 @@ pub struct Taken {
     pub blocks: Vec<Range>,
     /// Free ranges that were reloaded from the catalog.
     pub free: Vec<Range>,
-    /// Zero if more can be reserved. Else the end of the highest free range that stays in the
-    /// catalog; the highest index if the worker is yet to file ended leases.
+    /// Zero if more can be reserved. Otherwise the end of the highest free range that stays in the
+    /// catalog; the highest index if the worker has yet to file ended leases.
     pub free_end: Index,
     /// The block size that was decided on.
     pub size: i64,
     pub threshold: i64,
     /// The source that has been asked and not answered.
     pub asks: Option<Asks>,
-    /// Whether there is nothing to lend before it answers.
+    /// Whether there is nothing to lend before the source answers.
     pub awaits: bool,
 }
 
@@ -95,7 +94,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Locks the positions that there are, and then reads the definitions: what the indexes mean
+    /// Locks the positions that exist, and then reads the definitions: the meaning of the indexes
     /// changes under these locks only.
     ///
     /// # Errors
@@ -115,7 +114,7 @@ impl Batch {
         match self.positions.remove(&id) {
             Some(found) => Ok(found),
             None => {
-                // Nothing has kept its definition from changing since that was read.
+                // Its definition may have changed since it was read.
                 self.definitions.remove(&id);
                 positions::lock(id, here.id, LockWait::Skip)
             }
@@ -146,7 +145,7 @@ pub fn reserve(
     if plan.index_space.node >= 0 && plan.index_space.node != here.id {
         return Ok(Outcome::OtherNode);
     }
-    // Once the sequence is there, the slot has no request any more.
+    // Once the sequence exists, the slot has no request any more.
     if let Some(request) = &plan.create {
         return first_of_all(shared, here, plan, request);
     }
@@ -156,7 +155,7 @@ pub fn reserve(
         RowLock::Missing => return first_on_node(shared, here, batch, plan),
         RowLock::Locked(locked) => locked,
     };
-    // A position that another server serves is taken over by those who use it, and by nobody else.
+    // A position that another server serves is taken over only when a session uses it.
     if plan.is_ahead() && (!locked.position.is_ours() || locked.position.may_lack()) {
         return Ok(Outcome::NotOurs);
     }
@@ -188,8 +187,8 @@ pub fn reserve(
     .map(|reserved| Outcome::Reserved(Box::new(reserved)))
 }
 
-/// Takes a block at the position, and free ranges below it, for a slot; puts into the catalog what
-/// leaves the slot.
+/// Takes a block at the position, and free ranges below it, for a slot; writes the ranges that
+/// leave the slot to the catalog.
 fn take(
     shared: &'static Shared,
     plan: &Plan,
@@ -202,7 +201,7 @@ fn take(
         // A block among them that was not acknowledged may be served after this commit.
         owned.force_write();
     }
-    // If a session is just taking a range, the catalog learns the next time of what memory holds.
+    // If a session is just taking a range, the held ranges are recorded the next time.
     let index_space =
         IndexSpace { key: plan.index_space.key, node: owned.node, epoch: owned.epoch };
     let held = match owned.is_unused() {
@@ -359,7 +358,7 @@ fn free_end(
     }
 }
 
-/// Takes what a source has brought, and asks it for more if that is little.
+/// Takes ranges that a source has brought, and asks it for more if few are left.
 fn lend_received(
     sequence: &Sequence,
     position: &mut SourcedPosition,
@@ -388,7 +387,7 @@ fn lend_received(
         latency: state.latency as f64 / 1_000_000.0,
     };
     let held = available + len + lent.left;
-    // A source gives for good, and answers one request after the other.
+    // A source does not take values back, and answers one request after the other.
     let wanted = match plan.is_ahead() {
         true => 0,
         false => {

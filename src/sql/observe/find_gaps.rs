@@ -81,7 +81,8 @@ fn each_absent(
             visit(range);
         }
     };
-    let (ends, direction) = ((one.min(other), one.max(other)), Direction::from_increment(mapping.increment));
+    let (ends, direction) =
+        ((one.min(other), one.max(other)), Direction::from_increment(mapping.increment));
     values.in_order(ends, direction, |value| {
         if let Some(place) = mapping.index_of(value) {
             add(Range::new(first, place));
