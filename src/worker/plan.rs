@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::*;
 
-use hilo_core::numbers::{Index, Serial};
+use hilo_core::numbers::{Index, Serial, Timestamp};
 use hilo_core::policy;
 use hilo_core::pool::{RETURNED, Ranges};
 use hilo_core::rate::Demand;
@@ -90,6 +90,18 @@ fn need(locked: &Locked, waited_for: bool) -> i64 {
     slot.demand.load(Relaxed).max((waited_for && available == 0) as i64).max(ahead)
 }
 
+/// Whether nothing is to be done for a slot that is to hold `wanted` indexes.
+fn needs_nothing(locked: &Locked, wanted: i64, waited_for: bool, now: Timestamp) -> bool {
+    let (available, frozen) = (locked.available(), locked.pool.is_frozen());
+    let crowded = locked.pool.returned_ranges().is_crowded();
+    let reloads = locked.is_to_reload() || locked.is_bare();
+    let content = available >= wanted && !(locked.is_at_end() && waited_for) && !reloads;
+    let known = locked.terms().is_some();
+    let calm = known && !crowded && !frozen && locked.leaving.is_empty();
+    let full = !locked.pool.has_room() && available > 0 && !frozen;
+    full || (calm && (content || locked.awaits_source(now)))
+}
+
 impl Worker {
     pub(super) fn plan(&mut self, number: usize) -> Option<Plan> {
         let mut locked = self.shared.lock_slot(number);
@@ -110,22 +122,15 @@ impl Worker {
         if !locked.claim_for_worker(self.place.generation) {
             return None;
         }
-        let (now, window) = (ffi::now(), gucs::window().into());
-        let (available, taken) = (locked.available(), locked.taken_count());
-        let (threshold, frozen) = (slot.threshold.load(Relaxed), locked.pool.is_frozen());
-        let known = locked.terms().is_some();
+        let (now, available, taken) = (ffi::now(), locked.available(), locked.taken_count());
         // Nothing more can be reserved: the free ranges in the catalog are all that is left.
         let at_end = locked.is_at_end();
         let need = need(&locked, waited_for);
         let crowded = locked.pool.returned_ranges().is_crowded();
-        let reloads = locked.is_to_reload() || locked.is_bare();
-        let content = available >= threshold.max(need) && !(at_end && waited_for) && !reloads;
-        let calm = known && !crowded && !frozen && locked.leaving.is_empty();
-        let full = !locked.pool.has_room() && available > 0 && !frozen;
-        if full || (calm && (content || locked.awaits_source(now))) {
+        if needs_nothing(&locked, need.max(slot.threshold.load(Relaxed)), waited_for, now) {
             return None;
         }
-        if at_end && waited_for && !frozen {
+        if at_end && waited_for && !locked.pool.is_frozen() {
             // The sessions that wait can be served none of these: they leave for the catalog, which
             // may have others.
             locked.clear_returned(0);
@@ -149,7 +154,7 @@ impl Worker {
             },
             needs: Needs {
                 count: need,
-                demand: locked.pace.rate.refill(now, taken, window),
+                demand: locked.pace.rate.refill(now, taken, gucs::window().into()),
                 block: locked.pace.block,
             },
             room: Room {
