@@ -115,9 +115,10 @@ fn an_outage_is_noticed_when_memory_is_empty() {
 from hilo_client import HiloClient
 import psycopg
 import sys
-with HiloClient(first=100, timeout=1) as ids:
+with HiloClient(first=100, timeout=60) as ids:
     print(ids.next('orders'), flush=True)
     input()
+    ids._timeout = 1
     try:
         while True:
             print(ids.next('orders'), flush=True)
