@@ -117,8 +117,8 @@ CREATE VIEW _hilo.hilo_visible WITH (security_barrier) AS
            s.description,
            s.id, s.label, s.title, s.use_severity
       FROM _hilo.hilo_reserved s;
--- Bodies of functions read it, and the library for documents and the report, with their callers'
--- rights: the extension's schema may be renamed.
+-- Bodies of functions read it, and the library for the report, with their callers' rights: the
+-- extension's schema may be renamed.
 REVOKE ALL ON _hilo.hilo_visible FROM PUBLIC;
 GRANT SELECT ON _hilo.hilo_visible TO PUBLIC;
 COMMENT ON VIEW _hilo.hilo_visible IS
