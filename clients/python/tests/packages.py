@@ -1,8 +1,11 @@
 """Ranges, asyncio, Django and SQLAlchemy. The server comes from PGHOST, PGPORT, PGUSER and PGDATABASE."""
 
 import asyncio
+import ctypes
+import json
 import os
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 
@@ -67,6 +70,39 @@ with psycopg.connect() as pooled:
 
 
 async def use() -> None:
+
+def draw_in_two_processes(draw: Callable[[int], list[int]], close: Callable[[], None]) -> list[int]:
+    """A fork in C, of which Python does not hear. Each process has values of its own, and returns its own leases."""
+    drawn = draw(5)
+    reading, writing = os.pipe()
+    if not ctypes.PyDLL(None).fork():
+        try:
+            in_child = draw(20)
+            close()
+            os.write(writing, json.dumps(in_child).encode())
+        finally:
+            os._exit(0)
+    os.wait()
+    os.close(writing)
+    drawn += draw(20)
+    close()
+    with open(reading) as answer:
+        return drawn + json.loads(answer.read())
+
+
+async def take(client: AsyncHiloClient, count: int) -> list[int]:
+    return [await client.next("orders") for _ in range(count)]
+
+
+for options in ({}, {"state": tempfile.mkdtemp() + "/ids"}):
+    client = HiloClient(first=40, **options)
+    ids += draw_in_two_processes(lambda n: [client.next("orders") for _ in range(n)], client.close)
+waiting_client = AsyncHiloClient(first=40)
+ids += draw_in_two_processes(
+    lambda n: asyncio.run(take(waiting_client, n)), lambda: asyncio.run(waiting_client.close())
+)
+
+
     async with AsyncHiloClient(first=10, timeout=5) as client:
         ids.extend(await asyncio.gather(*(client.next("orders") for _ in range(500))))
         ids.extend(await client.next_range("orders", 100))

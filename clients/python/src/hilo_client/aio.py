@@ -19,8 +19,11 @@ class AsyncHiloClient:
 
     async def next(self, name: str) -> int:
         """The next value. Raises what HiloClient.next raises."""
+        here = self._client._here
         try:
-            return self._client._ready[name]()
+            value = self._client._ready[name]()
+            if here[0]:
+                return value
         except (KeyError, IndexError):
             pass
         return (await self._draw(name, 1))[1].first
@@ -36,6 +39,7 @@ class AsyncHiloClient:
 
     async def _draw(self, name: str, n: int) -> tuple[Lease, IdRange]:
         client = self._client
+        client._begin_if_forked()
         with client._changed:
             failures = client._failures(name)
             if drawn := client._try_draw(name, n, failures):

@@ -22,6 +22,7 @@ from typing import Any
 
 import psycopg
 
+from hilo_client.fork import mark
 from hilo_client.lease import IdRange, Lease, Sequence
 from hilo_client.limit import TimeLimit
 from hilo_client.store import Store, other_name
@@ -95,6 +96,7 @@ class HiloClient:
         self._closed = False
         self._sequences: dict[str, Sequence] = {}
         self._store: Store | None = None
+        self._inherited: list[object] = []
         self._begin()
         if state is not None:
             self._resume(Store(os.fspath(state), self._holder, sync_every))
@@ -110,7 +112,8 @@ class HiloClient:
             self._store = None
         self._has_passed_on = False  # the leases, with the file
         # A parent's connection is not closed here, because that would end it for the parent.
-        self._inherited, self._connection = (self._connection, self._lender), None
+        self._inherited += [self._connection, self._lender]
+        self._connection = None
         self._limit = TimeLimit(self._statement_timeout)
         self._holder = f"{socket.gethostname()}/{os.getpid()}/{uuid.uuid4()}"
         self._changed = threading.Condition()
@@ -128,6 +131,15 @@ class HiloClient:
     def _resume(self, store: Store) -> None:
         """Goes on with what is in a state file."""
         self._store, self._holder = store, store.holder
+        self._here = mark()  # the last thing that is new: with it, all above is this process's
+
+    def _begin_if_forked(self) -> None:
+        """For a child that was forked in C, as uWSGI's workers are."""
+        if not self._here[0]:
+            # A lock of the parent may have been locked at the fork.
+            with _beginning.setdefault(os.getpid(), threading.Lock()):
+                if not self._here[0]:
+                    self._begin()
         with self._changed:
             for left in store.left:
                 if left.next is None:
@@ -141,9 +153,12 @@ class HiloClient:
         """The next value. Raises psycopg.Error if a lease is refused, TimeoutError, RuntimeError after close, and what has
         failed in the background, if that is a fault of this program."""
         try:
-            return self._ready[name]()
+            value = self._ready[name]()
+            if here[0]:
+                return value
         except (KeyError, IndexError):
             pass
+        here = self._here
         return self._draw(name, 1)[1].first
 
     def next_range(self, name: str, n: int) -> IdRange:
@@ -160,6 +175,7 @@ class HiloClient:
             failures = self._failures(name)
             deadline = time.monotonic() + self._timeout
             while not (drawn := self._try_draw(name, n, failures)):
+        self._begin_if_forked()
                 if (left := deadline - time.monotonic()) <= 0:
                     raise self._too_late(name)
                 self._changed.wait(left)
@@ -236,6 +252,7 @@ class HiloClient:
             self._closed = True
             if self._has_passed_on:
                 return
+        self._begin_if_forked()
             unsure = any(sequence.asked for sequence in self._sequences.values())
             for sequence in self._sequences.values():
                 sequence.take_back()
@@ -547,6 +564,7 @@ class HiloClient:
 
 
 _clients: weakref.WeakSet[HiloClient] = weakref.WeakSet()
+_beginning: dict[int, threading.Lock] = {}  # by the number of the process
 
 
 def _begin_in_child() -> None:
