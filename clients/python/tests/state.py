@@ -5,14 +5,16 @@
 
 import contextlib
 import dataclasses
+import math
 import os
 import resource
 import shutil
 import socket
 import tempfile
 import threading
+import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,8 @@ from hilo_client.lease import Lease
 from hilo_client.store import Place, Store
 
 ENDED = (None,) * 6 + ("42704", "it is not open", None, None)
+UNKNOWN = (None,) * 6 + ("42704", "there is no such sequence", None, None)
+LOCKED = (None,) * 6 + ("55P03", "somebody holds it", None, None)
 HOUR = timedelta(hours=1)
 
 
@@ -35,6 +39,11 @@ class Server:
         self.is_up = True
         self.stalls = False
         self.stalled = threading.Event()  # a statement has met that
+        self.locked: set[str] = set()  # the kinds of rows that are refused for the moment
+        self.faults: list[str] = []  # of the next statements that ask for leases: "lost", "locked"
+        self.unknown: set[str] = set()  # sequences
+        self.statements = 0
+        self.revoked: list[uuid.UUID] = []
         self.next: dict[str, int] = {}
         self.free: dict[str, list[int]] = {}
         self.leases: dict[uuid.UUID, tuple[str, int, int, str]] = {}
@@ -47,18 +56,24 @@ class Server:
         self.next[name] = value + 1
         return value
 
-    def refill(self, arguments: list[Any]) -> Iterator[tuple[Any, ...]]:
+    def refill(self, arguments: list[Any], locked: set[str]) -> Iterator[tuple[Any, ...]]:
         returned, nexts, renewed, names, sizes, tokens, holder, _ = arguments
         for token, next in zip(returned, nexts, strict=True):
-            if token in self.leases:
+            if "returned" in locked:
+                yield ("returned", None, token, *LOCKED)
+            elif token in self.leases:
                 name, _, last, _ = self.leases.pop(token)
                 self.free.setdefault(name, []).extend(range(next, last + 1))
                 yield ("returned", None, token, None, None, None, last - next + 1, *(None,) * 6)
             else:
                 yield ("returned", None, token, *ENDED)
         for token in renewed:
-            yield ("renewed", None, token, *((None,) * 10 if token in self.leases else ENDED))
+            row = LOCKED if "renewed" in locked else (None,) * 10 if token in self.leases else ENDED
+            yield ("renewed", None, token, *row)
         for name, size, token in zip(names, sizes, tokens, strict=True):
+            if "leased" in locked or name in self.unknown:
+                yield ("leased", name, token, *(UNKNOWN if name in self.unknown else LOCKED))
+                continue
             if token not in self.leases:
                 first = self.next.get(name, 1)
                 self.next[name] = first + size
@@ -103,15 +118,25 @@ class Connection:
         if statement == WHICH_SERVER:
             self.rows = [(7, 5)]
         elif statement == REVOKE:
+            server.revoked += [token for token, lease in server.leases.items() if lease[3] == arguments[0]]
             server.leases = {token: lease for token, lease in server.leases.items() if lease[3] != arguments[0]}
             self.rows = []
         else:
-            self.rows = list(server.refill(arguments))
+            self.refill(arguments)
         return self
 
+    def refill(self, arguments: list[Any]) -> None:
+        server, names = self.server, arguments[3]
+        server.statements += 1
+        fault = server.faults.pop(0) if names and server.faults else ""
+        self.rows = list(server.refill(arguments, {"leased"} if fault == "locked" else server.locked))
+        if fault == "lost":
+            self.closed = True
+            raise psycopg.OperationalError("the answer is lost")
 
-def client(server: Server, path: str) -> HiloClient:
-    return HiloClient(connect=server.connect, state=path, first=100, pace=0.01, hold=0.001)
+
+def client(server: Server, path: str | None, **options: Any) -> HiloClient:
+    return HiloClient(connect=server.connect, state=path, first=100, pace=0.01, hold=0.001, **options)
 
 
 def close_in_vain(ids: HiloClient) -> None:
@@ -119,6 +144,13 @@ def close_in_vain(ids: HiloClient) -> None:
     with contextlib.suppress(TimeoutError):
         ids.close()
         raise AssertionError("it cannot return its leases")
+
+
+def wait_until(what: str, holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.01)
 
 
 def draw(ids: HiloClient, name: str, count: int) -> list[tuple[str, int]]:
@@ -172,6 +204,63 @@ def one_whose_thread_is_late_returns_and_revokes_nothing(path: str) -> None:
     served += draw(second, "parcels", 10)
     second.close()
     assert_served_once(server, served)
+
+
+def a_close_that_cannot_return_all_fails_and_passes_the_file_on(path: str) -> None:
+    for state in (path, None):
+        server = Server()
+        ids = client(server, state)
+        served = draw(ids, "orders", 40)
+        server.locked, before = {"returned"}, server.statements
+        with mock.patch("random.uniform", lambda _, most: most):
+            close_in_vain(ids)
+        # It pauses between two, longer and longer.
+        assert server.statements - before < 10, server.statements
+        server.locked = set()
+        if state:
+            ids = client(server, state)
+        ids.close()
+        assert not server.leases and not server.revoked
+        assert_served_once(server, served)
+        assert server.next["orders"] == 341, "the rest is served again"
+
+
+def a_lease_that_may_have_been_taken_is_asked_for_by_the_same_name(path: str) -> None:
+    for state in (path, None):
+        server = Server()
+        server.faults = ["lost", "locked"]
+        ids = client(server, state)
+        served = draw(ids, "orders", 40)
+        ids.close()
+        assert not server.faults and not server.leases and not server.revoked
+        assert [value for _, value in served] == list(range(1, 41))
+
+
+def one_without_a_ttl_renews_what_expires_until_it_can(path: str) -> None:
+    server = Server()
+    first = client(server, path)
+    draw(first, "orders", 10)
+    first._release(False)  # as a kill does
+    server.locked = {"renewed"}
+    second = client(server, path, ttl=None)
+    draw(second, "orders", 1)
+    wait_until("it is refused for the moment", lambda: second._renew_at > time.monotonic())
+    assert second._renew_at < math.inf
+    second.close()
+
+
+def one_whose_sequence_was_renamed_returns_its_leases(path: str) -> None:
+    server = Server()
+    first = client(server, path)
+    draw(first, "orders", 10)
+    first._release(False)  # as a kill does
+    server.unknown.add("orders")
+    second = client(server, path)
+    with contextlib.suppress(psycopg.errors.UndefinedObject):
+        raise AssertionError(second.next("orders"))
+    wait_until("it is returned", lambda: not server.leases)
+    second.close()
+    assert not server.revoked and server.draw("orders") == 11
 
 
 @contextlib.contextmanager
@@ -349,6 +438,10 @@ def a_file_that_others_can_write_or_put_there_is_refused(path: str) -> None:
 for test in (
     one_that_could_not_close_returns_nothing_more,
     one_whose_thread_is_late_returns_and_revokes_nothing,
+    a_close_that_cannot_return_all_fails_and_passes_the_file_on,
+    a_lease_that_may_have_been_taken_is_asked_for_by_the_same_name,
+    one_without_a_ttl_renews_what_expires_until_it_can,
+    one_whose_sequence_was_renamed_returns_its_leases,
     a_full_disk_is_an_error_of_what_has_no_room,
     a_file_with_holes_gets_its_room_when_it_is_opened,
     a_place_where_nothing_can_be_written_is_an_error,

@@ -23,7 +23,7 @@ from typing import Any
 import psycopg
 
 from hilo_client.fork import mark
-from hilo_client.lease import IdRange, Lease, Sequence
+from hilo_client.lease import IdRange, Lease, Sequence, to_return
 from hilo_client.limit import TimeLimit
 from hilo_client.store import Store, other_name
 
@@ -93,10 +93,10 @@ class HiloClient:
         self._renew_every = ttl.total_seconds() / 3 if ttl else math.inf
         self._connection: psycopg.Connection[Any] | None = None
         self._lender: AbstractContextManager[psycopg.Connection[Any]] | None = None
+        self._inherited: list[object] = []
         self._closed = False
         self._sequences: dict[str, Sequence] = {}
         self._store: Store | None = None
-        self._inherited: list[object] = []
         self._begin()
         if state is not None:
             self._resume(Store(os.fspath(state), self._holder, sync_every))
@@ -124,13 +124,10 @@ class HiloClient:
         self._returns: list[Lease] = []
         self._thread: threading.Thread | None = None
         self._error: Exception | None = None  # why the server is out of reach
+        self._held_up: Exception | None = None  # why it has not taken all that the last statement returned
         self._attempt, self._at_once = 0, 1000
         self._sent_at = self._not_before = time.monotonic()
         self._renew_at = self._sent_at + self._renew_every
-
-    def _resume(self, store: Store) -> None:
-        """Goes on with what is in a state file."""
-        self._store, self._holder = store, store.holder
         self._here = mark()  # the last thing that is new: with it, all above is this process's
 
     def _begin_if_forked(self) -> None:
@@ -140,6 +137,10 @@ class HiloClient:
             with _beginning.setdefault(os.getpid(), threading.Lock()):
                 if not self._here[0]:
                     self._begin()
+
+    def _resume(self, store: Store) -> None:
+        """Goes on with what is in a state file."""
+        self._store, self._holder = store, store.holder
         with self._changed:
             for left in store.left:
                 if left.next is None:
@@ -147,18 +148,18 @@ class HiloClient:
                     sequence.resumed.append((left.token, left.size))
                     self._want(sequence)
                 else:
-                    self._returns.append(Lease(left.name, left.token, left.next, left.next, 1, 0, "", ""))
+                    self._returns.append(to_return(left.name, left.token, left.next))
 
     def next(self, name: str) -> int:
         """The next value. Raises psycopg.Error if a lease is refused, TimeoutError, RuntimeError after close, and what has
         failed in the background, if that is a fault of this program."""
+        here = self._here
         try:
             value = self._ready[name]()
             if here[0]:
                 return value
         except (KeyError, IndexError):
             pass
-        here = self._here
         return self._draw(name, 1)[1].first
 
     def next_range(self, name: str, n: int) -> IdRange:
@@ -171,11 +172,11 @@ class HiloClient:
         return lease.key(taken.first)
 
     def _draw(self, name: str, n: int) -> tuple[Lease, IdRange]:
+        self._begin_if_forked()
         with self._changed:
             failures = self._failures(name)
             deadline = time.monotonic() + self._timeout
             while not (drawn := self._try_draw(name, n, failures)):
-        self._begin_if_forked()
                 if (left := deadline - time.monotonic()) <= 0:
                     raise self._too_late(name)
                 self._changed.wait(left)
@@ -243,16 +244,16 @@ class HiloClient:
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Returns what is left. Raises TimeoutError if the server is out of reach: then the leases end by their ttl, or
-        who has the state file next returns them.
+        """Returns what is left. Raises TimeoutError if the server is out of reach, or somebody holds a lease: then those that
+        are left end by their ttl, or who has the state file next returns them.
 
         At the exit of the interpreter, clients that are still open are closed.
         """
+        self._begin_if_forked()
         with self._changed:
             self._closed = True
             if self._has_passed_on:
                 return
-        self._begin_if_forked()
             unsure = any(sequence.asked for sequence in self._sequences.values())
             for sequence in self._sequences.values():
                 sequence.take_back()
@@ -274,8 +275,9 @@ class HiloClient:
             else:
                 self._thread = None
             self._limit.end()
-            self._release(not (self._error or is_late))
-            if self._error or is_late:
+            is_over = not (is_late or self._error or self._returns)
+            self._release(is_over)
+            if not is_over:
                 raise TimeoutError(f"could not return the leases of {self._holder}") from self._error
         self._release(True)
 
@@ -286,7 +288,7 @@ class HiloClient:
         tokens = [token for token, _ in [*sequence.resumed, sequence.asked or (None, 0)] if token]
         nexts = [(token, self._store.next(token)) for token in tokens]
         sequence.resumed.clear()
-        return [Lease(sequence.name, token, next, next, 1, 0, "", "") for token, next in nexts if next is not None]
+        return [to_return(sequence.name, token, next) for token, next in nexts if next is not None]
 
     def _release(self, all_returned: bool) -> None:
         with self._changed:
@@ -346,7 +348,12 @@ class HiloClient:
                 self._exchange(returns, asked)
                 if closing and not self._returns and self._may_revoke():
                     self._execute(REVOKE, [self._holder])  # those of which it never learned
-                self._attempt, self._error, self._at_once = 0, None, min(1000, 2 * self._at_once)
+                self._error, self._at_once = None, min(1000, 2 * self._at_once)
+                if closing and self._held_up:
+                    self._error = self._held_up
+                    self._wait_before_the_next()
+                else:
+                    self._attempt = 0
             except psycopg.Error as error:
                 self._at_once = max(1, max(len(asked), len(returns)) // 2)  # it may have been too much
                 self._back_off(error)
@@ -359,7 +366,7 @@ class HiloClient:
                 self._disconnect()
                 return
             if closing:
-                time.sleep(max(0, self._not_before - time.monotonic()))
+                time.sleep(max(0, min(self._not_before, deadline) - time.monotonic()))
 
     def _may_revoke(self) -> bool:
         """Has the next one with the file take another name, which the statement does not concern."""
@@ -432,7 +439,7 @@ class HiloClient:
         # It is committed. If anything fails before this line, nothing of it is served.
         if due:
             refused = any(row[0] == "renewed" and is_transient(row[9]) for row in rows)
-            self._renew_at = time.monotonic() + self._renew_every / (6 if refused else 1)
+            self._renew_at = time.monotonic() + (min(60, self._renew_every / 6) if refused else self._renew_every)
         with self._changed:
             for row in rows:
                 if self._store and row[0] == "renewed" and not row[9]:
@@ -464,6 +471,7 @@ class HiloClient:
                 self._give_up(sequence)
             raise ValueError("the server has not answered what it was asked for")
         kept = [lease for lease in returns if is_transient(answers[lease.id][9])]
+        self._held_up = refusal(*answers[kept[0].id][9:]) if kept else None
         done = {lease.id for lease in returns} - {lease.id for lease in kept}
         self._returns = [lease for lease in self._returns if lease.id not in done]
         if self._store:
@@ -474,15 +482,18 @@ class HiloClient:
 
     def _answered(self, sequence: Sequence, row: tuple[Any, ...]) -> None:
         size = sequence.asked[1] if sequence.asked else sequence.size
-        if self._store and row[9] in ("42704", "42710"):
-            self._store.free(row[2])
-        if row[9]:
-            self._give_up(sequence)
-        sequence.asked = None
-        if is_transient(row[9]) or row[9] == "42710":  # another lease is asked for
+        if is_transient(row[9]) or row[9] == "42710":
             sequence.trouble = refusal(*row[9:])
             self._wait_before_the_next()
-        elif row[9]:
+        if is_transient(row[9]):  # the same lease is asked for: an earlier statement may have taken it
+            return
+        if row[9]:
+            self._return_resumed(sequence.name, row[2])
+            self._give_up(sequence)
+        sequence.asked = None
+        if row[9] == "42710":  # another lease is asked for
+            return
+        if row[9]:
             self._refuse(sequence, refusal(*row[9:]))
         else:
             sequence.rate, sequence.served, sequence.leased_at = sequence.rate_now(), 0, time.monotonic()
@@ -500,6 +511,14 @@ class HiloClient:
             if is_resumed:  # nobody knows how long it is open yet
                 self._renew_at = min(self._renew_at, time.monotonic())
         return lease
+
+    def _return_resumed(self, name: str, token: uuid.UUID) -> None:
+        """The server refuses a lease that the process before had. It may be open nevertheless, under another name of its
+        sequence."""
+        if self._store and (next := self._store.next(token)) is not None:
+            self._returns.append(to_return(name, token, next))
+            self._renew_at = min(self._renew_at, time.monotonic())  # nobody knows how long it is open
+            self._store.write_returns([(token, next)])
 
     def _give_up(self, sequence: Sequence) -> None:
         """A lease did not come. One that the process before had is asked for once more."""

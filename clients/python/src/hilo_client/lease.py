@@ -72,6 +72,11 @@ class Lease:
         return re.sub(r"\{\{|\}\}|\{name\}|\{server\}|\{value(?::0(\d+))?\}", part, self.key_format)
 
 
+def to_return(name: str, id: uuid.UUID, next: int) -> Lease:
+    """A lease of which nothing is served any more."""
+    return Lease(name, id, next, next, 1, 0, "", "")
+
+
 @dataclass(slots=True)
 class Sequence:
     """Its lock is that of the client, but for `ready`: callers take from its left end, one value in one step of the
