@@ -5,6 +5,7 @@
 
 import contextlib
 import dataclasses
+import gc
 import math
 import os
 import resource
@@ -379,6 +380,36 @@ def a_floor_ends_where_nobody_keeps_it(path: str) -> None:
         assert left(path, 10) == []
 
 
+def a_lease_that_has_come_outlives_a_crash_of_the_machine(path: str) -> None:
+    disk = b""
+
+    def write_to_the_disk(_: int) -> None:
+        nonlocal disk
+        disk = Path(path).read_bytes()
+
+    with mock.patch("os.fdatasync", write_to_the_disk):
+        ids = client(Server(), path, sync_every=10)
+        draw(ids, "orders", 51)
+
+        def has_two() -> bool:
+            with ids._changed:
+                return len(ids._sequences["orders"].leases) == 2
+
+        wait_until("the next lease has come", has_two)
+        ids._release(False)
+    Path(path).write_bytes(disk)
+    with after_a_crash_of_the_machine():
+        assert left(path, 10) == [100, 45]
+
+
+def a_store_that_nobody_has_any_more_lets_its_file_go(path: str) -> None:
+    opened, taken = new_store(path, None)
+    taken.take(20)
+    del opened, taken
+    gc.collect()
+    assert left(path) == [80]
+
+
 def nothing_is_served_before_it_is_on_the_disk(path: str) -> None:
     opened, taken = new_store(path, 10)
     taken.take(11)
@@ -448,6 +479,8 @@ for test in (
     a_file_that_is_put_in_the_place_of_another_is_a_copy,
     a_file_whose_birth_is_not_known_is_a_copy,
     a_floor_ends_where_nobody_keeps_it,
+    a_lease_that_has_come_outlives_a_crash_of_the_machine,
+    a_store_that_nobody_has_any_more_lets_its_file_go,
     nothing_is_served_before_it_is_on_the_disk,
     no_more_is_left_than_the_lease_has,
     what_was_in_use_is_asked_for_first,

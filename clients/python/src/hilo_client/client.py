@@ -479,6 +479,8 @@ class HiloClient:
                 self._store.free(id)
         for sequence in asked:
             self._answered(sequence, answers[sequence.name])
+        if self._store:
+            self._store.sync()
 
     def _answered(self, sequence: Sequence, row: tuple[Any, ...]) -> None:
         size = sequence.asked[1] if sequence.asked else sequence.size

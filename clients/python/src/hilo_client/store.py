@@ -109,13 +109,14 @@ class Record:
         if left < self.floor:
             floor = max(0, left - (self.store.sync_every or 0))
             self.set_floor(floor)
+            self.store.sync()
             self.floor = floor
         self.words[LEFT] = left
 
     def set_floor(self, floor: int) -> None:
-        """Writes it to the disk, too."""
+        """It counts after a sync."""
         self.words[FLOOR] = self.checksum() << 32 | floor
-        self.store.sync(self.number)
+        self.store.is_unsynced = True
 
     def checksum(self) -> int:
         return zlib.crc32(self.words[NAME_LENGTH:])
@@ -182,18 +183,24 @@ class Store:
 
     def __init__(self, path: str, holder: str, sync_every: int | None) -> None:
         """Raises OSError if another process uses the file, or it cannot be written."""
-        if sync_every is not None and sync_every < 1:
-            raise ValueError(f"sync_every must be 1 at least: {sync_every}")
         self.path, self.sync_every = path, sync_every
         self._maps: list[mmap.mmap] = []
         self._views: list[memoryview] = []
         self._records: dict[uuid.UUID, Record] = {}
+        self.is_unsynced = False
+        self._file = -1
+        if sync_every is not None and sync_every < 1:
+            raise ValueError(f"sync_every must be 1 at least: {sync_every}")
         self._file = self._lock()
         try:
             self.holder, self.left = self._open(holder)
         except BaseException:
             self.drop()
             raise
+
+    def __del__(self) -> None:
+        if self._file >= 0:
+            self.drop()
 
     def _lock(self) -> int:
         """Opens the file, and locks it for as long as it is open."""
@@ -265,7 +272,8 @@ class Store:
         rest = (rest + holder).ljust(SLOT - 16, b"\0")
         header = struct.pack("=8sII", MAGIC, VERSION, zlib.crc32(rest)) + rest
         self._views[0][: SLOT // 8] = memoryview(header).cast("Q")
-        self.sync(0)
+        self.is_unsynced = True
+        self.sync()
 
     def _count(self) -> int:
         return len(self._maps) * CHUNK // SLOT
@@ -289,9 +297,11 @@ class Store:
         part, at = divmod(number * SLOT, CHUNK)
         return Record(self, number, self._views[part][at // 8 : (at + SLOT) // 8])
 
-    def sync(self, number: int) -> None:
-        part, at = divmod(number * SLOT, CHUNK)
-        self._maps[part].flush(at // mmap.PAGESIZE * mmap.PAGESIZE, mmap.PAGESIZE)
+    def sync(self) -> None:
+        """Writes all to the disk that has to be there."""
+        if self.is_unsynced:
+            os.fdatasync(self._file)
+            self.is_unsynced = False
 
     def _resolve(self, record: Record) -> int:
         """How many values are left, wherever that is written."""
@@ -329,6 +339,7 @@ class Store:
                 self._records[record.token()] = record
                 if not self.sync_every and record.durable():  # values below it are going to be served
                     record.set_floor(0)
+        self.sync()
         # The client asks for the last one first, and that is the one that was in use.
         return [left for record in sorted(records, key=Record.is_begun) if (left := record.left())]
 
@@ -385,11 +396,12 @@ class Store:
                 found.words[KIND] = RETURNED
                 if found.durable():  # the server may have it back before the machine crashes
                     found.set_floor(0)
+        self.sync()
 
     def hold(
         self, token: uuid.UUID, last: int, increment: int, count: int, ttl: timedelta | None
     ) -> tuple[Record | None, int, bool]:
-        """A lease has come: its record, how many of its values are left, and whether it was there before."""
+        """A lease has come: its record, how many of its values are left, and whether it was there before. Then sync."""
         if not (record := self._records.get(token)):
             return None, count, False
         is_known = record.kind() == HELD and record.held() == (last, increment, count)
@@ -397,7 +409,9 @@ class Store:
             record.hold(last, increment, count)
         record.expire_in(ttl)
         left = int(record.words[LEFT])
-        record.floor = left if self.sync_every else 0
+        if self.sync_every:
+            record.floor = left
+            record.set_floor(left)
         return record, left, is_known
 
     def renew(self, token: uuid.UUID, ttl: timedelta | None) -> None:
