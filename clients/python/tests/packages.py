@@ -4,10 +4,12 @@ import asyncio
 import ctypes
 import json
 import os
+import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from unittest import mock
 
 import django
 import psycopg
@@ -15,6 +17,7 @@ from django.conf import settings
 from django.db import connection as django_connection
 from django.db import models
 from hilo_client import AsyncHiloClient, HiloClient
+from hilo_client.limit import TimeLimit
 from sqlalchemy import BigInteger, create_engine, select
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
@@ -69,7 +72,6 @@ with psycopg.connect() as pooled:
     assert set(given_back) == {(False, 5, False)}, given_back
 
 
-async def use() -> None:
 
 def draw_in_two_processes(draw: Callable[[int], list[int]], close: Callable[[], None]) -> list[int]:
     """A fork in C, of which Python does not hear. Each process has values of its own, and returns its own leases."""
@@ -103,6 +105,7 @@ ids += draw_in_two_processes(
 )
 
 
+async def use() -> None:
     async with AsyncHiloClient(first=10, timeout=5) as client:
         ids.extend(await asyncio.gather(*(client.next("orders") for _ in range(500))))
         ids.extend(await client.next_range("orders", 100))
@@ -168,6 +171,32 @@ Order.objects.filter(id=ids.pop()).delete()
 with client_of()._connect() as as_django:
     told = as_django.execute("SELECT current_setting('application_name'), current_setting('role')").fetchone()
     assert told == ("shop", os.environ["PGUSER"]), told
+
+
+class Silent:
+    """A connection to a server that has gone silent."""
+
+    def __init__(self, **arguments: object) -> None:
+        self.arguments, self.ends = arguments, socket.socketpair()
+        made.append(self)
+
+    def fileno(self) -> int:
+        return self.ends[0].fileno()
+
+    def execute(self, *_: object) -> None:
+        self.ends[0].settimeout(60)
+        assert not self.ends[0].recv(1)
+        raise psycopg.OperationalError("it was cut")
+
+
+# Connecting ends in time, and so does the statement that takes the role.
+made: list[Silent] = []
+with mock.patch.object(client_of(), "_limit", TimeLimit(0.1)), mock.patch("psycopg.connect", Silent):
+    try:
+        client_of()._connect()
+        raise AssertionError("nobody answers")
+    except psycopg.OperationalError:
+        assert made[0].arguments["connect_timeout"] == 10, made[0].arguments
 
 # A database of tests has a client of its own, and can be dropped.
 shop, creation = django_connection.settings_dict["NAME"], django_connection.creation

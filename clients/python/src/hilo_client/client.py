@@ -37,6 +37,8 @@ SELECT c.system_identifier, d.oid::bigint
 """
 REVOKE = "SELECT hilo_lease_revoke(NULL::uuid, %s::text)"
 
+CONNECT_TIMEOUT = 10  # seconds
+
 # Refused for the moment: it is sent again.
 TRANSIENT = ("40001", "40P01", "54000", "55P03", "57014")
 
@@ -85,7 +87,7 @@ class HiloClient:
         sync_every: int | None = None,
         **connection: Any,
     ) -> None:
-        defaults: dict[str, Any] = {"connect_timeout": 10, "target_session_attrs": "read-write"}
+        defaults: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT, "target_session_attrs": "read-write"}
         self._connect = connect or (lambda: psycopg.connect(conninfo, **(defaults | connection)))
         self._ttl, self._hold, self._first, self._most = ttl, hold, first, most
         self._timeout, self._pace, self._statement_timeout, self._idle = timeout, pace, statement_timeout, idle

@@ -9,7 +9,7 @@ import psycopg
 from django.db import connections
 from psycopg import sql
 
-from hilo_client.client import HiloClient
+from hilo_client.client import CONNECT_TIMEOUT, HiloClient
 
 _clients: dict[tuple[str, str], HiloClient] = {}
 _lock = threading.Lock()
@@ -28,20 +28,23 @@ def client_of(using: str = "default") -> HiloClient:
     key = using, str(wrapper.settings_dict["NAME"])
     with _lock:
         if key not in _clients:
-            _clients[key] = HiloClient(connect=lambda: _connect(*key), idle=0)
+            client: HiloClient = HiloClient(connect=lambda: _connect(client, *key), idle=0)
+            _clients[key] = client
             _close_with_test_database(wrapper, key)
         return _clients[key]
 
 
-def _connect(using: str, name: str) -> psycopg.Connection[Any]:
+def _connect(client: HiloClient, using: str, name: str) -> psycopg.Connection[Any]:
     wrapper = connections[using]
-    arguments = {key: value for key, value in wrapper.get_connection_params().items() if key not in NOT_OURS}
+    arguments: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT}
+    arguments |= {key: value for key, value in wrapper.get_connection_params().items() if key not in NOT_OURS}
     if name:
         arguments["dbname"] = name
     connection = psycopg.connect(**arguments)
     if role := wrapper.settings_dict["OPTIONS"].get("assume_role"):
-        connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
-        connection.commit()
+        with client._limit.on(connection):
+            connection.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(role)))
+            connection.commit()
     return connection
 
 
