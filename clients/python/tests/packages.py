@@ -4,6 +4,7 @@ import asyncio
 import ctypes
 import json
 import os
+import signal
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
@@ -103,6 +104,15 @@ waiting_client = AsyncHiloClient(first=40)
 ids += draw_in_two_processes(
     lambda n: asyncio.run(take(waiting_client, n)), lambda: asyncio.run(waiting_client.close())
 )
+
+# A handler of SIGTERM that comes inside the block stays.
+for handler in (signal.SIG_IGN, signal.SIG_DFL):
+    with HiloClient():
+        signal.signal(signal.SIGTERM, handler)
+    assert signal.getsignal(signal.SIGTERM) == handler
+with HiloClient():
+    assert signal.getsignal(signal.SIGTERM) != signal.SIG_DFL
+assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
 async def use() -> None:

@@ -304,7 +304,7 @@ class HiloClient:
         """In the main thread of a program that does not handle SIGTERM, that signal leaves the block, too."""
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-            signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+            signal.signal(signal.SIGTERM, _leave)
             self._ends_at_sigterm = True
         return self
 
@@ -312,7 +312,7 @@ class HiloClient:
         try:
             self.close()
         finally:
-            if self._ends_at_sigterm:
+            if self._ends_at_sigterm and signal.getsignal(signal.SIGTERM) is _leave:
                 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     # The rest runs in the background thread, and only it uses the connection.
@@ -588,6 +588,10 @@ class HiloClient:
 
 _clients: weakref.WeakSet[HiloClient] = weakref.WeakSet()
 _beginning: dict[int, threading.Lock] = {}  # by the number of the process
+
+
+def _leave(number: int, _: object) -> None:
+    sys.exit(128 + number)
 
 
 def _begin_in_child() -> None:
