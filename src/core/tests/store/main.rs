@@ -32,7 +32,8 @@ impl Model for Protocol {
         use Action::*;
         for file in 0..if self.copies { FILES } else { 1 } {
             actions.extend([Open, OpenOtherwise, WriteDown, GoOn, Take, Hand].map(|one| one(file)));
-            actions.extend([Release, Close, Kill].map(|one| one(file)));
+            actions.extend([Release, Close, Kill, Revoke].map(|one| one(file)));
+            actions.push(AnswerRevocation(file));
             for record in 0..self.records {
                 let steps = [Ask, Receive, Fill, Return, SendBack, Free];
                 actions.extend(steps.map(|one| one(file, record)));
@@ -42,19 +43,19 @@ impl Model for Protocol {
             actions.extend([Answer, AnswerLate, End, EndLate, Expire, File].map(|one| one(name)));
         }
         actions.extend((0..self.records).map(WriteBack));
-        actions.extend([Draw, Crash, Copy]);
+        actions.extend([Draw, Crash, Copy, RevokeLate(0), RevokeLate(1)]);
     }
 
     fn next_state(&self, state: &State, action: Action) -> Option<State> {
         use Action::*;
         match action {
-            Answer(_) | AnswerLate(_) | End(_) | EndLate(_) | Expire(_) | File(_) | Draw => {
-                self.server(*state, action)
-            }
+            Answer(_) | AnswerLate(_) | End(_) | EndLate(_) | AnswerRevocation(_)
+            | RevokeLate(_) | Expire(_) | File(_) | Draw => self.server(*state, action),
             Kill(_) | Crash | WriteBack(_) | Copy => self.fail(*state, action),
             Open(at)
             | OpenOtherwise(at)
             | WriteDown(at)
+            | Revoke(at)
             | GoOn(at)
             | Take(at)
             | Hand(at)
@@ -75,6 +76,10 @@ impl Model for Protocol {
             Property::always("nothing lost", |_, state: &State| state.loses_nothing()),
             Property::always("an owner each", |_, state: &State| state.has_an_owner_each()),
             Property::always("few skipped", |_, state: &State| !state.too_many_skipped),
+            // A clone ends the leases of the machine that goes on.
+            Property::always("nothing cut off", |model: &Self, state: &State| {
+                model.clones || !state.cut_off
+            }),
             // It is not all true because nothing happens.
             Property::sometimes("all is used", |_, state: &State| state.used == (1 << LIMIT) - 1),
             Property::sometimes("a process goes on", |model: &Self, state: &State| {
@@ -96,6 +101,8 @@ const KILLS: Protocol = Protocol {
     fault: Fault::None,
 };
 const CRASHES: Protocol = Protocol { crashes: true, failures: 1, ..KILLS };
+/// A crash, and a kill of the process that revokes what was left.
+const LATE: Protocol = Protocol { failures: 2, names: 1, ..CRASHES };
 const SYNCS: Protocol = Protocol { syncs: true, ..CRASHES };
 const MIXES: Protocol = Protocol { mixes: true, failures: 2, names: 1, ..SYNCS };
 const COPIES: Protocol = Protocol { copies: true, failures: 1, names: 1, ..KILLS };
@@ -121,6 +128,11 @@ fn crashes_of_the_machine_and_kills_repeat_nothing() {
 #[test]
 fn a_crash_of_the_machine_repeats_nothing() {
     holds(CRASHES);
+}
+
+#[test]
+fn a_late_revocation_ends_no_lease_that_a_process_uses() {
+    holds(LATE);
 }
 
 #[test]
@@ -155,6 +167,7 @@ fn each_fault_is_found() {
         (SYNCS, Fault::ServedUnsynced, "nothing twice"),
         (SYNCS, Fault::ReturnedUnsynced, "nothing twice"),
         (MIXES, Fault::FloorStays, "nothing twice"),
+        (LATE, Fault::NameStays, "nothing cut off"),
         // With `sync_every`, nobody can tell a clone from a start.
         (Protocol { syncs: true, ..CLONES }, Fault::None, "nothing twice"),
     ] {

@@ -102,8 +102,11 @@ pub struct File {
     pub origin: Origin,
     /// The next name for a lease.
     pub names: u8,
-    /// Whose leases it revokes.
+    /// The file whose holder's name it has, and whether with a `+` at its end.
     pub holder: usize,
+    pub is_other: bool,
+    /// It revokes the leases of the holder's other name before it asks for any.
+    pub revokes: bool,
 }
 
 /// How far a process is in what takes several writes.
@@ -126,6 +129,8 @@ pub struct Process {
     pub step: Step,
     /// It was begun with `sync_every`.
     pub syncs: bool,
+    /// It has sent a revocation.
+    pub revokes: bool,
     /// The record in the lane.
     pub lane: Option<usize>,
     /// Takers leave so many values.
@@ -156,6 +161,11 @@ pub struct State {
     pub files: [File; FILES],
     pub processes: [Process; FILES],
     pub messages: [Messages; NAMES],
+    /// Revocations, by [`File::is_other`] of the leases that they end, on connections that are not
+    /// open any more.
+    pub late_revocations: [bool; 2],
+    /// [`File::is_other`] of the file when it asked for the lease.
+    pub is_others: [bool; NAMES],
     pub is_copied: bool,
     /// The values that callers, and others, have got.
     pub used: Set,
@@ -165,6 +175,8 @@ pub struct State {
     pub skipped: Set,
     pub twice: bool,
     pub too_many_skipped: bool,
+    /// A revocation has ended a lease that a process was using.
+    pub cut_off: bool,
     /// A value was served of a lease that an earlier process had.
     pub went_on: bool,
     pub failures: u8,
@@ -198,6 +210,29 @@ impl State {
     pub fn serve(&mut self, value: u8) {
         self.twice |= one(value) & self.used != 0;
         self.used |= one(value);
+    }
+
+    /// Ends the leases of these names whose holder's name is this one.
+    pub fn revoke(&mut self, names: [u8; 2], is_other: bool) {
+        for name in (names[0]..names[1]).map(usize::from) {
+            let Lease::Open(all) = self.server.leases[name] else { continue };
+            if self.is_others[name] == is_other {
+                self.server.gaps |= all;
+                self.server.leases[name] = Lease::Ended;
+                self.cut_off |= self.is_in_use(name);
+            }
+        }
+    }
+
+    /// Whether a process has the lease, and knows it.
+    fn is_in_use(&self, name: usize) -> bool {
+        let has = |(file, process): (&File, &Process)| {
+            file.records.iter().zip(process.confirmed).any(|(record, is_confirmed)| {
+                let is_held = matches!(record.kind, Kind::Held | Kind::InLane(_));
+                is_held && usize::from(record.name) == name && is_confirmed
+            })
+        };
+        self.files.iter().zip(&self.processes).any(has)
     }
 
     fn in_hand(&self) -> Set {

@@ -25,6 +25,8 @@ pub enum Fault {
     CopyGoesOn,
     /// A process without `sync_every` leaves what the disk promises.
     FloorStays,
+    /// After a crash of the machine, the holder keeps its name.
+    NameStays,
 }
 
 pub struct Protocol {
@@ -50,6 +52,7 @@ pub enum Action {
     /// Without `sync_every`.
     OpenOtherwise(usize),
     WriteDown(usize),
+    Revoke(usize),
     Ask(usize, usize),
     Receive(usize, usize),
     Fill(usize, usize),
@@ -66,6 +69,8 @@ pub enum Action {
     AnswerLate(usize),
     End(usize),
     EndLate(usize),
+    AnswerRevocation(usize),
+    RevokeLate(usize),
     Expire(usize),
     File(usize),
     Draw,
@@ -126,6 +131,17 @@ impl Protocol {
                 let value = next.messages[name].late_back.take()?;
                 self.give_back(&mut next, name, value);
             }
+            // A revocation whose answer is lost is sent again, and ends nothing more.
+            Action::AnswerRevocation(at) if next.processes[at].revokes => {
+                let File { holder, is_other, .. } = next.files[at];
+                let is_other = is_other != (self.fault != Fault::NameStays);
+                next.revoke(NAMES_OF[holder], is_other);
+                (next.processes[at].revokes, next.files[at].revokes) = (false, false);
+            }
+            Action::RevokeLate(other) if next.late_revocations[other] => {
+                next.late_revocations[other] = false;
+                next.revoke(NAMES_OF[0], other == 1);
+            }
             Action::Expire(name) => {
                 let Lease::Open(all) = next.server.leases[name] else { return None };
                 next.server.gaps |= all;
@@ -161,14 +177,21 @@ impl Protocol {
             _ if !is_idle => return None,
             Action::WriteDown(_) => {
                 let file = &mut next.files[at];
+                (!file.revokes).then_some(())?;
                 let free = |record: &Record| record.kind == Kind::Free;
                 let record = file.records[..self.records].iter().position(free)?;
                 let name = file.names;
                 (name < NAMES_OF[at][1].min(NAMES_OF[at][0] + self.names)).then_some(())?;
                 file.names += 1;
                 file.records[record] = Record { kind: Kind::Asked, name, ..Record::default() };
+                next.is_others[usize::from(name)] = file.is_other;
                 next.processes[at].confirmed[record] = false;
                 next.processes[at].resumed[record] = false;
+            }
+            Action::Revoke(_) => {
+                let process = &mut next.processes[at];
+                (next.files[at].revokes && !process.revokes).then_some(())?;
+                process.revokes = true;
             }
             Action::Ask(_, record) => {
                 let Record { kind, name, .. } = next.files[at].records[record];
@@ -264,21 +287,17 @@ impl Protocol {
             }
             Step::Opening(_) => {
                 let is_empty = file.records.iter().all(|record| record.kind == Kind::Free);
-                let revokes = file.origin == Origin::Restarted && is_empty;
-                let names = NAMES_OF[file.holder];
+                if file.origin == Origin::Restarted && is_empty && !file.revokes {
+                    file.revokes = true;
+                    file.is_other ^= self.fault != Fault::NameStays;
+                }
                 if file.origin == Origin::Copied {
-                    file.holder = at;
+                    (file.holder, file.is_other, file.revokes) = (at, false, false);
                 }
                 file.names = file.names.max(NAMES_OF[at][0]);
                 file.origin = Origin::Same;
                 let (step, syncs, resumed) = (Step::Idle, process.syncs, [true; RECORDS]);
                 *process = Process { step, syncs, resumed, ..Process::default() };
-                for name in if revokes { names[0]..names[1] } else { 0..0 } {
-                    if let Lease::Open(all) = next.server.leases[name as usize] {
-                        next.server.gaps |= all;
-                        next.server.leases[name as usize] = Lease::Ended;
-                    }
-                }
             }
             _ => return None,
         }
@@ -393,9 +412,9 @@ impl Protocol {
 
     pub fn fail(&self, mut next: State, action: Action) -> Option<State> {
         match action {
-            Action::Kill(at) if next.processes[at].step != Step::Down => kill(&mut next, at),
+            Action::Kill(at) if next.processes[at].step != Step::Down => self.kill(&mut next, at),
             Action::Crash if self.crashes => {
-                kill(&mut next, 0);
+                self.kill(&mut next, 0);
                 let file = &mut next.files[0];
                 // The disk may have anything of the lane.
                 *file = File { records: file.disk, lane: (file.lane.0, SIZE), ..*file };
@@ -418,16 +437,20 @@ impl Protocol {
         next.failures += 1;
         (next.failures <= self.failures).then_some(next)
     }
-}
 
-/// Its connection is closed. The server may still see to what was sent.
-fn kill(next: &mut State, at: usize) {
-    let process = std::mem::take(&mut next.processes[at]);
-    next.on_the_way |= process.hand.map_or(0, one);
-    let [from, to] = NAMES_OF[at];
-    for messages in &mut next.messages[from as usize..to as usize] {
-        messages.late_ask |= std::mem::take(&mut messages.ask);
-        messages.late_back = messages.back.take().or(messages.late_back);
-        (messages.answer, messages.done) = (None, false);
+    /// Its connection is closed. The server may still see to what was sent.
+    fn kill(&self, next: &mut State, at: usize) {
+        let process = std::mem::take(&mut next.processes[at]);
+        next.on_the_way |= process.hand.map_or(0, one);
+        let [from, to] = NAMES_OF[at];
+        for messages in &mut next.messages[from as usize..to as usize] {
+            messages.late_ask |= std::mem::take(&mut messages.ask);
+            messages.late_back = messages.back.take().or(messages.late_back);
+            (messages.answer, messages.done) = (None, false);
+        }
+        if process.revokes {
+            let is_other = next.files[at].is_other != (self.fault != Fault::NameStays);
+            next.late_revocations[usize::from(is_other)] = true;
+        }
     }
 }
