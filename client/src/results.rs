@@ -63,6 +63,9 @@ impl Driver {
                 }
             }
         }
+        if let Err(error) = core.store.as_ref().map_or(Ok(()), |store| store.sync()) {
+            refused.push(("leases are not on the disk".into(), Report::own(&error, None, None)));
+        }
         core.tidy_store(&asked);
         core.serve(&changed, now);
         match full {

@@ -52,6 +52,8 @@ struct Inner {
     header: Header,
     lanes: Vec<u32>,
     records: Vec<u32>,
+    /// Records that are to be written to the disk.
+    unsynced: Vec<u32>,
     /// The record of each lease, and of each lane that has one.
     by_token: HashMap<Uuid, u32>,
     by_lane: HashMap<u32, u32>,
@@ -181,7 +183,7 @@ impl Store {
 
     /// Writes down what is returned before that.
     pub fn write_returns(&self, returns: &[Return]) -> io::Result<()> {
-        let inner = self.lock();
+        let mut inner = self.lock();
         for back in returns {
             let Some(number) = inner.by_token.get(&back.token).copied() else { continue };
             let Some(record) = inner.record_in(number) else { continue };
@@ -189,10 +191,10 @@ impl Store {
             // The server may have the lease back before the machine crashes.
             if record.floor() > 0 {
                 record.set_floor(0);
-                inner.slots.sync(number)?;
+                inner.unsynced.push(number);
             }
         }
-        Ok(())
+        inner.sync()
     }
 
     /// An error of the file, as callers see it.
@@ -201,15 +203,16 @@ impl Store {
     }
 
     /// A lease has come. Returns how many of its values, the last ones, are left, and whether the
-    /// file had it before. `ttl`: how long it is open at least.
+    /// file had it before. `ttl`: how long it is open at least. Call [`sync`](Self::sync) after it.
     pub fn hold(
         &self,
         token: &Uuid,
         (last, increment, count): (i64, i64, i64),
         ttl: Option<Duration>,
     ) -> (i64, bool) {
-        let inner = self.lock();
-        let Some(record) = inner.record(token) else { return (count, false) };
+        let mut inner = self.lock();
+        let Some(number) = inner.by_token.get(token).copied() else { return (count, false) };
+        let Some(record) = inner.record_in(number) else { return (count, false) };
         let held = Held { last, increment, count };
         let known = record.held().filter(|_| record.kind() == Kind::Held);
         let left = if known == Some(held) { record.left() as i64 } else { count };
@@ -217,7 +220,16 @@ impl Store {
             record.hold(&held);
         }
         record.set_expiry(ttl);
+        if self.sync_every.is_some() {
+            record.set_floor(left as u32);
+            inner.unsynced.push(number);
+        }
         (left, known == Some(held))
+    }
+
+    /// Writes the leases that have come to the disk, so that a crash of the machine leaves them.
+    pub fn sync(&self) -> io::Result<()> {
+        self.lock().sync()
     }
 
     /// A lease was renewed.
@@ -362,6 +374,7 @@ impl Inner {
             is_released: false,
             header,
             records: Vec::new(),
+            unsynced: Vec::new(),
             by_token: HashMap::new(),
             by_lane: HashMap::new(),
         };
@@ -412,6 +425,16 @@ impl Inner {
         self.lanes.extend((from..self.slots.count()).rev());
         self.records.extend((from..self.slots.count()).rev());
         Ok(())
+    }
+
+    /// Writes what is unsynced. If that fails, all of it is written the next time.
+    fn sync(&mut self) -> io::Result<()> {
+        let mut numbers = std::mem::take(&mut self.unsynced);
+        let done = self.slots().and_then(|slots| slots.sync_all(&mut numbers));
+        if done.is_err() {
+            self.unsynced = numbers;
+        }
+        done
     }
 
     fn write_header(&self) -> io::Result<()> {

@@ -263,8 +263,18 @@ impl Slots {
 
     /// Writes a slot to the disk.
     pub fn sync(&self, number: u32) -> io::Result<()> {
-        let at = (number % CHUNK) as usize * SLOT;
-        self.chunks[(number / CHUNK) as usize].flush_range(at, SLOT)
+        self.sync_all(&mut [number])
+    }
+
+    /// Writes slots to the disk: those of a chunk, and what lies between them, in one step.
+    pub fn sync_all(&self, numbers: &mut [u32]) -> io::Result<()> {
+        numbers.sort_unstable();
+        for part in numbers.chunk_by(|one, next| one / CHUNK == next / CHUNK) {
+            let (first, last) = (part[0], part[part.len() - 1]);
+            let (at, count) = ((first % CHUNK) as usize, (last - first) as usize + 1);
+            self.chunks[(first / CHUNK) as usize].flush_range(at * SLOT, count * SLOT)?;
+        }
+        Ok(())
     }
 
     pub fn header(&self) -> Result<Option<Header>, Foreign> {

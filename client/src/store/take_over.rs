@@ -52,14 +52,15 @@ pub fn take_over(slots: &Slots, before: Option<Header>, place: Place) -> (Header
 /// Sets the floors to 0, on the disk: values below them are going to be served, and the disk will
 /// not hear of it.
 pub fn forget_floors(slots: &Slots) -> io::Result<()> {
+    let mut changed = Vec::new();
     for number in 1..slots.count() {
         let record = Record(slots.slot(number));
         if record.kind() != Kind::Free && record.floor() > 0 {
             record.set_floor(0);
-            slots.sync(number)?;
+            changed.push(number);
         }
     }
-    Ok(())
+    slots.sync_all(&mut changed)
 }
 
 /// The work that a lease of an earlier process needs.

@@ -31,6 +31,10 @@ impl Temporary {
         change(&mut header);
         slots.set_header(&header).expect("it is written");
     }
+
+    fn crash_the_machine(&self) {
+        self.change_header(|header| header.place.boot[0] ^= 1);
+    }
 }
 
 impl Drop for Temporary {
@@ -164,7 +168,7 @@ fn a_crash_of_the_machine_costs_what_was_not_on_the_disk() {
             }
         }
         kill(store);
-        file.change_header(|header| header.place.boot[0] ^= 1);
+        file.crash_the_machine();
         let (store, left) = file.open_every(sync_every);
         // Nobody knows how far the others were used.
         let revoked = expected.is_none().then(|| holder.clone());
@@ -174,6 +178,38 @@ fn a_crash_of_the_machine_costs_what_was_not_on_the_disk() {
         store.note_revoked().expect("it is written");
         store.release(true);
     }
+}
+
+/// A lease that has come is not given up because nothing of it was served yet.
+#[test]
+fn a_crash_of_the_machine_costs_no_lease_that_is_unused() {
+    let file = Temporary::new("unused");
+    let mut store = file.open_every(Some(10)).0;
+    let token = ask(&store, 100);
+    store.hold(&token, (100, 1, 100), None);
+    store.sync().expect("the disk works");
+    // Before the second one, a process has only gone on with it.
+    for _ in 0..2 {
+        drop(store);
+        file.crash_the_machine();
+        store = file.open_every(Some(10)).0;
+        assert_eq!(store.hold(&token, (100, 1, 100), None), (100, true));
+        store.sync().expect("the disk works");
+    }
+    drop(store);
+    // A process without `sync_every` serves some of it.
+    let store = Arc::new(file.open().0);
+    assert_eq!(store.hold(&token, (100, 1, 100), None), (100, true));
+    let lane = store.take_lane().expect("there is room");
+    let lease = Lease { token, last: 100, increment: 1, count: 100, expires: NEVER };
+    store.fill(lane_at(&lane), &lease).expect("it is there");
+    take(&lane, 5);
+    kill(store);
+    let (store, _) = file.open_every(Some(10));
+    assert_eq!(store.hold(&token, (100, 1, 100), None), (95, true));
+    drop(store);
+    file.crash_the_machine();
+    assert_eq!(file.open_every(Some(10)).0.hold(&token, (100, 1, 100), None), (95, true));
 }
 
 /// A process without `sync_every` serves what one before it was sure to have.
@@ -191,7 +227,7 @@ fn a_floor_ends_where_nobody_keeps_it() {
     store.fill(lane_at(&lane), &lease).expect("it is there");
     assert_eq!(take(&lane, 95).last(), Some(&100));
     kill(store);
-    file.change_header(|header| header.place.boot[0] ^= 1);
+    file.crash_the_machine();
     assert_eq!(file.open_every(Some(10)).1, []);
 }
 
@@ -293,7 +329,7 @@ fn a_torn_record_is_given_up() {
     let store = Arc::new(file.open_every(Some(10)).0);
     serve(&store, 100);
     kill(store);
-    file.change_header(|header| header.place.boot[0] ^= 1);
+    file.crash_the_machine();
     let bytes = fs::read(&file.0).expect("a file");
     let at = bytes.windows(6).position(|part| part == b"orders").expect("the name");
     Slots::open(&file.0).expect("a file").write_all_at(b"O", at as u64).expect("it is written");

@@ -164,6 +164,8 @@ fn each_fault_is_found() {
         (KILLS, Fault::FilledUnwritten, "nothing twice"),
         (KILLS, Fault::ClosedUnwritten, "nothing lost"),
         (COPIES, Fault::CopyGoesOn, "nothing twice"),
+        (SYNCS, Fault::HeldUnsynced, "few skipped"),
+        (SYNCS, Fault::FilledUnsynced, "nothing twice"),
         (SYNCS, Fault::ServedUnsynced, "nothing twice"),
         (SYNCS, Fault::ReturnedUnsynced, "nothing twice"),
         (MIXES, Fault::FloorStays, "nothing twice"),

@@ -15,6 +15,10 @@ pub enum Fault {
     ReturnedUnwritten,
     /// The same, on the disk.
     ReturnedUnsynced,
+    /// A lease has come, and the disk does not say that all of it is left.
+    HeldUnsynced,
+    /// A lease enters the lane, and the disk says that all of it is left.
+    FilledUnsynced,
     /// More is served than the disk says.
     ServedUnsynced,
     /// A filling is published before its record names it.
@@ -214,7 +218,9 @@ impl Protocol {
                 if process.syncs {
                     one.floor = one.left.saturating_sub(SYNC_EVERY);
                     process.floor = one.floor;
-                    file.disk[record] = *one;
+                    if self.fault != Fault::FilledUnsynced {
+                        file.disk[record] = *one;
+                    }
                 }
                 process.step = Step::Placed(record);
             }
@@ -264,14 +270,19 @@ impl Protocol {
                         (one.kind, one.left) = (Kind::Held, left);
                     }
                     (Origin::Same, _) => {}
-                    (Origin::Restarted, Kind::Held | Kind::InLane(_) | Kind::Returned)
-                        if one.floor > 0 =>
-                    {
-                        (one.kind, one.left) = (Kind::Held, one.floor);
+                    (Origin::Restarted, Kind::Held | Kind::InLane(_) | Kind::Returned) => {
                         let seen = next.used | next.on_the_way | next.skipped;
                         let lost = one.all & !last(one.all, one.floor) & !seen;
-                        next.too_many_skipped |= count(lost) > SYNC_EVERY;
-                        next.skipped |= lost;
+                        // A lease that was being returned is given up; so are all without `sync_every`.
+                        let is_kept = self.syncs && !self.mixes && one.kind != Kind::Returned;
+                        let is_known = one.floor > 0 || is_kept;
+                        next.too_many_skipped |= is_known && count(lost) > SYNC_EVERY;
+                        if one.floor > 0 {
+                            (one.kind, one.left) = (Kind::Held, one.floor);
+                            next.skipped |= lost;
+                        } else {
+                            one.kind = Kind::Free;
+                        }
                     }
                     _ => one.kind = Kind::Free,
                 }
@@ -370,16 +381,21 @@ impl Protocol {
 
     /// The server's answer to a lease that was asked for.
     fn receive(&self, next: &mut State, at: usize, record: usize) -> Option<()> {
-        let one = &mut next.files[at].records[record];
+        let (file, process) = (&mut next.files[at], &mut next.processes[at]);
+        let one = &mut file.records[record];
         let is_asked = matches!(one.kind, Kind::Asked | Kind::Held);
-        (is_asked && !next.processes[at].confirmed[record]).then_some(())?;
+        (is_asked && !process.confirmed[record]).then_some(())?;
         match next.messages[one.name as usize].answer.take()? {
             Lease::Open(all) => {
                 if one.kind == Kind::Asked || one.all != all {
                     (one.kind, one.all, one.left, one.floor) = (Kind::Held, all, count(all), 0);
-                    next.processes[at].resumed[record] = false;
+                    process.resumed[record] = false;
                 }
-                next.processes[at].confirmed[record] = true;
+                if process.syncs && self.fault != Fault::HeldUnsynced {
+                    one.floor = one.left;
+                    file.disk[record] = *one;
+                }
+                process.confirmed[record] = true;
             }
             _ => one.kind = Kind::Free,
         }
