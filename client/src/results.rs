@@ -48,18 +48,9 @@ impl Driver {
                     changed.entry(ask.id).or_default();
                 }
                 Ok(_) => core.engine.ask_again(ask),
-                Err(refusal) if refusal.is_taken() => {
-                    core.free(&ask.token);
-                    core.engine.ask_again(ask);
-                }
-                // If several leases for as many lanes are refused, one refusal counts.
-                Err(_) if changed.insert(ask.id, true) == Some(true) => core.engine.ask_again(ask),
                 Err(refusal) => {
-                    if refusal.is_gone() {
-                        core.free(&ask.token);
-                    }
-                    let name = core.accept_refusal(ask, refusal.clone(), now);
-                    refused.push((format!("no lease of {name:?}"), refusal));
+                    let what = core.note_refusal(ask, &refusal, &mut changed, now);
+                    refused.extend(what.map(|what| (what, refusal)));
                 }
             }
         }
@@ -204,6 +195,39 @@ impl Core {
         self.engine.accept_lease(ask, lease, granted.suggested);
     }
 
+    /// Handles a lease that was refused. Returns what is to be reported.
+    fn note_refusal(
+        &mut self,
+        ask: Ask,
+        why: &Arc<Report>,
+        changed: &mut Changed,
+        now: Monotonic,
+    ) -> Option<String> {
+        self.give_up(&ask.token, why, now);
+        if why.is_taken() {
+            self.engine.ask_again(ask);
+            return None;
+        }
+        // If several leases for as many lanes are refused, one refusal counts.
+        if changed.insert(ask.id, true) == Some(true) {
+            self.engine.keep_asking(ask, why.is_lack(), now);
+            return None;
+        }
+        let name = self.accept_refusal(ask, why.clone(), now);
+        Some(format!("no lease of {name:?}"))
+    }
+
+    /// The server does not give a lease under its name. If an earlier process had it, it may be
+    /// open nevertheless, such as one of a sequence that was renamed: it is returned.
+    fn give_up(&mut self, token: &Uuid, why: &Report, now: Monotonic) {
+        let next = self.store.as_ref().and_then(|store| store.first_left(token));
+        match next.filter(|_| !why.is_lack()) {
+            Some(next) => self.engine.resume_return(*token, next, now),
+            None if why.is_gone() || why.is_taken() => self.free(token),
+            None => {}
+        }
+    }
+
     /// The server refuses a lease. Returns the sequence.
     fn accept_refusal(&mut self, ask: Ask, refusal: Arc<Report>, now: Monotonic) -> Arc<str> {
         let lack = refusal.is_lack();
@@ -261,3 +285,6 @@ fn learn_keys(core: &mut Core, hot: &Hot, granted: &protocol::Lease, now: Monoto
     }
     *known = Some(keys(&hot.name, format, prefix, least));
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

@@ -48,7 +48,7 @@ enum Then {
     Keeps,
 }
 
-struct NoServer;
+pub struct NoServer;
 
 impl Connector for NoServer {
     fn connect(&self) -> Connecting<'_, Connection, ConnectError> {
@@ -72,7 +72,8 @@ fn token(lease: &str) -> Uuid {
     lease.parse().expect("a uuid")
 }
 
-fn answered(vector: &Vector) -> Answered {
+/// The state of a client that has no server.
+pub fn shared() -> Arc<Shared> {
     let settings = Settings::new(Micros(60_000_000), None);
     let options = Options {
         holder: "vectors".into(),
@@ -82,7 +83,11 @@ fn answered(vector: &Vector) -> Answered {
         timeout: Duration::from_secs(1),
     };
     let engine = Engine::new(settings, Monotonic(0), 1);
-    let shared = Arc::new(Shared::new(engine, options, fork::generation()));
+    Arc::new(Shared::new(engine, options, fork::generation()))
+}
+
+fn answered(vector: &Vector) -> Answered {
+    let shared = shared();
     let handle = Arc::new(Handle { shared: shared.clone() });
     let sequence =
         |asked: &Asked| Sequence { hot: shared.sequence(&asked.name), handle: handle.clone() };

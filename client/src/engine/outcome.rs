@@ -44,6 +44,12 @@ impl Engine {
     /// needs it. `may_come`: an earlier statement may still take the lease.
     pub fn accept_refusal(&mut self, ask: Ask, may_come: bool, now: Monotonic) {
         self.refuse(ask.id, now);
+        self.keep_asking(ask, may_come, now);
+    }
+
+    /// Asks for a refused lease under the same name again, if an earlier statement may still take
+    /// it.
+    pub fn keep_asking(&mut self, ask: Ask, may_come: bool, now: Monotonic) {
         if may_come && ask.tried.is_some() {
             self.again.push(ask);
             self.due = self.due.min(self.retry_at(ask.id, now));

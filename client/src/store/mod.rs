@@ -30,7 +30,7 @@ use uuid::Uuid;
 
 use crate::Error;
 use crate::engine::{Ask, Lease, Return};
-use crate::lane::Lane;
+use crate::lane::{self, Lane};
 use crate::refusal::Report;
 use machine::Place;
 use record::{Held, Kind, Record};
@@ -230,6 +230,14 @@ impl Store {
     /// Writes the leases that have come to the disk, so that a crash of the machine leaves them.
     pub fn sync(&self) -> io::Result<()> {
         self.lock().sync()
+    }
+
+    /// The first value that is left of a lease in no lane. `None`: it has not come, or is being
+    /// returned.
+    pub fn first_left(&self, token: &Uuid) -> Option<i64> {
+        let record = self.lock().record(token).filter(|record| record.kind() == Kind::Held)?;
+        let held = record.held()?;
+        Some(lane::value(held.last, held.increment, record.left()))
     }
 
     /// A lease was renewed.
@@ -468,4 +476,4 @@ fn lock(path: &Path) -> io::Result<File> {
 }
 
 #[cfg(all(test, target_os = "linux"))]
-mod tests;
+pub mod tests;

@@ -7,16 +7,16 @@ use super::*;
 use crate::engine::{Id, NEVER, Purpose};
 
 /// A file of a test, which goes with it.
-struct Temporary(PathBuf);
+pub struct Temporary(PathBuf);
 
 impl Temporary {
-    fn new(name: &str) -> Temporary {
+    pub fn new(name: &str) -> Temporary {
         let path = std::env::temp_dir().join(format!("hilo-{name}-{}", std::process::id()));
         let _ = fs::remove_file(&path);
         Temporary(path)
     }
 
-    fn open(&self) -> (Store, Vec<Left>) {
+    pub fn open(&self) -> (Store, Vec<Left>) {
         self.open_every(None)
     }
 
@@ -43,14 +43,14 @@ impl Drop for Temporary {
     }
 }
 
-fn ask(store: &Store, size: i64) -> Uuid {
+pub fn ask(store: &Store, size: i64) -> Uuid {
     let ask = Ask::new(Id(0), size, Purpose::Stock);
     store.write_ask(&ask, "orders").expect("there is room");
     ask.token
 }
 
 /// Takes a lease of the values from 1 to `count`, into a lane.
-fn serve(store: &Arc<Store>, count: i64) -> (Uuid, NonNull<Lane>) {
+pub fn serve(store: &Arc<Store>, count: i64) -> (Uuid, NonNull<Lane>) {
     let token = ask(store, count);
     assert_eq!(store.hold(&token, (count, 1, count), None), (count, false));
     let lane = store.take_lane().expect("there is room");
@@ -64,13 +64,13 @@ fn lane_at(lane: &NonNull<Lane>) -> &Lane {
     unsafe { lane.as_ref() }
 }
 
-fn take(lane: &NonNull<Lane>, count: usize) -> Vec<i64> {
+pub fn take(lane: &NonNull<Lane>, count: usize) -> Vec<i64> {
     let one = || lane_at(lane).take(1).map(|took| took.first);
     std::iter::from_fn(one).take(count).collect()
 }
 
 /// As a process ends that is killed: it writes nothing more.
-fn kill(store: Arc<Store>) {
+pub fn kill(store: Arc<Store>) {
     let store = Arc::into_inner(store).expect("nobody else has it");
     drop(store);
 }
