@@ -89,6 +89,11 @@ impl Record {
         self.0.get(LEFT) as u32
     }
 
+    /// Whether some of its values were used.
+    pub fn is_begun(self) -> bool {
+        self.held().is_some_and(|held| i64::from(self.left()) < held.count)
+    }
+
     pub fn next(self) -> i64 {
         self.0.get(NEXT) as i64
     }

@@ -14,7 +14,7 @@ pub fn other_name(holder: &str) -> String {
 }
 
 /// Takes the file over from an earlier process, as far as possible. Returns the header, except for
-/// the process that has it now, and the leases.
+/// the process that has it now, and the leases: those that were in use come first.
 pub fn take_over(slots: &Slots, before: Option<Header>, place: Place) -> (Header, Vec<Left>) {
     let before = before.unwrap_or_default();
     let was_open = before.process != 0;
@@ -40,7 +40,8 @@ pub fn take_over(slots: &Slots, before: Option<Header>, place: Place) -> (Header
     for number in 1..slots.count() {
         slots.lane(number).close();
     }
-    let left: Vec<Left> = records().filter_map(left_in).collect();
+    let (begun, others): (Vec<Record>, _) = records().partition(|record| record.is_begun());
+    let left: Vec<Left> = begun.into_iter().chain(others).filter_map(left_in).collect();
     let header = match is_same_file {
         false => Header::default(),
         true if is_same_start || before.revoke || !left.is_empty() => before,

@@ -95,6 +95,21 @@ fn a_lease_goes_on_where_it_was() {
     assert_eq!(store.hold(&asked, (150, 1, 50), None), (50, false));
 }
 
+/// Its next value is the next one of all.
+#[test]
+fn the_lease_that_was_in_use_comes_first() {
+    let file = Temporary::new("first");
+    let store = Arc::new(file.open().0);
+    let unused = ask(&store, 100);
+    store.hold(&unused, (200, 1, 100), None);
+    let (begun, lane) = serve(&store, 100);
+    let asked = ask(&store, 100);
+    assert_eq!(take(&lane, 1), [1]);
+    kill(store);
+    let tokens: Vec<Uuid> = file.open().1.iter().map(|left| left.token).collect();
+    assert_eq!(tokens, [begun, unused, asked]);
+}
+
 #[test]
 fn a_lease_that_was_closed_or_used_up_or_returned_is_not_served() {
     let file = Temporary::new("closed");
