@@ -40,7 +40,7 @@ pub struct Builder {
 
 impl Builder {
     /// The holder of the leases in `hilo_leases`: this name, `/`, and a random part that tells this
-    /// client from others. At most 222 bytes. Default: `hilo-client`.
+    /// client from others. At most 221 bytes. Default: `hilo-client`.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.options.holder = name.into();
         self

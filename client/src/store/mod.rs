@@ -35,7 +35,7 @@ use crate::refusal::Report;
 use machine::Place;
 use record::{Held, Kind, Record};
 use slots::{Header, MAX_NAME, Slots};
-use take_over::{forget_floors, other_name, take_over};
+use take_over::{OTHER, forget_floors, other_name, take_over};
 
 pub struct Store {
     path: Arc<str>,
@@ -103,7 +103,8 @@ impl Store {
             header.holder = format!("{name}/{}", Uuid::new_v4().simple());
             (header.server, header.database) = (0, 0);
         }
-        if header.holder.len() > MAX_NAME {
+        let plain = header.holder.strip_suffix(OTHER).unwrap_or(&header.holder);
+        if plain.len() + OTHER.len() > MAX_NAME {
             return Err(io::Error::other("the name of the client is too long"));
         }
         (header.place, header.process) = (place, std::process::id());

@@ -7,10 +7,13 @@ use super::machine::Place;
 use super::record::{Kind, Record};
 use super::slots::{Header, Slots};
 
+/// The end of the other one of the two names that a holder takes in turn.
+pub const OTHER: &str = "+";
+
 /// The name of a holder whose leases are revoked, by that of the one who does it. They differ: the
 /// statement may be late, and must not end what its sender, or the next process, has taken since.
 pub fn other_name(holder: &str) -> String {
-    holder.strip_suffix('+').map_or_else(|| format!("{holder}+"), str::to_owned)
+    holder.strip_suffix(OTHER).map_or_else(|| format!("{holder}{OTHER}"), str::to_owned)
 }
 
 /// Takes the file over from an earlier process, as far as possible. Returns the header, except for

@@ -227,6 +227,24 @@ fn a_crash_of_the_machine_costs_no_lease_that_is_unused() {
     assert_eq!(file.open_every(Some(10)).0.hold(&token, (100, 1, 100), None), (95, true));
 }
 
+/// The name of a holder is longer by one every second time.
+#[test]
+fn the_longest_name_is_not_too_long_after_a_crash_of_the_machine() {
+    let file = Temporary::new("longest");
+    let open = |length| Store::open(&file.0, &"n".repeat(length), None);
+    let error = open(222).expect_err("it is too long").to_string();
+    assert!(error.contains("the name of the client is too long"), "{error}");
+    let mut store = open(221).expect("it fits").0;
+    for length in [255, 254, 255] {
+        ask(&store, 10);
+        drop(store);
+        file.crash_the_machine();
+        store = open(221).expect("it fits").0;
+        assert_eq!(store.holder().len(), length);
+        store.note_revoked().expect("it is written");
+    }
+}
+
 /// A process without `sync_every` serves what one before it was sure to have.
 #[test]
 fn a_floor_ends_where_nobody_keeps_it() {
