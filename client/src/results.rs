@@ -186,7 +186,7 @@ impl Core {
             self.store.as_ref().map(|store| store.hold(&token, (last, increment, count), ttl));
         let (count, is_resumed) = held.unwrap_or((count, false));
         let expires = match is_resumed {
-            true => self.engine.resumed_expiry(now),
+            true => self.engine.resumed_expiry(granted.expires_at.is_some(), now),
             false => self.engine.expiry(ask.tried.unwrap_or(sent)),
         };
         let lease = Lease { token, last, increment, count, expires };

@@ -194,7 +194,7 @@ fn read(row: &tokio_postgres::Row) -> Result<Option<Row>, tokio_postgres::Error>
         last: row.try_get("last")?,
         increment: row.try_get("increment")?,
         count: row.try_get("count")?,
-        expires_at: None,
+        expires_at: row.try_get("expires_at")?,
         key_format: row.try_get("key_format")?,
         server_prefix: row.try_get("server_prefix")?,
         suggested: row.try_get("suggested")?,
@@ -234,8 +234,8 @@ const WHICH_SERVER: &str = "SELECT c.system_identifier, d.oid \
 /// The function is named with its schema, and gets all its arguments in its own types. So no
 /// function that somebody else has defined, there or in the search path, is a better match.
 const REFILL: &str = "\
-SELECT r.kind, r.lease, r.first, r.last, r.increment, r.count, r.key_format, r.server_prefix, \
-       r.suggested, r.sqlstate, r.message, r.detail, r.hint \
+SELECT r.kind, r.lease, r.first, r.last, r.increment, r.count, r.expires_at::text, r.key_format, \
+       r.server_prefix, r.suggested, r.sqlstate, r.message, r.detail, r.hint \
     FROM SCHEMA.hilo_refill($1::uuid[], $2::bigint[], $3::uuid[], $4::text[], $5::bigint[], \
          $6::uuid[], $7::text, pg_catalog.make_interval(secs => $8::float8)) AS r";
 

@@ -32,6 +32,8 @@ use supply::Supply;
 const SECOND: i64 = 1_000_000;
 /// At no time.
 pub const NEVER: Monotonic = Monotonic(i64::MAX);
+/// At a time that nobody here knows.
+const SOME_TIME: Monotonic = Monotonic(NEVER.0 - 1);
 /// The shortest time between two statements while nobody waits: a sequence whose rate jumps up can
 /// not wait for its turn.
 const URGENT: i64 = SECOND / 50;
@@ -267,11 +269,14 @@ impl Engine {
         self.ends_due = self.ends_due.min(now);
     }
 
-    /// When a lease of an earlier process is taken to expire: it is renewed at once.
-    pub fn resumed_expiry(&mut self, now: Monotonic) -> Monotonic {
-        let Some(ttl) = self.settings.ttl else { return NEVER };
+    /// When a lease of an earlier process is taken to expire: it is renewed at once. Without a ttl
+    /// it then never expires. `expires`: it does so if it is not renewed.
+    pub fn resumed_expiry(&mut self, expires: bool, now: Monotonic) -> Monotonic {
+        if self.settings.ttl.is_none() && !expires {
+            return NEVER;
+        }
         self.renewal = self.renewal.min(now);
-        after(now, Micros(ttl.0 / 2))
+        self.settings.ttl.map_or(SOME_TIME, |ttl| after(now, Micros(ttl.0 / 2)))
     }
 
     /// Sets how many lanes a sequence is to be served from. From now on it takes a lease for each.

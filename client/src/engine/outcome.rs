@@ -103,8 +103,8 @@ impl Engine {
 
     /// The server could not renew some leases now.
     pub fn renew_later(&mut self, now: Monotonic) {
-        let Some(ttl) = self.settings.ttl else { return };
-        self.renewal = self.renewal.min(after(now, Micros(ttl.0 / 12)));
+        let wait = self.settings.ttl.map_or(self.settings.pace, |ttl| Micros(ttl.0 / 12));
+        self.renewal = self.renewal.min(after(now, wait));
     }
 
     /// The server could not end a lease now.

@@ -226,18 +226,19 @@ impl Engine {
         }
     }
 
-    /// Renews the leases that would have less than a third of their time left at the next turn.
+    /// Renews the leases that would have less than a third of their time left at the next turn;
+    /// without a ttl, all that expire.
     fn plan_renewals(&mut self, now: Monotonic, plan: &mut Plan) {
-        let Some(ttl) = self.settings.ttl else { return };
         let most = self.most_ends();
-        let near = after(now, Micros(ttl.0 / 6 * 5));
+        let near = self.settings.ttl.map_or(NEVER, |ttl| after(now, Micros(ttl.0 / 6 * 5)));
+        let next = self.settings.ttl.map_or(NEVER, |ttl| after(now, Micros(ttl.0 / 2)));
         let wanted = self.supplies.iter().enumerate().flat_map(|(number, supply)| {
             let open = supply.leases().filter(|lease| (now..near).contains(&lease.expires));
             open.map(move |lease| (Id(number as u32), lease.token))
         });
         plan.renewals.extend(wanted.take(most));
         let all = plan.renewals.len() < most;
-        self.renewal = if all { after(now, Micros(ttl.0 / 2)) } else { now };
+        self.renewal = if all { next } else { now };
     }
 
     /// Gives back values that have not been used for long.

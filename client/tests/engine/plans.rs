@@ -177,6 +177,37 @@ fn leases_are_renewed_together() {
     assert_eq!((plan.returns.len(), plan.asks.len()), (0, 1));
 }
 
+/// Without a ttl, a client renews what an earlier process has left to expire: once, since then it
+/// never expires.
+#[test]
+fn a_lease_of_an_earlier_process_does_not_expire() {
+    let mut world = World::new(2, None);
+    for ask in [stock(0, 50), stock(1, 50)] {
+        world.engine.resume_ask(ask.id, ask.count, ask.token, at(0.0));
+    }
+    let asked = world.plan(at(0.0)).expect("both are asked for").asks;
+    for (ask, expires) in asked.iter().zip([true, false]) {
+        let expires = world.engine.resumed_expiry(expires, at(0.0));
+        let lease = Lease { token: ask.token, ..world.lease(ask.count, expires) };
+        world.engine.accept_lease(*ask, lease, 0);
+    }
+    world.engine.finish_plan();
+    let plan = world.plan(at(1.0)).expect("a renewal");
+    assert_eq!(plan.renewals, [(asked[0].id, asked[0].token)]);
+    world.engine.renew_later(at(1.0));
+    world.engine.finish_plan();
+    let later = world.engine.due();
+    assert!(later <= at(10.0), "{later}");
+    let plan = world.plan(later).expect("the renewal again");
+    assert_eq!(plan.renewals, [(asked[0].id, asked[0].token)]);
+    world.carry_out(&plan, later);
+    for minute in 1..10 {
+        let plan = world.plan(at(60.0 * minute as f64));
+        assert!(plan.is_none_or(|plan| plan.renewals.is_empty()), "after {minute} minutes");
+        world.engine.finish_plan();
+    }
+}
+
 /// Calls that were sent, and perhaps done, are asked for by their name until there is an answer,
 /// whatever comes in between. When the name is used up, they are asked for by another.
 #[test]
