@@ -14,6 +14,7 @@ pub mod proxy;
 mod refusals;
 mod room;
 mod sharing;
+mod stored;
 mod tls;
 
 use std::pin::Pin;
