@@ -273,7 +273,8 @@ impl Protocol {
                     (Origin::Restarted, Kind::Held | Kind::InLane(_) | Kind::Returned) => {
                         let seen = next.used | next.on_the_way | next.skipped;
                         let lost = one.all & !last(one.all, one.floor) & !seen;
-                        // A lease that was being returned is given up; so are all without `sync_every`.
+                        // A lease that was being returned is given up. Without
+                        // `sync_every`, each is.
                         let is_kept = self.syncs && !self.mixes && one.kind != Kind::Returned;
                         let is_known = one.floor > 0 || is_kept;
                         next.too_many_skipped |= is_known && count(lost) > SYNC_EVERY;
