@@ -1,7 +1,6 @@
 //! Waiting: for a free slot, for the worker to read a sequence's terms, for a block.
 
 use std::cell::Cell;
-use std::ffi::CStr;
 use std::sync::atomic::Ordering::*;
 use std::time::{Duration, Instant};
 
@@ -17,8 +16,9 @@ use crate::shared::fault::Fault;
 use crate::shared::key::Key;
 use crate::shared::pin::Pinned;
 use crate::shared::slot::{DROPPED, Locked, Slot, Terms};
+use crate::shared::wait_event::WaitEvent;
 use crate::shared::workers::{self, Wake};
-use crate::shared::{self, Condition, Shared, databases, wait_event};
+use crate::shared::{self, Condition, Shared, databases};
 
 /// The slot that this backend has pinned, and the slot that it waits at. An ERROR drops the guards;
 /// a FATAL error does not, and leaves them to [`leave`].
@@ -109,10 +109,10 @@ impl Deadline {
     }
 
     /// Sleeps until `condition` is broadcast, or for a while.
-    fn sleep(&self, condition: &Condition, event: &'static CStr) {
+    fn sleep(&self, condition: &Condition, event: WaitEvent) {
         let nap = if self.no_worker { NAP / 5 } else { NAP };
         let ms = self.timeout.saturating_sub(self.began.elapsed()).min(nap).as_millis();
-        condition.sleep(ms as i64 + 1, wait_event::code(event));
+        condition.sleep(ms as i64 + 1, event);
     }
 }
 
@@ -154,7 +154,7 @@ pub fn ensure_worker(shared: &'static Shared) {
 fn poll<T>(
     shared: &'static Shared,
     freed: &Condition,
-    event: &'static CStr,
+    event: WaitEvent,
     look: impl Fn(bool) -> Option<Result<T, HiloError>>,
 ) -> Result<T, HiloError> {
     let mut deadline = Deadline::new();
@@ -178,7 +178,7 @@ pub fn for_slot(shared: &'static Shared, key: &Key) -> Result<(&'static Slot, Pi
         return Ok(found(pinned));
     }
     shared.free_dropped_databases(databases::exists);
-    poll(shared, &shared.control.slot_freed, c"HiloSlot", |is_over| {
+    poll(shared, &shared.control.slot_freed, WaitEvent::SLOT, |is_over| {
         if let Some(pinned) = shared.find_or_add(key) {
             return Some(Ok(found(pinned)));
         }
@@ -194,7 +194,7 @@ pub fn for_place(shared: &'static Shared) -> Result<usize, HiloError> {
         return Ok(at);
     }
     shared.free_dropped_databases(databases::exists);
-    poll(shared, &shared.control.pending_freed, c"HiloLease", |is_over| {
+    poll(shared, &shared.control.pending_freed, WaitEvent::LEASE, |is_over| {
         // Counted first, so that places which are freed after that are found.
         let dead = shared.control.pending_dead.load(Acquire) as usize;
         let full = || Err(HiloError::TooManyLeases { most: shared.pending.len(), dead });
@@ -292,7 +292,7 @@ pub fn until<T>(
         }
         shared.wanted.set(number);
         deadline.wake(shared);
-        deadline.sleep(&slot.refilled, c"HiloBlock");
+        deadline.sleep(&slot.refilled, WaitEvent::BLOCK);
     };
     Condition::cancel();
     drop(waiting);

@@ -47,6 +47,7 @@ use flags::Flags;
 use pending::Pending;
 use slices::{Backend, Slice};
 use slot::{Guarded, Slot};
+use wait_event::WaitEvent;
 use workers::Worker;
 
 /// Locks shared by the slots: enough that two busy sequences seldom share one.
@@ -114,9 +115,9 @@ impl Condition {
 
     /// Sleeps until a broadcast, or for `ms` milliseconds. Interrupts are processed meanwhile.
     /// Returns whether there was a broadcast.
-    pub fn sleep(&self, ms: i64, event: u32) -> bool {
+    pub fn sleep(&self, ms: i64, event: WaitEvent) -> bool {
         // SAFETY: as above.
-        unsafe { !pg_sys::ConditionVariableTimedSleep(self.0.get(), ms.max(1), event) }
+        unsafe { !pg_sys::ConditionVariableTimedSleep(self.0.get(), ms.max(1), event.code()) }
     }
 
     /// Leaves the queue.

@@ -32,7 +32,8 @@ use crate::process::{connections, ffi, subtransaction};
 use crate::shared::askers::{Found, Owner, Ticket};
 use crate::shared::fault::Fault;
 use crate::shared::key::Key;
-use crate::shared::{self, Shared, databases, slices, wait_event};
+use crate::shared::wait_event::WaitEvent;
+use crate::shared::{self, Shared, databases, slices};
 use crate::worker::connect;
 use crate::worker::transaction::{self, Failure};
 
@@ -211,7 +212,7 @@ impl Asker {
         self.shared.rest_asker(self.ticket, true);
         if control.source_requests.load(Acquire) == told {
             let left = end.saturating_duration_since(Instant::now()).as_millis() as i64 + 1;
-            ffi::sleep(left, wait_event::code(c"HiloSourceMain"));
+            ffi::sleep(left, WaitEvent::SOURCE_MAIN.code());
         }
         self.shared.rest_asker(self.ticket, false);
         shared::Condition::cancel();
@@ -352,7 +353,7 @@ fn lock_position(id: SequenceId, node: i32) -> Result<Option<LockedPosition>, Hi
         match positions::lock(id, node, LockWait::Skip)? {
             RowLock::Locked(locked) => return Ok(Some(locked)),
             RowLock::Skipped if began.elapsed() < PATIENCE => {
-                ffi::sleep(PAUSE, wait_event::code(c"HiloSourceMain"));
+                ffi::sleep(PAUSE, WaitEvent::SOURCE_MAIN.code());
                 check_for_interrupts!();
             }
             RowLock::Skipped | RowLock::Missing => return Ok(None),

@@ -34,8 +34,9 @@ use hilo_core::numbers::SequenceId;
 use crate::errors::OrRaise;
 use crate::gucs;
 use crate::process::ffi;
+use crate::shared::wait_event::WaitEvent;
 use crate::shared::workers::Place;
-use crate::shared::{self, Shared, databases, slices, wait_event};
+use crate::shared::{self, Shared, databases, slices};
 
 /// The worker's own state.
 pub struct Worker {
@@ -355,6 +356,6 @@ impl Worker {
     /// Sleeps until the worker is woken, or for as long as `due` says.
     fn nap(&self, due: Option<Duration>) {
         let ms = due.map_or(-1, |due| due.as_millis() as i64 + 1);
-        ffi::sleep(ms, wait_event::code(c"HiloWorkerMain"));
+        ffi::sleep(ms, WaitEvent::WORKER_MAIN.code());
     }
 }

@@ -155,6 +155,18 @@ fn the_reference_is_complete() {
     cluster.finish();
 }
 
+/// docs/operations.md explains each wait event of hilo's processes, and no other.
+#[test]
+fn every_wait_event_is_explained() {
+    let constants = read(&root().join("src/shared/wait_event.rs"));
+    let declared = constants.split("WaitEvent(c\"").skip(1);
+    let declared: BTreeSet<&str> = declared.filter_map(|rest| rest.split('"').next()).collect();
+    let page = read(&root().join("docs/operations.md"));
+    let (_, table) = page.split_once("| wait event | meaning |\n").expect("it has the table");
+    let names = table.lines().skip(1).map_while(|row| row.strip_prefix("| `")?.split('`').next());
+    assert_eq!(declared, names.collect::<BTreeSet<&str>>());
+}
+
 /// Where a page's links lead: a file or folder, and a heading, or nothing, in it. Links to other sites are left out.
 fn targets(page: &Path) -> Vec<(PathBuf, String)> {
     let text = read(page);

@@ -20,7 +20,7 @@ use crate::catalog::rows::relations::{self, with_children};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::time_limit;
-use crate::shared::wait_event;
+use crate::shared::wait_event::WaitEvent;
 use crate::sql::column::sequence_column::SequenceColumn;
 
 const MOVE: pg_sys::LOCKMODE = pg_sys::AccessExclusiveLock as _;
@@ -93,7 +93,7 @@ fn rest(time: Duration) {
         if left.is_zero() {
             return;
         }
-        ffi::sleep(left.as_millis() as i64 + 1, wait_event::code(c"HiloTable"));
+        ffi::sleep(left.as_millis() as i64 + 1, WaitEvent::TABLE.code());
     }
 }
 
