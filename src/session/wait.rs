@@ -144,7 +144,7 @@ pub fn wake(shared: &'static Shared) -> bool {
 /// not woken, as it stays while there are sessions.
 pub fn ensure_worker(shared: &'static Shared) {
     static ENSURED: Global<Cell<bool>> = Global::new(Cell::new(false));
-    if !ENSURED.replace(true) && !shared.has_worker(ffi::database()) {
+    if !ENSURED.replace(true) && !shared.has_worker_process(ffi::database()) {
         wake(shared);
     }
 }
@@ -344,7 +344,7 @@ fn cause(shared: &'static Shared, number: usize, deadline: &Deadline) -> Result<
             Cause::Fault { sqlstate, kind, message: fault.message().to_string() }
         }
         _ if asked => Cause::Source,
-        _ if shared.has_worker(ffi::database()) => Cause::Slow,
+        _ if shared.has_worker_process(ffi::database()) => Cause::Slow,
         _ => shared::other_version().map_or(Cause::Slow, |version| Cause::OtherLibrary { version }),
     })
 }

@@ -35,9 +35,9 @@ impl Owner {
     }
 }
 
-/// A place for such a process.
+/// An entry in the table of the processes that ask sources.
 #[repr(C, align(64))]
-pub struct Asker {
+pub struct AskerEntry {
     /// 0: the place is free.
     database: AtomicU32,
     role: AtomicU32,
@@ -115,7 +115,7 @@ impl Wanted {
     }
 }
 
-impl Asker {
+impl AskerEntry {
     fn is_taken(&self) -> bool {
         self.database.load(Relaxed) != 0 && !self.seat.is_missing() && !self.seat.is_dead()
     }
@@ -168,13 +168,13 @@ impl Shared {
         let own = || self.askers_of(owner);
         match own().next() {
             None => Found::None,
-            Some(_) if own().any(Asker::rests) => Found::Resting,
-            Some(_) if own().all(Asker::is_asking_long) => Found::Stuck,
+            Some(_) if own().any(AskerEntry::rests) => Found::Resting,
+            Some(_) if own().all(AskerEntry::is_asking_long) => Found::Stuck,
             Some(_) => Found::Busy,
         }
     }
 
-    fn askers_of(&self, owner: Owner) -> impl Iterator<Item = &Asker> {
+    fn askers_of(&self, owner: Owner) -> impl Iterator<Item = &AskerEntry> {
         self.askers.iter().filter(move |asker| asker.is_taken() && asker.owner() == owner)
     }
 
@@ -215,9 +215,10 @@ impl Shared {
         }
         let open = || taken().filter(|asker| asker.wanted.by().is_none());
         let others = || open().filter(|asker| asker.owner() != owner);
-        let has_several =
-            |asker: &&Asker| taken().filter(|other| other.owner() == asker.owner()).count() > 1;
-        let came_at = |asker: &&Asker| asker.seat.registered_at.load(Relaxed);
+        let has_several = |asker: &&AskerEntry| {
+            taken().filter(|other| other.owner() == asker.owner()).count() > 1
+        };
+        let came_at = |asker: &&AskerEntry| asker.seat.registered_at.load(Relaxed);
         let resting = others().find(|asker| asker.rests()).filter(|_| count < most);
         let chosen = resting.or_else(|| match count {
             0 => others().find(has_several).or_else(|| {
@@ -233,7 +234,7 @@ impl Shared {
         }
     }
 
-    fn asker(&self, ticket: Ticket) -> Option<&Asker> {
+    fn asker(&self, ticket: Ticket) -> Option<&AskerEntry> {
         self.askers.get(ticket.at as usize).filter(|asker| asker.has(ticket))
     }
 
@@ -302,7 +303,7 @@ impl Shared {
 
     /// Whether the place of a process is wanted for another owner.
     pub fn is_asker_wanted(&self, ticket: Ticket) -> bool {
-        self.asker(ticket).is_some_and(Asker::is_wanted_by_another)
+        self.asker(ticket).is_some_and(AskerEntry::is_wanted_by_another)
     }
 
     /// Whether the query of a process is to end, since others wait. A signal handler may ask.
@@ -333,8 +334,8 @@ impl Shared {
         }
     }
 
-    fn running_askers(&self, database: u32) -> impl Iterator<Item = &Asker> {
-        let ours = move |asker: &&Asker| asker.database.load(Relaxed) == database;
+    fn running_askers(&self, database: u32) -> impl Iterator<Item = &AskerEntry> {
+        let ours = move |asker: &&AskerEntry| asker.database.load(Relaxed) == database;
         self.askers.iter().filter(ours).filter(|asker| asker.seat.is_running())
     }
 }

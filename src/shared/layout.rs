@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use pgrx::pg_sys;
 
 use crate::gucs;
-use crate::shared::askers::Asker;
+use crate::shared::askers::AskerEntry;
 use crate::shared::databases::{Database, SPARE};
 use crate::shared::directory::Entry;
 use crate::shared::flags::Flags;
@@ -14,7 +14,7 @@ use crate::shared::pending::{PENDING, Pending};
 use crate::shared::slices::{Backend, Slice};
 use crate::shared::slot::{Guarded, Slot};
 use crate::shared::turnover::Note;
-use crate::shared::workers::Worker;
+use crate::shared::workers::WorkerEntry;
 use crate::shared::{Control, LOCKS, Shared};
 
 const TRANCHE: &CStr = c"hilo";
@@ -65,7 +65,7 @@ impl Layout {
             size_of::<Slot>() * self.slots,
             size_of::<AtomicU64>() * Flags::words(self.slots),
             size_of::<AtomicU64>() * Flags::words(self.slots),
-            size_of::<Worker>() * self.workers,
+            size_of::<WorkerEntry>() * self.workers,
             size_of::<Backend>() * self.backends,
             size_of::<Slice>() * self.backends * self.slices_per_backend,
             size_of::<Guarded>() * self.slots,
@@ -75,7 +75,7 @@ impl Layout {
             size_of::<Entry>() * self.slots,
             size_of::<AtomicU32>() * self.slots,
             size_of::<pg_sys::LWLockPadded>() * LOCKS,
-            size_of::<Asker>() * self.askers,
+            size_of::<AskerEntry>() * self.askers,
             size_of::<Database>() * self.databases(),
             size_of::<Note>() * self.slots,
         ];
@@ -141,7 +141,7 @@ impl Layout {
                 slots: std::slice::from_raw_parts(part(0) as *const Slot, self.slots),
                 used: flags(1, self.slots),
                 wanted: flags(2, self.slots),
-                workers: std::slice::from_raw_parts(part(3) as *const Worker, self.workers),
+                workers: std::slice::from_raw_parts(part(3) as *const WorkerEntry, self.workers),
                 backends: std::slice::from_raw_parts(part(4) as *const Backend, self.backends),
                 slices: std::slice::from_raw_parts(
                     part(5) as *const Slice,
@@ -155,7 +155,7 @@ impl Layout {
                 entries: std::slice::from_raw_parts(part(10) as *const Entry, self.slots),
                 buckets: std::slice::from_raw_parts(part(11) as *const AtomicU32, self.slots),
                 locks: part(12) as *mut pg_sys::LWLockPadded,
-                askers: std::slice::from_raw_parts(part(13) as *const Asker, self.askers),
+                askers: std::slice::from_raw_parts(part(13) as *const AskerEntry, self.askers),
                 databases: std::slice::from_raw_parts(
                     part(14) as *const Database,
                     self.databases(),

@@ -42,13 +42,13 @@ use pgrx::prelude::*;
 
 use crate::errors::HiloError;
 use crate::process::ffi;
-use askers::Asker;
+use askers::AskerEntry;
 use flags::Flags;
 use pending::Pending;
 use slices::{Backend, Slice};
 use slot::{Guarded, Slot};
 use wait_event::WaitEvent;
-use workers::Worker;
+use workers::WorkerEntry;
 
 /// Locks shared by the slots: enough that two busy sequences seldom share one.
 pub const SLOT_LOCKS: usize = 256;
@@ -139,8 +139,8 @@ pub struct Shared {
     pub wanted: Flags,
     /// By the hash of a name: the number of the slot that may have its shared name, plus one.
     names: &'static [AtomicU32],
-    pub workers: &'static [Worker],
-    askers: &'static [Asker],
+    pub workers: &'static [WorkerEntry],
+    askers: &'static [AskerEntry],
     databases: &'static [databases::Database],
     pub backends: &'static [Backend],
     slices: &'static [Slice],

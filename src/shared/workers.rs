@@ -23,9 +23,9 @@ use crate::process::ffi;
 use crate::shared::Shared;
 use crate::shared::seat::Seat;
 
-/// A place in the table of workers.
+/// An entry in the table of workers, which a worker holds from its registration to its end.
 #[repr(C, align(64))]
-pub struct Worker {
+pub struct WorkerEntry {
     /// 0: the place is free.
     database: AtomicU32,
     seat: Seat,
@@ -134,7 +134,7 @@ impl Shared {
     }
 
     /// Whether a worker was registered for a database just now, or left it.
-    fn was_just_now(&self, database: u32, at: impl Fn(&Worker) -> &AtomicI64) -> bool {
+    fn was_just_now(&self, database: u32, at: impl Fn(&WorkerEntry) -> &AtomicI64) -> bool {
         let now = ffi::monotonic();
         self.workers.iter().any(|worker| {
             worker.registered_for.load(Relaxed) == database
@@ -158,7 +158,7 @@ impl Shared {
     /// Wakes the worker that holds the place. `false`: it has been registered and has not started
     /// in time, or it has died.
     fn signal(&self, place: usize) -> bool {
-        let Worker { seat, woken_at, .. } = &self.workers[place];
+        let WorkerEntry { seat, woken_at, .. } = &self.workers[place];
         if !seat.has_started() {
             return !seat.is_missing();
         }
@@ -195,8 +195,9 @@ impl Shared {
         }
     }
 
-    /// Whether the worker of a database is running.
-    pub fn has_worker(&self, database: pg_sys::Oid) -> bool {
+    /// Whether the process of a database's worker has started and has not ended. It may not be
+    /// connected to the database yet.
+    pub fn has_worker_process(&self, database: pg_sys::Oid) -> bool {
         let _lock = self.lock_workers(LW_SHARED);
         self.place_of(database.to_u32()).is_some_and(|place| self.workers[place].seat.is_running())
     }
@@ -334,13 +335,14 @@ impl Shared {
 /// Registers the worker of a database. `false`: the server has no room for another background
 /// worker.
 pub fn register(database: pg_sys::Oid) -> bool {
-    let mut worker = entry(database, "hilo worker", "hilo_worker_main");
+    let mut worker = registration(database, "hilo worker", "hilo_worker_main");
     // SAFETY: `worker` is filled in above, and no handle is asked for.
     unsafe { pg_sys::RegisterDynamicBackgroundWorker(&mut worker, std::ptr::null_mut()) }
 }
 
-/// The name registered for a process that begins with `function`, in a database.
-pub fn entry(database: pg_sys::Oid, kind: &str, function: &str) -> pg_sys::BackgroundWorker {
+/// The registration of a background process in a database, which begins with `function`.
+/// pg_stat_activity shows its `kind`.
+pub fn registration(database: pg_sys::Oid, kind: &str, function: &str) -> pg_sys::BackgroundWorker {
     let mut worker = pg_sys::BackgroundWorker {
         bgw_flags: (pg_sys::BGWORKER_SHMEM_ACCESS | pg_sys::BGWORKER_BACKEND_DATABASE_CONNECTION)
             as i32,

@@ -147,7 +147,7 @@ impl Worker {
 
 /// Registers a process for a place, whose number is its task.
 fn register(database: pg_sys::Oid, ticket: Ticket) -> bool {
-    let mut worker = workers::entry(database, "hilo source", "hilo_source_main");
+    let mut worker = workers::registration(database, "hilo source", "hilo_source_main");
     // SAFETY: `worker` is filled in, with the ticket in the field that is for such; no handle is
     // asked for.
     unsafe {
