@@ -92,7 +92,8 @@ impl Cluster {
         client.expect("it is connected")
     }
 
-    /// hilo's worker in `database`, if one is running.
+    /// hilo's worker in `database`, if one is connected there. Connects to `postgres` to ask, and so do
+    /// the functions below.
     pub fn worker_pid(&self, database: &str) -> Option<i32> {
         self.connect("postgres")
             .query_opt(

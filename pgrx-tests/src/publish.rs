@@ -20,10 +20,9 @@ impl Builder {
 }
 
 impl Cluster {
-    /// The major version of the server.
-    pub fn version(&self) -> i32 {
-        self.connect("postgres").one::<i32>("SELECT current_setting('server_version_num')::int")
-            / 10_000
+    /// The major version of the server, which need not be running.
+    pub fn version(&self) -> u32 {
+        self.server.version()
     }
 
     /// How another server connects to this one.
