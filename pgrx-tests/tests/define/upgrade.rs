@@ -155,9 +155,9 @@ fn next(cluster: &Cluster) -> Parts {
         .replace("check", "ROWS 10\n    SET search_path", "ROWS 9\n    SET search_path")
         .append("leases", "CREATE FUNCTION _hilo.hilo_new(n integer) RETURNS integer LANGUAGE sql IMMUTABLE RETURN n;\n")
         .append("leases", "REVOKE ALL ON FUNCTION _hilo.hilo_new(integer) FROM PUBLIC;\n")
-        .append("functions", "REVOKE ALL ON FUNCTION @extschema@.hilo_lastval() FROM PUBLIC;\n")
-        .append("functions", "GRANT EXECUTE ON FUNCTION @extschema@.hilo_lastval() TO pg_monitor;\n")
-        .remove("functions", "@extschema@.hilo_next_hi(");
+        .append("draw", "REVOKE ALL ON FUNCTION @extschema@.hilo_lastval() FROM PUBLIC;\n")
+        .append("draw", "GRANT EXECUTE ON FUNCTION @extschema@.hilo_lastval() TO pg_monitor;\n")
+        .remove("draw", "@extschema@.hilo_next_hi(");
     // Triggers.
     parts
         .remove("triggers", "ENABLE ALWAYS TRIGGER missing_grantee")
