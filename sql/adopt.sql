@@ -215,9 +215,10 @@ BEGIN ATOMIC
             OR own.draws);
 END;
 COMMENT ON FUNCTION _hilo.hilo_drawing_columns(oid) IS
-    'Returns the columns of a schema that draw from a sequence, or may. name: of hilo''s; missing: '
-    'one that does not exist. sequence: of Postgres, with what _hilo.hilo_core_fed() says of it. '
-    'owned: one of theirs, from which no default draws. of_domain: the default of their domain';
+    'Returns the columns of a schema that draw from a sequence, or may. name: of hilo''s; '
+    'missing: one that does not exist. sequence: of Postgres, with what _hilo.hilo_core_fed() '
+    'says of it. owned: one of theirs, from which no default draws. of_domain: the default of '
+    'their domain';
 
 CREATE FUNCTION _hilo.hilo_adoptable(schema oid)
     RETURNS TABLE (

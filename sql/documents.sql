@@ -5,9 +5,9 @@ CREATE FUNCTION @extschema@.hilo_export(name @extschema@.hilo_sequence DEFAULT N
     LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_export_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_export(@extschema@.hilo_sequence) IS
     'Returns the definition of a sequence, with its owner and privileges, as a document for '
-    'hilo_apply. Without a name, returns those of all sequences that the caller may read, '
-    'ordered by name. Options at their default are left out; positions are not part of it. '
-    'Requires any privilege on the sequence. Errors: 42704 if the sequence does not exist, 42501.';
+    'hilo_apply. Without a name, returns those of all sequences that the caller may read, ordered '
+    'by name. Options at their default are left out; positions are not part of it. Requires any '
+    'privilege on the sequence. Errors: 42704 if the sequence does not exist, 42501.';
 
 CREATE FUNCTION @extschema@.hilo_node_summary(name @extschema@.hilo_sequence DEFAULT NULL)
     RETURNS jsonb

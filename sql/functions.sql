@@ -164,8 +164,8 @@ CREATE FUNCTION @extschema@.hilo_set_owner(name @extschema@.hilo_sequence, new_o
     RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_set_owner_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_set_owner(@extschema@.hilo_sequence, text) IS
-    'Gives a sequence to another role. Requires ownership of the sequence. Unless the caller is '
-    'a superuser, it must be a member of the new owner, which must have INSERT on hilo_sequences. '
+    'Gives a sequence to another role. Requires ownership of the sequence. Unless the caller is a '
+    'superuser, it must be a member of the new owner, which must have INSERT on hilo_sequences. '
     'Errors: 42704 if the sequence or the role does not exist, 42501.';
 
 CREATE FUNCTION @extschema@.hilo_grant(name @extschema@.hilo_sequence, grantee text, privilege text)
@@ -246,12 +246,12 @@ CREATE FUNCTION @extschema@.hilo_grant_all(
     RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_grant_all_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_grant_all(text, text, text, text) IS
-    'Grants a privilege, as hilo_grant does, on every sequence of the caller whose name matches '
-    'a pattern of LIKE. owner: the sequences of that role instead. Returns the number of these '
-    'sequences. A WARNING counts other matching sequences that the caller may see. Sequences '
-    'that are created later are not included: see hilo_default_grant. Errors: 42704 if a role '
-    'does not exist, 22023 for another privilege, for NULL, and for a pattern that ends with an '
-    'escape character, 42501 if the caller does not have the privileges of owner.';
+    'Grants a privilege, as hilo_grant does, on every sequence of the caller whose name matches a '
+    'pattern of LIKE. owner: the sequences of that role instead. Returns the number of these '
+    'sequences. A WARNING counts other matching sequences that the caller may see. Sequences that '
+    'are created later are not included: see hilo_default_grant. Errors: 42704 if a role does not '
+    'exist, 22023 for another privilege, for NULL, and for a pattern that ends with an escape '
+    'character, 42501 if the caller does not have the privileges of owner.';
 
 CREATE FUNCTION @extschema@.hilo_revoke_all(
     grantee text, privilege text, pattern text DEFAULT '%', owner text DEFAULT NULL
@@ -270,10 +270,10 @@ CREATE FUNCTION @extschema@.hilo_default_grant(
 COMMENT ON FUNCTION @extschema@.hilo_default_grant(text, text, text, text) IS
     'Makes sequences that the caller will create start with a privilege for grantee, if their '
     'names match a pattern of LIKE. for_role: the sequences of that role instead. Existing '
-    'sequences stay as they are: see hilo_grant_all. The view hilo_default_privileges shows '
-    'these privileges. Errors: 42704 if a role does not exist, 22023 for another privilege, for '
-    'NULL, and for a pattern that ends with an escape character, 42501 if the caller does not '
-    'have the privileges of for_role.';
+    'sequences stay as they are: see hilo_grant_all. The view hilo_default_privileges shows these '
+    'privileges. Errors: 42704 if a role does not exist, 22023 for another privilege, for NULL, '
+    'and for a pattern that ends with an escape character, 42501 if the caller does not have the '
+    'privileges of for_role.';
 
 CREATE FUNCTION @extschema@.hilo_default_revoke(
     grantee text, privilege text, pattern text DEFAULT '%', for_role text DEFAULT NULL
@@ -291,10 +291,10 @@ COMMENT ON FUNCTION @extschema@.hilo_default_revoke(text, text, text, text) IS
 CREATE FUNCTION @extschema@.hilo_report() RETURNS text
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_report_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_report() IS
-    'Returns one HTML page of what the views and hilo_check show the caller. It has the '
-    'findings, the sequences that need attention most, gaps, leases and changed settings, each '
-    'up to 200 rows. The page is ASCII and loads nothing. It changes nothing, and runs on a '
-    'standby too. A part that cannot be read is said to be so in the page.';
+    'Returns one HTML page of what the views and hilo_check show the caller. It has the findings, '
+    'the sequences that need attention most, gaps, leases and changed settings, each up to 200 '
+    'rows. The page is ASCII and loads nothing. It changes nothing, and runs on a standby too. A '
+    'part that cannot be read is said to be so in the page.';
 
 CREATE FUNCTION @extschema@.hilo_stat_reset(name @extschema@.hilo_sequence DEFAULT NULL)
     RETURNS void

@@ -42,8 +42,8 @@ CREATE VIEW @extschema@.hilo_gaps WITH (security_barrier) AS
      WHERE l.ended = 'revoked'
         OR l.ended IS NULL AND l.expires_at <= pg_catalog.clock_timestamp();
 COMMENT ON VIEW @extschema@.hilo_gaps IS
-    'Ranges of values that will no longer be served and are not known to have been served, '
-    'each with the reason';
+    'Ranges of values that will no longer be served and are not known to have been served, each '
+    'with the reason';
 COMMENT ON COLUMN @extschema@.hilo_gaps.name IS
     'Name of the sequence; those who may read everything also see what a released column has lost';
 COMMENT ON COLUMN @extschema@.hilo_gaps.first IS 'First value, in the order of serving';

@@ -194,8 +194,9 @@ BEGIN
 END;
 $end$;
 COMMENT ON FUNCTION _hilo.hilo_end_requests(text, text, uuid, uuid) IS
-    'Ends the earlier requests of a receiver, and returns whether there is a later one. The values '
-    'of the answered one count as used, those of others are a gap; null: they count as used too';
+    'Ends the earlier requests of a receiver, and returns whether there is a later one. The '
+    'values of the answered one count as used, those of others are a gap; null: they count as '
+    'used too';
 
 -- PL/pgSQL, because an error has to name the request. A statement after hilo_lease reads the newest
 -- rows, so a request that comes late finds the one that came after it. Most are refused before they

@@ -163,10 +163,9 @@ END;
 COMMENT ON FUNCTION @extschema@.hilo_create_missing() IS
     'Creates the sequences that column defaults name and that do not exist. Each has the data '
     'type of its narrowest column, and is moved past what its columns hold, as by hilo_sync. '
-    'Returns a row for each such column with the next value; null: none is left. The owner of '
-    'the tables owns the sequence. Keeps other sessions from writing to the tables until the '
+    'Returns a row for each such column with the next value; null: none is left. The owner of the '
+    'tables owns the sequence. Keeps other sessions from writing to the tables until the '
     'transaction ends. Leaves out sequences of tables that the caller does not own, or that '
     'several roles own. Leaves out those of views and other relations whose rows are not stored '
-    'in this database, too. A WARNING says so if a table of the caller names the sequence, else '
-    'a NOTICE. Errors: 42501 without INSERT on hilo_sequences, 55P03 after '
-    'lock_timeout.';
+    'in this database, too. A WARNING says so if a table of the caller names the sequence, else a '
+    'NOTICE. Errors: 42501 without INSERT on hilo_sequences, 55P03 after lock_timeout.';

@@ -235,5 +235,5 @@ BEGIN
 END;
 $remote$;
 COMMENT ON FUNCTION _hilo.hilo_remote(name, text, boolean) IS
-    'Runs a query on a foreign server, or null: the coordinator of Citus. Returns the first column '
-    'of its first row; null: it has none. of_source: the connection stays';
+    'Runs a query on a foreign server, or null: the coordinator of Citus. Returns the first '
+    'column of its first row; null: it has none. of_source: the connection stays';

@@ -117,8 +117,8 @@ CREATE TYPE _hilo.hilo_role (
     LIKE = pg_catalog.oid
 );
 COMMENT ON TYPE _hilo.hilo_role IS
-    'Role that owns or may use a hilo sequence: its name as an identifier, public for all '
-    'roles, or - for one that does not exist';
+    'Role that owns or may use a hilo sequence: its name as an identifier, public for all roles, '
+    'or - for one that does not exist';
 
 COMMENT ON FUNCTION _hilo.hilo_role_in(cstring) IS 'I/O';
 COMMENT ON FUNCTION _hilo.hilo_role_out(_hilo.hilo_role) IS 'I/O';

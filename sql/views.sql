@@ -369,8 +369,8 @@ COMMENT ON COLUMN @extschema@.hilo_blocks.first IS 'First value, in the order of
 COMMENT ON COLUMN @extschema@.hilo_blocks.last IS 'Last value, in the order of serving';
 COMMENT ON COLUMN @extschema@.hilo_blocks.count IS 'Number of values, in steps of the increment';
 COMMENT ON COLUMN @extschema@.hilo_blocks.tier IS
-    'slice: held by a session. current: being served. standby: served next. returned: returned '
-    'by a session and ready to be taken. leased: an open transaction leases them out';
+    'slice: held by a session. current: being served. standby: served next. returned: returned by '
+    'a session and ready to be taken. leased: an open transaction leases them out';
 COMMENT ON COLUMN @extschema@.hilo_blocks.pid IS
     'Process ID of the session that holds the slice; null in the other tiers';
 
