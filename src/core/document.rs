@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::entry::within;
 pub use crate::entry::{Entry, Grant, Numbering, Privilege};
@@ -57,10 +57,9 @@ impl Document {
     pub fn parse(text: &str) -> Result<Document, Fault> {
         let fault =
             |place: String, error: serde_json::Error| Fault { place, what: error.to_string() };
-        // A list is refused here: serde would accept it in the place of the object.
-        let json: Map<String, Value> =
-            serde_json::from_str(text).map_err(|error| fault(".".into(), error))?;
-        let document: Document = serde_path_to_error::deserialize(Value::Object(json))
+        let mut json = serde_json::from_str(text).map_err(|error| fault(".".into(), error))?;
+        refuse_lists(&mut json, "");
+        let document: Document = serde_path_to_error::deserialize(json)
             .map_err(|error| fault(error.path().to_string(), error.into_inner()))?;
         let mut names = BTreeSet::new();
         match document.sequences.iter().position(|entry| !names.insert(&entry.name)) {
@@ -70,5 +69,17 @@ impl Document {
             }),
             None => Ok(document),
         }
+    }
+}
+
+/// Makes a text of each list that stands where an object belongs, in a field of this name. Its
+/// elements would pass for the object's fields, but a text is refused.
+fn refuse_lists(value: &mut Value, name: &str) {
+    match value {
+        // Neither a document nor an element of a list has a name.
+        Value::Array(_) if ["", "node", "numbering"].contains(&name) => *value = "a list".into(),
+        Value::Array(elements) => elements.iter_mut().for_each(|one| refuse_lists(one, "")),
+        Value::Object(fields) => fields.iter_mut().for_each(|(name, one)| refuse_lists(one, name)),
+        _ => {}
     }
 }

@@ -120,7 +120,7 @@ proptest! {
 
     #[test]
     fn a_document_with_one_spoiled_field_is_refused_with_its_place(
-        document in document(), chosen: prop::sample::Index, unknown: bool,
+        document in document(), chosen: prop::sample::Index, way in 0..3,
     ) {
         let mut json = json!(document);
         let mut all = Vec::new();
@@ -128,10 +128,12 @@ proptest! {
         let mut place = all[chosen.index(all.len())].clone();
         let spoiled = json.pointer_mut(&pointer(&place)).unwrap();
         match spoiled {
-            Value::Object(fields) if unknown => {
+            Value::Object(fields) if way == 0 => {
                 fields.insert("spoiled".into(), json!(1));
                 place += ".spoiled";
             }
+            // The fields without their names.
+            Value::Object(fields) if way == 1 => *spoiled = fields.values().cloned().collect(),
             Value::Object(_) | Value::Array(_) => *spoiled = json!(1.5),
             _ => *spoiled = json!({"spoiled": 1}),
         }
@@ -194,6 +196,15 @@ fn faults_have_their_places() {
     for (text, place) in [
         (r#"{"hilo": 2, "sequences": []}"#, "hilo"),
         (r#"{"hilo": 1, "sequences": [["a"]]}"#, "sequences[0]"),
+        (r#"{"hilo": 1, "node": [1, 2, "north"], "sequences": []}"#, "node"),
+        (
+            r#"{"hilo": 1, "sequences": [{"name": "a", "numbering": [1, 2, 10]}]}"#,
+            "sequences[0].numbering",
+        ),
+        (
+            r#"{"hilo": 1, "sequences": [{"name": "a", "privileges": [["bert", ["USAGE"]]]}]}"#,
+            "sequences[0].privileges[0]",
+        ),
         ("[1, null, []]", "."),
     ] {
         assert_eq!(Document::parse(text).unwrap_err().place, place);

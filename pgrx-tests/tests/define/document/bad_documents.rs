@@ -66,6 +66,7 @@ fn a_bad_document_is_refused_with_the_place_of_the_error() {
         (json!([{"name": "a", "privileges": "USAGE"}]), "22023", "sequences[0].privileges", true),
         (grant(json!("public")), "22023", "sequences[0].privileges[0]", true),
         (grant(json!({"grantee": "public"})), "22023", "sequences[0].privileges[0]", true),
+        (grant(json!(["public", ["USAGE"]])), "22023", "sequences[0].privileges[0]", true),
         (
             grant(json!({"grantee": "public", "privileges": ["DELETE"]})),
             "22023",
