@@ -22,12 +22,6 @@ const IDS: &str = "Give each server its own hilo.node_id, and renumber the seque
 const PASS: &str = "Pass what hilo_node_summary() returns on the server that has them to \
     hilo_apply() on the other.";
 
-impl Finding {
-    fn new(object: &str, severity: &'static str, what: String, what_to_do: &str) -> Finding {
-        Finding { object: object.to_owned(), severity, what, what_to_do: what_to_do.to_owned() }
-    }
-}
-
 /// The differences between this server and another one. `restart`: how sequences are renumbered.
 pub fn differences(
     (me, mine): (&Node, &[Described]),
@@ -38,17 +32,18 @@ pub fn differences(
         return Vec::new();
     }
     let node = &format!("node {}", other.id);
-    let (mut of_node, mut of_sequences) = (Vec::new(), Vec::new());
-    let mut add = |severity, what: String, what_to_do: &str| {
-        of_node.push(Finding::new(node, severity, what, what_to_do));
+    let mut found = Vec::new();
+    let mut add = |object: &str, severity, what, what_to_do: &str| {
+        let (object, what_to_do) = (object.to_owned(), what_to_do.to_owned());
+        found.push(Finding { object, severity, what, what_to_do });
     };
+    let pairs = by_name(mine.iter().map(named), theirs.iter().map(named));
     let (mut rivals, mut lacking, mut lacked) = (Vec::new(), Vec::new(), Vec::new());
-    for (name, pair) in by_name(mine.iter().map(named), theirs.iter().map(named)) {
-        if let (Some(mine), Some(theirs)) = pair {
-            if are_rivals(mine, theirs) {
-                rivals.push(name);
-            }
-            of_sequences.extend(of_sequence(mine, theirs, node, restart));
+    for (&name, &pair) in &pairs {
+        if let (Some(mine), Some(theirs)) = pair
+            && are_rivals(mine, theirs)
+        {
+            rivals.push(name);
         }
         // A server refuses to serve a sequence whose numbering it does not know.
         match [pair.0, pair.1].map(|one| one?.entry.numbering) {
@@ -59,48 +54,57 @@ pub fn differences(
     }
     if me.count != other.count {
         let what = format!("its hilo.node_count is {}, and here it is {}", other.count, me.count);
-        add("warning", what, COUNT);
+        add(node, "warning", what, COUNT);
     }
     if me.id == other.id {
         let what = format!("its node id is {}, as that of this server", me.id);
         let what_to_do = &format!("{IDS} {restart}");
         match such(&rivals) {
             Some(such) => {
-                add("error", format!("{what}: both serve the same values of {such}"), what_to_do);
+                let what = format!("{what}: both serve the same values of {such}");
+                add(node, "error", what, what_to_do);
             }
-            None if me.count > 1 => add("warning", what, what_to_do),
+            None if me.count > 1 => add(node, "warning", what, what_to_do),
             // A server that shares no sequence needs no id.
             None => {}
         }
     }
     if let Some(such) = such(&lacking) {
-        add("warning", format!("does not serve {such}, which several nodes serve"), PASS);
+        let what = format!("does not serve {such}, which several nodes serve");
+        add(node, "warning", what, PASS);
     }
     if let Some(such) = such(&lacked) {
-        add("warning", format!("serves {such}, which this server does not serve"), PASS);
+        let what = format!("serves {such}, which this server does not serve");
+        add(node, "warning", what, PASS);
     }
-    of_node.extend(of_sequences);
-    of_node
+    for &pair in pairs.values() {
+        if let (Some(mine), Some(theirs)) = pair {
+            of_sequence(mine, theirs, node, restart, &mut add);
+        }
+    }
+    found
 }
 
-/// The differences of a sequence that both servers have.
-fn of_sequence(mine: &Described, theirs: &Described, node: &str, restart: &str) -> Vec<Finding> {
-    let object = format!("sequence \"{}\"", mine.entry.name);
-    let mut found = Vec::new();
-    let mut add = |severity, what: String, what_to_do: &str| {
-        found.push(Finding::new(&object, severity, what, what_to_do));
-    };
+/// Adds the differences of a sequence that both servers have.
+fn of_sequence(
+    mine: &Described,
+    theirs: &Described,
+    node: &str,
+    restart: &str,
+    add: &mut impl FnMut(&str, &'static str, String, &str),
+) {
+    let object = &format!("sequence \"{}\"", mine.entry.name);
     let [here, there] = [mine, theirs].map(|one| (&one.entry.owner, &one.entry.privileges));
     let numberings = [mine, theirs].map(|one| one.entry.numbering);
     if here != there && numberings.into_iter().any(is_shared) {
-        add("warning", format!("owner or privileges differ on {node}"), GRANT);
+        add(object, "warning", format!("owner or privileges differ on {node}"), GRANT);
     }
     match numberings {
         [Some(here), Some(there)] if here != there && are_rivals(mine, theirs) => {
             let what = format!(
                 "numbered {here} here, and {there} by {node}: both may serve the same values"
             );
-            add("error", what, restart);
+            add(object, "error", what, restart);
         }
         _ => {}
     }
@@ -112,9 +116,8 @@ fn of_sequence(mine: &Described, theirs: &Described, node: &str, restart: &str) 
         // These options decide which values there are.
         let decides = |option: &&str| ["increment", "cycle"].contains(option);
         let severity = if differ.iter().any(decides) { "error" } else { "warning" };
-        add(severity, format!("{} differs on {node}", differ.join(", ")), ALTER);
+        add(object, severity, format!("{} differs on {node}", differ.join(", ")), ALTER);
     }
-    found
 }
 
 fn named(one: &Described) -> (&str, &Described) {

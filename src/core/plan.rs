@@ -89,18 +89,17 @@ impl Described {
 
 /// The privileges in one list and not in the other.
 fn without(some: &[Grant], others: &[Grant]) -> Vec<Grant> {
-    let [some, others] = [some, others].map(|grants| -> BTreeSet<(&String, Privilege)> {
-        grants
-            .iter()
-            .flat_map(|grant| grant.privileges.iter().map(move |one| (&grant.grantee, *one)))
-            .collect()
-    });
-    let rest: Vec<_> = some.difference(&others).collect();
-    let of_one = |grants: &[&(&String, Privilege)]| Grant {
-        grantee: grants[0].0.clone(),
-        privileges: grants.iter().map(|(_, privilege)| *privilege).collect(),
-    };
-    rest.chunk_by(|one, next| one.0 == next.0).map(of_one).collect()
+    let mut rest = BTreeMap::<&String, BTreeSet<Privilege>>::new();
+    for grant in some {
+        rest.entry(&grant.grantee).or_default().extend(&grant.privileges);
+    }
+    for grant in others {
+        rest.entry(&grant.grantee).or_default().retain(|one| !grant.privileges.contains(one));
+    }
+    rest.retain(|_, privileges| !privileges.is_empty());
+    rest.into_iter()
+        .map(|(grantee, privileges)| Grant { grantee: grantee.clone(), privileges })
+        .collect()
 }
 
 /// Pairs the elements of both lists that have the same name, in the order of the names.

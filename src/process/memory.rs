@@ -266,6 +266,20 @@ pub fn try_collect<T>(items: impl IntoIterator<Item = T>) -> Result<Vec<T>, Hilo
     Ok(all)
 }
 
+/// The results as a list, if none of them is an error.
+///
+/// # Errors
+/// The first of the errors, or `OutOfMemory`.
+pub fn try_collect_results<T>(
+    results: impl IntoIterator<Item = Result<T, HiloError>>,
+) -> Result<Vec<T>, HiloError> {
+    let mut all = Vec::new();
+    for result in results {
+        all.try_push(result?)?;
+    }
+    Ok(all)
+}
+
 /// The items as a map of at most `count` entries.
 ///
 /// # Errors

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use pgrx::pg_sys;
 
+use hilo_core::document::Privilege;
 use hilo_core::numbers::SequenceId;
 
 use crate::advice::literal;
@@ -68,14 +69,10 @@ impl Privileges {
 
     /// The privilege of this name, in upper case as the catalog keeps it.
     pub fn by_name(name: &str) -> Option<Privileges> {
-        Some(match name {
-            "USAGE" => Self::USAGE,
-            "SELECT" => Self::SELECT,
-            "UPDATE" => Self::UPDATE,
-            "LEASE" => Self::LEASE,
-            "ALL" | "ALL PRIVILEGES" => Self::ALL,
-            _ => return None,
-        })
+        match name {
+            "ALL" | "ALL PRIVILEGES" => Some(Self::ALL),
+            _ => Privilege::by_name(name).map(Privileges::from),
+        }
     }
 
     /// The privileges in a list such as `USAGE, select`.
@@ -92,11 +89,14 @@ impl Privileges {
         })
     }
 
-    /// The names of the privileges in the set.
+    /// The privileges in the set.
+    pub fn each(self) -> impl Iterator<Item = Privilege> {
+        Privilege::ALL.iter().copied().filter(move |one| self.any_of((*one).into()))
+    }
+
+    /// Their names.
     pub fn names(self) -> impl Iterator<Item = &'static str> {
-        ["USAGE", "SELECT", "UPDATE", "LEASE"]
-            .into_iter()
-            .filter(move |name| Self::by_name(name).is_some_and(|one| self.any_of(one)))
+        self.each().map(Privilege::name)
     }
 
     /// For an error's DETAIL.
@@ -122,6 +122,23 @@ impl Privileges {
             2 | 23 => "SELECT",
             _ => "USAGE",
         }
+    }
+}
+
+impl From<Privilege> for Privileges {
+    fn from(privilege: Privilege) -> Privileges {
+        match privilege {
+            Privilege::Usage => Self::USAGE,
+            Privilege::Select => Self::SELECT,
+            Privilege::Update => Self::UPDATE,
+            Privilege::Lease => Self::LEASE,
+        }
+    }
+}
+
+impl FromIterator<Privilege> for Privileges {
+    fn from_iter<I: IntoIterator<Item = Privilege>>(privileges: I) -> Privileges {
+        privileges.into_iter().map(Privileges::from).fold(Privileges::NONE, Privileges::or)
     }
 }
 

@@ -71,6 +71,15 @@ pub fn join(sequence: &Sequence, here: &LocalNode) -> Result<Position, HiloError
     first_position(sequence, here, &others, Numbering { base, nodes, stripe })
 }
 
+/// The position of this server as `node`. Without one, the position at which it begins, or `None`
+/// if it refuses to begin.
+pub fn found_or_joined(sequence: &Sequence, node: i32) -> Result<Option<Position>, HiloError> {
+    Ok(match positions::find(sequence.id, node)? {
+        None => LocalNode::read().and_then(|here| join(sequence, &here)).ok(),
+        found => found,
+    })
+}
+
 /// The position at which this server begins with the numbering of another node. `None`: it is not
 /// told. Where replication brings the rows, they say how to begin, though the row of this server's
 /// own id may be yet to come.

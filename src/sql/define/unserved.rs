@@ -10,7 +10,6 @@ use crate::catalog::lease::leases::{self, Ended};
 use crate::catalog::numbers::range_rows::RangeRows;
 use crate::catalog::numbers::ranges;
 use crate::catalog::sequence::definitions::Sequence;
-use crate::catalog::sequence::node::LocalNode;
 use crate::catalog::sequence::positions::{self, Position};
 use crate::catalog::sequence::{numbering, takeover};
 use crate::errors::HiloError;
@@ -69,11 +68,8 @@ impl Unserved {
 /// Finds the values that a sequence is yet to serve on `node`. It takes nothing from anyone. A
 /// value that a session got before the call counts as served.
 pub fn unserved_ranges(sequence: &Sequence, node: i32) -> Result<Unserved, HiloError> {
-    let found = positions::find(sequence.id, node)?;
-    // Without a position, a node joins the others if it knows of any.
-    let joined = || LocalNode::read().and_then(|here| numbering::join(sequence, &here));
-    let first = || joined().unwrap_or_else(|_| Position::first(sequence, node));
-    let position = found.unwrap_or_else(first);
+    let position = numbering::found_or_joined(sequence, node)?;
+    let position = position.unwrap_or_else(|| Position::first(sequence, node));
     let of = |position: Position, next_index, held| Unserved {
         mapping: position.mapping(&sequence.definition),
         position,

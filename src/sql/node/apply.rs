@@ -51,10 +51,9 @@ fn hilo_apply(
     begin_write(c"hilo_apply()")?;
     let mut rows = Rows::begin(call);
     let Document { node, sequences, .. } = read(require(document, "document")?)?;
-    let (mut targets, here, dry_run) = (Vec::new(), this_node(), dry_run == Some(true));
-    for (number, entry) in sequences.into_iter().enumerate() {
-        targets.try_push(Target::new(number, entry)?)?;
-    }
+    let (here, dry_run) = (this_node(), dry_run == Some(true));
+    let targets = sequences.into_iter().enumerate().map(Target::new);
+    let targets = memory::try_collect_results(targets)?;
     let apply = Apply { targets, of_server: node.is_some(), prune: prune == Some(true), dry_run };
     if node.is_some_and(|node| node.id == here.id && node.server != here.server) {
         return Err(HiloError::from(DocumentError::OtherServer(here.id)).into());

@@ -10,7 +10,7 @@ use hilo_core::plan::Described;
 use crate::advice::RESTART;
 use crate::catalog::rows::encoding::encode;
 use crate::errors::{DocumentError, HiloError};
-use crate::process::memory::{self, TryGrow};
+use crate::process::memory;
 use crate::sql::call::border::Call;
 use crate::sql::call::jsonb::JsonB;
 use crate::sql::call::stored_rows::{Rows, row};
@@ -34,10 +34,9 @@ fn hilo_compare(call: Call, summary: Option<JsonB>) -> Result<Rows<Differing>, E
     let Some(Document { node: Some(other), sequences, .. }) = summary.map(read).transpose()? else {
         return Err(HiloError::from(DocumentError::NotASummary).into());
     };
-    let (mut theirs, mine) = (Vec::new(), known::all(None, Known::summary)?);
-    for (number, entry) in sequences.into_iter().enumerate() {
-        theirs.try_push(at(number, "", || Ok(Described::new(entry)?))?)?;
-    }
+    let mine = known::all(None, Known::summary)?;
+    let described = |(number, entry)| at(number, "", || Ok(Described::new(entry)?));
+    let theirs = memory::try_collect_results(sequences.into_iter().enumerate().map(described))?;
     // Room for a pair of each two sequences.
     memory::check_available((mine.len() + theirs.len()) << 11)?;
     let written = |text: String| Written(encode(&text));

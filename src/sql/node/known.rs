@@ -6,7 +6,7 @@ use std::ffi::CString;
 use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
-use hilo_core::document::{Document, Entry, Grant, Node, Privilege};
+use hilo_core::document::{Document, Entry, Grant, Node};
 use hilo_core::plan::Described;
 
 use crate::catalog::columns::column_ref::ColumnRef;
@@ -15,12 +15,10 @@ use crate::catalog::rights::privileges::{self, Privileges};
 use crate::catalog::rows::encoding::decode;
 use crate::catalog::rows::roles;
 use crate::catalog::sequence::definitions::{self, Sequence};
-use crate::catalog::sequence::node::{self, LocalNode};
-use crate::catalog::sequence::{numbering, positions};
+use crate::catalog::sequence::{node, numbering, positions};
 use crate::errors::HiloError;
 use crate::gucs;
-use crate::process::ffi;
-use crate::process::memory::{self, TryGrow};
+use crate::process::{ffi, memory};
 use crate::shared;
 use crate::sql::call::border::Call;
 use crate::sql::call::jsonb::JsonB;
@@ -65,14 +63,10 @@ pub fn all(
         Some(name) => {
             let found = definitions::by_name(&name)?;
             found.iter().try_for_each(privileges::allow_to_see)?;
-            found.into_iter().map(Known::read).collect::<Result<_, _>>()?
+            memory::try_collect_results(found.into_iter().map(Known::read))?
         }
     };
-    let mut described = Vec::new();
-    for one in &known {
-        described.try_push(describe(one)?)?;
-    }
-    Ok(described)
+    memory::try_collect_results(known.iter().map(describe))
 }
 
 /// The sequences that the transaction sees and the caller may read, all or those with these names,
@@ -107,8 +101,8 @@ impl Known {
         }
         // Without roles that do not exist any more.
         let grant = |(role, set): &(pg_sys::Oid, Privileges)| {
-            let privileges = set.names().filter_map(Privilege::by_name).collect();
-            Some(Grant { grantee: decoded(roles::name_or_public(*role))?, privileges })
+            let grantee = decoded(roles::name_or_public(*role))?;
+            Some(Grant { grantee, privileges: set.each().collect() })
         };
         let mut privileges: Vec<_> = self.granted.iter().filter_map(grant).collect();
         privileges.sort_unstable();
@@ -126,10 +120,7 @@ impl Known {
     /// sequence.
     pub fn summary(&self) -> Result<Described, HiloError> {
         let (sequence, mut summary) = (&self.sequence, self.described()?);
-        let position = match positions::find(sequence.id, node::id())? {
-            None => LocalNode::read().and_then(|here| numbering::join(sequence, &here)).ok(),
-            found => found,
-        };
+        let position = numbering::found_or_joined(sequence, node::id())?;
         summary.entry.numbering = position.map(|position| position.numbering());
         summary.entry.fed = sequence.definition.source.is_some().then_some(true);
         Ok(summary)

@@ -6,7 +6,7 @@ use hilo_core::options::Options;
 use hilo_core::plan::{Change, Described};
 
 use crate::catalog::columns::column_ref::ColumnRef;
-use crate::catalog::rights::privileges::{self, Privileges};
+use crate::catalog::rights::privileges;
 use crate::catalog::rows::encoding::encode;
 use crate::catalog::rows::name::Name;
 use crate::catalog::rows::roles;
@@ -33,7 +33,7 @@ pub struct Target {
 impl Target {
     /// # Errors
     /// The first error in the document's description of the sequence.
-    pub fn new(number: usize, entry: Entry) -> Result<Target, HiloError> {
+    pub fn new((number, entry): (usize, Entry)) -> Result<Target, HiloError> {
         let name = at(number, ".name", || Name::new(&encode(&entry.name)))?;
         let mut wanted = at(number, "", || checked(&name, entry))?;
         let entry = &mut wanted.entry;
@@ -56,22 +56,19 @@ impl Target {
     /// Locks the table that is to own the sequence, until the transaction ends, and returns the
     /// column.
     pub fn lock_column(&self) -> Result<Option<ColumnRef>, HiloError> {
-        match &self.wanted.entry.owned_by {
-            Some(owned_by) => owned_by::parse(&encode(owned_by), Purpose::Own),
-            None => Ok(None),
-        }
+        let owned_by = self.wanted.entry.owned_by.as_deref();
+        owned_by::parse(&encode(owned_by.unwrap_or("none")), Purpose::Own)
     }
 
     /// Creates the sequence, with the options and the numbering of the document. `of_server`: the
     /// document is the summary of a server.
     pub fn create(&self, of_server: bool) -> Result<(), HiloError> {
-        let (definition, numbering) = (&self.wanted.definition, self.wanted.entry.numbering);
+        let (definition, numbering) = (self.wanted.definition.clone(), self.wanted.entry.numbering);
         if of_server && numbering.is_none() && definition.source.is_none() {
             // This server would begin with a numbering of its own.
             return Err(DocumentError::NotNumbered(self.name.to_string()).into());
         }
-        let (name, definition) = (self.name.clone(), definition.clone());
-        ddl::create(name, definition, None, numbering, Duplicate::Refuse).map(drop)
+        ddl::create(self.name.clone(), definition, None, numbering, Duplicate::Refuse).map(drop)
     }
 
     /// Whether the sequence needs any change.
@@ -125,8 +122,7 @@ impl Target {
 
     fn change_rights(&self, change: grants::Changes, grant: &Grant) -> Result<(), HiloError> {
         let grantee = grants::role_or_public(&encode(&grant.grantee))?;
-        let names: Vec<_> = grant.privileges.iter().map(|privilege| privilege.name()).collect();
-        let set = Privileges::parse_list(&names.join(","))?;
+        let set = grant.privileges.iter().copied().collect();
         grants::change(lock_owned(&self.name)?, change, grantee, set)
     }
 }
@@ -134,13 +130,11 @@ impl Target {
 /// The description of a sequence, if hilo_create would accept it.
 fn checked(name: &Name, entry: Entry) -> Result<Described, HiloError> {
     let mut wanted = Described::new(entry)?;
-    match wanted.definition.source {
-        None if wanted.entry.is_fed() => {
-            return Err(DocumentError::SourceHidden(name.to_string()).into());
-        }
-        None => {}
-        // Such a sequence is not numbered here: its source gives the values.
-        Some(_) => wanted.entry.numbering = None,
+    if wanted.definition.source.is_some() {
+        // Its source gives the values, so this server does not number it.
+        wanted.entry.numbering = None;
+    } else if wanted.entry.is_fed() {
+        return Err(DocumentError::SourceHidden(name.to_string()).into());
     }
     for (option, text) in wanted.entry.options().texts() {
         options::stored(option, &encode(text))?;
