@@ -1,6 +1,6 @@
 //! How to deal with a sequence that several nodes share, as errors and `hilo_check` advise it.
-//! Whoever follows this on one node only must get an error, and not values that another node serves
-//! too.
+//! Whoever follows the advice on one node only must get an error, and not values that another node
+//! serves too.
 
 use crate::{citus, gucs};
 

@@ -1,4 +1,5 @@
-//! The settings. Each is private; the type of what the rest of the code reads states its unit.
+//! The settings. Each is private. The rest of the code reads it through a function whose type
+//! states the unit.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::sync::atomic::{AtomicBool, Ordering::*};

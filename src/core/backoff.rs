@@ -1,6 +1,6 @@
 //! Exponential backoff with full jitter, as in "Exponential Backoff And Jitter" of the AWS
-//! Architecture Blog: a random time between nothing and the doubled base. So callers that failed
-//! together do not try again together.
+//! Architecture Blog. The wait is a random time up to a limit that doubles with each failure. So
+//! callers that failed together do not try again together.
 
 use core::time::Duration;
 
@@ -13,8 +13,8 @@ pub fn delay(attempt: u32, random: u32) -> Duration {
     jitter(Duration::from_millis(10), Duration::from_secs(1), attempt, random)
 }
 
-/// The delay of a caller that has not reached a server, or was too much for it, as thousands may
-/// have been at once. It is between 0 and min(5 s, 50 ms × 2^attempt).
+/// The delay of a caller that a server had no room for, or that has not reached it: thousands may
+/// try at the same time. It is between 0 and min(5 s, 50 ms × 2^attempt).
 pub fn delay_of_many(attempt: u32, random: u32) -> Duration {
     jitter(Duration::from_millis(50), Duration::from_secs(5), attempt, random)
 }

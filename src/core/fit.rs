@@ -1,4 +1,4 @@
-//! Whether indexes that are available have room for what a caller wants of them.
+//! Whether the indexes that are available have room for what a caller wants.
 
 use crate::numbers::Index;
 

@@ -1,6 +1,6 @@
 //! How gaps become few rows. Gaps of one numbering that touch become one. If there are too many all
-//! the same, the nearest of one numbering and reason become one. It says only how many values
-//! between its ends are lost. Numberings that ended long ago share rows then.
+//! the same, the nearest of one numbering and reason become one. Such a gap says only how many
+//! values between its ends are lost. Numberings that ended long ago share rows then.
 
 use crate::numbers::{Epoch, Timestamp};
 

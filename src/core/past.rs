@@ -1,4 +1,4 @@
-//! The values that a sequence may have served in earlier numberings, as few spans.
+//! The values that a sequence may have served in earlier numberings, kept as a few spans.
 
 use crate::mapping::Mapping;
 use crate::range::Range;

@@ -1,9 +1,9 @@
 //! How fast a sequence is used: a sliding window over a counter that is read now and then.
 //!
-//! Marks (time and count) an eighth of the window apart cover it. The count at its far edge is
-//! interpolated between the two marks around the edge (the sliding window counter of rate limiters,
-//! on irregular samples). No sample is needed while nothing happens: a long gap is one long
-//! interval.
+//! Marks (time and count), an eighth of the window apart, cover the window. The count at its far
+//! edge is interpolated between the two marks around the edge (the sliding window counter of rate
+//! limiters, on irregular samples). No sample is needed while nothing happens: a long gap is one
+//! long interval.
 
 use crate::numbers::{Micros, Timestamp};
 

@@ -1,8 +1,8 @@
 //! Postgres functions that the hot path calls without pgrx's guard.
 //!
 //! A guard costs a `sigsetjmp`. Leaving it out is sound for a function that can never raise an
-//! error. It also is for one whose error jumps (`longjmp`) only past frames that have nothing to
-//! drop.
+//! error. It is also sound for one whose error jumps (`longjmp`) only past frames that have nothing
+//! to drop.
 
 use hilo_core::numbers::{Monotonic, Timestamp};
 use pgrx::pg_sys;

@@ -1,4 +1,4 @@
-//! Memory of Postgres's for work that goes in rounds.
+//! A memory context for work in rounds, which is emptied after each of them.
 
 use pgrx::memcxt::PgMemoryContexts;
 

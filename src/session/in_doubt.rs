@@ -1,6 +1,6 @@
 //! Sequences that a prepared transaction drops or gives away. No process of ours sees how it ends,
-//! so it keeps a lock on each of them until then, as core does across a restart. Whoever looks one
-//! up waits for that lock.
+//! so it keeps a lock on each of them until then, as core does across a restart. Whoever looks up
+//! such a sequence waits for that lock.
 
 use pgrx::pg_sys;
 

@@ -1,4 +1,5 @@
-//! Takes the ranges that leave the server. Their way from there: `own_leases`.
+//! Takes the ranges that leave the server as leases. `own_leases` follows them to the end of the
+//! transaction.
 
 use std::sync::atomic::Ordering::*;
 

@@ -1,4 +1,4 @@
-//! This backend's slices, and the sequences that it holds them of.
+//! The slices that this backend holds, and of which sequences.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::Ordering::*;

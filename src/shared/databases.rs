@@ -5,12 +5,12 @@
 //! epochs, positions. So memory has a *life* for each database: a random number, which the catalog
 //! has wherever it says that memory holds something (`incarnation`). A process arrives in its
 //! database before it uses the memory, and finds the life there. From then until its exit it counts
-//! as inside. Memory of a database is kept for the one that arrives if it is certain that this is
-//! the same database:
+//! as inside. A process that arrives uses the memory that is there if this is certainly the memory
+//! of its own database:
 //!
-//! * Another process is inside. It marks itself while it is connected, and takes the mark away
-//!   while it still is. Nobody can drop a database that a process is connected to. So whoever sees
-//!   the mark is connected to the same database.
+//! * Another process is inside. It marks itself after it has connected, and takes the mark away
+//!   before it disconnects. Nobody can drop a database that a process is connected to. So whoever
+//!   sees the mark is connected to the same database.
 //! * Or the database's row of pg_database is still the version that was seen last. No other version
 //!   has its `xmin`, unless the numbers of transactions have come round since. The number is no
 //!   longer trusted when half of them have.

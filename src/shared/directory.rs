@@ -1,5 +1,6 @@
 //! Which slot serves which sequence: a hash table that links the slots by their numbers. So it can
-//! lie at another address in each process. Also which slot may have the shared name of a name.
+//! lie at another address in each process. It also finds the slot that may have the shared name for
+//! a name.
 
 use std::hash::{Hash, Hasher};
 use std::sync::atomic::{AtomicU32, Ordering::*};

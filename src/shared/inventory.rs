@@ -1,5 +1,5 @@
-//! The ranges of a sequence in memory: its pool, those that are leaving for the catalog, the
-//! slices, and leases of open transactions.
+//! The ranges of a sequence in memory: in its pool, on their way to the catalog, in slices, and in
+//! leases of open transactions.
 
 use std::sync::atomic::Ordering::*;
 

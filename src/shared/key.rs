@@ -1,4 +1,4 @@
-//! The owner of a slot: a sequence of a database.
+//! Which sequence a slot is for: its key.
 
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering::*};
 

@@ -1,4 +1,4 @@
-//! The places of the parts in shared memory.
+//! Where each part of hilo's shared memory lies, and how large it is.
 
 use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicU32, AtomicU64};

@@ -1,5 +1,5 @@
-//! The counts of a sequence on a node that are kept for good: written with its position, from which
-//! a slot counts on.
+//! The counts of a sequence on a node that outlive its slot. They are written with its position,
+//! and the next slot of the sequence continues them.
 
 /// The counters, each a column of `_hilo.hilo_position`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

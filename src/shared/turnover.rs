@@ -1,4 +1,5 @@
-//! How fast the slots turn over: whether sequences lose them that are used again soon.
+//! How fast slots turn over: whether sequences that are soon used again have lost their slots
+//! meanwhile.
 //!
 //! Where more sequences take turns than there are slots, each use of one costs a flush, a
 //! reservation and a wait. So whoever takes a slot away notes the sequence, and whoever gives that

@@ -1,5 +1,4 @@
-//! The functions that SQL calls, in rooms by what a user does: they read arguments and return
-//! results. The work is done elsewhere.
+//! The functions that SQL calls, in folders by what a user does with them.
 
 pub mod call;
 pub mod check;

@@ -1,9 +1,10 @@
-//! A process that asks sources: those of one owner's sequences, so that the session is that owner's
-//! as long as it lives. It makes the requests that the database's worker has written down, one
-//! after the other, those first that have failed least often.
+//! A process that asks the sources of one owner's sequences, and of nobody else's: its session is
+//! that owner's as long as it lives. It makes the requests that the database's worker has written
+//! down, one after the other. A request that has failed less often comes first.
 //!
-//! A request is made in one transaction with what becomes of its answer. Until that is committed,
-//! it is made again, with the same uuid. Its row says how often it has failed, and so when.
+//! One transaction makes a request and stores its answer. Until one has committed, the request is
+//! made again with the same uuid. Its row says how often it has failed, and so when the next try is
+//! due.
 
 use std::cell::Cell;
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Flushes and evicts pools. The content of a pool goes to the catalog as free ranges, and the
-//! position is lowered as far as those reach down from it. After that the slot is freed.
+//! Flushes and evicts pools. The content of a pool goes to the catalog as free ranges. The position
+//! is lowered as far as these ranges reach down from it. After that the slot is freed.
 //!
 //! A range stays in memory until the catalog has it: the pool is frozen, and its returned ranges
 //! are among those that are leaving. If the transaction fails, all of it is served from memory

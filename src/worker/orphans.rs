@@ -1,5 +1,5 @@
-//! Takes up ranges that no session owns: orphaned slices, whose sessions found no room to return
-//! them, and leases of rolled back transactions.
+//! Writes to the catalog the ranges that no session owns any more. They are orphaned slices, whose
+//! sessions found no room to return them, and leases of rolled back transactions.
 
 use std::time::Duration;
 

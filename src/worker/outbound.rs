@@ -4,8 +4,8 @@
 //! Memory gives up each of them within the commit that gives it to the catalog, and keeps it within
 //! a rollback, however the worker ends. A session that renumbers the sequence waits for the
 //! worker's lock on the position. Otherwise it would find the range in both, and record it twice.
-//! From the moment at which the commit shows to the callback there are some instructions left. A
-//! session that gets the lock just then sees the mark, and waits until it is gone
+//! Others see the commit some instructions before the callback runs. A session that gets the lock
+//! in between finds the range marked as leaving, and waits until the mark is gone
 //! (`Shared::await_worker`).
 
 use std::cell::{Cell, RefCell};

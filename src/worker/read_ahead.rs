@@ -3,9 +3,10 @@
 //! It pays where a session uses thousands of sequences for the first time, as after a start of the
 //! server. Without it the session waits for a transaction of the worker each time. After four such
 //! waits, each soon after the other, the worker fetches the four sequences that come next, then 16,
-//! 64 and so on. Two of the four must have been for a sequence next to an earlier one. Next are the
-//! siblings of the table that owns the sequence, else the names that count on or follow. The first
-//! of those that are fetched is the trigger: its first use has the next ones fetched before a
+//! 64 and so on. Two of the four must have been for a sequence next to an earlier one. If a
+//! partition owns the sequence, the sequences of the partitions behind it come next. Otherwise the
+//! names that count on from its name come next, then those that follow in the alphabet. The first
+//! sequence that is fetched is the trigger: its first use has more sequences fetched before a
 //! session waits for them. It stops where the sequences end, where a session uses none of them, and
 //! with `hilo.prefetch` off. When it was in vain, it begins again only after twice as many waits.
 //! In docs/benchmarks.md a session waits for 172 of 9,000 first uses, and without it for each.

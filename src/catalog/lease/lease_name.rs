@@ -1,6 +1,7 @@
-//! A lease that its caller has named: the same call again finds it. A caller that takes it has the
-//! lock of its name until the row is there. A later caller waits for the transaction that has
-//! written the row. So two calls at once get one lease, and no lock is kept for each of thousands.
+//! A lease that its caller has named: the same call again finds it. A caller that takes the lease
+//! holds the lock of its name until the row is there. A later caller waits for the transaction that
+//! has written the row. So two calls at once get one lease, and a transaction that takes thousands
+//! holds no lock for each.
 
 use pgrx::pg_sys;
 

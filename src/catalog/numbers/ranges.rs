@@ -1,7 +1,7 @@
-//! The ranges of indexes below a position, each with its owner, and their ways to the next one.
-//! Most rows of `_hilo.hilo_free_range` are of free ranges: reserved, returned, in no memory. The
-//! others are in the memory of a server life, below the `settled_index` from which on the position
-//! itself stands for that memory.
+//! The ranges of indexes below a position, each with its owner, and how each passes to the next
+//! owner. Most rows of `_hilo.hilo_free_range` are of free ranges: reserved, returned, in no
+//! memory. The other rows say which life of a server has a range in memory. They lie below
+//! `settled_index`; from there on, the position itself says it.
 
 use std::cmp::Reverse;
 

@@ -7,8 +7,8 @@
 //!
 //! A request that is refused is given up, and the next one has another uuid. An answer to it that
 //! is still on its way is not taken: [`SourceState::open_request`] is another one by then. A centre
-//! that has given values for it makes them a gap when it sees to the next one, which says what was
-//! answered.
+//! that has given values for the refused request makes them a gap at the next request, which says
+//! what was answered last.
 
 use std::time::Duration;
 

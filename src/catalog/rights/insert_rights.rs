@@ -1,9 +1,9 @@
 //! The right to draw from a sequence that a column owns, for roles that may insert into its table.
-//! So it is with an identity column of core's: by inserting they could take these numbers.
+//! With an identity column of core's it is the same: whoever may insert takes numbers.
 //!
-//! It comes with INSERT on the table, on one that inherits from it, or on a view that inserts there
-//! as its owner. The session that goes by such a right watches the relation: core tells it of each
-//! change there, also of privileges.
+//! The right comes with INSERT on the table, on a table that inherits from it, or on a view that
+//! inserts there as its owner. A session that has drawn by such a right watches the relation: core
+//! tells it of each change there, also of privileges.
 
 use pgrx::pg_sys;
 

@@ -1,4 +1,4 @@
-//! Who owns a sequence, who may do what with it, and what new ones start with.
+//! Who owns a sequence, who may do what with it, and which privileges a new one starts with.
 
 pub mod creation;
 pub mod default_privileges;

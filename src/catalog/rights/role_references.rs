@@ -1,5 +1,5 @@
-//! Which sequences mention a role, as their owner or in their privileges, and the default
-//! privileges that do.
+//! Which sequences mention a role, as their owner or in their privileges, and which default
+//! privileges do.
 
 use pgrx::pg_sys;
 

@@ -1,5 +1,6 @@
-//! Heavyweight locks on what hilo's rows describe, like core's locks on objects. A tag has only 48
-//! bits of the number, so two objects may share one: then one transaction waits for the other.
+//! Heavyweight locks on what hilo's rows describe, like core's locks on objects. The tag of a lock
+//! has only 48 bits of an object's number, so two objects may share one. Then one transaction waits
+//! for the other without need.
 
 use pgrx::pg_sys;
 

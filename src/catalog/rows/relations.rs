@@ -1,5 +1,5 @@
-//! Lists of relations, such as a table and its children: the tables that inherit from it, and its
-//! partitions; and what core knows of one.
+//! Facts that core knows of a relation, and lists of relations, such as a table with its partitions
+//! and all tables that inherit from it.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_char};

@@ -1,5 +1,6 @@
 //! Sequences that the script of another extension has created. They belong to it: they are dropped
-//! with it and not without it, and where its script makes them, a restored row takes their place.
+//! with it and not without it. A restore runs the script, and then the restored row takes the place
+//! of the one that the script has made.
 
 use std::ffi::CString;
 

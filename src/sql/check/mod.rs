@@ -4,9 +4,9 @@
 //!
 //! It shows what it finds about a sequence only if the caller may read the sequence. About a column
 //! it does so only if the caller also has a privilege on the column. It reads the furthest values
-//! of a table only if the caller may read all of its rows, and without a statement
-//! (`sql::column::stored`). A role that may read every sequence watches the server. It is told
-//! that there are findings about columns that it may not see, and how bad they are.
+//! of a table only if the caller may read all of its rows, and runs no statement for it
+//! (`sql::column::stored`). A role that may read every sequence watches the server. It is told that
+//! there are findings about columns that it may not see, and how bad they are.
 
 mod columns;
 

@@ -1,5 +1,5 @@
-//! `hilo_adopt`: a serial or identity column, or one whose default is `nextval(…)`, becomes one of
-//! hilo's. `hilo_adopt_sequence`: so do all columns that share a sequence.
+//! `hilo_adopt`: lets a serial or identity column, or one whose default is `nextval(…)`, draw from
+//! a hilo sequence. `hilo_adopt_sequence`: does so with all columns that share a sequence.
 
 use std::ffi::CStr;
 

@@ -1,4 +1,4 @@
-//! The parts of `hilo_create_missing` that no query can be. They read defaults and tables as they
+//! The parts of `hilo_create_missing` that cannot be queries. They read defaults and tables as they
 //! are now, and run no code of the tables' owners. The rest is in `sql/missing.sql`.
 
 use pgrx::pg_sys;

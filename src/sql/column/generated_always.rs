@@ -1,9 +1,9 @@
 //! Columns that do not take values of the caller's: those whose default calls
 //! `hilo_nextval_always`. For them, an INSERT or UPDATE is checked as core checks one for identity
 //! columns that are GENERATED ALWAYS (rewriteTargetListIU). As there, COPY is not checked. Core
-//! checks what a view or a rule makes of a statement. This sees the statement as it was written. So
-//! it does not check what comes through a view, a rule, or the body of a function in the new SQL
-//! syntax. A partition and a table that inherits are protected where core protects them.
+//! checks what a view or a rule makes of a statement; the hook sees the statement as it was
+//! written. So it does not check what comes through a view, a rule, or a function with a BEGIN
+//! ATOMIC body. A partition and a table that inherits are protected where core protects them.
 //!
 //! A trigger or a CHECK could not do this: neither can tell a given value from one that the
 //! default has drawn, or sees OVERRIDING. The hook runs for everybody's statements. An INSERT as

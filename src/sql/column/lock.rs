@@ -6,9 +6,9 @@
 //! one. For the same reason there is no deadlock with those who lock in another order: an attempt
 //! ends before core looks for one (`deadlock_timeout`).
 //!
-//! Whoever writes to several of the tables without rest lets an attempt succeed only by luck, the
-//! same for a short one. Transactions that last need a long one. So short attempts and long ones
-//! take turns, and each length has as much of the time as any other.
+//! Where sessions write to several of the tables all the time, an attempt succeeds only by luck,
+//! whether short or long. Where transactions last long, only a long attempt succeeds. So short and
+//! long attempts take turns, and each length has as much of the time as any other.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The values of a column as they lie in the heaps of its table and of all that inherits from it.
-//! They are read from there or from a plain index. The executor and the planner take no part, so
-//! nothing of the table's owner runs. That is no expression of an index, constraint, partition key
-//! or statistic, and no policy, rule, domain or default. Row security hides no row.
+//! They are read from there or from a plain index. The executor and the planner take no part, so no
+//! code of the table's owner runs. Such code is in indexes, constraints, partition keys,
+//! statistics, policies, rules, domains and defaults. Row security hides no row.
 
 use pgrx::memcxt::PgMemoryContexts;
 use pgrx::prelude::*;

@@ -1,7 +1,7 @@
 //! Which sessions of this database load hilo when they begin. If the server does not load it,
-//! session_preload_libraries decides. Postgres applies one of them: that of the role in this
-//! database, else of the role, of the database, of all roles, of the server. The catalog has all
-//! but the last; so the answer is about sessions that connect from now on.
+//! session_preload_libraries decides. Postgres applies one setting: that of the role in this
+//! database, else of the role, of the database, of all roles, of the server. All but the last are
+//! read from the catalog, so the answer is about sessions that connect from now on.
 
 use crate::errors::HiloError;
 use crate::gucs::{self, lists_hilo};

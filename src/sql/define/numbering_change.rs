@@ -1,7 +1,8 @@
 //! The end of a numbering, and the beginning of the next one.
 //!
-//! A statement ends the old numbering with [`Restart`] or [`Continuation`]. Which one also says who
-//! draws from the next one before the commit, and there is no way from one to the other.
+//! A statement ends the old numbering with [`Restart`] or [`Continuation`]. Which of the two it is
+//! also says who draws from the next numbering before the commit. Neither can be turned into the
+//! other.
 
 use hilo_core::mapping::{Mapping, first_repeat};
 use hilo_core::numbers::{Epoch, Index};

@@ -1,5 +1,5 @@
-//! Finds what a sequence is yet to serve on this node: the next values in order, and those below in
-//! memory or in the catalog.
+//! Finds what a sequence is yet to serve on this node. It is the values from its next index on, and
+//! the ranges below in memory and in the catalog.
 
 use hilo_core::direction::Direction;
 use hilo_core::mapping::Mapping;

@@ -9,11 +9,11 @@
 //! A STABLE function may be evaluated once for many rows, as by ALTER TABLE … ADD COLUMN, so
 //! nothing else may ever get a twin. SQL cannot call one, because it has an argument of type
 //! `internal`, of which SQL has no values. A call is replaced only in an expression that belongs to
-//! no query and is planned in the memory context that BeginCopyFrom makes for itself. It evaluates
-//! for each row what it plans there, and drops it at the end. COPY TO plans a query in a context of
-//! the same name: so the statement must be COPY FROM. BeginCopyFrom may call code that plans other
-//! expressions, to keep or to run them: a domain's constraints, a function whose result is
-//! constant. That code has contexts of its own. From PostgreSQL 19 on, BeginCopyFrom looks at a
+//! no query and is planned in the memory context that BeginCopyFrom makes for itself. COPY
+//! evaluates for each row what is planned there, and drops it at the end. COPY TO plans a query in
+//! a context of the same name: so the statement must be COPY FROM. BeginCopyFrom may call code that
+//! plans other expressions, to keep or to run them: a domain's constraints, a function whose result
+//! is constant. That code has contexts of its own. From PostgreSQL 19 on, BeginCopyFrom looks at a
 //! domain's constraints itself, and the session keeps them with twins. Each value is checked all
 //! the same, and no value that a check draws is stored.
 //!

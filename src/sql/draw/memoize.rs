@@ -1,5 +1,5 @@
-//! Memoize, a plan that keeps what a LATERAL item of FROM returned and returns it again to later
-//! rows with the same parameters.
+//! Keeps plans from returning drawn values twice. Memoize is a node of a plan that keeps what a
+//! LATERAL item of FROM returned. Later rows with the same parameters get it again.
 //!
 //! Core does not use it where the columns or the conditions of an item call a volatile function.
 //! But it does where the item is one: `FROM orders o, hilo_nextvals('lines', o.n)` would give

@@ -1,4 +1,4 @@
-//! `hilo_apply`: makes the sequences those that a document describes.
+//! `hilo_apply`: creates, changes and drops sequences until they are as a document describes them.
 //!
 //! Whoever may not change one of them learns nothing of it. A sequence that is as described is
 //! neither locked nor changed. If there is something to do, the tables that own sequences are

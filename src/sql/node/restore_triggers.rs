@@ -1,7 +1,8 @@
-//! The rows that a dump brings back, and those of which replication brings all or none. pg_restore
-//! and psql write to the tables of schema _hilo through SQL, which the library never does, and
-//! which is refused to everybody else. So a row for which an ordinary trigger fires is a restored
-//! one (sql/triggers.sql).
+//! Judges each row that a restored dump brings: whether it is stored, and what of it is changed. It
+//! also judges the replicated rows that `replication_triggers.rs` does not. pg_restore and psql
+//! write to the tables of schema _hilo through SQL, which the library never does, and which is
+//! refused to everybody else. So a row for which an ordinary trigger fires is a restored one
+//! (sql/triggers.sql).
 //!
 //! A dump shows one snapshot: every value that any session had seen by then lies below its
 //! positions and in none of its free ranges. So no values have to be skipped. A restored position

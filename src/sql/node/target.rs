@@ -1,5 +1,5 @@
-//! A sequence of a document, which `hilo_apply` makes true: by what hilo_create, hilo_alter,
-//! hilo_set_owner, hilo_grant and hilo_revoke do.
+//! A sequence of a document, which `hilo_apply` creates or changes, as hilo_create, hilo_alter,
+//! hilo_set_owner, hilo_grant and hilo_revoke would.
 
 use hilo_core::document::{Entry, Grant, Numbering};
 use hilo_core::options::Options;

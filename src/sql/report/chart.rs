@@ -1,5 +1,5 @@
-//! Small drawings for a page, as SVG. Each has a title that says what it shows. Classes give the
-//! colours.
+//! The small drawings of the report, as SVG. Each has a title that says what it shows. Classes give
+//! the colours.
 
 use maud::{Markup, html};
 

@@ -1,4 +1,4 @@
-//! The values that will never be served: since when, and for which reason.
+//! The report's part about values that will never be served: since when, and for which reason.
 
 use maud::{Markup, html};
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! The parts that are one table each: findings, leases, settings.
+//! The parts of the report that are one table each: findings, leases, settings.
 
 use maud::{Markup, html};
 use serde::Deserialize;

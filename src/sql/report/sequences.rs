@@ -1,4 +1,4 @@
-//! The sequences: those that need attention first.
+//! The report's table of sequences, in which those that need attention come first.
 
 use maud::{Markup, html};
 use serde::Deserialize;
