@@ -90,9 +90,9 @@ END;
 COMMENT ON FUNCTION _hilo.hilo_mentions(oid) IS
     'Returns the objects that draw from a sequence of Postgres, besides column defaults. They '
     'depend on it, or have its name in their text. Others are functions that call lastval or '
-    'pg_get_serial_sequence and name a table that it feeds. sure: false for guesses. These are '
-    'functions that call currval, nextval or setval and name such a table. Triggers of such a '
-    'table are others, if their function calls any of these';
+    'pg_get_serial_sequence and name a table that it feeds. sure: false for guesses. Guesses are '
+    'functions that call currval, nextval or setval and name such a table, and triggers of it '
+    'whose function calls one of these';
 
 CREATE FUNCTION _hilo.hilo_adopt_sequence(
     sequence regclass, name @extschema@.hilo_sequence, ordered boolean, mentions text
@@ -113,13 +113,13 @@ CREATE FUNCTION @extschema@.hilo_adopt_sequence(
           FROM _hilo.hilo_mentions(sequence::oid) m));
 COMMENT ON FUNCTION @extschema@.hilo_adopt_sequence(regclass, @extschema@.hilo_sequence, boolean) IS
     'Makes all columns that a sequence of Postgres feeds draw from one new hilo sequence, as '
-    'hilo_adopt does for one column, and returns its name. ordered: as for hilo_adopt. It '
-    'continues beyond the old one and beyond the values of all the columns. The owner of the '
-    'tables owns it; if they have several, the owner of the old one. A NOTICE lists functions, '
-    'views, rules, triggers, policies and domains that still name the old one, as far as their '
-    'text or Postgres tells. It also lists what perhaps asks for it. Requires ownership of all '
-    'the tables. Changes nothing if one of the columns cannot be moved. Errors: as for '
-    'hilo_adopt, 55000 if it feeds no column.';
+    'hilo_adopt does for one column, and returns its name. ordered: as for hilo_adopt. The new '
+    'sequence continues beyond the old one and beyond the values of all the columns. The owner of '
+    'the tables owns it; if they have several, the owner of the old one. A NOTICE lists '
+    'functions, views, rules, triggers, policies and domains that still name the old one, as far '
+    'as their text or Postgres tells. It also lists objects that perhaps draw from it. Requires '
+    'ownership of all the tables. Changes nothing if one of the columns cannot be moved. Errors: '
+    'as for hilo_adopt, 55000 if it feeds no column.';
 
 CREATE FUNCTION _hilo.hilo_core_fed(schema oid)
     RETURNS TABLE (
@@ -164,8 +164,9 @@ BEGIN ATOMIC
 END;
 COMMENT ON FUNCTION _hilo.hilo_core_fed(oid) IS
     'Returns all columns that a sequence of Postgres feeds. parent: the table from which the '
-    'column has its default. several: whether the sequence feeds more of them. objects: these; '
-    'leader: the first; elsewhere: one of another schema';
+    'column has its default. several: whether the sequence feeds several columns, without those '
+    'that have it from a parent. objects: these columns; leader: the first; elsewhere: one in '
+    'another schema';
 
 CREATE FUNCTION _hilo.hilo_drawing_columns(schema oid)
     RETURNS TABLE (
@@ -215,10 +216,10 @@ BEGIN ATOMIC
             OR own.draws);
 END;
 COMMENT ON FUNCTION _hilo.hilo_drawing_columns(oid) IS
-    'Returns the columns of a schema that draw from a sequence, or may. name: of hilo''s; '
-    'missing: one that does not exist. sequence: of Postgres, with what _hilo.hilo_core_fed() '
-    'says of it. owned: one of theirs, from which no default draws. of_domain: the default of '
-    'their domain';
+    'Returns the columns of a schema that draw from a sequence, or may. name: the hilo sequence; '
+    'missing: that sequence, if it does not exist. sequence: the sequence of Postgres, with what '
+    '_hilo.hilo_core_fed() says of it. owned: a sequence that the column owns and from which no '
+    'default draws. of_domain: the default of the column''s domain';
 
 CREATE FUNCTION _hilo.hilo_adoptable(schema oid)
     RETURNS TABLE (
@@ -347,7 +348,7 @@ COMMENT ON FUNCTION @extschema@.hilo_adopt_all(name, boolean, boolean) IS
     'Postgres feeds. Returns a row for each column that draws from any sequence. action: adopt; '
     'skip, if hilo feeds it or should, or it follows the table that it inherits from; refuse, for '
     'a reason that detail has, such as a domain that draws; change, without a column, for an '
-    'object that still names an old sequence, as hilo_adopt_sequence lists it. So it is for a '
+    'object that still names an old sequence, as hilo_adopt_sequence lists it. The same for a '
     'trigger of another table that calls nextval, currval or the like. A column that owns a '
     'sequence, from which only a trigger may draw, is refused. detail also has the notices and '
     'warnings of hilo_adopt. dry_run: changes and locks nothing, and returns the same rows, as '

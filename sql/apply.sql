@@ -1,4 +1,4 @@
--- hilo_apply: makes the sequences those that a document describes.
+-- hilo_apply: creates, changes and drops sequences until they are as a document describes them.
 
 CREATE FUNCTION @extschema@.hilo_apply(
     document jsonb, prune boolean DEFAULT false, dry_run boolean DEFAULT false

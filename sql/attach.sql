@@ -1,5 +1,5 @@
--- hilo_attach and hilo_detach: sequences that take their values from a counter which stays in
--- charge, that of a mapper or a sequence of Postgres.
+-- hilo_attach and hilo_detach: sequences that take their values from a counter. The counter, that
+-- of a mapper or a sequence of Postgres, stays in charge.
 
 CREATE FUNCTION _hilo.hilo_counter_size(
     relation regclass, client text, entity text, size bigint, makes text, origin bigint
@@ -137,8 +137,8 @@ $query$)
 REVOKE ALL ON _hilo.hilo_counter_query FROM PUBLIC;
 GRANT SELECT ON _hilo.hilo_counter_query TO PUBLIC;
 COMMENT ON VIEW _hilo.hilo_counter_query IS
-    'Queries that take whole blocks from a counter: of core, of a sequence that a mapper uses, or '
-    'of a table by its name';
+    'Queries that take whole blocks from a counter. counter: core for nextval of each number, '
+    'sequence for the sequence of a mapper, or the name of the mapper''s table';
 
 -- Names are filled in last, so that no name is taken for a part of the query.
 CREATE FUNCTION _hilo.hilo_source_of(relation regclass, client text, entity text, size bigint)
@@ -287,10 +287,10 @@ BEGIN ATOMIC
                              o.seqrelid::regclass, 'core', NULL, o.seqincrement) END)));
 END;
 COMMENT ON FUNCTION @extschema@.hilo_detach(@extschema@.hilo_sequence, bigint) IS
-    'Removes the source of a sequence, which numbers itself from start on, and returns start. It '
-    'must lie where nobody else serves values. null: the next number of the sequence of Postgres '
-    'to which it was attached as client core, and from which nobody may draw any more. Values '
-    'that it holds and has not served become a gap. Requires ownership of the sequence. Errors: '
-    'those of hilo_alter, 22023 if start is null and the source another one, 55000 if start is '
-    'null and columns still draw from that sequence, if start is not beyond what the sequence may '
-    'have served, or if it has no source.';
+    'Removes the source of a sequence, which numbers itself from start on, and returns start. '
+    'start must lie where nobody else serves values. null: the next number of the sequence of '
+    'Postgres to which it was attached as client core, and from which nobody may draw any more. '
+    'Values that the sequence holds and has not served become a gap. Requires ownership of the '
+    'sequence. Errors: those of hilo_alter, 22023 if start is null and the source another one, '
+    '55000 if start is null and columns still draw from that sequence, if start is not beyond '
+    'what the sequence may have served, or if it has no source.';

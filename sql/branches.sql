@@ -7,8 +7,8 @@ CREATE FUNCTION _hilo.hilo_identity(sequence bigint) RETURNS text
               FROM pg_catalog.pg_control_system() c, pg_catalog.pg_database d
              WHERE d.datname = pg_catalog.current_database());
 COMMENT ON FUNCTION _hilo.hilo_identity(bigint) IS
-    'Returns the name of a sequence of this database among those of all servers. Copies of a '
-    'server share it';
+    'Returns a name for a sequence of this database that differs from those of all other '
+    'sequences, on other servers too. A copy of a server has the same names';
 
 -- Branches, and the sequences that they get their values from, as hilo_attach_server has noted.
 -- Both are named as by hilo_identity.
@@ -111,8 +111,8 @@ BEGIN
 END;
 $circle$;
 COMMENT ON FUNCTION _hilo.hilo_refuse_circle(text, name, jsonb) IS
-    'Fails with 55000 if the sequence gets its values from itself once it is attached to one '
-    'there, which is as hilo_remote_sequence returns it';
+    'Fails with 55000 if the sequence would get its values from itself once it is attached to the '
+    'sequence there, whose row hilo_remote_sequence has returned';
 
 -- The centre has no such sequence in such a numbering that this role may read, or refuses the
 -- request.
@@ -214,16 +214,17 @@ END;
 COMMENT ON FUNCTION _hilo.hilo_ask_server(name, text, bigint, uuid, text, text, uuid, uuid) IS
     'The source of a sequence that hilo_attach_server has attached: takes values by hilo_transfer '
     'from a foreign server, or null: from the coordinator of Citus. remote_name, numbering: the '
-    'sequence there, as in hilo_sequences when it was attached. known_as: the request there, '
-    'which rises with each new one. answered: the last that was answered. Errors: 55000 if its '
-    'numbering is another by now, it was renamed or dropped, or without dblink; those of dblink '
-    'and hilo_transfer.';
+    'sequence there, as in hilo_sequences when it was attached. known_as: the uuid of the request '
+    'there, which rises with each new one. answered: the last request that was answered. Errors: '
+    '55000 if the sequence there has another numbering by now, was renamed or dropped, or without '
+    'dblink; those of dblink and hilo_transfer.';
 
 CREATE FUNCTION _hilo.hilo_take_new_name(sequence bigint, request uuid) RETURNS void
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_take_new_name_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_take_new_name(bigint, uuid) IS
-    'Gives the requests of a sequence another name, and writes off what it holds. A copy of this '
-    'server asks by the name that it has: the centre has seen a later request than this one';
+    'Gives the requests of a sequence another name, and writes off what the sequence holds. For a '
+    'server of which a copy asks by the present name, so that the centre has seen a later request '
+    'than this server''s';
 
 -- The first line says to which server it belongs.
 CREATE FUNCTION _hilo.hilo_server_source(
@@ -282,11 +283,11 @@ $attach$;
 COMMENT ON FUNCTION @extschema@.hilo_attach_server(@extschema@.hilo_sequence, name,
     @extschema@.hilo_sequence) IS
     'Makes a sequence a branch of one on another server, its centre, and returns its name. '
-    'remote_name is the name there; null: the same name. If it does not exist here, it is created '
-    'with the type, increment, bounds, start value, block size and key format of the one there. '
-    'From then on its values come from there, by hilo_transfer, through dblink, the foreign '
-    'server and the user mapping of the owner of the sequence. After a renumbering there it '
-    'serves the values that it holds and gets no more, until it is attached again. Then these '
+    'remote_name is the name there; null: the same name. If the branch does not exist, it is '
+    'created with the type, increment, bounds, start value, block size and key format of the one '
+    'there. From then on its values come from there, by hilo_transfer, through dblink, the '
+    'foreign server and the user mapping of the owner of the sequence. After a renumbering there '
+    'it serves the values that it holds and gets no more, until it is attached again. Then these '
     'values become a gap. Requires ownership of the sequence, and USAGE on the foreign server. '
     'Errors: as for hilo_create and hilo_alter, 55000 without dblink, or if the sequence there '
     'does not exist, cycles, is ordered or gapless, or gets its values from this one, or '

@@ -138,18 +138,22 @@ COMMENT ON COLUMN _hilo.hilo_position.skip IS
     'the rate of reservations';
 COMMENT ON COLUMN _hilo.hilo_position.served IS
     'Number of values that the node had served when the row was written';
-COMMENT ON COLUMN _hilo.hilo_position.slices IS 'As served: slices that sessions had taken';
-COMMENT ON COLUMN _hilo.hilo_position.blocks_reserved IS 'As served: blocks that had been reserved';
+COMMENT ON COLUMN _hilo.hilo_position.slices IS
+    'Number of slices that sessions had taken when the row was written';
+COMMENT ON COLUMN _hilo.hilo_position.blocks_reserved IS
+    'Number of blocks that had been reserved when the row was written';
 COMMENT ON COLUMN _hilo.hilo_position.blocks_prefetched IS
-    'As served: blocks that no caller had waited for';
-COMMENT ON COLUMN _hilo.hilo_position.waits IS 'As served: calls that had waited for a block';
+    'Number of blocks that no caller had waited for when the row was written';
+COMMENT ON COLUMN _hilo.hilo_position.waits IS
+    'Number of calls that had waited for a block when the row was written';
 COMMENT ON COLUMN _hilo.hilo_position.wait_time IS
-    'As served: how long they had waited, in microseconds';
+    'How long these calls had waited, in microseconds';
 COMMENT ON COLUMN _hilo.hilo_position.recycled IS
-    'As served: values that one session had returned and another taken';
+    'Number of values that one session had returned and another taken when the row was written';
 COMMENT ON COLUMN _hilo.hilo_position.lost IS
-    'As served: values that had left memory without being served';
-COMMENT ON COLUMN _hilo.hilo_position.errors IS 'As served: reservations that had failed';
+    'Number of values that had left memory without being served when the row was written';
+COMMENT ON COLUMN _hilo.hilo_position.errors IS
+    'Number of reservations that had failed when the row was written';
 
 -- Rows are often added and removed, so these settings are as above, without the room for updates.
 CREATE TABLE _hilo.hilo_free_range (
@@ -210,13 +214,14 @@ COMMENT ON COLUMN _hilo.hilo_gap.count IS
 COMMENT ON COLUMN _hilo.hilo_gap.increment IS
     'Distance from one lost value to the next, as the sequence had it in that epoch. If fewer '
     'values are lost than there are in such steps, it is not known which';
-COMMENT ON COLUMN _hilo.hilo_gap.reason IS 'One of those in _hilo.hilo_loss';
+COMMENT ON COLUMN _hilo.hilo_gap.reason IS
+    'Why they are lost: one of the reasons in _hilo.hilo_loss';
 COMMENT ON COLUMN _hilo.hilo_gap.recorded_at IS
     'When the range, or the last part of it, was found to be lost';
 COMMENT ON COLUMN _hilo.hilo_gap.name IS
     'Name of the sequence, if its column was released; null for a sequence that exists';
 COMMENT ON COLUMN _hilo.hilo_gap.released_from IS
-    'That column: a sequence that adopts it gets the row';
+    'Column that was released: a sequence that adopts it gets the row';
 
 CREATE TABLE _hilo.hilo_lease (
     lease uuid NOT NULL,
@@ -273,11 +278,11 @@ COMMENT ON COLUMN _hilo.hilo_lease.leased_at IS 'When the lease was taken';
 COMMENT ON COLUMN _hilo.hilo_lease.expires_at IS 'When the lease expires; null: never';
 COMMENT ON COLUMN _hilo.hilo_lease.ended IS
     'returned or revoked: how the lease ended before it expired; null: it has not';
-COMMENT ON COLUMN _hilo.hilo_lease.ended_at IS 'When that happened';
+COMMENT ON COLUMN _hilo.hilo_lease.ended_at IS 'When the lease was returned or revoked';
 COMMENT ON COLUMN _hilo.hilo_lease.due_at IS
     'When the worker files the lease, as free or as a gap; null: never, as far as is known. A '
-    'lease that has ended is filed at the next opportunity. Its time is two thousand years before '
-    'the transaction that has ended it';
+    'lease that has ended is filed at the next opportunity. Its due_at is two thousand years '
+    'before the time of the transaction that has ended it';
 COMMENT ON COLUMN _hilo.hilo_lease.system_id IS
     'System identifier of the cluster that leased the range out';
 COMMENT ON COLUMN _hilo.hilo_lease.timeline IS
@@ -323,13 +328,13 @@ COMMENT ON COLUMN _hilo.hilo_source.sequence IS '_hilo.hilo_definition.id';
 COMMENT ON COLUMN _hilo.hilo_source.node IS 'hilo.node_id of the server';
 COMMENT ON COLUMN _hilo.hilo_source.request IS
     'The request that has no answer yet; null: there is none';
-COMMENT ON COLUMN _hilo.hilo_source.wanted IS 'How many values it asks for';
-COMMENT ON COLUMN _hilo.hilo_source.requested_at IS 'When it was written down';
+COMMENT ON COLUMN _hilo.hilo_source.wanted IS 'How many values the request asks for';
+COMMENT ON COLUMN _hilo.hilo_source.requested_at IS 'When the request was written down';
 COMMENT ON COLUMN _hilo.hilo_source.system_id IS
-    'System identifier of the cluster that the row is of';
+    'System identifier of the cluster that the row belongs to';
 COMMENT ON COLUMN _hilo.hilo_source.timeline IS
-    'Its timeline. A server on another one makes a request of its own: the answer may be the '
-    'first server''s';
+    'Timeline of that cluster. A server on another timeline makes a request of its own, because '
+    'the answer may be the first server''s';
 COMMENT ON COLUMN _hilo.hilo_source.requested IS 'Number of values asked for';
 COMMENT ON COLUMN _hilo.hilo_source.received IS 'Number of values received';
 COMMENT ON COLUMN _hilo.hilo_source.brought IS
@@ -337,8 +342,8 @@ COMMENT ON COLUMN _hilo.hilo_source.brought IS
     'and their distance from each other; 0: it has brought some of those between, and is not '
     'known to have brought each';
 COMMENT ON COLUMN _hilo.hilo_source.own IS
-    'Values that the sequence may have served before it had this source, in the same way. They '
-    'are not served again';
+    'Values that the sequence may have served before it had this source, as spans like those of '
+    'brought. They are not served again';
 COMMENT ON COLUMN _hilo.hilo_source.own_epoch IS
     'Epoch with which the sequence began to number itself after it had a source: what it had '
     'before is in own; 0: it has not';
@@ -349,7 +354,7 @@ COMMENT ON COLUMN _hilo.hilo_source.last_error IS
     'Error of the last failure, with its DETAIL and HINT';
 COMMENT ON COLUMN _hilo.hilo_source.last_error_at IS 'Time of the last failure';
 COMMENT ON COLUMN _hilo.hilo_source.database IS
-    'Database that the row is of, by which a copy made from a template is recognized';
+    'Database that the row belongs to, by which a copy made from a template is recognized';
 COMMENT ON COLUMN _hilo.hilo_source.receiver IS
     'Random number that a copy which was promoted or restored does not share: the first eight '
     'digits of each request';
@@ -358,13 +363,15 @@ COMMENT ON COLUMN _hilo.hilo_source.answered IS
     'been answered';
 COMMENT ON COLUMN _hilo.hilo_source.most IS
     'The next request asks for at most so many values, because a larger one was refused. 0: an '
-    'answer was refused, so it asks for one, and rarely. null: it is not limited';
-COMMENT ON COLUMN _hilo.hilo_source.failing_since IS 'When it failed first since it last answered';
+    'answer was refused, so the next request asks for one value, and comes late. null: it is not '
+    'limited';
+COMMENT ON COLUMN _hilo.hilo_source.failing_since IS
+    'When the source first failed after its last answer';
 COMMENT ON COLUMN _hilo.hilo_source.passes IS
-    'So many values that the source brings next may have been served before, so the next request '
-    'is for these, too; null: none is known of';
+    'How many of the values that the source brings next may have been served before: the next '
+    'request asks for so many more; null: none, as far as is known';
 COMMENT ON COLUMN _hilo.hilo_source.parted_at IS
-    'When this server found that a copy of it asks by its name, and took a new one; null: it has '
+    'When this server found that a copy of it asks by its name, and took a new name; null: it has '
     'not, or the sequence was attached again since';
 
 CREATE TABLE _hilo.hilo_privilege (

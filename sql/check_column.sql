@@ -37,8 +37,8 @@ CREATE VIEW _hilo.hilo_attached AS
      WHERE s.source IS NOT NULL AND pg_has_role(s.owner::oid, 'USAGE');
 REVOKE ALL ON _hilo.hilo_attached FROM PUBLIC;
 COMMENT ON VIEW _hilo.hilo_attached IS
-    'Sequences that take their values from the counter of a mapper. size: of its blocks; '
-    'increment: by how much a block moves the counter';
+    'Sequences that take their values from the counter of a mapper. size: how many values a block '
+    'of it has; increment: by how much a block moves the counter';
 
 -- The columns that concern the caller: each that it has a privilege on, and all for those who may
 -- read everything. Only the other views may read it.

@@ -99,7 +99,8 @@ CREATE FUNCTION _hilo.hilo_branch_documents(names text[], source text) RETURNS j
              SELECT _hilo.hilo_node_summary(s.name) #> '{sequences,0}'::text[] AS value) document
          WHERE s.name = ANY ($1));
 COMMENT ON FUNCTION _hilo.hilo_branch_documents(text[], text) IS
-    'Returns the definitions of sequences of this server as those of branches of them';
+    'Returns the definitions of sequences of this server, changed so that they define branches of '
+    'these sequences';
 
 -- A rollback would not reach the other nodes.
 CREATE FUNCTION _hilo.hilo_is_outside_block() RETURNS boolean
@@ -193,11 +194,11 @@ COMMENT ON FUNCTION @extschema@.hilo_create_on_all_nodes(@extschema@.hilo_sequen
     'values come from there. Returns what was done on each node: create, exists, or an action of '
     'hilo_apply. A worker gets the definition, the owner and the privileges of the coordinator, '
     'and the numbering that it has by now. Values that the worker holds of an earlier numbering '
-    'become a gap. Called again, it completes later nodes, whatever the options. These are the '
-    'fields of a sequence in a document of hilo_export. A rollback does not undo it. Errors: '
-    '55000 on a worker, if a node cannot be asked or refuses, or if a worker has a sequence of '
-    'this name that is no branch; 0A000 without Citus, or for one that cycles, is ordered or '
-    'gapless; 25001 in a transaction block, 22023 for other options.';
+    'become a gap. Called again, it does the same on nodes that have come since, whatever the '
+    'options. Options are the fields of a sequence in a document of hilo_export. A rollback does '
+    'not undo it. Errors: 55000 on a worker, if a node cannot be asked or refuses, or if a worker '
+    'has a sequence of this name that is no branch; 0A000 without Citus, or for one that cycles, '
+    'is ordered or gapless; 25001 in a transaction block, 22023 for other options.';
 
 CREATE FUNCTION _hilo.hilo_serial_column(relation regclass, column_name name)
     RETURNS TABLE (
@@ -235,10 +236,10 @@ BEGIN ATOMIC
      WHERE a.attrelid = $1::oid AND a.attname = $2;
 END;
 COMMENT ON FUNCTION _hilo.hilo_serial_column(regclass, name) IS
-    'Returns a column that owns a sequence of Postgres, with that. highest: what the sequence can '
-    'reach; rises: it is a serial column, and its values rise; own: the caller may act as the '
-    'owner of the table; of_others: a part of the table belongs to another role than the caller '
-    'that is no superuser';
+    'Returns a column that owns a sequence of Postgres, with the sequence. highest: the highest '
+    'value that the sequence can reach; rises: it is a serial column, and its values rise; own: '
+    'the caller may act as the owner of the table; of_others: a part of the table belongs to '
+    'another role than the caller that is no superuser';
 
 CREATE FUNCTION _hilo.hilo_next_of_serial(
     table_name text, column_name name, highest bigint, sequence regclass, increment bigint

@@ -13,8 +13,8 @@ CREATE FUNCTION @extschema@.hilo_node_summary(name @extschema@.hilo_sequence DEF
     RETURNS jsonb
     LANGUAGE c VOLATILE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'hilo_node_summary_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_node_summary(@extschema@.hilo_sequence) IS
-    'Returns what other servers need to know of this one. It is which node this is, and what '
-    'hilo_export returns of a sequence or, without a name, of all that the caller may read. '
-    'numbering: how this node numbers a sequence, or will when it first serves it; without one it '
-    'refuses to serve it. fed: a source brings its values. A sequence that does not exist is left '
-    'out. For hilo_compare and hilo_apply on another server. Errors: 42501.';
+    'Returns which node this server is, and what hilo_export returns of a sequence or, without a '
+    'name, of all that the caller may read. numbering: how this node numbers a sequence, or will '
+    'when it first serves it; left out if it refuses to serve the sequence. fed: a source brings '
+    'its values. A sequence that does not exist is left out. For hilo_compare and hilo_apply on '
+    'another server. Errors: 42501.';

@@ -218,11 +218,11 @@ COMMENT ON FUNCTION @extschema@.hilo_release(regclass, name, text, name) IS
     'column, which continues with the very next number, and returns its sequence. identity: BY '
     'DEFAULT, ALWAYS or null. sequence_name: its name, in the schema of the table; null: that of '
     'the hilo sequence or, if another relation has that, one that core chooses. After hilo_adopt, '
-    'it is as it was before: also CACHE, the comment, and a type that is wider than the column. '
-    'Drops the hilo sequence; hilo_gaps keeps what it has lost. Locks the table as hilo_adopt '
-    'does. Requires ownership of the table and of the sequence. Errors: as for hilo_adopt, 22023 '
-    'for another identity, 42P07 if the name is taken, 55000 if several nodes share the sequence, '
-    'or the column may be null and is to become an identity column.';
+    'the sequence is as it was before, with its CACHE, its comment, and a type that is wider than '
+    'the column. Drops the hilo sequence; hilo_gaps keeps what it has lost. Locks the table as '
+    'hilo_adopt does. Requires ownership of the table and of the sequence. Errors: as for '
+    'hilo_adopt, 22023 for another identity, 42P07 if the name is taken, 55000 if several nodes '
+    'share the sequence, or the column may be null and is to become an identity column.';
 
 CREATE FUNCTION @extschema@.hilo_sync(
     name @extschema@.hilo_sequence, relation regclass, column_name name
@@ -293,8 +293,8 @@ CREATE FUNCTION @extschema@.hilo_report() RETURNS text
 COMMENT ON FUNCTION @extschema@.hilo_report() IS
     'Returns one HTML page of what the views and hilo_check show the caller. It has the findings, '
     'the sequences that need attention most, gaps, leases and changed settings, each up to 200 '
-    'rows. The page is ASCII and loads nothing. It changes nothing, and runs on a standby too. A '
-    'part that cannot be read is said to be so in the page.';
+    'rows. The page is ASCII and loads nothing. It changes nothing, and runs on a standby too. '
+    'Where a part cannot be read, the page says so.';
 
 CREATE FUNCTION @extschema@.hilo_stat_reset(name @extschema@.hilo_sequence DEFAULT NULL)
     RETURNS void

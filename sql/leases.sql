@@ -20,7 +20,7 @@ COMMENT ON FUNCTION @extschema@.hilo_lease(@extschema@.hilo_sequence, bigint, te
     'prepared, 40001 at the commit if the sequence was renumbered or dropped meanwhile, 54000 for '
     'too many leases in open transactions. lease: its name, a random uuid; null: the server '
     'chooses one. The same call again, by the same role, returns the same lease as long as it is '
-    'open. 42710: it has ended, or is another one.';
+    'open. 42710: that lease has ended, or is another one.';
 
 CREATE FUNCTION @extschema@.hilo_lease_return(lease uuid, next bigint DEFAULT NULL) RETURNS bigint
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_return_wrapper';
@@ -37,8 +37,8 @@ COMMENT ON FUNCTION @extschema@.hilo_lease_return(uuid, bigint) IS
 CREATE FUNCTION @extschema@.hilo_lease_renew(lease uuid, ttl interval) RETURNS timestamptz
     LANGUAGE c VOLATILE PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_lease_renew_wrapper';
 COMMENT ON FUNCTION @extschema@.hilo_lease_renew(uuid, interval) IS
-    'Lets a lease expire so long after now, and returns when; null: it does not expire. Errors: '
-    'as for hilo_lease_return, 22023 unless ttl is positive.';
+    'Lets a lease expire when ttl has passed from now, and returns that time; null: it does not '
+    'expire. Errors: as for hilo_lease_return, 22023 unless ttl is positive.';
 
 CREATE FUNCTION @extschema@.hilo_lease_revoke(lease uuid DEFAULT NULL, holder text DEFAULT NULL)
     RETURNS bigint
@@ -152,11 +152,12 @@ COMMENT ON FUNCTION @extschema@.hilo_refill(uuid[], bigint[], uuid[], text[], bi
     'each with the first value that was not used (nexts), and renews others for ttl. Takes leases '
     'of sequences (names), each of up to so many values (sizes), for a holder and a ttl. leases: '
     'their names; null: the server chooses them. Returns a row for each: kind (returned, renewed, '
-    'leased), with the result of hilo_lease_return, hilo_lease_renew or hilo_lease. One that was '
-    'refused has sqlstate, message, detail and hint; it changes nothing and fails no other. Waits '
-    'for half a second in all, or twice hilo.reserve_timeout, for sequences that others have '
-    'locked, and 0.2 s for leases. Errors: 22023 for arrays that are null, contain null, or are '
-    'not of one length; 25006; the commit may fail as for the functions of each row.';
+    'leased), with the result of hilo_lease_return, hilo_lease_renew or hilo_lease. A row that '
+    'was refused has sqlstate, message, detail and hint; it changes nothing, and the others are '
+    'done all the same. Waits for half a second in all, or twice hilo.reserve_timeout, for '
+    'sequences that others have locked, and 0.2 s for leases. Errors: 22023 for arrays that are '
+    'null, contain null, or are not of one length; 25006; the commit may fail as for the '
+    'functions of each row.';
 
 CREATE FUNCTION _hilo.hilo_is_later(one uuid, other uuid) RETURNS boolean
     LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -164,7 +165,7 @@ CREATE FUNCTION _hilo.hilo_is_later(one uuid, other uuid) RETURNS boolean
        AND pg_catalog.substr(one::text, 15, 1) = '7'
        AND pg_catalog.substr(other::text, 15, 1) = '7';
 COMMENT ON FUNCTION _hilo.hilo_is_later(uuid, uuid) IS
-    'Whether one request was made after the other. Only uuids of version 7 tell';
+    'Whether one request was made after the other. Only uuids of version 7 say so';
 
 CREATE FUNCTION _hilo.hilo_end_requests(
     name text, receiver text, request uuid, answered uuid

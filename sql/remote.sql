@@ -106,7 +106,7 @@ END;
 $query$;
 COMMENT ON FUNCTION _hilo.hilo_dblink_query(text, text, text, timestamptz) IS
     'Returns the first column of the first row of a query over a connection of dblink. dblink: '
-    'its schema';
+    'the schema of the extension dblink';
 
 CREATE FUNCTION _hilo.hilo_ask_by_dblink(dblink text, server name, query text, of_source boolean)
     RETURNS jsonb
@@ -166,7 +166,8 @@ END;
 $ask$;
 COMMENT ON FUNCTION _hilo.hilo_ask_by_dblink(text, name, text, boolean) IS
     'Returns what hilo_answer would return on a foreign server, and with an error whether there '
-    'was a connection. dblink: the schema of dblink. of_source: the connection stays';
+    'was a connection. dblink: the schema of dblink. of_source: it is the query of a source, '
+    'whose connection stays open';
 
 CREATE FUNCTION _hilo.hilo_dblink_hint(server name, failure jsonb, of_source boolean) RETURNS text
     LANGUAGE sql STABLE PARALLEL SAFE
@@ -236,4 +237,5 @@ END;
 $remote$;
 COMMENT ON FUNCTION _hilo.hilo_remote(name, text, boolean) IS
     'Runs a query on a foreign server, or null: the coordinator of Citus. Returns the first '
-    'column of its first row; null: it has none. of_source: the connection stays';
+    'column of its first row; null: it has none. of_source: it is the query of a source, whose '
+    'connection stays open';

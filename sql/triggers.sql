@@ -90,8 +90,8 @@ COMMENT ON FUNCTION _hilo.hilo_depend_on(_hilo.hilo_role) IS
 CREATE FUNCTION _hilo.hilo_note_replicated(sequence bigint, change text) RETURNS void
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_note_replicated_wrapper';
 COMMENT ON FUNCTION _hilo.hilo_note_replicated(bigint, text) IS
-    'Lets sessions learn at commit that a sequence was altered, dropped with its numbers, or '
-    'otherwise outdated';
+    'Lets sessions learn at commit that a sequence was altered, dropped with its numbers, or is '
+    'out of date for another reason';
 
 CREATE FUNCTION _hilo.hilo_has_name(name text) RETURNS boolean
     LANGUAGE c VOLATILE STRICT PARALLEL UNSAFE AS 'MODULE_PATHNAME', 'hilo_has_name_wrapper';
@@ -159,8 +159,9 @@ END
 $$;
 COMMENT ON FUNCTION _hilo.hilo_merge_definitions(
     _hilo.hilo_definition, _hilo.hilo_definition, text) IS
-    'Returns the replicated definition of a sequence, with those columns of the own one that '
-    'another server has no say in. elsewhere: the source of one that has its source there';
+    'Returns the replicated definition of a sequence, with this server''s values in the columns '
+    'in which another server has no say. elsewhere: what a replicated sequence has as its source '
+    'if its source is on the other server';
 
 -- The functions of these triggers have the rights of their owner. Whoever applies rows may write to
 -- the tables, and needs no other right. Nobody else can call them, or have a table of his own call

@@ -172,21 +172,21 @@ COMMENT ON COLUMN @extschema@.hilo_sequences.total_served IS
     'written. While the sequence is active, hilo_stat_sequences.served has those since. Null for '
     'a gapless sequence, which is not counted';
 COMMENT ON COLUMN @extschema@.hilo_sequences.total_slices IS
-    'As total_served, of hilo_stat_sequences.slices';
+    'Like total_served, for hilo_stat_sequences.slices';
 COMMENT ON COLUMN @extschema@.hilo_sequences.total_blocks_reserved IS
-    'As total_served, of hilo_stat_sequences.blocks_reserved';
+    'Like total_served, for hilo_stat_sequences.blocks_reserved';
 COMMENT ON COLUMN @extschema@.hilo_sequences.total_blocks_prefetched IS
-    'As total_served, of hilo_stat_sequences.blocks_prefetched';
+    'Like total_served, for hilo_stat_sequences.blocks_prefetched';
 COMMENT ON COLUMN @extschema@.hilo_sequences.total_waits IS
-    'As total_served, of hilo_stat_sequences.waits';
+    'Like total_served, for hilo_stat_sequences.waits';
 COMMENT ON COLUMN @extschema@.hilo_sequences.total_wait_time IS
-    'As total_served, of hilo_stat_sequences.wait_time_total, in milliseconds';
+    'Like total_served, for hilo_stat_sequences.wait_time_total, in milliseconds';
 COMMENT ON COLUMN @extschema@.hilo_sequences.total_recycled IS
-    'As total_served, of hilo_stat_sequences.recycled';
+    'Like total_served, for hilo_stat_sequences.recycled';
 COMMENT ON COLUMN @extschema@.hilo_sequences.total_lost IS
-    'As total_served, of hilo_stat_sequences.lost';
+    'Like total_served, for hilo_stat_sequences.lost';
 COMMENT ON COLUMN @extschema@.hilo_sequences.total_errors IS
-    'As total_served, of hilo_stat_sequences.errors';
+    'Like total_served, for hilo_stat_sequences.errors';
 COMMENT ON COLUMN @extschema@.hilo_sequences.next_value IS
     'Value that this server would reserve next; null: none is left, or it has no position yet';
 COMMENT ON COLUMN @extschema@.hilo_sequences.numbering IS

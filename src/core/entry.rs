@@ -40,8 +40,8 @@ macro_rules! entry {
             pub privileges: Option<Vec<Grant>>,
             /// Which numbers the nodes serve. A new sequence is numbered like this. So is one that
             /// this server has not served under its present node id, unless replication brings its
-            /// positions. Any other must be. Default: as hilo_create numbers it; unchecked for one
-            /// that exists.
+            /// positions. Any other must have this numbering already. Default: as hilo_create
+            /// numbers it; unchecked for one that exists.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub numbering: Option<Numbering>,
             /// Whether a source brings the values. Only a summary says so, to everybody who may

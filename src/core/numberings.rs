@@ -13,8 +13,8 @@ use crate::mapping::{Mapping, Stripes};
 use crate::numbers::Index;
 use crate::range::Range;
 
-/// `count` values from `first` to `last`, in steps of `step`, that a column may lack. If there are
-/// more of them in these steps, it is not known which.
+/// `count` values from `first` to `last`, in steps of `step`, that a column may lack. If more
+/// values lie in these steps, it is not known which of them are meant.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<R> {
     pub first: i64,
@@ -22,9 +22,9 @@ pub struct Known<R> {
     /// At least 1.
     pub count: i64,
     pub step: i64,
-    /// The least one counts where a value has several.
+    /// Where a value has several reasons, the least of them counts.
     pub reason: R,
-    /// Somebody else has them, also where the sequence has gone back to before them.
+    /// Somebody else has the values, even if the sequence was set back to before them.
     pub is_leased: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct Present {
     pub mapping: Mapping,
     /// The index that is reserved next.
     pub next: Index,
-    /// Whether there is one.
+    /// Whether an index is left to be reserved.
     pub has_next: bool,
     pub start_value: i64,
 }

@@ -73,8 +73,8 @@ pub fn between(mapping: &Mapping, one: i64, other: i64) -> Range {
 pub struct Past(Vec<Span>);
 
 impl Past {
-    /// The most spans. Beyond that the nearest become one. Values that other users of a source got
-    /// lie between them.
+    /// The most spans. Beyond that the nearest two become one, though other users of a source have
+    /// got values between them.
     pub const MOST: usize = 32;
 
     pub fn from_spans(spans: impl IntoIterator<Item = Span>) -> Past {

@@ -104,8 +104,8 @@ pub fn next_block(previous: i64, demand: &Demand, room: Remaining, settings: &Se
     }
 }
 
-/// How many values to keep ready after a lease of `count`, so that the next one need not wait. It
-/// is as many, within the limits of a block and of a pool.
+/// How many values to keep ready after a lease of `count`, so that the next lease need not wait. It
+/// is as many again, within the limits of a block and of a pool.
 pub fn lease_ahead(count: i64, whole: i64, settings: &Settings) -> i64 {
     match settings.prefetch {
         true => count.min(settings.max_block).min(whole / POOLS_IN_WHOLE),
@@ -122,8 +122,8 @@ pub struct Ahead {
     pub threshold: i64,
 }
 
-/// How much of a sequence to read ahead; `block` is its first block. It is one block, so a crash
-/// loses little. `None`: nothing, because the sequence's own blocks are large.
+/// How much of a sequence to read ahead: its first block, of `block` values, so that a crash loses
+/// little. `None`: nothing, because the sequence's own blocks are large.
 pub fn ahead(block: i64, settings: &Settings) -> Option<Ahead> {
     let small = settings.fixed.is_none_or(|size| size <= settings.min_block);
     small.then_some(Ahead { count: block, threshold: (block / 2).max(1) })

@@ -88,7 +88,7 @@ impl Rate {
         Demand { per_second, recent: 0.0, burst: if burst as f64 > 2.0 * mean { burst } else { 0 } }
     }
 
-    /// Values per second, the mean over the window  until now.
+    /// Values per second, the mean over the window until now.
     pub fn per_second(&self, now: Timestamp, taken: i64, window: Micros) -> f64 {
         let (now, taken) = (now.0.max(self.last.at), taken.max(self.last.taken));
         let Some(oldest) = self.marks().first() else { return 0.0 };
