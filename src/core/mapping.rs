@@ -56,6 +56,15 @@ impl Stripes {
         global / round * width + inside.clamp(0, width)
     }
 
+    /// The indexes of the stripe that an index (at least 0) is in.
+    pub(crate) fn stripe_of(&self, index: Index) -> Range {
+        if self.nodes <= 1 {
+            return Range::ALL;
+        }
+        let size = self.size.max(1);
+        Range::with_len(Index(index.0 / size * size), size)
+    }
+
     fn owns(&self, global: i128) -> bool {
         self.nodes <= 1 || global / self.width() % self.nodes as i128 == self.node as i128
     }

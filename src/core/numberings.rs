@@ -4,9 +4,13 @@
 //! indexes of the sequence; gaps in the same steps may lie before them. Gaps in other steps are
 //! numberings of their own. A segment is a range of places that are examined, with the reason why
 //! the column may lack them.
+//!
+//! There may be billions of parts and of ranges of places. So they are made one by one, and only
+//! the gaps that are known take memory.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::iter::successors;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::iter::from_fn;
 
 use crate::gaps::greatest_divisor;
 use crate::mapping::{Mapping, Stripes};
@@ -40,15 +44,28 @@ pub struct Present {
     pub start_value: i64,
 }
 
+/// Up to so many values of a gap are single places of the present numbering, if places of other
+/// values lie between them.
+pub const MOST_SINGLE_PLACES: i64 = 100;
+
 /// Some values that are examined. A value that several numberings have is examined by the first one
 /// with a segment that has it.
 #[derive(Clone, Debug)]
 pub struct Numbering<R> {
-    pub mapping: Mapping,
-    /// Numberings of one turn have no values in common; 0: the present one.
-    pub turn: usize,
+    mapping: Mapping,
     /// In order, disjoint and not empty.
     segments: Vec<(Range, R)>,
+    /// How many parts it is examined in. If there are several, its only segment begins at place 0.
+    parts: i64,
+}
+
+/// A part of a numbering: every so many of its values, which are a numbering themselves.
+pub struct Part<'a, R> {
+    pub mapping: Mapping,
+    /// From the first segment to the last.
+    pub places: Range,
+    numbering: &'a Numbering<R>,
+    earlier: &'a [Numbering<R>],
 }
 
 /// The numberings whose values are examined, in order. `served` is the reason for values before the
@@ -64,45 +81,62 @@ pub fn numberings<R: Copy + Ord>(
     let next = present.has_next.then(|| present.next + earlier);
     let mut explained: BTreeMap<R, Vec<Range>> = BTreeMap::new();
     let mut apart = Vec::new();
-    for (at, one) in known.iter().enumerate() {
+    for one in known {
         let (places, count) = placed(one, &mapping, next);
         explained.entry(one.reason).or_default().extend(places);
-        apart.extend(count.map(|count| (at + 1, one, count)));
+        apart.extend(count.map(|count| (one, count)));
     }
     let start = Places::new(&mapping, present.start_value, present.start_value);
     if start.are_on {
         let before_base = Range::new(start.all.start, Index(earlier));
         explained.entry(served).or_default().push(before_base);
     }
-    let steps = apart.iter().map(|(_, one, _)| one.step).chain([mapping.increment]);
+    let steps = apart.iter().map(|(one, _)| one.step).chain([mapping.increment]);
     let steps: BTreeSet<_> = steps.collect();
-    let mut all = vec![Numbering { mapping, turn: 0, segments: segments(explained) }];
-    for (turn, one, count) in apart {
-        let parts = every_so_many(one.first, one.step, count, &steps);
-        all.extend(parts.map(|(mapping, places)| Numbering {
-            mapping,
-            turn,
-            segments: vec![(places, one.reason)],
-        }));
-    }
-    all
+    let present = Numbering { mapping, segments: segments(explained), parts: 1 };
+    let others = apart.into_iter().map(|(one, count)| Numbering {
+        mapping: Mapping { base: one.first, increment: one.step, stripes: Stripes::ALL, ..mapping },
+        segments: vec![(Range::below(Index(count)), one.reason)],
+        parts: every_so_many(one.step, count, &steps),
+    });
+    [present].into_iter().chain(others).collect()
 }
 
-/// The parts of a range of places of a numbering that it has to examine, each with the reason why a
-/// column lacks it. They have no value that an earlier numbering examines.
-pub fn examined<R: Copy>(
-    numberings: &[Numbering<R>],
-    own: &Numbering<R>,
-    range: Range,
-) -> Vec<(Range, R)> {
-    let mut parts = Vec::new();
-    for (part, reason) in own.segments_in(range) {
-        let others = numberings.iter().take_while(|other| other.turn < own.turn);
-        let shared = others.flat_map(|other| other.shared(&own.mapping, part)).collect();
-        let rest = part.without(&Range::union(shared));
-        parts.extend(rest.into_iter().map(|part| (part, reason)));
+/// The parts of the numberings, in order.
+pub fn parts<R>(numberings: &[Numbering<R>]) -> impl Iterator<Item = Part<'_, R>> {
+    numberings.iter().enumerate().flat_map(move |(at, numbering)| {
+        let earlier = &numberings[..at];
+        (0..numbering.parts).map(move |part| numbering.part(part, earlier))
+    })
+}
+
+impl<R: Copy> Part<'_, R> {
+    /// The ranges within a range of places that are examined here, in order, each with the reason
+    /// why a column lacks it. No earlier numbering examines their values. Empty ranges are among
+    /// them, so that it never takes long to the next one.
+    pub fn examined(&self, range: Range) -> impl Iterator<Item = (Range, R)> {
+        self.numbering.segments_in(range).flat_map(move |(within, reason)| {
+            let others = self.earlier.iter();
+            let mut shared: Vec<_> =
+                others.filter_map(|other| other.shared(self.mapping, within)).collect();
+            let mut next = BinaryHeap::new();
+            for (at, places) in shared.iter_mut().enumerate() {
+                next.extend(places.next().map(|first| Reverse((first, at))));
+            }
+            let mut rest = Some(within);
+            let parts = from_fn(move || {
+                let Some(Reverse((places, at))) = next.pop() else { return rest.take() };
+                next.extend(shared[at].next().map(|later| Reverse((later, at))));
+                if places.is_empty() {
+                    return Some(Range::EMPTY);
+                }
+                let left = rest?;
+                rest = Some(left.from(places.end));
+                Some(left.until(places.start))
+            });
+            parts.map(move |part| (part, reason))
+        })
     }
-    parts
 }
 
 /// How many places before its base the present numbering needs for the earliest of the values.
@@ -161,7 +195,7 @@ fn placed<R>(
     let places = match (has_all, has_each) {
         (false, false) => Vec::new(),
         // Places of other values lie between them. If they are many, these count too.
-        (true, false) if !is_striped && count <= 100 => {
+        (true, false) if !is_striped && count <= MOST_SINGLE_PLACES => {
             let each = (0..count).map(|at| found.all.start + at * (step / increment).abs() as i64);
             each.map(|place| Range::with_len(place, 1).until(limit)).collect()
         }
@@ -184,15 +218,10 @@ fn segments<R: Copy + Ord>(explained: BTreeMap<R, Vec<Range>>) -> Vec<(Range, R)
     segments
 }
 
-/// Divides `count` values, in steps from the first one, into parts that each have every so many of
+/// How many parts to divide `count` values in such steps into, so that each has every so many of
 /// them. A numbering in one of the other steps then has all values of a part in a range, or none,
 /// unless there are few.
-fn every_so_many(
-    first: i64,
-    step: i64,
-    count: i64,
-    steps: &BTreeSet<i64>,
-) -> impl Iterator<Item = (Mapping, Range)> + use<> {
+fn every_so_many(step: i64, count: i64, steps: &BTreeSet<i64>) -> i64 {
     let (count, step, mut parts) = (i128::from(count), i128::from(step), 1_i128);
     for other in steps {
         let divisor = greatest_divisor(other.unsigned_abs(), step.unsigned_abs() as u64);
@@ -204,28 +233,76 @@ fn every_so_many(
             parts = more;
         }
     }
-    (0..parts).map(move |part| {
-        let mapping = Mapping {
-            base: (i128::from(first) + part * step) as i64,
-            increment: (step * parts) as i64,
-            min_value: i64::MIN,
-            max_value: i64::MAX,
-            cycle: false,
-            stripes: Stripes::ALL,
+    parts as i64
+}
+
+impl<R> Numbering<R> {
+    /// A part, from 0 on.
+    fn part<'a>(&'a self, part: i64, earlier: &'a [Numbering<R>]) -> Part<'a, R> {
+        let Mapping { base, increment, .. } = self.mapping;
+        let base = i128::from(base) + i128::from(part) * i128::from(increment);
+        let increment = increment * self.parts;
+        let mapping = Mapping { base: base as i64, increment, ..self.mapping };
+        let all = match (self.segments.first(), self.segments.last()) {
+            (Some((first, _)), Some((last, _))) => Range::new(first.start, last.end),
+            _ => Range::EMPTY,
         };
-        (mapping, Range::below(Index(((count - 1 - part) / parts + 1) as i64)))
-    })
+        let places = Range::with_len(all.start, (all.len() - 1 - part) / self.parts + 1);
+        Part { mapping, places, numbering: self, earlier }
+    }
+
+    /// The first values from `value` on that lie within one segment and one stripe. Returns the
+    /// ends, in the direction of `increment`.
+    fn next_run(&self, value: i64, increment: i64) -> Option<(i64, i64)> {
+        let mapping = &self.mapping;
+        let is_along = (mapping.increment > 0) == (increment > 0);
+        let (place, segment) = if is_along {
+            let from = mapping.first_index_from(value);
+            let at = self.segments.partition_point(|(segment, _)| segment.end <= from);
+            let (segment, _) = self.segments.get(at)?;
+            (from.max(segment.start), segment)
+        } else {
+            let end = mapping.first_index_beyond(value);
+            let at = self.segments.partition_point(|(segment, _)| segment.start < end);
+            let (segment, _) = self.segments[..at].last()?;
+            (end.min(segment.end) - 1, segment)
+        };
+        let run = segment.intersection(&mapping.stripes.stripe_of(place));
+        let last = if is_along { run.last() } else { run.start };
+        Some((mapping.value(place)?, mapping.value(last)?))
+    }
+
+    /// Which places of a range in another numbering, which has no stripes, have values that a
+    /// segment of this one has: ranges in order. An empty one says that there is none before it.
+    /// `None`: there is none at all.
+    fn shared(&self, other: Mapping, range: Range) -> Option<impl Iterator<Item = Range>> {
+        let first = other.value(range.start)?;
+        let (near, _) = self.next_run(first, other.increment)?;
+        if other.first_index_from(near) >= range.end {
+            return None;
+        }
+        // Every so many places the two have a value in common.
+        let distance = i128::from(self.mapping.base) - i128::from(first);
+        let (ahead, period) = solve(other.increment.into(), distance, self.mapping.step())?;
+        let (start, mut passed) = (i128::from(range.start.0), 0_i128);
+        Some(from_fn(move || {
+            let periods = (passed - ahead + period - 1).max(0) / period;
+            let place = start + ahead + periods * period;
+            let place = Index(i64::try_from(place).ok()?);
+            let value = other.value(place).filter(|_| place < range.end)?;
+            let (near, last) = self.next_run(value, other.increment)?;
+            let found = match (near == value, period) {
+                (true, 1) => Range::new(place, other.first_index_beyond(last)),
+                (true, _) => Range::with_len(place, 1),
+                (false, _) => Range::with_len(other.first_index_from(near), 0),
+            };
+            passed = i128::from(found.end.0) - start;
+            (found.start < range.end).then(|| found.until(range.end))
+        }))
+    }
 }
 
 impl<R: Copy> Numbering<R> {
-    /// The places from the first segment to the last.
-    pub fn places(&self) -> Range {
-        match (self.segments.first(), self.segments.last()) {
-            (Some((first, _)), Some((last, _))) => Range::new(first.start, last.end),
-            _ => Range::EMPTY,
-        }
-    }
-
     /// The parts of a range that lie within segments.
     fn segments_in(&self, range: Range) -> impl Iterator<Item = (Range, R)> + use<'_, R> {
         let from = self.segments.partition_point(|(segment, _)| segment.end <= range.start);
@@ -233,39 +310,6 @@ impl<R: Copy> Numbering<R> {
         let parts = parts.map(move |(segment, reason)| (segment.intersection(&range), *reason));
         parts.take_while(|(part, _)| !part.is_empty())
     }
-
-    /// Which places of a range in another numbering, which has no stripes, have values that a
-    /// segment of this one has.
-    fn shared(&self, other: &Mapping, range: Range) -> Vec<Range> {
-        let near = |first, last| Places::new(other, first, last).all.intersection(&range);
-        let all = ends(&self.mapping, self.places()).map(|(first, last)| near(first, last));
-        let all = all.unwrap_or_default();
-        let Some((first, last)) = ends(other, all) else { return Vec::new() };
-        // Every so many places the two have a value in common.
-        let distance = i128::from(self.mapping.base) - i128::from(first);
-        let common = solve(other.increment.into(), distance, self.mapping.step());
-        let Some((ahead, period)) = common else { return Vec::new() };
-        if period == 1 {
-            let there = Places::new(&self.mapping, first, last).all;
-            let runs = self.segments_in(there).flat_map(|(part, _)| self.mapping.runs(part));
-            return runs.map(|run| near(run.first, run.last(self.mapping.increment))).collect();
-        }
-        let [ahead, period] = [ahead, period].map(|places| places.min(i64::MAX.into()) as i64);
-        let start = all.start.saturating_add(ahead);
-        let each = successors(Some(start), |place| Some(place.saturating_add(period)));
-        let is_shared = |place: &Index| {
-            let there = other.value(*place).and_then(|value| self.mapping.index_of(value));
-            there.is_some_and(|there| self.segments_in(Range::with_len(there, 1)).next().is_some())
-        };
-        let each = each.take_while(|place| *place < all.end).filter(is_shared);
-        each.map(|place| Range::with_len(place, 1)).collect()
-    }
-}
-
-/// The first value and the last of places that are not empty.
-fn ends(mapping: &Mapping, places: Range) -> Option<(i64, i64)> {
-    let (first, last) = (mapping.value(places.start)?, mapping.value(places.last())?);
-    (!places.is_empty()).then_some((first, last))
 }
 
 /// The smallest `x` from 0 on with `times * x = rest` modulo `modulus`, and how far it is from one

@@ -458,7 +458,8 @@ fn a_worker_without_memory_writes_off_many_leases() {
     cluster.finish();
 }
 
-/// However many gaps there are, hilo_find_gaps keeps none of them in memory beyond work_mem.
+/// However many gaps there are, and in whatever steps, hilo_find_gaps keeps none of them in memory
+/// beyond work_mem, and can be cancelled.
 #[test]
 fn many_gaps_take_little_memory() {
     let cluster = Cluster::with_hilo();
@@ -478,6 +479,13 @@ fn many_gaps_take_little_memory() {
     let fresh_before = memory(pid, "VmHWM");
     fresh.run("SET work_mem = '1MB'");
     assert!(fresh.one::<i64>(sql) >= 400_000);
+    // The present numbering has every ten millionth value of a gap.
+    fresh.run("CREATE TABLE far (id bigint); SELECT hilo_create('far')");
+    fresh.run("SELECT hilo_nextval('far')");
+    fresh.run("SELECT hilo_advance('far', 200000000000000)");
+    fresh.run("SELECT hilo_alter('far', increment => 10000000)");
+    fresh.run("SET statement_timeout = '300ms'");
+    fresh.refusal("SELECT count(*) FROM hilo_find_gaps('far', 'far', 'id')").is("57014");
     // Shared buffers, which it touches, count among it.
     let grown = memory(pid, "VmHWM") - fresh_before;
     assert!(grown < 40_000, "{grown} kB, before that {before} kB");

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hilo_core::mapping::{Mapping, Stripes};
-use hilo_core::numberings::{Known, Present, examined, numberings};
+use hilo_core::numberings::{Known, Part, Present, numberings, parts};
 use hilo_core::numbers::Index;
+use hilo_core::range::Range;
 use proptest::prelude::*;
 
 const SERVED: u8 = 9;
@@ -28,17 +29,22 @@ fn known(first: i64, step: i64, count: i64, reason: u8) -> Known<u8> {
     Known { first, last, count, step, reason, is_leased: false }
 }
 
+/// The ranges that a part examines, with the reason of each.
+fn examined(part: &Part<'_, u8>) -> Vec<(Range, u8)> {
+    part.examined(part.places).filter(|(range, _)| !range.is_empty()).collect()
+}
+
 /// The values that are examined, in order, with the reason of each.
 fn values(present: &Present, known: &[Known<u8>]) -> Vec<(i64, u8)> {
     let all = numberings(present, known, SERVED);
-    let parts = all.iter().flat_map(|one| {
-        let parts = examined(&all, one, one.places()).into_iter();
-        parts.flat_map(move |(range, reason)| {
+    let mut values = Vec::new();
+    for part in parts(&all) {
+        for (range, reason) in examined(&part) {
             let places = range.start.0..range.end.0;
-            places.map(move |place| (one.mapping.value(Index(place)).expect("a value"), reason))
-        })
-    });
-    let mut values: Vec<_> = parts.collect();
+            let each = places.map(|place| part.mapping.value(Index(place)).expect("a value"));
+            values.extend(each.map(|value| (value, reason)));
+        }
+    }
     values.sort_unstable();
     values
 }
@@ -71,6 +77,23 @@ proptest! {
             prop_assert!(reasons[&value].contains(&reason), "{} {}", value, reason);
         }
     }
+
+    /// Beside a present numbering in stripes too.
+    #[test]
+    fn no_value_is_examined_twice(
+        base in -20..20_i64,
+        increment in steps(),
+        (node, size) in (0..3_u32, 1..5_i64),
+        parts in proptest::collection::vec((-40..40_i64, steps(), 1..15_i64, 0..5_u8), 0..7),
+    ) {
+        let of = |(first, step, count, reason)| known(first, step, count, reason);
+        let known: Vec<_> = parts.into_iter().map(of).collect();
+        let mut present = present(base, increment, 40, true);
+        present.mapping.stripes = Stripes { node, nodes: 3, size };
+        let found = values(&present, &known);
+        let twice = found.windows(2).find(|pair| pair[0].0 == pair[1].0);
+        prop_assert!(twice.is_none(), "{:?}", twice);
+    }
 }
 
 /// The lesser one of two reasons for a place counts, and what comes next has none yet.
@@ -98,8 +121,26 @@ fn wide_ranges_are_divided() {
     assert_eq!(values(&present(i64::MIN, step, 5, true), &[known(i64::MIN, step, 5, 0)]).len(), 5);
     let all = [known(1, 1, 4_000_000_000, 0), known(4_000_000_001, 2, 3, 1)];
     let all = numberings(&present(4_000_000_007, 3, 1, true), &all, SERVED);
-    assert!(all.len() < 20, "{}", all.len());
-    let parts = all.iter().flat_map(|one| examined(&all, one, one.places()));
-    let count: i64 = parts.map(|(range, _)| range.len()).sum();
+    assert!(parts(&all).count() < 20, "{}", parts(&all).count());
+    let ranges = parts(&all).flat_map(|part| examined(&part));
+    let count: i64 = ranges.map(|(range, _)| range.len()).sum();
     assert_eq!(count, 4_000_000_003);
+}
+
+/// A billion parts, or of values in common with an earlier numbering, are never a list in memory.
+#[test]
+fn parts_and_ranges_are_made_one_by_one() {
+    const MANY: i64 = 1_000_000_000;
+    let gap = [known(1, 1, MANY * MANY, 0)];
+    let all = numberings(&present(1, MANY, 0, false), &gap, SERVED);
+    assert_eq!(all.len(), 2);
+    let first: Vec<_> = parts(&all).take(3).map(|part| (part.mapping.base, part.places)).collect();
+    let each = Range::below(Index(MANY));
+    assert_eq!(first, [(1, each), (1, each), (2, each)]);
+
+    let all = numberings(&present(1, 2 * MANY, 0, false), &gap, SERVED);
+    let part = parts(&all).nth(1).expect("the gap");
+    let range = |from, to| (Range::new(Index(from), Index(to)), 0);
+    let first = part.examined(part.places).filter(|(range, _)| !range.is_empty()).take(2);
+    assert_eq!(first.collect::<Vec<_>>(), [range(1, 2 * MANY), range(2 * MANY + 1, 4 * MANY)]);
 }

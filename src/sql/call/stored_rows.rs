@@ -132,7 +132,9 @@ impl<R: Row> Rows<R> {
         }
     }
 
+    /// Adds a row. A statement can be cancelled there, however many rows there are.
     pub fn add(&mut self, row: R) {
+        check_for_interrupts!();
         let (store, columns) = (self.store, self.columns);
         // SAFETY: the row has the columns that SQL declares (`scripts/symbols`). The store copies
         // their values, of which nothing remains in the context that is reset.

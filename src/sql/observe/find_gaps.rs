@@ -6,11 +6,12 @@ use pgrx::pg_sys::panic::ErrorReport;
 use pgrx::prelude::*;
 
 use hilo_core::direction::Direction;
-use hilo_core::numberings::{Numbering, examined, numberings};
+use hilo_core::numberings::{Known, MOST_SINGLE_PLACES, Part, Present, numberings, parts};
 use hilo_core::range::Range;
 
-use crate::errors::{HiloError, OrRaise};
-use crate::process::memory::{self, TryGrow};
+use crate::errors::HiloError;
+use crate::process::memory;
+use crate::process::scratch::Scratch;
 use crate::sql::call::border::Call;
 use crate::sql::call::stored_rows::{Rows, row};
 use crate::sql::column::values::{self, Use, Values};
@@ -36,42 +37,54 @@ fn hilo_find_gaps(
 ) -> Result<Rows<Lacking>, ErrorReport> {
     let (present, known) = known(name)?;
     let values = Values::by_select(values::find_column(relation, column_name, Use::Search)?)?;
-    memory::check_available(known.len() << 10)?;
+    memory::check_available(memory_of(&present, &known))?;
     let numberings = numberings(&present, &known, UNKNOWN);
-    let (mut rows, mut other_steps) = (Rows::begin(call), Vec::new());
-    for numbering in &numberings {
-        each_absent(&values, numbering, |range| {
-            for (part, (_, reason)) in examined(&numberings, numbering, range) {
-                let mut place = part.start;
-                for run in numbering.mapping.runs(part) {
-                    let (first, count) = (run.first, run.count);
-                    let last = run.last(numbering.mapping.increment);
-                    let row = Lacking { first, last, count, reason };
-                    match numbering.turn {
-                        0 => rows.add(row),
-                        turn => {
-                            let at = (turn, place, numbering.mapping.base);
-                            other_steps.try_push((at, row)).or_raise();
-                        }
-                    }
-                    place += count;
-                }
-            }
-        })?;
+    let mut rows = Rows::begin(call);
+    // A query or a scan leaves something of each part.
+    let mut scratch = Scratch::new("hilo find gaps");
+    for part in parts(&numberings) {
+        // SAFETY: the rows are in memory of their own, and nothing else is kept of a part.
+        unsafe { scratch.round(|| add_lacking(&mut rows, &values, &part)) }?;
     }
-    other_steps.sort_unstable_by_key(|(at, _)| *at);
-    other_steps.into_iter().for_each(|(_, row)| rows.add(row));
     Ok(rows)
 }
 
-/// Visits the ranges of places, up to the last segment, whose values the column lacks.
+/// How many bytes the numberings of these values take at most.
+fn memory_of(present: &Present, known: &[Known<Reason>]) -> usize {
+    const OF_ONE: usize = 1 << 10;
+    const OF_PLACE: usize = 1 << 8;
+    let places = |one: &Known<Reason>| match one.step == present.mapping.increment {
+        true => 0,
+        false => one.count.min(MOST_SINGLE_PLACES) as usize,
+    };
+    known.iter().map(|one| OF_ONE + OF_PLACE * places(one)).sum()
+}
+
+/// Adds the values of a part that the column lacks.
+fn add_lacking(
+    rows: &mut Rows<Lacking>,
+    values: &Values,
+    part: &Part<'_, Reason>,
+) -> Result<(), HiloError> {
+    each_absent(values, part, |absent| {
+        for (range, (_, reason)) in part.examined(absent) {
+            check_for_interrupts!();
+            for run in part.mapping.runs(range) {
+                let (first, count) = (run.first, run.count);
+                rows.add(Lacking { first, last: run.last(part.mapping.increment), count, reason });
+            }
+        }
+    })
+}
+
+/// Visits the ranges of places of a part whose values the column lacks.
 fn each_absent(
     values: &Values,
-    numbering: &Numbering<Reason>,
+    part: &Part<'_, Reason>,
     mut visit: impl FnMut(Range),
 ) -> Result<(), HiloError> {
-    let mapping = &numbering.mapping;
-    let Range { start: mut first, end } = numbering.places();
+    let mapping = &part.mapping;
+    let Range { start: mut first, end } = part.places;
     let (Some(one), Some(other)) = (mapping.value(first), mapping.value(end - 1)) else {
         return Ok(());
     };
