@@ -30,7 +30,6 @@ pub fn next_range(name: &[u8], count: i64) -> Result<(Run, i64), HiloError> {
         |terms, run| fit_evenly_spaced(&terms.mapping, count, run),
         |name| HiloError::RangeTooLarge { name, count },
     )?;
-    entry.supply.get().pass(entry, range.end);
     let increment = entry.increment();
     let first = entry.mapping().value(range.start).unwrap_or_default();
     let run = Run { first, count };
@@ -91,7 +90,8 @@ pub fn next_block(name: &[u8]) -> Result<i64, HiloError> {
 
 type Claimed = (&'static CachedName, &'static Entry, Range);
 
-/// Takes the range that `fit` chooses. `never` makes the error for the case that values are left
+/// Takes the range that `fit` chooses. The session is served nothing before its end any more: what
+/// the range skips is left to others. `never` makes the error for the case that values are left
 /// but do not fit; if none are left, the sequence is exhausted.
 fn claim(
     name: &[u8],
@@ -102,7 +102,10 @@ fn claim(
         pgrx::check_for_interrupts!();
         let (cached, entry) = look_up::look_up(name, Privileges::UPDATE)?;
         match entry.supply.get().claim(cached, entry, &mut fit)? {
-            Claim::Here(range) => return Ok((cached, entry, range)),
+            Claim::Here(range) => {
+                entry.supply.get().pass(entry, range.end);
+                return Ok((cached, entry, range));
+            }
             Claim::Outdated => cached.forget(),
             Claim::Never => return Err(never(cached.name())),
             Claim::Exhausted => return Err(HiloError::exhaustion(cached.name(), &entry.mapping())),

@@ -1,4 +1,5 @@
-//! Ordered sequences are ordered: across sessions, and whatever fails.
+//! Ordered sequences are ordered: across sessions, and whatever fails. Other ones ascend within a
+//! session.
 
 use hilo_tests::{Client, ClientExt, Cluster};
 
@@ -90,4 +91,17 @@ fn beside_an_open_alteration() {
         assert_eq!(seen, (1..=seen.len() as i64).collect::<Vec<_>>());
         cluster.finish();
     }
+}
+
+/// Promise 3: what a hi has skipped is not served to the session that took it, only to others.
+#[test]
+fn values_ascend_within_a_session_that_takes_a_hi() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', block_size => 10)");
+    client.run("SELECT hilo_setval('s', 5)");
+    assert_eq!(client.one::<i64>("SELECT hilo_next_hi('s')"), 1);
+    assert_eq!(client.draw("s", 2), [21, 22]);
+    assert_eq!(cluster.connect("postgres").draw("s", 1), [6]);
+    cluster.finish();
 }
