@@ -10,20 +10,20 @@ COMMENT ON FUNCTION _hilo.hilo_identity(bigint) IS
     'Returns a name for a sequence of this database that differs from those of all other '
     'sequences, on other servers too. A copy of a server has the same names';
 
--- Branches, and the sequences that they get their values from, as hilo_attach_server has noted.
--- Both are named as by hilo_identity.
+-- Branches that the caller may read, and the sequences that they get their values from, as
+-- hilo_attach_server has noted. Both are named as by hilo_identity.
 CREATE VIEW _hilo.hilo_upstream WITH (security_barrier) AS
-    SELECT _hilo.hilo_identity(d.id) AS sequence, w.part[1] AS source
-      FROM _hilo.hilo_definition d
+    SELECT _hilo.hilo_identity(s.id) AS sequence, w.part[1] AS source
+      FROM _hilo.hilo_readable s
      CROSS JOIN LATERAL regexp_match(
-         d.source,
+         s.source,
          '^-- server [0-9a-f]+[[:space:]]-- from ([0-9/-]+)[[:space:]]') AS w (part)
      WHERE w.part IS NOT NULL;
 REVOKE ALL ON _hilo.hilo_upstream FROM PUBLIC;
 GRANT SELECT ON _hilo.hilo_upstream TO PUBLIC;
 COMMENT ON VIEW _hilo.hilo_upstream IS
-    'The branches of this database, and the sequences on other servers that they get their values '
-    'from';
+    'The branches of this database that the current user may read, and the sequences on other '
+    'servers that they get their values from';
 
 CREATE FUNCTION _hilo.hilo_remote_sequence(server name, remote_name text) RETURNS jsonb
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
@@ -72,7 +72,9 @@ COMMENT ON FUNCTION _hilo.hilo_remote_sequence(name, text) IS
     'Returns the row of hilo_sequences on a foreign server, with the value that it gives next, '
     'and what the branches there get their values from';
 
--- A circle of two servers is found. For a longer one a third server would have to be asked.
+-- A circle of two servers is found, if its sequences may be read: here by the caller, there by the
+-- role of the user mapping. For a longer one a third server would have to be asked. A circle that
+-- is not found brings no values.
 CREATE FUNCTION _hilo.hilo_refuse_circle(name text, server name, there jsonb) RETURNS void
     LANGUAGE plpgsql VOLATILE PARALLEL UNSAFE SET search_path = pg_catalog, pg_temp
 AS $circle$

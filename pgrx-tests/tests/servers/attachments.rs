@@ -173,7 +173,7 @@ fn what_a_branch_gives_up_ends_at_the_centre() {
 /// are between.
 #[test]
 fn a_sequence_that_would_be_its_own_source_is_refused() {
-    let (_cluster, mut centre, mut branch) = with_both();
+    let (cluster, mut centre, mut branch) = with_both();
     for client in [&mut centre, &mut branch] {
         client.run("SELECT hilo_create('a'), hilo_create('b'), hilo_create('c')");
     }
@@ -187,8 +187,12 @@ fn a_sequence_that_would_be_its_own_source_is_refused() {
     itself(&mut branch, "SELECT hilo_attach_server('a', 'centre')");
     branch.run("SELECT hilo_attach_server('a', 'centre', 'c')");
     itself(&mut centre, "SELECT hilo_attach_server('b', 'branch', 'a')");
-    // The way round leads through sequences that another role may not read.
+    // A role sees the source of a sequence that it may read, and of no other.
+    let mut guest = cluster.connect_as("guest", "centre");
+    let seen = "SELECT count(*) FROM _hilo.hilo_upstream";
+    assert_eq!((centre.one::<i64>(seen), guest.one::<i64>(seen)), (2, 0));
     centre.run("SELECT hilo_grant('a', 'guest', 'LEASE')");
+    assert_eq!(guest.one::<i64>(seen), 1);
     branch.run("ALTER USER MAPPING FOR postgres SERVER centre OPTIONS (SET user 'guest')");
     itself(&mut branch, "SELECT hilo_attach_server('a', 'centre')");
     centre.run("SELECT hilo_detach('a', 1000)");
