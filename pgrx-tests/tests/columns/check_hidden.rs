@@ -51,5 +51,17 @@ fn findings_that_a_role_may_not_see_are_counted() {
     }
     assert!(said.contains("pg_read_all_data"), "{said}");
 
+    // The column is not even searched for a role that may be told nothing of it.
+    let scans = |role: &str| {
+        let mut client = cluster.connect_as(role, "postgres");
+        client.run(
+            "BEGIN; SELECT u.value FROM _hilo.hilo_visible q, _hilo.hilo_unserved_values('half'::regclass, 1::smallint, q.id) u
+                     WHERE q.name = 'orders'",
+        );
+        client.one::<i64>("SELECT pg_stat_get_xact_numscans('half_pkey'::regclass)")
+    };
+    assert_eq!(scans("nobody"), 0);
+    assert!(scans("reader") > 0);
+
     cluster.finish();
 }

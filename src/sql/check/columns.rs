@@ -56,6 +56,12 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
     if definition.cycle || invalidation::in_progress() {
         return Ok(None);
     }
+    // PUBLIC has USAGE of _hilo: anybody can call the function, without the conditions of
+    // `_hilo.hilo_finding`.
+    let hidden = !values::may_select(column)? || values::has_policies(column.relid);
+    if hidden && !privileges::reads_all(ffi::current_user()) {
+        return Ok(None);
+    }
     let before = RemainingRange::find(&sequence)?;
     // Values beyond the bounds are never served.
     let (direction, bound) = (definition.direction(), definition.last_bound());
@@ -71,12 +77,6 @@ fn find(column: ColumnRef, sequence: SequenceId) -> Result<Option<Unserved>, Hil
     if let Some(found) = found
         && !matches!(RemainingRange::find(&sequence)?.judge(found.value), Verdict::Found)
     {
-        return Ok(None);
-    }
-    // PUBLIC has USAGE of _hilo: anybody can call the function, without the conditions of
-    // `_hilo.hilo_finding`.
-    let hidden = !values::may_select(column)? || values::has_policies(column.relid);
-    if hidden && !privileges::reads_all(ffi::current_user()) {
         return Ok(None);
     }
     let partly = found.is_some_and(|found| found.partly);
