@@ -53,7 +53,7 @@ pub fn lock(
 ) -> Result<Option<Locked>, HiloError> {
     let node = node::LocalNode::read()?.id;
     let table = CatalogTable::Position.write()?;
-    let (sequence, root) = (Cell::new(None), Cell::new(root));
+    let (sequence, root, failure) = (Cell::new(None), Cell::new(root), Cell::new(None));
     let in_chain = || {
         let found = table.in_chain(root.get()?).map(|row| (Position::from_row(&row), row));
         found.filter(|(at, _)| (at.sequence, at.node) == (id, node)).map(|(_, row)| row)
@@ -69,12 +69,13 @@ pub fn lock(
             sequence.set(None);
             return Some(row);
         }
-        let found = definitions::by_id(id).ok()??;
+        let found = definitions::by_id(id).map_err(|error| failure.set(Some(error))).ok()??;
         let gapless = found.definition.gapless;
         sequence.set(Some(found));
         gapless.then_some(row)
     };
-    let Some(row) = find() else { return Ok(None) };
+    let none = || failure.take().map_or(Ok(None), Err);
+    let Some(row) = find() else { return none() };
     let locked = if row.is_own() {
         // No other transaction sees it.
         RowLock::Locked(row)
@@ -91,13 +92,13 @@ pub fn lock(
         let first = Cell::new(first);
         table.lock_found(|| first.take().or_else(find), LockWait::Block)
     };
-    Ok(match locked {
+    match locked {
         RowLock::Locked(row) => {
             let counter = Counter::from_row(&table, &row);
-            Some(Locked { counter, sequence: sequence.take(), root: root.get() })
+            Ok(Some(Locked { counter, sequence: sequence.take(), root: root.get() }))
         }
-        RowLock::Missing | RowLock::Skipped => None,
-    })
+        RowLock::Missing | RowLock::Skipped => none(),
+    }
 }
 
 impl Counter {
