@@ -19,6 +19,7 @@ use crate::extension::{create_extension, is_lite};
 use crate::files::{self, initialise, new_data_directory, new_directory};
 use crate::log::Log;
 use crate::process::{exit_of, signal};
+use crate::refusals::Refusals;
 use crate::server::{SERVER, Server};
 use crate::wait::{LONG, wait_until};
 
@@ -49,6 +50,8 @@ pub struct Cluster {
     environment: OnceLock<Vec<(String, String)>>,
     /// Whether the server counts its instructions.
     counted: OnceLock<bool>,
+    /// Refuses memory to the server, if the test may do that.
+    pub(crate) refusals: OnceLock<Refusals>,
 }
 
 /// A cluster with hilo, which is stopped. Most others are copies of it, because to create the extension takes longer.
@@ -71,6 +74,7 @@ pub struct Builder {
     clock: Option<PathBuf>,
     environment: Vec<(String, String)>,
     counted: bool,
+    refusing: bool,
 }
 
 impl Builder {
@@ -115,6 +119,11 @@ impl Builder {
         Builder { counted: true, ..self }
     }
 
+    /// Lets the test refuse memory to the server's processes: see [`Cluster::refuse_memory`].
+    pub fn refusing(self) -> Builder {
+        Builder { refusing: true, ..self }
+    }
+
     /// Creates the cluster and starts its server.
     #[track_caller]
     pub fn start(self) -> Cluster {
@@ -137,6 +146,10 @@ impl Builder {
             counted::make_directory(cluster.server, &cluster.counts());
         }
         cluster.counted.set(self.counted).expect("it is not said yet");
+        if self.refusing {
+            let refusals = Refusals::new(&cluster.directory);
+            assert!(cluster.refusals.set(refusals).is_ok(), "it has none yet");
+        }
         cluster.start();
         cluster
     }
@@ -183,6 +196,7 @@ impl Cluster {
             clock: None,
             environment: Vec::new(),
             counted: false,
+            refusing: false,
         }
     }
 
@@ -214,6 +228,7 @@ impl Cluster {
             clock: OnceLock::new(),
             environment: OnceLock::new(),
             counted: OnceLock::new(),
+            refusals: OnceLock::new(),
         }
     }
 
@@ -325,6 +340,9 @@ impl Cluster {
         };
         if let Some(clock) = self.clock.get() {
             clock.give_to(&mut postgres);
+        }
+        if let Some(refusals) = self.refusals.get() {
+            refusals.give_to(&mut postgres);
         }
         postgres.envs(self.environment.get().into_iter().flatten().cloned());
         postgres

@@ -185,6 +185,19 @@ impl Cluster {
         run(prlimit.args(["--pid", &pid.to_string(), &format!("--fsize={bytes}")]));
     }
 
+    /// Refuses memory to process `pid`: of its next allocations, `granted` succeed, and then `count` fail. Needs
+    /// [`Builder::refusing`](crate::Builder::refusing).
+    #[track_caller]
+    pub fn refuse_memory(&self, pid: i32, granted: i32, count: i32) {
+        self.refusals.get().expect("the cluster is refusing").begin(pid, granted, count);
+    }
+
+    /// Refuses no more memory, and returns how many allocations have failed.
+    #[track_caller]
+    pub fn grant_memory(&self) -> i32 {
+        self.refusals.get().expect("the cluster is refusing").end()
+    }
+
     /// Waits until process `pid` is gone from pg_stat_activity.
     #[track_caller]
     pub fn wait_until_gone(&self, pid: i32) {

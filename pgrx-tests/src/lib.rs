@@ -26,6 +26,7 @@ mod printed;
 mod process;
 mod publish;
 pub mod recipe;
+mod refusals;
 mod regress;
 mod replica;
 mod server;

@@ -6,6 +6,7 @@ mod crash;
 mod drop_database;
 mod faults;
 mod flush;
+mod refused_memory;
 mod reload;
 mod restart;
 mod robustness;
