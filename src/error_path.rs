@@ -12,9 +12,9 @@
 //! * Where a collection cannot grow and nobody has foreseen it, the standard library aborts the
 //!   process, and all sessions of the server end with it. [`end`] ends this session alone.
 //!
-//! Without the first, `a_session_without_memory_says_so` and `a_worker_without_memory_says_so` fail
-//! (`durable/robustness.rs`), as the server ends. The other two cases are rarer: no test there
-//! fails without what prevents them.
+//! Without any one of them, `each_allocation_may_fail` fails (`durable/refused_memory.rs`), as the
+//! server ends. Without the first it does so at an error of PL/pgSQL with a long message, without
+//! the second at one of hilo's. Without the third it does so at a long argument.
 //!
 //! The copies and texts are made in memory that is set aside when the library is loaded. The
 //! linker's option `--wrap` (see `build.rs`) puts these functions in the place of those that pgrx
@@ -119,19 +119,20 @@ unsafe fn enter() {
 #[unsafe(export_name = "__wrap_CopyErrorData")]
 unsafe extern "C-unwind" fn copy() -> *mut pg_sys::ErrorData {
     // SAFETY: pgrx has freed the copy before. The guard that calls this restores no memory context,
-    // so this does. A failure inside calls this function again, whose answer needs nothing but the
-    // room.
+    // so this does. The guard in here asks for a copy of its own when this one fails: that answer
+    // needs nothing but the room.
     unsafe {
         let before = pg_sys::CurrentMemoryContext;
         enter();
         let copied = match COPYING.swap(true, Relaxed) {
-            true => Err(Box::new(()) as Box<dyn std::any::Any + Send>),
+            true => None,
             false => catch_unwind(AssertUnwindSafe(|| {
                 pg_sys::ffi::pg_guard_ffi_boundary(|| raw::__real_CopyErrorData())
-            })),
+            }))
+            .ok(),
         };
         COPYING.store(false, Relaxed);
-        let copied = copied.unwrap_or_else(|_| {
+        let copied = copied.unwrap_or_else(|| {
             enter();
             out_of_memory()
         });
