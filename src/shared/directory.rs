@@ -137,7 +137,6 @@ impl Shared {
     pub(super) fn free_all(&'static self, database: u32) {
         for (number, slot) in self.slots.iter().enumerate() {
             if slot.database.load(Acquire) == database {
-                slot.reserving.store(0, Release);
                 self.free_if(number, |locked| locked.key.database == database);
             }
         }

@@ -382,8 +382,17 @@ impl Locked {
         slot.demand.store(0, Relaxed);
         slot.lease_ahead.store(0, Relaxed);
         slot.wanted_from.store(0, Relaxed);
+        slot.reserving.store(0, Release);
         slot.database.store(key.database, Release);
         slot.reset_counters();
+    }
+
+    /// Says that what the worker has committed for a sequence is here, unless the slot has become
+    /// another one's since.
+    pub fn end_reserving(&self, key: &Key) {
+        if self.key == *key {
+            self.slot.reserving.store(0, Release);
+        }
     }
 
     /// Makes the worker of this generation the one that acts here from now on. `false`: a later one

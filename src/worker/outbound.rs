@@ -11,7 +11,6 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
 use std::rc::Rc;
-use std::sync::atomic::Ordering::*;
 
 use pgrx::pg_sys;
 use pgrx::prelude::*;
@@ -102,7 +101,7 @@ pub(super) enum AfterCommit {
 impl Frozen {
     fn conclude(&self, shared: &'static Shared, done: AfterCommit) {
         let mut locked = shared.lock_slot(self.number);
-        locked.slot.reserving.store(0, Release);
+        locked.end_reserving(&self.index_space.key);
         if locked.serial() != self.serial {
             return;
         }

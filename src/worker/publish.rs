@@ -72,9 +72,7 @@ impl Worker {
                 }
             }
         }
-        for plan in &plans {
-            self.shared.slots[plan.number].reserving.store(0, Release);
-        }
+        plans.iter().for_each(|plan| self.end_reserving(plan));
         drop(plans);
         gone.into_iter().for_each(|number| {
             self.shared.free(number);
@@ -137,8 +135,7 @@ impl Worker {
             slot.threshold.store(threshold, Relaxed);
             slot.demand.store(0, Relaxed);
         }
-        drop(locked);
-        slot.reserving.store(0, Release);
+        locked.end_reserving(&plan.index_space.key);
         passed
     }
 }

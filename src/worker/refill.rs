@@ -132,7 +132,7 @@ impl Worker {
             Err(failure) if plans.len() == 1 => {
                 let free = failure.sqlstate != LOCKED;
                 self.fail(&plans[0], failure);
-                self.shared.slots[plans[0].number].reserving.store(0, Release);
+                self.end_reserving(&plans[0]);
                 return free;
             }
             Err(_) => {
@@ -144,9 +144,13 @@ impl Worker {
         true
     }
 
+    pub(super) fn end_reserving(&self, plan: &Plan) {
+        self.shared.lock_slot(plan.number).end_reserving(&plan.index_space.key);
+    }
+
     /// Leaves a slot's request to the next round.
     fn put_off(&self, plan: &Plan) {
-        self.shared.slots[plan.number].reserving.store(0, Release);
+        self.end_reserving(plan);
         self.shared.wanted.set(plan.number);
     }
 
