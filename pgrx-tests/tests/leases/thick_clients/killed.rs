@@ -229,17 +229,40 @@ fn assert_a_full_disk_loses_nothing(cluster: &Cluster, command: impl Fn() -> Com
     fs::remove_file(state).expect("it is there");
 }
 
+/// A process is killed, and its sequence gets another name. The next process returns what it finds of it.
+#[track_caller]
+fn assert_a_renamed_sequence_loses_nothing(cluster: &Cluster, command: impl Fn() -> Command) {
+    let state = cluster.file("renamed").display().to_string();
+    let mut client = cluster.connect_as(OWNER, DATABASE);
+    client.run("SELECT hilo_create('before')");
+    let play = |lines: &[String]| {
+        let mut program = command();
+        program.env("STATE", &state);
+        answers(program, lines)
+    };
+    assert!(play(&["next before"; 3].map(str::to_owned)).contains(&"value 3".to_owned()));
+    client.run("SELECT hilo_rename('before', 'after')");
+    let said = play(&["next before".to_owned(), "close".to_owned()]);
+    assert!(said[0].starts_with("error 42704 ") && said[1] == "closed", "{said:?}");
+    assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 0, "a lease is left");
+    assert_eq!(client.draw("after", 1), [4]);
+    client.run("SELECT hilo_drop('after')");
+}
+
 #[test]
-fn a_client_on_a_full_disk_says_so_and_loses_nothing() {
+fn a_client_with_a_state_file_loses_nothing_on_a_full_disk_or_when_a_sequence_is_renamed() {
     let cluster = cluster();
-    assert_a_full_disk_loses_nothing(&cluster, || {
+    let rust = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_drive"));
         at(&cluster, &mut command);
         command
-    });
+    };
+    assert_a_full_disk_loses_nothing(&cluster, rust);
+    assert_a_renamed_sequence_loses_nothing(&cluster, rust);
     if let Some(python) = Example::find("python") {
         let drive = || python.command(&cluster, &["python3", "tests/drive.py"]);
         assert_a_full_disk_loses_nothing(&cluster, drive);
+        assert_a_renamed_sequence_loses_nothing(&cluster, drive);
     }
     cluster.finish();
 }
