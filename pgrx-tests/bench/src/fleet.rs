@@ -18,7 +18,7 @@ use hilo_tests::{ClientExt, Mode};
 const PROCESSES: usize = 8;
 /// Databases with either of them.
 const HILO: &str = "postgres";
-const LITE: &str = "lite";
+pub const LITE: &str = "lite";
 /// Clients and servers: what the results are called, a label, whether the client is Python's, and the database.
 pub const PAIRS: [(&str, &str, bool, &str); 4] = [
     ("fleet", "Rust client, hilo", false, HILO),
@@ -200,6 +200,15 @@ fn commits(bench: &Bench, database: &str) -> (f64, f64) {
     (session.one::<i64>(commits) as f64, blocks as f64)
 }
 
+/// Creates the database with hilo_lite, unless it is there.
+pub fn create_lite_database(bench: &Bench) {
+    let is_there = format!("SELECT count(*) FROM pg_database WHERE datname = '{LITE}'");
+    if bench.connect().one::<i64>(&is_there) == 0 {
+        bench.connect().run(&format!("CREATE DATABASE {LITE}"));
+        create_lite(&mut bench.cluster.connect(LITE), "public");
+    }
+}
+
 /// Creates the counters that are missing.
 fn create_counters(bench: &Bench, database: &str) {
     bench.cluster.connect(database).run(&format!(
@@ -238,8 +247,7 @@ fn measure_steady(bench: &mut Bench, key: &str, database: &str, processes: &mut 
 pub fn measure_pairs(bench: &mut Bench) {
     let load = bench.plan.fleet;
     let python = Example::find("python");
-    bench.connect().run(&format!("CREATE DATABASE {LITE}"));
-    create_lite(&mut bench.cluster.connect(LITE), "public");
+    create_lite_database(bench);
     for (key, _, is_python, database) in &PAIRS[1..] {
         create_counters(bench, database);
         let start = |_| match (is_python, &python) {

@@ -2,15 +2,17 @@
 
 use super::Bench;
 use super::contenders::rotate;
-use super::throughput::pgbench;
+use super::fleet::{LITE, create_lite_database};
+use super::throughput::pgbench_in;
 use hilo_tests::ClientExt;
 
 /// How many sequences, or counters, the sessions choose from.
 pub const CROWDS: [u32; 2] = [1, 1_000];
 
 /// An id, a label, and how a row with the next number of `{name}` is inserted.
-pub const WAYS: [(&str, &str, &str); 3] = [
+pub const WAYS: [(&str, &str, &str); 4] = [
     ("gapless", "hilo, gapless", "INSERT INTO counted VALUES ({name}, hilo_nextval({name}))"),
+    ("lite", "hilo_lite", "INSERT INTO counted VALUES ({name}, hilo_nextval({name}))"),
     (
         "update",
         "`UPDATE … RETURNING`",
@@ -32,7 +34,17 @@ pub const DRAWS: [(&str, &str, &str); 2] = [
     ("hilo", "hilo", "hilo_nextval('hilo')"),
 ];
 
+/// The database in which a way inserts.
+fn database(way: &str) -> &'static str {
+    if way == "lite" { LITE } else { "postgres" }
+}
+
 fn create(bench: &Bench) {
+    create_lite_database(bench);
+    bench.cluster.connect(LITE).run(
+        "SELECT hilo_create('gapless-' || n) FROM generate_series(1, 1000) n;
+         CREATE TABLE counted (name text, id bigint)",
+    );
     bench.connect().run(
         "SELECT hilo_create('gapless-' || n, gapless => true) FROM generate_series(1, 1000) n;
          CREATE TABLE counters (name text PRIMARY KEY, n bigint NOT NULL);
@@ -53,10 +65,10 @@ pub fn measure(bench: &mut Bench) {
             bench.plan.pgbench = if crowd == 1 { usual } else { bench.plan.pgbench_of_many };
             for (commit, options) in [("on", ["-U", "postgres"]), ("off", ["-U", "careless"])] {
                 for (way, _, sql) in rotate(&WAYS, round) {
-                    bench.connect().run("TRUNCATE counted");
+                    bench.cluster.connect(database(way)).run("TRUNCATE counted");
                     let sql = sql.replace("{name}", "('gapless-' || :n)").replace('\n', " ");
                     let script = format!("\\set n random(1, {crowd})\n{sql}");
-                    let rate = pgbench(bench, &script, 8, &options);
+                    let rate = pgbench_in(bench, database(way), &script, 8, &options);
                     bench.results.push(format!("gapless/{way}/{crowd}/{commit}"), rate);
                 }
             }

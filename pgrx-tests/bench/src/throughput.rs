@@ -107,13 +107,24 @@ pub fn statements(bench: &mut Bench) {
 
 /// Transactions per second of a script of one prepared statement, for at least a second.
 pub fn pgbench(bench: &Bench, sql: &str, sessions: usize, options: &[&str]) -> f64 {
+    pgbench_in(bench, "postgres", sql, sessions, options)
+}
+
+/// The same in another database.
+pub fn pgbench_in(
+    bench: &Bench,
+    database: &str,
+    sql: &str,
+    sessions: usize,
+    options: &[&str],
+) -> f64 {
     let sessions = sessions.to_string();
     let mut arguments = vec!["-M", "prepared", "-n", "-c", &sessions];
     arguments.extend(bench.plan.pgbench);
     let threads = if sessions == "1" { "1" } else { "2" };
     arguments.extend(["-j", threads]);
     arguments.extend(options);
-    let report = bench.cluster.pgbench("postgres", &format!("{sql};\n"), &arguments);
+    let report = bench.cluster.pgbench(database, &format!("{sql};\n"), &arguments);
     report
         .lines()
         .find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok())
