@@ -84,7 +84,7 @@ const MISSES: &str = "A call on one of many sequences needs seven cache lines th
 
 /// Why a first call falls short.
 const FIRST_PAGES: &str = "The first call touches pages of hilo's library and of shared memory that the session has not \
-    mapped yet: a dozen pieces of code of 64 kB, and six parts of shared memory. \
+    mapped yet: some twenty pieces of code of 64 kB, and six parts of shared memory. \
     Core's code and buffers are mapped by the session's start.";
 
 pub const TARGETS: [Target; 31] = [
