@@ -97,27 +97,33 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Nothing is missing but a value for each thread that was on its way from the client to its caller at a kill.
+/// Nothing is missing but a value for each thread that was on its way from the client to its caller at a kill; and, at one
+/// kill in a hundred at most, a lease of which nothing was served: the killed program had asked for it, and the server has
+/// seen the question only after the next program had used up and returned the lease of that name.
 #[track_caller]
 fn assert_nothing_is_lost(cluster: &Cluster, program: &Program, kills: usize) {
     let seen = program.values();
     assert_unique("orders", &seen);
-    let mut client = cluster.connect_as(OWNER, DATABASE);
+    let mut client = cluster.connect(DATABASE);
     assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 0, "leases are open");
     client.run("CREATE TABLE seen (id bigint PRIMARY KEY)");
     client.execute("INSERT INTO seen SELECT unnest($1::bigint[])", &[&seen]).expect("values");
-    let missing = "SELECT count, reason FROM hilo_find_gaps('orders', 'seen', 'id')
-                    WHERE reason NOT IN ('slice', 'current', 'standby', 'returned', 'free')";
-    let rows = cluster.connect(DATABASE).query(missing, &[]).expect("the gaps can be found");
-    let missing: Vec<(i64, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
-    let (values, most) = (seen.len(), kills * program.threads);
-    println!(
-        "{}: {kills} kills, {values} values, on their way at a kill: {missing:?}",
-        program.name
+    client.run(
+        "CREATE TABLE missing AS SELECT * FROM hilo_find_gaps('orders', 'seen', 'id')
+          WHERE reason NOT IN ('slice', 'current', 'standby', 'returned', 'free')",
     );
-    let on_the_way: i64 = missing.iter().map(|(count, _)| count).sum();
-    let is_served = |why: &str| why.starts_with("rolled back");
-    assert!(on_the_way <= most as i64 && missing.iter().all(|(_, why)| is_served(why)));
+    let mut sum = |what: &str| client.one::<i64>(&format!("SELECT coalesce(sum({what}"));
+    let on_the_way = sum("count), 0)::bigint FROM missing WHERE reason LIKE 'rolled back%'");
+    let others = sum("1), 0)::bigint FROM missing WHERE reason NOT LIKE 'rolled back%'");
+    let unused = sum("1), 0)::bigint FROM missing JOIN hilo_gaps g USING (first, last)
+          WHERE missing.reason = 'revoked' AND g.reason = 'revoked'");
+    let (name, values, most) = (program.name, seen.len(), kills * program.threads);
+    println!(
+        "{name}: {kills} kills, {values} values, {on_the_way} on their way, {unused} leases late"
+    );
+    assert!(on_the_way <= most as i64, "{on_the_way} values are missing");
+    assert!(others == unused && unused <= kills as i64 / 100, "{others} ranges are lost");
+    client.run("DROP TABLE seen, missing");
 }
 
 /// Kills a program again and again, and looks what has become of its values.
@@ -133,9 +139,7 @@ fn assert_goes_on(cluster: &Cluster, program: &Program) {
 fn a_client_in_rust_that_is_killed_loses_nothing_and_repeats_nothing() {
     let cluster = cluster();
     assert_goes_on(&cluster, &Program::rust(&cluster, 2, Some("200")));
-    cluster
-        .connect_as(OWNER, DATABASE)
-        .run("DROP TABLE seen; SELECT hilo_drop('orders'), hilo_create('orders')");
+    cluster.connect_as(OWNER, DATABASE).run("SELECT hilo_drop('orders'), hilo_create('orders')");
     assert_goes_on(&cluster, &Program::rust(&cluster, 2, None));
     cluster.finish();
 }

@@ -80,6 +80,9 @@ impl Model for Protocol {
             Property::always("nothing cut off", |model: &Self, state: &State| {
                 model.clones || !state.cut_off
             }),
+            Property::always("no lease without a record", |model: &Self, state: &State| {
+                !model.prompt || state.has_no_lease_without_a_record()
+            }),
             // It is not all true because nothing happens.
             Property::sometimes("all is used", |_, state: &State| state.used == (1 << LIMIT) - 1),
             Property::sometimes("a process goes on", |model: &Self, state: &State| {
@@ -98,9 +101,11 @@ const KILLS: Protocol = Protocol {
     crashes: false,
     copies: false,
     clones: false,
+    prompt: false,
     fault: Fault::None,
 };
 const CRASHES: Protocol = Protocol { crashes: true, failures: 1, ..KILLS };
+const PROMPT: Protocol = Protocol { prompt: true, ..KILLS };
 /// A crash, and a kill of the process that revokes what was left.
 const LATE: Protocol = Protocol { failures: 2, names: 1, ..CRASHES };
 const SYNCS: Protocol = Protocol { syncs: true, ..CRASHES };
@@ -128,6 +133,13 @@ fn crashes_of_the_machine_and_kills_repeat_nothing() {
 #[test]
 fn a_crash_of_the_machine_repeats_nothing() {
     holds(CRASHES);
+}
+
+/// Only a question that the server sees when another process has got, used and returned the lease of
+/// that name takes a lease that no file knows.
+#[test]
+fn no_lease_is_forgotten_unless_a_question_is_late() {
+    holds(PROMPT);
 }
 
 #[test]

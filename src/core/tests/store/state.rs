@@ -245,6 +245,17 @@ impl State {
         self.server.counted & !explained == 0
     }
 
+    /// A file has a record of each lease that is open.
+    pub fn has_no_lease_without_a_record(&self) -> bool {
+        let has = |name: usize| {
+            let records = self.files.iter().flat_map(|file| &file.records);
+            let mut known = records.filter(|record| record.kind != Kind::Free);
+            known.any(|record| usize::from(record.name) == name)
+        };
+        let is_open = |name: &usize| matches!(self.server.leases[*name], Lease::Open(_));
+        (0..NAMES).filter(is_open).all(has)
+    }
+
     pub fn has_an_owner_each(&self) -> bool {
         let open = self.server.leases.iter().fold(0, |all, lease| match lease {
             Lease::Open(values) => all | values,

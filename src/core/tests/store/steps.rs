@@ -46,6 +46,8 @@ pub struct Protocol {
     pub copies: bool,
     /// A copy is a clone of the machine, which looks like one that was started again.
     pub clones: bool,
+    /// The server knows the name of a lease that has ended while the same question is on its way.
+    pub prompt: bool,
     pub fault: Fault,
 }
 
@@ -153,6 +155,7 @@ impl Protocol {
                 next.failures += 1;
             }
             Action::File(name) if next.server.leases[name] == Lease::Ended => {
+                (!self.prompt || !next.messages[name].late_ask).then_some(())?;
                 next.server.leases[name] = Lease::None;
             }
             // Others draw what was returned.
