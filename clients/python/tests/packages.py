@@ -208,6 +208,11 @@ with mock.patch.object(client_of(), "_limit", TimeLimit(0.1)), mock.patch("psyco
     except psycopg.OperationalError:
         assert made[0].arguments["connect_timeout"] == 10, made[0].arguments
 
+# What a connection string says goes before the defaults.
+with mock.patch("psycopg.connect") as connect:
+    HiloClient("connect_timeout=3 target_session_attrs=any", port=1)._connect()
+    assert connect.call_args.kwargs == {"connect_timeout": "3", "target_session_attrs": "any", "port": 1}
+
 # A database of tests has a client of its own, and can be dropped.
 shop, creation = django_connection.settings_dict["NAME"], django_connection.creation
 django_connection.close()

@@ -21,6 +21,7 @@ from multiprocessing.util import Finalize, register_after_fork
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from hilo_client.fork import mark
 from hilo_client.lease import IdRange, Lease, Sequence, to_return
@@ -88,7 +89,7 @@ class HiloClient:
         **connection: Any,
     ) -> None:
         defaults: dict[str, Any] = {"connect_timeout": CONNECT_TIMEOUT, "target_session_attrs": "read-write"}
-        self._connect = connect or (lambda: psycopg.connect(conninfo, **(defaults | connection)))
+        self._connect = connect or (lambda: psycopg.connect(**(defaults | conninfo_to_dict(conninfo) | connection)))
         self._ttl, self._hold, self._first, self._most = ttl, hold, first, most
         self._timeout, self._pace, self._statement_timeout, self._idle = timeout, pace, statement_timeout, idle
         self._ends_at_sigterm = False

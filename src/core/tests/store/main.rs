@@ -135,8 +135,8 @@ fn a_crash_of_the_machine_repeats_nothing() {
     holds(CRASHES);
 }
 
-/// Only a question that the server sees when another process has got, used and returned the lease of
-/// that name takes a lease that no file knows.
+/// A lease that no file knows is taken only by a question that is late: another process has used
+/// and returned the lease of that name.
 #[test]
 fn no_lease_is_forgotten_unless_a_question_is_late() {
     holds(PROMPT);
