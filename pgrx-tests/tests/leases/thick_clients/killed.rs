@@ -97,9 +97,9 @@ impl<'a> Program<'a> {
     }
 }
 
-/// Nothing is missing but a value for each thread that was on its way from the client to its caller at a kill; and, at one
-/// kill in a hundred at most, a lease of which nothing was served: the killed program had asked for it, and the server has
-/// seen the question only after the next program had used up and returned the lease of that name.
+/// Nothing is missing but a value for each thread that was on its way from the client to its caller at a kill. At one kill in
+/// a hundred at most, an unused lease is missing. The server has seen the killed program's question too late: the next one
+/// had asked for that lease again, and had used it up.
 #[track_caller]
 fn assert_nothing_is_lost(cluster: &Cluster, program: &Program, kills: usize) {
     let seen = program.values();

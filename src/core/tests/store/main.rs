@@ -135,8 +135,8 @@ fn a_crash_of_the_machine_repeats_nothing() {
     holds(CRASHES);
 }
 
-/// A lease that no file knows is taken only by a question that is late: another process has used
-/// and returned the lease of that name.
+/// A question that is late may take a lease that no file knows: another process has used and
+/// returned the lease of that name. Nothing else takes one.
 #[test]
 fn no_lease_is_forgotten_unless_a_question_is_late() {
     holds(PROMPT);
