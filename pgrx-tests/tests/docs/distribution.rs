@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -220,10 +220,17 @@ fn installation(here: &Directory) -> PathBuf {
     pg_config
 }
 
-/// Runs a script for an installation, with the tools of the system and no Rust.
+/// Runs a script for an installation, with the tools of the system and no Rust, which may be one of them.
 fn without_rust(name: &str, here: &Directory, pg_config: &Path) -> Output {
-    let (target, path) = (here.0.join("target"), Path::new("/usr/bin:/bin"));
-    script(name, &target, &[("PG_CONFIG", pg_config), ("PATH", path), ("HOME", &here.0)])
+    let (target, tools) = (here.0.join("target"), here.0.join("tools"));
+    if fs::create_dir(&tools).is_ok() {
+        for tool in fs::read_dir("/usr/bin").expect("tools").map(|tool| tool.expect("a tool")) {
+            if !["cargo", "rustc"].iter().any(|rust| tool.file_name() == *rust) {
+                symlink(tool.path(), tools.join(tool.file_name())).expect("cannot link it");
+            }
+        }
+    }
+    script(name, &target, &[("PG_CONFIG", pg_config), ("PATH", &tools), ("HOME", &here.0)])
 }
 
 /// `make uninstall` removes what `make install` has put there, and nothing else. Root without Rust installs what has been
