@@ -31,6 +31,13 @@ fn draw_from_each(client: &mut Client, seen: &mut BTreeSet<(&str, i64)>) {
     }
 }
 
+/// The same by a session that has ended, and returned what it had left, before this returns.
+fn draw_and_close(cluster: &Cluster, seen: &mut BTreeSet<(&str, i64)>) {
+    let mut client = cluster.connect("postgres");
+    draw_from_each(&mut client, seen);
+    cluster.close(client);
+}
+
 /// Some minor releases of PostgreSQL 15 set an option at each column that no later version knows, with or without hilo.
 fn clear_column_options(client: &mut Client) {
     client.run(
@@ -52,12 +59,12 @@ fn the_new_server_continues_where_the_old_one_stopped() {
         let mut client = old.connect("postgres");
         client.run(SEQUENCES);
         drop(client);
-        draw_from_each(&mut old.connect("postgres"), &mut seen);
+        draw_and_close(&old, &mut seen);
         old.crash(old.wait_for_worker("postgres"));
-        draw_from_each(&mut old.connect("postgres"), &mut seen);
+        draw_and_close(&old, &mut seen);
         if promoted {
             old = promote_copy(old);
-            draw_from_each(&mut old.connect("postgres"), &mut seen);
+            draw_and_close(&old, &mut seen);
         }
         let mut client = old.connect("postgres");
         client.run("INSERT INTO orders SELECT FROM generate_series(1, 10)");
@@ -80,10 +87,11 @@ fn the_new_server_continues_where_the_old_one_stopped() {
         assert_eq!(client.all::<String>(DEFINED), defined, "{mode}");
         let found = "SELECT what FROM hilo_check() WHERE object LIKE 'node%'";
         assert_eq!(client.all::<String>(found), Vec::<String>::new(), "there is nothing to do");
-        assert_eq!(client.one::<i64>("INSERT INTO orders DEFAULT VALUES RETURNING id"), next);
-        seen.insert(("orders", next));
+        let id: i64 = client.one("INSERT INTO orders DEFAULT VALUES RETURNING id");
+        assert!(seen.insert(("orders", id)), "{id} twice");
+        assert_eq!(id, next);
         draw_from_each(&mut client, &mut seen);
-        draw_from_each(&mut new.connect("postgres"), &mut seen);
+        draw_and_close(&new, &mut seen);
         assert_eq!(client.all::<String>("SELECT g::text FROM hilo_gaps g ORDER BY 1"), gaps);
         // The new server can not know whether another one was promoted after the lease, and took it back.
         let back = format!("SELECT hilo_lease_return('{lease}')");
