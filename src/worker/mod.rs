@@ -44,7 +44,7 @@ pub struct Worker {
     database: pg_sys::Oid,
     place: Place,
     retries: retries::Retries,
-    first_uses: read_ahead::FirstUses,
+    runs: read_ahead::Runs,
     came_at: Instant,
     /// Since when the database has had no session.
     alone_since: Option<Instant>,
@@ -181,7 +181,7 @@ impl Worker {
             database,
             place,
             retries: retries::Retries::default(),
-            first_uses: read_ahead::FirstUses::default(),
+            runs: read_ahead::Runs::default(),
             came_at: now,
             alone_since: None,
             departures: shared.departures(place),

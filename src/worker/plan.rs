@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::*;
 
-use hilo_core::numbers::{Index, Serial, Timestamp};
+use hilo_core::numbers::{Index, SequenceId, Serial, Timestamp};
 use hilo_core::policy;
 use hilo_core::pool::{RETURNED, Ranges};
 use hilo_core::rate::Demand;
@@ -72,10 +72,11 @@ impl Plan {
         self.index_space.epoch == UNKNOWN && self.needs.count == 0
     }
 
-    /// Whether a session waits to use the sequence, which was there before, for the first time
-    /// since it has this slot.
-    pub fn is_first_use(&self) -> bool {
-        self.index_space.epoch == UNKNOWN && self.needs.count > 0 && self.create.is_none()
+    /// The sequence, if a session waits to use it for the first time since it has this slot, and it
+    /// was there before.
+    pub fn first_use(&self) -> Option<SequenceId> {
+        let waits = self.index_space.epoch == UNKNOWN && self.needs.count > 0;
+        (waits && self.create.is_none()).then_some(self.index_space.key.sequence)
     }
 }
 

@@ -37,7 +37,6 @@ impl Worker {
         plans.iter().for_each(|plan| self.shared.slots[plan.number].refilled.broadcast());
         let mut gone = Vec::new();
         for (plan, outcome) in plans.iter().zip(outcomes) {
-            self.note_outcome(plan, &outcome);
             match outcome {
                 Outcome::Reserved(reserved) => {
                     self.retries.forget(plan.number);
@@ -130,9 +129,7 @@ impl Worker {
             locked.catalog.more_free = taken.free.len() == plan.room.ranges;
             locked.pace.block = taken.size;
             locked.thaw(seen.freezes);
-            let (key, available) = (plan.index_space.key, locked.available());
-            let threshold = self.threshold(&key, plan.number, taken.threshold, available);
-            slot.threshold.store(threshold, Relaxed);
+            slot.threshold.store(taken.threshold, Relaxed);
             slot.demand.store(0, Relaxed);
         }
         locked.end_reserving(&plan.index_space.key);

@@ -32,15 +32,13 @@ impl Worker {
         let (mut any, mut free) = (false, true);
         for batch in self.due_slots().chunks(BATCH) {
             let (mut alone, mut together) = (Vec::new(), Vec::new());
-            // A session may have used up what was read ahead, and wait for one of the next.
-            let ahead = self.read_ahead(batch);
             self.recheck_all(batch, &mut alone, &mut together);
-            self.recheck_all(&ahead, &mut alone, &mut together);
             any |= !(alone.is_empty() && together.is_empty());
+            let first_uses: Vec<_> = together.iter().filter_map(Plan::first_use).collect();
             if !together.is_empty() {
                 self.reserve(together);
             }
-            self.read_ahead(&[]);
+            first_uses.into_iter().for_each(|sequence| self.read_ahead(sequence));
             // The creation of a sequence may wait for another transaction. No other slot is marked
             // as reserving meanwhile, and only one waits in a round, which has failed least often.
             alone.sort_unstable_by_key(|plan| self.retries.failures(plan.number));

@@ -54,8 +54,6 @@ impl Worker {
                 Some(ahead) if taken == 0 => ahead.threshold.min(usual),
                 _ => usual,
             };
-            let (key, available) = (locked.key, locked.available());
-            let threshold = self.threshold(&key, number, threshold, available);
             locked.slot.threshold.store(threshold, Relaxed);
         }
         let ahead = locked.slot.lease_ahead.load(Relaxed);

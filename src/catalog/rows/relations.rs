@@ -1,5 +1,5 @@
-//! Facts that core knows of a relation, and lists of relations, such as a table with its partitions
-//! and all tables that inherit from it.
+//! Facts that core knows of a relation, and the list of a table with its partitions and all tables
+//! that inherit from it.
 
 use std::collections::HashSet;
 use std::ffi::{CStr, CString, c_char};
@@ -7,35 +7,9 @@ use std::ffi::{CStr, CString, c_char};
 use pgrx::pg_sys;
 
 use crate::catalog::rows::name::quote;
-use crate::catalog::rows::scan::{Index, Match};
-use crate::catalog::rows::table::{Row, Table};
 use crate::errors::HiloError;
 use crate::process::ffi;
 use crate::process::memory::{self, TryGrow};
-
-// Fixed by core's initial catalog; pgrx has no names for them.
-const INHERITS: pg_sys::Oid = pg_sys::Oid::from_u32(2611);
-const INHERITS_BY_CHILD: Index = Index::Core(pg_sys::Oid::from_u32(2680));
-const INHERITS_CHILD: i16 = 1;
-const INHERITS_PARENT: i16 = 2;
-
-/// The table and its later siblings: the children of its first parent with a higher OID, then those
-/// of its other parents. Empty if it has no parent. Locks none of them.
-pub fn with_next_siblings(table: pg_sys::Oid) -> Result<Vec<pg_sys::Oid>, HiloError> {
-    let keys = [(INHERITS_CHILD, Match::Oid(table))];
-    let parent = |row: &Row| Some(row.oid(INHERITS_PARENT));
-    let next = |child: &pg_sys::Oid| child.to_u32() >= table.to_u32();
-    let mut all = Vec::new();
-    for parent in Table::read(INHERITS)?.collect(INHERITS_BY_CHILD, &keys, parent)? {
-        // As in `with_children`.
-        if owner(parent) != pg_sys::InvalidOid {
-            // SAFETY: the list was made for this call.
-            let children = unsafe { oids(ffi::children(parent)) }?;
-            all.try_extend(children.into_iter().filter(next))?;
-        }
-    }
-    Ok(all)
-}
 
 /// The table and all tables that inherit from it. Locks none of them, so each may be dropped
 /// meanwhile.

@@ -204,12 +204,13 @@ pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloErr
         left > 0
     };
     let table = CatalogTable::Definition.read()?;
-    let names: Vec<_> = name::successors(&before.name).take(most).collect();
-    for names in names.chunks(AT_ONCE) {
+    let mut successors = name::successors(&before.name);
+    loop {
+        let names: Vec<_> = successors.by_ref().take(AT_ONCE).collect();
         let mut rows = memory::with_capacity(AT_ONCE)?;
         table.scan(
             catalog_tables::DEFINITION_NAME_KEY,
-            &[(column::NAME, Match::TextIn(names))],
+            &[(column::NAME, Match::TextIn(&names))],
             |row| {
                 rows.push(row);
                 Ok(rows.len() < AT_ONCE)
@@ -229,20 +230,6 @@ pub fn following(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloErr
     }
     let after = [(column::NAME, Match::TextGreater(&before.name))];
     table.scan(catalog_tables::DEFINITION_NAME_KEY, &after, |row| Ok(add(row)))?;
-    Ok(found)
-}
-
-/// The ids of about `most` other sequences of the table that owns `id`, and of its later siblings,
-/// without gapless ones. Empty if no column owns `id`, the table has no parent, or nothing follows.
-pub fn of_siblings(id: SequenceId, most: usize) -> Result<Vec<SequenceId>, HiloError> {
-    let mut found = Vec::new();
-    let Some(owner) = by_id(id)?.and_then(|sequence| sequence.owned_by) else { return Ok(found) };
-    for table in relations::with_next_siblings(owner.relid)?.into_iter().take(most) {
-        if found.len() < most {
-            let owned = of_column(table, None)?.into_iter().filter(|one| !one.definition.gapless);
-            found.try_extend(owned.map(|one| one.id).filter(|other| *other != id))?;
-        }
-    }
     Ok(found)
 }
 
