@@ -25,7 +25,7 @@ fn refill(client: &mut Client, arguments: &str) -> Vec<Refilled> {
 }
 
 fn lease_row(name: &str, count: i64, code: Option<&str>) -> Refilled {
-    let count = Some(count).filter(|_| code.is_none());
+    let count = code.is_none().then_some(count);
     ("leased".into(), Some(name.into()), count, code.map(Into::into))
 }
 

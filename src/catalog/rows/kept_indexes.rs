@@ -70,7 +70,7 @@ impl Table {
         unsafe {
             let indexes = kept.unwrap_or_else(|| pg_sys::CatalogOpenIndexes(relation));
             let mut none = pg_sys::ResultRelInfo { ri_NumIndices: 0, ..*indexes };
-            pg_sys::CatalogTupleUpdateWithInfo(relation, &mut at, tuple, &mut none);
+            pg_sys::CatalogTupleUpdateWithInfo(relation, &raw mut at, tuple, &mut none);
             let new = (*tuple).t_self;
             if (*(*tuple).t_data).t_infomask2 & pg_sys::HEAP_ONLY_TUPLE as u16 == 0 {
                 for index in 0..(*indexes).ri_NumIndices as usize {

@@ -112,7 +112,7 @@ pub fn owner(relid: pg_sys::Oid) -> pg_sys::Oid {
     // SAFETY: a look-up in a system cache, inside a transaction. The row is null, which is checked,
     // or one of pg_class, which is released after it was read.
     unsafe {
-        let cache = pg_sys::SysCacheIdentifier::RELOID as i32;
+        let cache = pg_sys::SysCacheIdentifier::RELOID as _;
         let row = pg_sys::SearchSysCache(cache, relid.into(), none, none, none);
         if row.is_null() {
             return pg_sys::InvalidOid;

@@ -362,7 +362,7 @@ impl Table {
         // SAFETY: `form` has made the tuple for this relation, and the callers have found the old
         // one there.
         unsafe {
-            pg_sys::CatalogTupleUpdate(self.relation, &mut at, tuple);
+            pg_sys::CatalogTupleUpdate(self.relation, &raw mut at, tuple);
             let new = (*tuple).t_self;
             pg_sys::heap_freetuple(tuple);
             new
@@ -445,7 +445,7 @@ impl Table {
     /// Deletes the row at a place.
     pub(in crate::catalog) fn delete_at(&self, mut at: pg_sys::ItemPointerData) {
         // SAFETY: the callers have found a row there.
-        unsafe { pg_sys::CatalogTupleDelete(self.relation, &mut at) }
+        unsafe { pg_sys::CatalogTupleDelete(self.relation, &raw mut at) }
     }
 }
 

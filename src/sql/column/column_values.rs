@@ -118,7 +118,7 @@ pub fn number(kind: DataType, datum: pg_sys::Datum) -> i64 {
 /// expression and no predicate.
 fn fits(kind: DataType, index: pg_sys::Oid, column: i16) -> bool {
     let none = pg_sys::Datum::null();
-    let cache = pg_sys::SysCacheIdentifier::INDEXRELID as i32;
+    let cache = pg_sys::SysCacheIdentifier::INDEXRELID as _;
     // SAFETY: the row is one of pg_index, whose first columns are not null and lie as the
     // struct has them. It is released below, after the last use of what it holds.
     unsafe {
