@@ -432,3 +432,22 @@ fn what_may_ask_for_it_is_listed_too(client: &mut Client) {
     ];
     assert_eq!(client.all::<String>(rows), expected);
 }
+
+/// The row of a column tells why it is refused, in whatever encoding the database has. A byte of the
+/// error that is not ASCII makes no text that the client cannot read.
+#[test]
+fn a_refusal_is_told_in_every_encoding() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("CREATE DATABASE japanese ENCODING EUC_JP LOCALE 'C' TEMPLATE template0");
+    let mut japanese = cluster.connect("japanese");
+    japanese.run(
+        "CREATE EXTENSION hilo; CREATE TABLE orders (id serial);
+         CREATE FUNCTION forbid() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'not now: 今はだめ'; END $$;
+         CREATE EVENT TRIGGER forbid ON ddl_command_start WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION forbid()",
+    );
+    let told = "SELECT relation || ' ' || action || ' ' || detail FROM hilo_adopt_all('public')";
+    let told = japanese.all::<String>(told);
+    assert!(told[0].starts_with("orders refuse not now: ") && told[0].is_ascii(), "{told:?}");
+    cluster.finish();
+}

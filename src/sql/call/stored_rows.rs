@@ -11,7 +11,7 @@ use pgrx::prelude::*;
 use hilo_core::numbers::{SequenceId, Timestamp};
 
 use crate::catalog::lease::lease_id::{LeaseId, uuid_datum};
-use crate::catalog::rows::name::Name;
+use crate::catalog::rows::name::{Name, escape_for_message};
 use crate::catalog::rows::table::text_datum;
 use crate::sql::call::border::Call;
 use crate::sql::call::text::Written;
@@ -51,7 +51,8 @@ columns! {
     Timestamp: |own| own.0.into_datum();
     LeaseId: |own| Some(uuid_datum(&own));
     &str: |own| Some(text_datum(own.as_bytes()));
-    String: |own| Some(text_datum(own.as_bytes()));
+    // A message of core's may have lost what is not UTF-8 in it.
+    String: |own| Some(text_datum(escape_for_message(own.as_bytes()).as_bytes()));
     Name: |own| Some(text_datum(&own));
     Written: |own| Some(text_datum(&own.0));
 }

@@ -10,6 +10,7 @@ use pgrx::pg_sys;
 use pgrx::pg_sys::panic::{CaughtError, ErrorReport};
 use pgrx::prelude::*;
 
+use crate::catalog::rows::name::escape_for_message;
 use crate::process::subtransaction;
 use crate::process::time_limit::{self, TooLate};
 use crate::sql::call::border::Call;
@@ -93,7 +94,7 @@ fn hilo_node_answers(
         }
         Err(report) => report.message().to_owned(),
     };
-    let failure = Some(Written(no_answer.into_bytes()));
+    let failure = Some(Written(escape_for_message(no_answer.as_bytes()).into_bytes()));
     rows.add(NodeAnswer { object: "Citus".into(), node: -1, answer: None, failure });
     Ok(rows)
 }
