@@ -316,10 +316,10 @@ def a_file_with_holes_gets_its_room_when_it_is_opened(path: str) -> None:
 
 def a_place_where_nothing_can_be_written_is_an_error(_: str) -> None:
     try:
-        Store("/sys/hilo-state", "test", None)
+        Store("/proc/hilo-state", "test", None)
         raise AssertionError("it has written to /sys")
     except OSError as error:
-        assert error.filename == "/sys/hilo-state", error
+        assert error.filename == "/proc/hilo-state", error
 
 
 TOKEN = uuid.UUID(int=7)
