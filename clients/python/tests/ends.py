@@ -107,10 +107,20 @@ def celery() -> list[int]:
     drawn.touch()
     options = ["--concurrency", "1", "--max-tasks-per-child", "3", "--loglevel", "warning"]
     with running("celery", "--app", "tasks", "worker", *options, "--without-gossip", "--without-mingle"):
-        for _ in range(5):
+        for _ in range(3):
+            draw.delay()
+        wait_until("the first process has returned its lease", lambda: is_back("celery", 4))
+        for _ in range(2):
             draw.delay()
         wait_until("the tasks are done", lambda: drawn.read_text().count("\n") == 5)
     return list(map(int, drawn.read_text().split()))
+
+
+def is_back(name: str, first: int) -> bool:
+    """Whether the server has taken up what came back, from this value on."""
+    with psycopg.connect() as connection:
+        back = "SELECT count(*) = 1 FROM hilo_blocks WHERE name = %s AND tier = 'returned' AND first = %s"
+        return connection.execute(back, [name, first]).fetchone() == (True,)
 
 
 def left(name: str) -> list[tuple[object, ...]]:

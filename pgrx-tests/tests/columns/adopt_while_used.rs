@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use hilo_tests::{ClientExt, LONG, assert_unique, wait_until};
+use hilo_tests::{ClientExt, Cluster, LONG, assert_unique, wait_until};
 
 use crate::adopt::{cluster, insert};
 
@@ -14,7 +14,9 @@ use crate::adopt::{cluster, insert};
 fn under_three_writers() {
     const ROWS: usize = 200_000;
     const ROUNDS: usize = 6;
-    let (cluster, mut client) = cluster();
+    // A worker that leaves writes to the catalog what no view shows.
+    let cluster = Cluster::builder().config("hilo.worker_idle_timeout", "1h").start_with_hilo();
+    let mut client = cluster.connect("postgres");
     client.run("CREATE TABLE t (id bigserial PRIMARY KEY, writer int)");
     client.run(&format!("INSERT INTO t (writer) SELECT 0 FROM generate_series(1, {ROWS})"));
     let stop = AtomicBool::new(false);

@@ -4,8 +4,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hilo_tests::{
-    ClientExt, Cluster, LONG, Mode, assert_accounted, assert_unique, taken_count, wait_until,
-    write_free_ranges,
+    Client, ClientExt, Cluster, LONG, Mode, assert_accounted, assert_unique, taken_count,
+    wait_until, write_free_ranges,
 };
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -25,14 +25,20 @@ fn with_a_worker(settings: &[(&str, &str)]) -> (Cluster, Vec<i64>) {
     (cluster, seen)
 }
 
-const LOCKS_OF_THE_DEAD: &str = "SELECT count(*) FROM pg_locks
-      WHERE pid IS NOT NULL AND pid NOT IN (SELECT pid FROM pg_stat_activity)";
+/// Waits until no lock of a process that has ended is left. A process that begins has its first locks before it is in
+/// pg_stat_activity.
+#[track_caller]
+fn wait_until_unlocked(client: &mut Client) {
+    let unknown = "SELECT count(*) FROM pg_locks
+          WHERE pid IS NOT NULL AND pid NOT IN (SELECT pid FROM pg_stat_activity)";
+    wait_until("the dead hold no lock", LONG, || client.one::<i64>(unknown) == 0);
+}
 
 /// Nothing of those who have ended is left, the next caller is served, and a clean stop finds every number.
 #[track_caller]
 fn assert_sound(cluster: Cluster, mut seen: Vec<i64>) {
     let mut client = cluster.connect("postgres");
-    assert_eq!(client.one::<i64>(LOCKS_OF_THE_DEAD), 0);
+    wait_until_unlocked(&mut client);
     seen.extend(client.draw("s", 500));
     drop(client);
     cluster.restart();
@@ -134,7 +140,7 @@ fn with_no_room_for_its_rows() {
     }
     cluster.terminate_worker("postgres");
     client.meddle("DELETE FROM _hilo.hilo_free_range WHERE sequence < 0");
-    assert_eq!(client.one::<i64>(LOCKS_OF_THE_DEAD), 0);
+    wait_until_unlocked(&mut client);
     for (name, seen) in names.iter().zip(&mut seen) {
         seen.extend(client.draw(name, 100));
     }

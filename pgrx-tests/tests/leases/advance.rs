@@ -2,7 +2,9 @@
 
 use hilo_tests::{Client, ClientExt, Cluster, assert_unique};
 
-use super::{assert_explained, gap, gaps, give_back, has, lease, wait_until_filed};
+use super::{
+    assert_explained, gap, gaps, give_back, has, lease, wait_until_back, wait_until_filed,
+};
 
 #[test]
 fn it_moves_a_sequence_on_and_never_back() {
@@ -97,6 +99,7 @@ fn what_comes_back_from_below_it_is_not_served() {
     assert_eq!(give_back(&mut client, &across, 160), 0);
     assert_eq!(give_back(&mut client, &beyond, 210), 91);
     wait_until_filed(&mut client);
+    wait_until_back(&mut client, 210);
     assert_eq!(gaps(&mut client, "s"), [gap(10, 100, "altered"), gap(160, 200, "altered")]);
     let mut used: Vec<i64> = (1..10).chain(101..160).chain(201..210).collect();
     used.extend(client.draw("s", 5));
@@ -115,7 +118,7 @@ fn a_rolled_back_advance_leaves_leases_alone() {
     let taken = lease(&mut client, "'s', 100");
     client.run("BEGIN; SELECT hilo_advance('s', 50); ROLLBACK");
     assert_eq!(give_back(&mut client, &taken, 10), 91);
-    wait_until_filed(&mut client);
+    wait_until_back(&mut client, 10);
     assert_eq!(client.draw("s", 1), [10]);
     cluster.finish();
 }
@@ -155,7 +158,7 @@ fn a_sync_does_not_let_values_of_the_column_come_back() {
     assert_eq!(client.one::<i64>("SELECT hilo_sync('s', 't', 'id')"), 201);
     assert_eq!(give_back(&mut client, &taken, 10), 0);
     assert_eq!(give_back(&mut client, &clear, 110), 91);
-    wait_until_filed(&mut client);
+    wait_until_back(&mut client, 110);
     assert_eq!(client.draw("s", 2), [110, 111]);
     // A value that another transaction has just leased is not known to be in the column.
     let mut other = cluster.connect("postgres");

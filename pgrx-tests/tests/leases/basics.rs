@@ -2,7 +2,9 @@
 
 use hilo_tests::{ClientExt, Cluster, LONG, assert_unique, wait_until};
 
-use super::{assert_explained, gap, gaps, give_back, has, lease, wait_until_filed};
+use super::{
+    assert_explained, gap, gaps, give_back, has, lease, wait_until_back, wait_until_filed,
+};
 
 /// Leases and draws never get the same value, and what comes back is served before anything new.
 #[test]
@@ -16,12 +18,12 @@ fn what_comes_back_is_served_before_anything_new() {
     let mut seen = [first.first_values(40), second.values(), client.draw("orders", 50)].concat();
     assert_unique("orders", &seen);
     assert_eq!(give_back(&mut client, &first, 41), 60);
-    wait_until_filed(&mut client);
+    wait_until_back(&mut client, 41);
     // Another lease takes no more than one range.
     let third = lease(&mut client, "'orders', 1000");
     assert_eq!((third.first, third.last), (41, 100));
     assert_eq!(give_back(&mut client, &third, 51), 50);
-    wait_until_filed(&mut client);
+    wait_until_back(&mut client, 51);
     let next = cluster.connect("postgres").draw("orders", 50);
     assert_eq!(next, (51..=100).collect::<Vec<_>>());
     seen.extend(third.first_values(10));

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use hilo_tests::{ClientExt, Cluster, LONG, assert_unique, wait_until};
 
-use super::{gap, gaps, give_back, lease, wait_until_filed};
+use super::{gap, gaps, give_back, lease, wait_until_back, wait_until_filed};
 
 /// Runs a dump in the database `copy`, and returns what psql complains about.
 fn restore(cluster: &Cluster, dump: &str, on_error: &str) -> String {
@@ -56,7 +56,7 @@ fn a_restored_lease_comes_back_as_a_gap() {
     // Leases that the copy makes itself are its own.
     let own = lease(&mut copy, "'s', 10");
     assert_eq!(give_back(&mut copy, &own, own.first + 1), 9);
-    wait_until_filed(&mut copy);
+    wait_until_back(&mut copy, own.first + 1);
     assert_eq!(cluster.connect("copy").draw("s", 9), own.values()[1..]);
     assert_eq!(give_back(&mut shop, &open, 15), 6);
     // Rows of a sequence that is in use are refused.

@@ -2,7 +2,9 @@
 
 use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
 
-use super::{Lease, assert_explained, gap, gaps, give_back, has, lease, wait_until_filed};
+use super::{
+    Lease, assert_explained, gap, gaps, give_back, has, lease, wait_until_back, wait_until_filed,
+};
 
 /// Open leases outlive whatever renumbers the sequence, and their rests are not served again.
 #[test]
@@ -194,7 +196,7 @@ fn rename_alter_and_drop() {
         .run("SELECT hilo_rename('s', 't'), hilo_alter('t', max_value => 2000, block_size => 10)");
     assert_eq!(client.one::<String>("SELECT name FROM hilo_leases"), "t");
     assert_eq!(give_back(&mut client, &taken, 6), 5);
-    wait_until_filed(&mut client);
+    wait_until_back(&mut client, 6);
     assert_eq!(client.draw("t", 6)[..5], [6, 7, 8, 9, 10]);
     // The rest of a sequence that has become ordered is lost: it never goes back.
     let taken = lease(&mut client, "'t', 10");

@@ -101,6 +101,15 @@ fn wait_until_filed(client: &mut Client) {
     wait_until("the worker has filed the leases", LONG, || client.one::<i64>(due) == 0);
 }
 
+/// Waits until memory has what came back from a lease, from its value `first` on. The worker takes it up after it has filed
+/// the lease.
+#[track_caller]
+fn wait_until_back(client: &mut Client, first: i64) {
+    let back =
+        format!("SELECT count(*) FROM hilo_blocks WHERE tier = 'returned' AND first = {first}");
+    wait_until("it is in memory", LONG, || client.one::<i64>(&back) == 1);
+}
+
 /// Restarts the server, and fails unless each number up to the position is in one place. It was
 /// `used`, is free, is leased, or is a gap. The sequence begins at 1, in steps of 1.
 #[track_caller]

@@ -3,7 +3,9 @@
 
 use hilo_tests::{Client, ClientExt, Cluster};
 
-use super::{assert_explained, gap, gaps, give_back, has, lease, wait_until_filed};
+use super::{
+    assert_explained, gap, gaps, give_back, has, lease, wait_until_back, wait_until_filed,
+};
 
 /// A server with a sequence from which a role may lease; the sessions of a superuser, who is in a
 /// hurry, and of that role.
@@ -106,7 +108,7 @@ fn an_end_belongs_to_its_transaction() {
     app.run("ROLLBACK TO a");
     assert_eq!(give_back(&mut app, &taken, taken.first + 4), 6);
     app.run("COMMIT");
-    wait_until_filed(&mut admin);
+    wait_until_back(&mut admin, taken.first + 4);
     assert_eq!(gaps(&mut admin, "s"), []);
     let again = lease(&mut app, "'s', 6");
     assert_eq!(again.first, taken.first + 4);

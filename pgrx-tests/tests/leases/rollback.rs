@@ -127,7 +127,7 @@ fn ending_a_lease_is_undone_by_a_rollback() {
     let taken = lease(&mut client, "'s', 10");
     assert_eq!(super::give_back(&mut client, &taken, taken.first + 3), 7);
     client.run("COMMIT");
-    super::wait_until_filed(&mut client);
+    super::wait_until_back(&mut client, taken.first + 3);
     assert_eq!(client.draw("s", 7), (taken.first + 3..=taken.last).collect::<Vec<_>>());
     cluster.finish();
 }

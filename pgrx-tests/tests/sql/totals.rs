@@ -51,7 +51,7 @@ fn totals_count_on() {
     let mut other = cluster.connect("postgres");
     other.draw("s", 10);
     client.run("SELECT hilo_setval('s', 1000000)");
-    drop(other);
+    cluster.close(other);
     client.draw("s", 300);
     // A reservation fails.
     client.run("ALTER TABLE _hilo.hilo_position ADD COLUMN strange integer");

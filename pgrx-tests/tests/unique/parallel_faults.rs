@@ -106,7 +106,7 @@ fn a_leader_that_waits_can_be_stopped() {
     client.run(sql);
     seen.extend(client.all::<i64>("SELECT id FROM kept"));
     assert_unique("dry", &seen);
-    drop(client);
+    cluster.close(client);
     let mut client = eager(&cluster);
     let workers = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'";
     wait_until("no worker is left", LONG, || client.one::<i64>(workers) == 0);

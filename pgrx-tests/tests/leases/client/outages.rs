@@ -151,6 +151,9 @@ fn a_client_that_is_killed_leaves_leases_with_its_name() {
     child.wait().expect("it is dead");
     // It had served more than was read.
     seen.extend(lines.map_while(Result::ok).filter_map(|line| line.parse::<i64>().ok()));
+    // Its session ends after it, and may take another lease before that.
+    let sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'hilo-client'";
+    wait_until("its session has ended", LONG, || connection.one::<i64>(sessions) == 0);
     assert!(open_leases(&mut connection) > 0);
     let revoked = connection.query_one("SELECT hilo_lease_revoke(holder => $1)", &[&holder]);
     assert!(revoked.expect("they are revoked").get::<_, i64>(0) > 0);

@@ -14,6 +14,7 @@ use hilo_tests::{ClientExt, Cluster, LONG, assert_unique, wait_until};
 use nix::libc;
 
 use super::cluster;
+use crate::wait_until_back;
 
 /// How often a program is killed: `HILO_KILLS`, or a few times.
 fn kills() -> usize {
@@ -249,6 +250,7 @@ fn assert_a_renamed_sequence_loses_nothing(cluster: &Cluster, command: impl Fn()
     let said = play(&["next before".to_owned(), "close".to_owned()]);
     assert!(said[0].starts_with("error 42704 ") && said[1] == "closed", "{said:?}");
     assert_eq!(client.one::<i64>("SELECT count(*) FROM hilo_leases"), 0, "a lease is left");
+    wait_until_back(&mut client, 4);
     assert_eq!(client.draw("after", 1), [4]);
     client.run("SELECT hilo_drop('after')");
 }
