@@ -261,9 +261,9 @@ fn without_holes(results: &Results) -> Section {
         let cost = results.stat(&format!("gapless/row/{id}"));
         rows.row(label, [median(cost.map(|cost| cost.times(1e-3)))]);
     }
-    let text = "A row with the next number, by a gapless sequence, by [hilo_lite](install.md#managed-clouds), and by a row of \
-                a counter table. All of them let one transaction at a time count, so with one sequence the rate is that \
-                of commits that wait for each other. In a large transaction, a gapless sequence draws as an ordinary one does."
+    let text = "A row with the next number, by a gapless sequence and by a row of a counter table. All of them let one \
+                transaction at a time count, so with one sequence the rate is that of commits that wait for each other. \
+                In a large transaction, a gapless sequence draws as an ordinary one does."
         .to_owned();
     let tables = vec![rates, rows];
     Section { title: "Numbers without holes", text, tables, picture: None }

@@ -23,13 +23,17 @@ impl Table {
         Table { head: head.iter().map(|&name| name.to_owned()).collect(), rows: Vec::new() }
     }
 
+    /// Adds a row, unless nothing in it was measured.
     pub fn row(&mut self, label: &str, cells: impl IntoIterator<Item = String>) {
-        self.rows.push([label.to_owned()].into_iter().chain(cells).collect());
+        let row: Vec<String> = [label.to_owned()].into_iter().chain(cells).collect();
+        if row[1..].iter().any(|cell| cell != "–") {
+            self.rows.push(row);
+        }
     }
 
     /// Whether a cell has a measured number.
     pub fn has_number(&self) -> bool {
-        self.rows.iter().any(|row| row[1..].iter().any(|cell| cell != "–"))
+        !self.rows.is_empty()
     }
 
     pub fn markdown(&self) -> String {
