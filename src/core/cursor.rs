@@ -67,10 +67,12 @@ impl Segment {
 /// The result of a take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// These indexes are the caller's alone. `left` remain in the segment.
+    /// These indexes are the caller's alone. `left` remain where they come from.
     Range { range: Range, left: i64 },
     /// The segment is used up or closed: the caller must have the next one installed.
     Empty,
+    /// The caller cannot serve the next indexes, and nothing was taken.
+    Unfit,
     /// The segment is of another serial than the caller's: its mapping is out of date.
     OtherSerial(Serial),
 }
@@ -100,41 +102,61 @@ impl Cursor {
         &self.segments[(word >> OFFSET_BITS) as usize & 1]
     }
 
-    /// Takes up to `want` (at least 1) indexes of `serial`; fewer if the segment ends.
-    pub fn take(&self, want: i64, serial: Serial) -> Taken {
-        self.take_if(want, 1, serial)
+    /// Takes up to `want` (at least 1) indexes of `serial`; fewer if the segment ends. `fits` says
+    /// whether the caller can serve a range. It may be asked about several, last about the one that
+    /// is taken.
+    pub fn take(&self, want: i64, serial: Serial, fits: impl FnMut(Range) -> bool) -> Taken {
+        self.take_if(want, 1, serial, fits)
     }
 
-    /// Takes exactly `count` consecutive indexes of `serial`, or none ([`Taken::Empty`]).
-    pub fn take_exactly(&self, count: i64, serial: Serial) -> Taken {
-        self.take_if(count, count, serial)
+    /// Takes exactly `count` consecutive indexes of `serial`, or none ([`Taken::Empty`]), if they
+    /// fit.
+    pub fn take_exactly(
+        &self,
+        count: i64,
+        serial: Serial,
+        fits: impl FnMut(Range) -> bool,
+    ) -> Taken {
+        self.take_if(count, count, serial, fits)
     }
 
-    fn take_if(&self, want: i64, least: i64, serial: Serial) -> Taken {
+    fn take_if(
+        &self,
+        want: i64,
+        least: i64,
+        serial: Serial,
+        mut fits: impl FnMut(Range) -> bool,
+    ) -> Taken {
         debug_assert!(want >= least && least >= 1);
         let mut word = self.word.load(Acquire);
         loop {
             let segment = self.segment(word);
             let found = segment.serial();
-            let start = segment.start();
             let offset = (word & OFFSET_MASK) as i64;
             let left = segment.len() - offset;
-            if found != serial || left < least {
+            let count = want.min(left);
+            // The fields may not belong together, so the sum may be anything.
+            let range = Range::with_len(segment.start().saturating_add(offset), count);
+            let nothing = if found != serial {
+                Some(Taken::OtherSerial(found))
+            } else if left < least {
+                Some(Taken::Empty)
+            } else if !fits(range) {
+                Some(Taken::Unfit)
+            } else {
+                None
+            };
+            if let Some(nothing) = nothing {
                 // Only an unchanged number proves that the three fields belong together.
                 let again = self.reload(word);
                 if again >> OFFSET_BITS == word >> OFFSET_BITS {
-                    return if found != serial { Taken::OtherSerial(found) } else { Taken::Empty };
+                    return nothing;
                 }
                 word = again;
                 continue;
             }
-            let count = want.min(left);
             match self.word.compare_exchange_weak(word, word + count as u64, AcqRel, Acquire) {
-                Ok(_) => {
-                    let first = start + offset;
-                    let range = Range::new(first, first + count);
-                    return Taken::Range { range, left: left - count };
-                }
+                Ok(_) => return Taken::Range { range, left: left - count },
                 Err(now) => word = now,
             }
         }

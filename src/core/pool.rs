@@ -2,7 +2,7 @@
 //! the current one, and the returned ranges. It is plain data: every method here requires the lock
 //! that serialises the cursor's writers.
 
-use crate::cursor::{Cursor, MAX_SEGMENT};
+use crate::cursor::{Cursor, MAX_SEGMENT, Taken};
 use crate::numbers::{Index, Serial};
 use crate::range::Range;
 
@@ -298,15 +298,27 @@ impl Pool {
         (!part.is_empty() && !stuck).then_some(part)
     }
 
-    /// Takes up to `want` of the returned indexes, none below `floor`, the lowest first.
-    pub fn take_returned(&mut self, want: i64, floor: Index) -> Option<Range> {
-        let part = self
+    /// Takes up to `want` of the returned indexes, none below `floor`, the lowest first. `fits`
+    /// says whether the caller can serve them.
+    pub fn take_returned(
+        &mut self,
+        want: i64,
+        floor: Index,
+        fits: impl FnOnce(Range) -> bool,
+    ) -> Taken {
+        let lowest = self
             .returned
             .as_slice()
             .iter()
             .filter_map(|range| self.part(range, want, floor))
-            .min_by_key(|part| part.start)?;
-        self.cut_returned(part).then_some(part)
+            .min_by_key(|part| part.start);
+        match lowest {
+            Some(part) if !fits(part) => Taken::Unfit,
+            Some(range) if self.cut_returned(range) => {
+                Taken::Range { range, left: self.returned.total() }
+            }
+            _ => Taken::Empty,
+        }
     }
 
     /// Takes `part` out of the returned range that contains it. `false`: there is no room for the

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering::*;
 
 use hilo_core::cursor::Taken;
+use hilo_core::mapping::Mapping;
 use hilo_core::numbers::Index;
-use hilo_core::range::Range;
 
 use crate::catalog::rights::privileges::Privileges;
 use crate::errors::HiloError;
@@ -40,9 +40,8 @@ fn take_one(entry: &'static Entry) -> Option<i64> {
     {
         return None;
     }
-    let Taken::Range { range, left } = slot.cursor().take_exactly(1, entry.serial.get()) else {
-        return None;
-    };
+    let taken = slot.cursor().take_exactly(1, entry.serial.get(), |_| true);
+    let Taken::Range { range, left } = taken else { return None };
     entry.floor.set(range.start);
     if !terms.ordered {
         entry.grown.set(1);
@@ -53,19 +52,14 @@ fn take_one(entry: &'static Entry) -> Option<i64> {
         // SAFETY: its guard turns a panic into a Postgres error, which may jump over these frames.
         unsafe { pool::want_block_guarded(slot) };
     }
-    let value = terms.mapping.value(range.start);
-    if value.is_none() {
-        // The bounds have just changed, and this session has not learned of it yet.
-        // SAFETY: as for `want_block_guarded`.
-        unsafe { put_away(entry, range.start) };
-    }
-    value
+    terms.mapping.value(range.start).or_else(|| value_beyond(&terms.mapping, range.start))
 }
 
-#[pgrx::pg_guard]
+/// The value of an index beyond the bounds that this session knows. They have just been widened:
+/// the pool serves nothing beyond the present ones, and each index keeps its value.
 #[cold]
-unsafe extern "C-unwind" fn put_away(entry: &'static Entry, index: Index) {
-    slice_table::return_range(entry, Range::with_len(index, 1));
+fn value_beyond(mapping: &Mapping, index: Index) -> Option<i64> {
+    mapping.without_bounds().value(index)
 }
 
 /// The next value of a sequence.

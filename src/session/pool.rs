@@ -36,63 +36,57 @@ pub fn draw(
     let single = entry.terms.get().ordered || !cached.is_good();
     let want = if single { 1 } else { size(entry, slot).max(least) };
     let slice = if want > 1 { slice_table::slice_of(entry) } else { None };
-    let Some(range) = take_into(entry, slot, slice, want) else {
-        match wait::Pin::for_name(slot, cached) {
+    match take_into(entry, slot, slice, want) {
+        Taken::Range { range, .. } => {
+            if !entry.terms.get().ordered {
+                slot.taking.slices.fetch_add(1, Relaxed);
+            }
+            return Ok(match slice {
+                Some(slice) => slice.take(entry.increment()),
+                None => entry.mapping().value(range.start),
+            });
+        }
+        // The values lie beyond the bounds that this transaction has set and not committed.
+        Taken::Unfit if slot.version.load(SeqCst) == cached.version() => {
+            return Err(HiloError::exhaustion(cached.name(), &entry.mapping()));
+        }
+        // The bounds have just changed, and this session has not learned of it yet.
+        Taken::Unfit => cached.forget(),
+        Taken::Empty | Taken::OtherSerial(_) => match wait::Pin::for_name(slot, cached) {
             Some(_pin) => {
-                let (serial, floor) = (entry.serial.get(), entry.floor.get());
+                let (serial, floor) = (entry.serial.get(), floor(entry));
                 wait::for_block(shared::get()?, slot, serial, floor, &cached.name())?
             }
             None => cached.forget(),
-        }
-        return Ok(None);
-    };
-    if !entry.terms.get().ordered {
-        slot.taking.slices.fetch_add(1, Relaxed);
+        },
     }
-    if let Some(slice) = slice {
-        return Ok(slice.take(entry.increment()));
-    }
-    let value = entry.mapping().value(range.start);
-    if value.is_none() {
-        // The value lies beyond the bounds that this transaction has set and not committed.
-        slice_table::return_range(entry, range);
-        if slot.version.load(SeqCst) != cached.version() {
-            cached.forget();
-            return Ok(None);
-        }
-        return Err(HiloError::exhaustion(cached.name(), &entry.mapping()));
-    }
-    Ok(value)
+    Ok(None)
 }
 
-/// Takes up to `want` indexes into `slice`, or a single one if there is no slice. A range that the
-/// slice cannot serve is returned.
+/// Takes up to `want` indexes into `slice`, or a single one if there is no slice.
 fn take_into(
-    entry: &'static Entry,
+    entry: &Entry,
     slot: &'static Slot,
     slice: Option<&'static Slice>,
     want: i64,
-) -> Option<Range> {
-    let (taken, fits) = match slice {
-        None => (take(entry, slot, 1), true),
+) -> Taken {
+    let taken = match slice {
+        None => take(entry, slot, 1),
         Some(slice) => {
             slice.begin_take();
             let taken = take(entry, slot, want);
-            let fits = taken.is_some_and(|range| fill(entry, slice, range));
+            if let Taken::Range { range, .. } = taken {
+                let filled = fill(entry, slice, range);
+                debug_assert!(filled);
+            }
             slice.end_take();
-            (taken, fits)
+            taken
         }
     };
-    if taken.is_some() && slot.is_low() {
+    if matches!(taken, Taken::Range { .. }) && slot.is_low() {
         want_block(slot);
     }
-    match taken {
-        Some(range) if !fits => {
-            slice_table::return_range(entry, range);
-            None
-        }
-        taken => taken,
-    }
+    taken
 }
 
 /// Moves the slice on to the next run of its range, if there is one.
@@ -132,32 +126,42 @@ fn size(entry: &Entry, slot: &Slot) -> i64 {
     (grown as i64).min(there / 4).max(1)
 }
 
-/// Takes from the returned ranges, else from the cursor.
-fn take(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
+/// Takes from the returned ranges, else from the cursor. A range stays where it is if its first
+/// value lies beyond the bounds that this session knows. There may be no way back for it.
+fn take(entry: &Entry, slot: &'static Slot, want: i64) -> Taken {
+    let mapping = entry.mapping();
+    let fits = |range: Range| mapping.value(range.start).is_some();
+    let mut taken = Taken::Empty;
     if slot.has_returned() && !entry.terms.get().ordered {
-        let taken = take_returned(entry, slot, want);
-        if taken.is_some() {
-            return taken;
-        }
+        taken = take_returned(entry, slot, want, fits);
     }
-    match slot.cursor().take(want, entry.serial.get()) {
-        Taken::Range { range, .. } => {
-            entry.floor.set(range.start);
-            Some(range)
-        }
-        Taken::Empty | Taken::OtherSerial(_) => None,
+    if taken == Taken::Empty {
+        taken = slot.cursor().take(want, entry.serial.get(), fits);
     }
+    if let Taken::Range { range, .. } = taken {
+        entry.floor.set(range.start);
+    }
+    taken
 }
 
-fn take_returned(entry: &Entry, slot: &'static Slot, want: i64) -> Option<Range> {
-    let shared = shared::get().ok()?;
+/// The smallest index that this session may get: it lies beyond all that the session was served,
+/// and within the bounds that the session knows.
+fn floor(entry: &Entry) -> Index {
+    entry.floor.get().max(entry.mapping().indexes().start)
+}
+
+fn take_returned(
+    entry: &Entry,
+    slot: &'static Slot,
+    want: i64,
+    fits: impl FnOnce(Range) -> bool,
+) -> Taken {
+    let Ok(shared) = shared::get() else { return Taken::Empty };
     let mut locked = shared.lock_slot(shared.number_of(slot));
-    if locked.serial() != entry.serial.get() {
-        return None;
+    match locked.serial() == entry.serial.get() {
+        true => locked.pool.take_returned(want, floor(entry), fits),
+        false => Taken::OtherSerial(locked.serial()),
     }
-    let range = locked.pool.take_returned(want, entry.floor.get())?;
-    entry.floor.set(range.start);
-    Some(range)
 }
 
 /// Tells the worker that a slot is running low.
@@ -195,19 +199,18 @@ pub fn take_at_once(
         return None;
     }
     slice_table::return_for_range(entry);
-    let Taken::Range { range, .. } = slot.cursor().take_exactly(count, entry.serial.get()) else {
-        return None;
+    let mut first = None;
+    let fits = |range: Range| {
+        first = mapping.run(range).filter(|run| run.count == count).map(|run| run.first);
+        first.is_some()
     };
+    let taken = slot.cursor().take_exactly(count, entry.serial.get(), fits);
+    let Taken::Range { range, .. } = taken else { return None };
     entry.floor.set(range.end);
     if slot.is_low() {
         want_block(slot);
     }
-    let run = mapping.run(range).filter(|run| run.count == count);
-    if run.is_none() {
-        // The bounds have just changed, and this session has not learned of it yet.
-        slice_table::return_range(entry, range);
-    }
-    run.map(|run| run.first)
+    first
 }
 
 /// The result of a claim.
@@ -232,7 +235,7 @@ pub fn claim(
     slice_table::return_for_range(entry);
     let shared = shared::get()?;
     let Some(_pin) = wait::Pin::for_name(slot, cached) else { return Ok(Claim::Outdated) };
-    let mut floor = entry.floor.get();
+    let mut floor = floor(entry);
     let ready = |locked: &mut Locked| try_claim(locked, entry, &mut floor, fit);
     wait::until(shared, slot, &cached.name(), ready)
 }

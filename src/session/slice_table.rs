@@ -5,14 +5,11 @@ use std::sync::atomic::Ordering::*;
 
 use pgrx::pg_sys;
 
-use hilo_core::mapping::Run;
-use hilo_core::range::Range;
-
 use crate::backend::Global;
 use crate::gucs;
-use crate::process::ffi;
 use crate::session::names::Entry;
-use crate::shared::slices::{IndexSpace, Slice, my_number};
+use crate::session::wait;
+use crate::shared::slices::{Slice, my_number};
 use crate::shared::{self, Shared};
 
 struct SliceTable {
@@ -142,7 +139,8 @@ fn free_place() -> Option<usize> {
     TABLE.borrow().as_ref()?.slices[at].is_free().then_some(at)
 }
 
-/// Returns the rest of this session's slice of a sequence, and gives the slice up.
+/// Returns the rest of this session's slice of a sequence, and gives the slice up. A rest that
+/// finds no room in the pool is orphaned where it is.
 pub fn return_slice(entry: &'static Entry) {
     let slice = entry.slice.replace(Slice::empty());
     let Ok(shared) = shared::get() else { return };
@@ -160,7 +158,9 @@ pub fn return_slice(entry: &'static Entry) {
     if shared.return_range(&slice.index_space(), rest) {
         slice.free();
     } else {
-        leave_behind(shared, slice);
+        // The worker writes it to the catalog.
+        shared.orphan(slice);
+        wait::wake(shared);
     }
 }
 
@@ -175,41 +175,6 @@ pub fn return_for_range(entry: &'static Entry) {
         entry.rests.set((entry.rests.get() + 1).min(MAX_RESTS));
     }
     return_slice(entry);
-}
-
-/// Orphans a slice whose rest finds no room in the pool. The worker writes it to the catalog.
-fn leave_behind(shared: &'static Shared, slice: &Slice) {
-    shared.orphan(slice);
-    crate::session::wait::wake(shared);
-}
-
-/// Returns a range that was taken from the pool and cannot be served.
-pub fn return_range(entry: &'static Entry, range: Range) {
-    let (Some(index_space), Ok(shared)) = (entry.index_space(), shared::get()) else { return };
-    let Some(at) = find_place(shared, &index_space, range) else { return };
-    let table = TABLE.borrow();
-    let Some(slice) = table.as_ref().map(|table| &table.slices[at]) else { return };
-    slice.assign(&index_space);
-    slice.load(range, Run { first: 0, count: range.len() });
-    shared.backends[my_number()].used.fetch_max(at as u32 + 1, Release);
-    leave_behind(shared, slice);
-}
-
-/// A free slice for a range that finds no room in the pool. `None`: it has found room there, or
-/// neither that nor a free slice was found in about five seconds.
-fn find_place(shared: &'static Shared, index_space: &IndexSpace, range: Range) -> Option<usize> {
-    let returned_or_place = || {
-        if shared.return_range(index_space, range) {
-            return Some(None);
-        }
-        let place = free_place();
-        if place.is_none() {
-            // No slice is free yet. The worker frees those that are orphaned.
-            crate::session::wait::wake(shared);
-        }
-        place.map(Some)
-    };
-    ffi::poll(5_000, 1_000, returned_or_place).flatten()
 }
 
 /// The entries that hold a slice.

@@ -295,6 +295,57 @@ fn narrower_bounds_hold_at_once() {
     cluster.finish();
 }
 
+/// Promise 5: whoever is refused a value by narrower bounds of its own takes none. The values of a
+/// session that draws meanwhile have no hole.
+#[test]
+fn narrower_bounds_take_nothing_from_others() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    let mut other = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s', ordered => true)");
+    assert_eq!(client.draw("s", 3), [1, 2, 3]);
+    client.run("BEGIN; SELECT hilo_alter('s', max_value => 5)");
+    let mut seen = other.draw("s", 3);
+    thread::scope(|scope| {
+        let refused = scope.spawn(|| {
+            client.run(
+                "DO $$ BEGIN FOR i IN 1..1000 LOOP
+                     BEGIN
+                         PERFORM hilo_nextval('s');
+                         RAISE 'it was served';
+                     EXCEPTION WHEN sqlstate '2200H' THEN NULL;
+                     END;
+                 END LOOP; END $$",
+            );
+        });
+        while !refused.is_finished() {
+            seen.extend(other.draw("s", 10_000));
+        }
+    });
+    let hole = seen.iter().zip(4..).find(|(value, next)| **value != *next);
+    assert_eq!(hole, None, "a value that nobody was given");
+    cluster.finish();
+}
+
+/// A minimum that was raised and not committed hides what another session has returned below it, and nothing
+/// above it. Rolled back, it hides nothing.
+#[test]
+fn a_raised_minimum_hides_only_what_lies_below() {
+    let cluster = Cluster::with_hilo();
+    let mut client = cluster.connect("postgres");
+    client.run("SELECT hilo_create('s')");
+    let mut gone = cluster.connect("postgres");
+    assert_eq!(gone.draw("s", 20).last(), Some(&20));
+    let beyond = cluster.connect("postgres").draw("s", 20)[0];
+    assert!(beyond > 26, "{beyond}");
+    cluster.close(gone);
+    client.run("BEGIN; SELECT hilo_alter('s', min_value => 25, start_value => 25)");
+    assert_eq!(client.draw("s", 2), [25, 26]);
+    client.run("ROLLBACK");
+    assert_eq!(cluster.connect("postgres").draw("s", 4), [21, 22, 23, 24]);
+    cluster.finish();
+}
+
 /// Wider bounds hold from the commit on, also for who sets them.
 #[test]
 fn wider_bounds_hold_from_the_commit_on() {

@@ -12,13 +12,16 @@ use std::thread;
 
 #[derive(Clone, Debug)]
 enum Step {
+    /// the caller serves `most` indexes of each segment
     Take {
         want: i64,
         serial: i64,
+        most: i64,
     },
     TakeExactly {
         count: i64,
         serial: i64,
+        most: i64,
     },
     /// returns the part from `keep` on of what was taken last
     Untake {
@@ -34,10 +37,12 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     let serial = 1i64..3;
+    let most = prop_oneof![3 => Just(100i64), 1 => 0i64..50];
     prop_oneof![
-        4 => (1i64..20, serial.clone()).prop_map(|(want, serial)| Step::Take { want, serial }),
-        2 => (1i64..20, serial.clone())
-            .prop_map(|(count, serial)| Step::TakeExactly { count, serial }),
+        4 => (1i64..20, serial.clone(), most.clone())
+            .prop_map(|(want, serial, most)| Step::Take { want, serial, most }),
+        2 => (1i64..20, serial.clone(), most)
+            .prop_map(|(count, serial, most)| Step::TakeExactly { count, serial, most }),
         2 => (0i64..20, serial.clone()).prop_map(|(keep, serial)| Step::Untake { keep, serial }),
         2 => (0i64..50, serial).prop_map(|(len, serial)| Step::Install { len, serial }),
         1 => Just(Step::Close),
@@ -54,18 +59,23 @@ proptest! {
         let mut last: Option<Range> = None;
         for step in steps {
             match step {
-                Step::Take { want: count, serial } | Step::TakeExactly { count, serial } => {
+                Step::Take { want: count, serial, most }
+                | Step::TakeExactly { count, serial, most } => {
                     let exactly = matches!(step, Step::TakeExactly { .. });
+                    let end = segment + most;
+                    let fits = |range: Range| range.end <= end;
                     let taken =
                         match exactly {
-                            true => cursor.take_exactly(count, Serial(serial)),
-                            false => cursor.take(count, Serial(serial)),
+                            true => cursor.take_exactly(count, Serial(serial), fits),
+                            false => cursor.take(count, Serial(serial), fits),
                         };
                     let least = if exactly { count } else { 1 };
                     let expected = if serial != current {
                         Taken::OtherSerial(Serial(current))
                     } else if rest.len() < least {
                         Taken::Empty
+                    } else if rest.start + count.min(rest.len()) > end {
+                        Taken::Unfit
                     } else {
                         let range = rest.take(count);
                         last = Some(range);
@@ -109,8 +119,9 @@ fn the_largest_segment_is_taken_to_its_end() {
     let cursor = Cursor::new();
     let whole = Range::new(Index::MAX - MAX_SEGMENT, Index::MAX);
     cursor.install(whole, Serial(7));
-    assert_eq!(cursor.take(i64::MAX, Serial(7)), Taken::Range { range: whole, left: 0 });
-    assert_eq!(cursor.take(1, Serial(7)), Taken::Empty);
+    let take = |want| cursor.take(want, Serial(7), |_| true);
+    assert_eq!(take(i64::MAX), Taken::Range { range: whole, left: 0 });
+    assert_eq!(take(1), Taken::Empty);
     assert!(cursor.untake(whole, Serial(7)));
     assert_eq!(cursor.close(), whole);
 }
@@ -135,7 +146,7 @@ fn threads_share_everything_and_nothing_twice() {
                 loop {
                     draws += 1;
                     let want = 1 + (draws * 7 + number) % 64;
-                    match cursor.take(want, Serial(serial)) {
+                    match cursor.take(want, Serial(serial), |_| true) {
                         Taken::Range { mut range, .. } => {
                             own.push((serial, range.take(1 + draws % 8)));
                             if !range.is_empty() && !cursor.untake(range, Serial(serial)) {
@@ -150,6 +161,7 @@ fn threads_share_everything_and_nothing_twice() {
                                 serial = other;
                             }
                         }
+                        Taken::Unfit => panic!("all indexes fit"),
                         Taken::Empty => {
                             if refill(cursor, position, &mut own, END) > SERIALS {
                                 break;

@@ -45,10 +45,10 @@ fn taker(cursor: &Arc<Cursor>, times: usize, want: i64) -> JoinHandle<Owned> {
     thread::spawn(move || {
         let mut all = Owned::new();
         for _ in 0..times {
-            match cursor.take(want, Serial(1)) {
+            match cursor.take(want, Serial(1), |_| true) {
                 Taken::Range { range, .. } => all.extend(own(range, 1)),
                 Taken::Empty => {}
-                Taken::OtherSerial(serial) => panic!("serial {serial} was never installed"),
+                other => panic!("{other:?}, where all fits and no other serial is installed"),
             }
         }
         all
@@ -92,6 +92,38 @@ fn a_taker_and_a_place_that_is_used_again() {
     });
 }
 
+/// A taker gets nothing that it cannot serve, and is told so only where nothing else is left.
+#[test]
+fn a_taker_that_serves_only_the_first_segments() {
+    check(5, || {
+        let segments = [range(0, 2), range(10, 12), range(20, 22)];
+        let cursor = cursor(segments[0], 1);
+        let picky = {
+            let cursor = cursor.clone();
+            thread::spawn(move || {
+                let (mut all, mut refused) = (Owned::new(), false);
+                for _ in 0..3 {
+                    match cursor.take(1, Serial(1), |range| range.end.0 <= 20) {
+                        Taken::Range { range, .. } => {
+                            assert!(range.end.0 <= 20 && !refused, "{range:?}");
+                            all.extend(own(range, 1));
+                        }
+                        Taken::Unfit => refused = true,
+                        Taken::Empty => {}
+                        Taken::OtherSerial(serial) => panic!("serial {serial}"),
+                    }
+                }
+                all
+            })
+        };
+        let mut given = own(cursor.install(segments[1], Serial(1)), 1);
+        given.extend(own(cursor.install(segments[2], Serial(1)), 1));
+        given.extend(picky.join().unwrap());
+        given.extend(own(cursor.close(), 1));
+        assert_all(given, &segments.map(|segment| (segment, 1)));
+    });
+}
+
 #[test]
 fn take_untake_and_install() {
     check(5, || {
@@ -99,7 +131,7 @@ fn take_untake_and_install() {
         let cursor = cursor(first, 1);
         let giver = {
             let cursor = cursor.clone();
-            thread::spawn(move || match cursor.take(2, Serial(1)) {
+            thread::spawn(move || match cursor.take(2, Serial(1), |_| true) {
                 Taken::Range { range, .. } if !cursor.untake(range, Serial(1)) => own(range, 1),
                 _ => Owned::new(),
             })
@@ -122,7 +154,7 @@ fn two_who_untake() {
         let givers = [(); 2].map(|()| {
             let cursor = cursor.clone();
             thread::spawn(move || {
-                let Taken::Range { mut range, .. } = cursor.take(2, Serial(1)) else {
+                let Taken::Range { mut range, .. } = cursor.take(2, Serial(1), |_| true) else {
                     return Owned::new();
                 };
                 let mut kept = own(range.take(1), 1);
@@ -151,13 +183,14 @@ fn a_new_serial_and_takers_of_both() {
                 let mut all = Owned::new();
                 let mut serial = 1;
                 for _ in 0..2 {
-                    match cursor.take(1, Serial(serial)) {
+                    match cursor.take(1, Serial(serial), |_| true) {
                         Taken::Range { range, .. } => all.extend(own(range, serial)),
                         Taken::Empty => {}
                         Taken::OtherSerial(Serial(other)) => {
                             assert_eq!((serial, other), (1, 2));
                             serial = other;
                         }
+                        Taken::Unfit => panic!("all indexes fit"),
                     }
                 }
                 all
@@ -181,14 +214,14 @@ fn what_was_taken_under_the_old_serial_is_not_returned_to_the_new() {
         let cursor = cursor(old, 1);
         let giver = {
             let cursor = cursor.clone();
-            thread::spawn(move || match cursor.take(1, Serial(1)) {
+            thread::spawn(move || match cursor.take(1, Serial(1), |_| true) {
                 Taken::Range { range, .. } if !cursor.untake(range, Serial(1)) => own(range, 1),
                 _ => Owned::new(),
             })
         };
         let taker = {
             let cursor = cursor.clone();
-            thread::spawn(move || match cursor.take(1, Serial(2)) {
+            thread::spawn(move || match cursor.take(1, Serial(2), |_| true) {
                 Taken::Range { range, .. } => own(range, 2),
                 other => {
                     assert!(matches!(other, Taken::OtherSerial(Serial(1)) | Taken::Empty));
@@ -212,7 +245,7 @@ fn exactly_and_peek() {
         let cursor = cursor(first, 1);
         let exact = {
             let cursor = cursor.clone();
-            thread::spawn(move || match cursor.take_exactly(2, Serial(1)) {
+            thread::spawn(move || match cursor.take_exactly(2, Serial(1), |_| true) {
                 Taken::Range { range, .. } => {
                     assert_eq!(range.len(), 2);
                     own(range, 1)

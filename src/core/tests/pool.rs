@@ -25,9 +25,11 @@ enum Step {
         which: usize,
         keep: i64,
     },
+    /// the caller serves nothing from `end` on
     TakeReturned {
         want: i64,
         floor: i64,
+        end: i64,
     },
     /// `count` indexes, beginning at a multiple of `align`
     Claim {
@@ -54,7 +56,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(len, skip)| Step::Publish { len, skip }),
         6 => (1i64..20).prop_map(|want| Step::Take { want }),
         4 => (0usize..64, 0i64..12).prop_map(|(which, keep)| Step::Return { which, keep }),
-        3 => (1i64..20, 0i64..400).prop_map(|(want, floor)| Step::TakeReturned { want, floor }),
+        3 => (1i64..20, 0i64..400, prop_oneof![3 => Just(i64::MAX), 1 => 0i64..400])
+            .prop_map(|(want, floor, end)| Step::TakeReturned { want, floor, end }),
         2 => (1i64..50, 1i64..16).prop_map(|(count, align)| Step::Claim { count, align }),
         1 => (0usize..8, 0usize..8).prop_map(|(back, keep)| Step::Overflow { back, keep }),
         1 => Just(Step::Freeze),
@@ -107,7 +110,7 @@ proptest! {
                 }
                 Step::Take { want } => {
                     pool.promote(&cursor, SERIAL);
-                    if let Taken::Range { range, .. } = cursor.take(want, SERIAL) {
+                    if let Taken::Range { range, .. } = cursor.take(want, SERIAL, |_| true) {
                         for index in indexes(range) {
                             prop_assert!(inside.remove(&index), "{index} taken twice");
                         }
@@ -126,9 +129,13 @@ proptest! {
                         count_out -= range.len();
                     }
                 }
-                Step::TakeReturned { want, floor } => {
-                    if let Some(range) = pool.take_returned(want, Index(floor)) {
+                Step::TakeReturned { want, floor, end } => {
+                    let fits = |range: Range| range.end <= Index(end);
+                    if let Taken::Range { range, .. } =
+                        pool.take_returned(want, Index(floor), fits)
+                    {
                         prop_assert!(range.start >= Index(floor) && !range.is_empty());
+                        prop_assert!(fits(range));
                         for index in indexes(range) {
                             prop_assert!(inside.remove(&index), "{index} taken twice");
                         }
@@ -254,13 +261,11 @@ proptest! {
                 }
                 Act::Draw { session, want, serves } => {
                     pool.promote(&cursor, SERIAL);
-                    let mut taken = pool.take_returned(want, floors[session]);
-                    if taken.is_none()
-                        && let Taken::Range { range, .. } = cursor.take(want, SERIAL)
-                    {
-                        taken = Some(range);
+                    let mut taken = pool.take_returned(want, floors[session], |_| true);
+                    if taken == Taken::Empty {
+                        taken = cursor.take(want, SERIAL, |_| true);
                     }
-                    let Some(mut range) = taken else { continue };
+                    let Taken::Range { mut range, .. } = taken else { continue };
                     let served = range.take(serves);
                     prop_assert!(served.start >= floors[session], "{served:?} after {floors:?}");
                     floors[session] = served.end;
