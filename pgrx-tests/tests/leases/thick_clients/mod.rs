@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
+use std::time::Duration;
 
 use hilo_tests::example::{DATABASE, Example, OWNER, at, prepare};
 use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until};
@@ -122,6 +123,8 @@ fn beside_sessions(cluster: &Cluster, work: impl FnOnce(&Mutex<()>)) -> Vec<i64>
         let sessions = scope.spawn(|| {
             let mut drawn: Vec<i64> = Vec::new();
             while !done.load(Relaxed) {
+                // The work is to have most of the machine.
+                thread::sleep(Duration::from_millis(20));
                 let Ok(mut client) = cluster.try_connect(OWNER, DATABASE) else { continue };
                 let _drawing = pause.lock();
                 let draw = "SELECT hilo_nextval('orders') FROM generate_series(1, 50)";
