@@ -238,7 +238,13 @@ pub fn run(plan: Plan, places: &Places, again: bool) -> Vec<String> {
 /// Measures everything, or what has `only` in its name, with another version of PostgreSQL, and writes the document with
 /// that run beside the last one.
 pub fn run_beside(plan: Plan, places: &Places, version: &str, only: &str) -> Vec<String> {
-    measure(plan, &places.beside(version), only);
+    let samples = places.beside(version);
+    if only.is_empty() {
+        measure(plan, &samples, "");
+    } else {
+        let run = measure(plan, &places.root.join("target/bench-only.tsv"), only);
+        keep(run, &samples);
+    }
     report(&Results::load(&places.root.join("docs/benchmarks.tsv")), places)
 }
 
@@ -253,13 +259,17 @@ pub fn run_only(plan: Plan, only: &str, samples: &Path, page: Option<&Places>) -
     let run = measure(plan, samples, only);
     let sections = document::numbered_sections(&run);
     if let Some(places) = page {
-        let file = places.root.join("docs/benchmarks.tsv");
-        let mut all = Results::load(&file);
-        all.add_later(run);
-        all.save(&file);
-        report(&all, places);
+        report(&keep(run, &places.root.join("docs/benchmarks.tsv")), places);
     }
     sections
+}
+
+/// Puts the samples of a later run, which measured less, among those of `file`; returns all.
+fn keep(run: Results, file: &Path) -> Results {
+    let mut all = Results::load(file);
+    all.add_later(run);
+    all.save(file);
+    all
 }
 
 /// Does the work of a measurement's process, if the environment says that this is one. Returns
