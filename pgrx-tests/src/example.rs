@@ -11,15 +11,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
-use std::time::Duration;
 
 use crate::client::ClientExt;
 use crate::cluster::Cluster;
 use crate::extension::create_extension;
 use crate::files::new_directory;
 use crate::server::run;
-use crate::wait::{LONG, wait_until};
+use crate::wait::{LONG, wait_until, while_another};
 
 /// The database of the examples, and the role that owns it.
 pub const DATABASE: &str = "shop";
@@ -200,39 +198,22 @@ pub fn prepare(cluster: &Cluster, schema: &str) {
 pub fn while_others_draw(cluster: &Cluster, work: impl FnOnce()) {
     let mut client = cluster.connect_as(OWNER, DATABASE);
     client.run("SELECT hilo_create('orders')");
-    let [begun, done] = [const { AtomicBool::new(false) }; 2];
-    let drawn = thread::scope(|scope| {
-        let others = scope.spawn(|| {
-            let mut drawn = Vec::new();
-            while !done.load(Relaxed) {
-                // Each time in a new session, which takes a slice and returns the rest.
-                drawn.extend(cluster.connect_as(OWNER, DATABASE).draw("orders", 20));
-                begun.store(true, Relaxed);
-                // The work is to have most of the machine.
-                thread::sleep(Duration::from_millis(20));
-            }
-            drawn
-        });
-        let stop = Stop(&done);
+    let begun = AtomicBool::new(false);
+    let mut drawn = Vec::new();
+    // Each time in a new session, which takes a slice and returns the rest.
+    let draw = || {
+        drawn.extend(cluster.connect_as(OWNER, DATABASE).draw("orders", 20));
+        begun.store(true, Relaxed);
+    };
+    while_another(draw, || {
         wait_until("others draw", LONG, || begun.load(Relaxed));
         work();
-        drop(stop);
-        others.join().expect("the others failed")
     });
     let ids: Vec<i64> = client.all("SELECT id::bigint FROM orders");
     assert!(ids.len() >= 1000, "only {} rows", ids.len());
     let mut seen = HashSet::new();
     for id in drawn.iter().chain(&ids) {
         assert!(seen.insert(id), "{id} came twice");
-    }
-}
-
-/// Ends the others even if the work fails: the scope waits for them.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
     }
 }
 

@@ -47,4 +47,4 @@ pub use oracle::{Order, Seen, Session, Way};
 pub use postgres::{Client, SimpleQueryMessage};
 pub use regress::Cases;
 pub use server::{SERVER, has_library, run};
-pub use wait::{LONG, came_true, wait_until};
+pub use wait::{Ends, LONG, came_true, wait_until, while_another};

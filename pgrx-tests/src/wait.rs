@@ -1,5 +1,6 @@
-//! Waiting for conditions.
+//! Waiting for conditions, and what others do meanwhile.
 
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,4 +26,30 @@ pub fn came_true(timeout: Duration, mut holds: impl FnMut() -> bool) -> bool {
         }
         thread::sleep(Duration::from_millis(5));
     }
+}
+
+/// Tells other threads to end when it goes out of scope, even if the test fails. The scope of threads
+/// waits for them.
+pub struct Ends<'a>(pub &'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+/// Does `work` while another thread does `other` again and again. It pauses each time, so that the
+/// work has most of the machine.
+pub fn while_another(mut other: impl FnMut() + Send, work: impl FnOnce()) {
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(SeqCst) {
+                other();
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        let _ends = Ends(&done);
+        work();
+    });
 }

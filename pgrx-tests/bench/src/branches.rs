@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use super::Bench;
 use super::calls::nanoseconds;
 use super::contenders::rotate;
-use hilo_tests::{ClientExt, Cluster, LONG, Link, Mode, wait_until};
+use hilo_tests::{ClientExt, Cluster, Ends, LONG, Link, Mode, wait_until};
 
 const ROUND_TRIP: Duration = Duration::from_millis(100);
 
@@ -61,15 +61,6 @@ struct Seen {
     failed: AtomicU64,
     /// In microseconds.
     longest: AtomicU64,
-}
-
-/// Ends the clients, even if a measurement has failed.
-struct Ends<'a>(&'a Seen);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.over.store(true, SeqCst);
-    }
 }
 
 struct Branch {
@@ -175,7 +166,7 @@ fn under_load(bench: &mut Bench, measure: impl FnOnce(&mut Bench, &mut Cluster, 
     });
     let seen = &Seen::default();
     thread::scope(|scope| {
-        let _ends = Ends(seen);
+        let _ends = Ends(&seen.over);
         for branch in &branches {
             scope.spawn(move || draw(&branch.cluster, &load, seen));
         }

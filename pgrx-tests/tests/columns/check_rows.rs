@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 
-use hilo_tests::{Client, ClientExt, Cluster, LONG, Mode, wait_until};
+use hilo_tests::{Client, ClientExt, Cluster, Ends, LONG, Mode, wait_until};
 
 /// The values that are reported, with their columns.
 fn findings(client: &mut Client) -> Vec<String> {
@@ -270,7 +270,7 @@ fn beside_those_who_insert() {
                 }
             });
         }
-        let _end = Over(over);
+        let _ends = Ends(over);
         let all =
             "SELECT object || ': ' || what FROM hilo_check() WHERE object NOT LIKE 'setting f%'";
         let (mut checks, mut before, mut rounds) = (0, 0, 0);
@@ -282,13 +282,4 @@ fn beside_those_who_insert() {
         }
     });
     cluster.finish();
-}
-
-/// Ends the writers, also if the test fails.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
 }

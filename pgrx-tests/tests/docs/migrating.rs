@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
-use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, blocks, wait_until};
+use hilo_tests::{Client, ClientExt, Cluster, Ends, LONG, assert_unique, blocks, wait_until};
 
 /// The number that the page brings along from elsewhere.
 const FROM_ELSEWHERE: i64 = 1_000_000;
@@ -33,14 +33,6 @@ impl Progress {
         wait_until(what, LONG, || self.inserted.load(Relaxed) > before + 60);
     }
 }
-
-/// Ends the writers even if the page fails: the scope waits for them.
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.stop.store(true, Relaxed);
-    }
-}
-struct Stop<'a>(&'a Progress);
 
 /// Inserts into both tables all the time, each row by itself or three in one transaction. Returns the numbers of each.
 fn write(cluster: &Cluster, progress: &Progress) -> [Vec<i64>; 2] {
@@ -81,7 +73,7 @@ fn the_page_runs_under_three_writers() {
         let (cluster, progress) = (&cluster, &progress);
         let writers: Vec<_> =
             (0..3).map(|_| scope.spawn(move || write(cluster, progress))).collect();
-        let stop = Stop(progress);
+        let stop = Ends(&progress.stop);
         for block in moves {
             progress.more("the writers write before a block");
             cluster.restore("postgres", block);

@@ -8,7 +8,7 @@ use std::thread;
 
 use fastrand::Rng;
 use hilo_tests::recipe::{Servers, blocks};
-use hilo_tests::{ClientExt, Cluster, LONG, Seen, Way, wait_until};
+use hilo_tests::{ClientExt, Cluster, Ends, LONG, Seen, Way, wait_until};
 
 /// The rows that any client saw: numbers of customers, those among them that were inserted, and
 /// keys of invoices.
@@ -100,15 +100,6 @@ impl Book {
     }
 }
 
-/// Stops the writers also where the test fails.
-struct Stop<'a>(&'a Book);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.stop.store(true, Relaxed);
-    }
-}
-
 /// Why north has not got what south has written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lag {
@@ -140,7 +131,7 @@ fn a_third_server_joins(lag: Lag) {
     let (north, south) = (&servers.0["north"], &servers.0["south"]);
     let book = &book;
     thread::scope(|scope| {
-        let _stop = Stop(book);
+        let _ends = Ends(&book.stop);
         scope.spawn(|| book.write(north, 1));
         scope.spawn(|| book.write(south, 2));
         book.wait_for_more();
@@ -161,7 +152,7 @@ fn a_third_server_joins(lag: Lag) {
         book.wait_for_more();
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
-            let _over = Over(&over);
+            let _ends = Ends(&over);
             if lag == Lag::Locked {
                 let over = &over;
                 scope.spawn(move || {
@@ -195,14 +186,6 @@ fn a_third_server_joins(lag: Lag) {
     for name in ["north", "south", "west"] {
         let found = "SELECT what FROM hilo_check() WHERE object NOT LIKE 'setting f%' AND severity <> 'note'";
         assert_eq!(servers.all::<String>(name, found), Vec::<String>::new(), "{name}");
-    }
-}
-
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
     }
 }
 

@@ -12,12 +12,9 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread;
-use std::time::Duration;
 
 use hilo_tests::example::{DATABASE, Example, OWNER, at, prepare};
-use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until};
+use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until, while_another};
 
 /// A process that draws from sequence `orders`. It prints each value in a line of its own, until its standard input
 /// ends; then it returns what it holds, and exits with 0.
@@ -117,38 +114,19 @@ fn cluster() -> Cluster {
 /// Sessions that draw with `hilo_nextval` while `work` runs; what they have drawn. While `work` holds the lock they
 /// pause, so that no result is lost.
 fn beside_sessions(cluster: &Cluster, work: impl FnOnce(&Mutex<()>)) -> Vec<i64> {
-    let done = AtomicBool::new(false);
     let pause = Mutex::new(());
-    thread::scope(|scope| {
-        let sessions = scope.spawn(|| {
-            let mut drawn: Vec<i64> = Vec::new();
-            while !done.load(Relaxed) {
-                // The work is to have most of the machine.
-                thread::sleep(Duration::from_millis(20));
-                let Ok(mut client) = cluster.try_connect(OWNER, DATABASE) else { continue };
-                let _drawing = pause.lock();
-                let draw = "SELECT hilo_nextval('orders') FROM generate_series(1, 50)";
-                match client.query(draw, &[]) {
-                    Ok(rows) => drawn.extend(rows.iter().map(|row| row.get::<_, i64>(0))),
-                    Err(error) => assert!(client.is_closed(), "{error:?}"),
-                }
-            }
-            drawn
-        });
-        let stop = Stop(&done);
-        work(&pause);
-        drop(stop);
-        sessions.join().expect("the sessions failed")
-    })
-}
-
-/// Ends the sessions even if the work fails: the scope waits for them.
-struct Stop<'a>(&'a AtomicBool);
-
-impl Drop for Stop<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
+    let mut drawn: Vec<i64> = Vec::new();
+    let draw = || {
+        let Ok(mut client) = cluster.try_connect(OWNER, DATABASE) else { return };
+        let _drawing = pause.lock();
+        let draw = "SELECT hilo_nextval('orders') FROM generate_series(1, 50)";
+        match client.query(draw, &[]) {
+            Ok(rows) => drawn.extend(rows.iter().map(|row| row.get::<_, i64>(0))),
+            Err(error) => assert!(client.is_closed(), "{error:?}"),
+        }
+    };
+    while_another(draw, || work(&pause));
+    drawn
 }
 
 /// Fails unless each number of `orders` was seen once, is a gap, or is yet to be served.

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use hilo_tests::{Client, ClientExt, Cluster, LONG, assert_unique, wait_until};
+use hilo_tests::{Client, ClientExt, Cluster, Ends, LONG, assert_unique, wait_until};
 
 use crate::mappers::emulated::{MAPPERS, next_block};
 
@@ -95,15 +95,6 @@ fn insert_until(cluster: &Cluster, table: &str, end: &AtomicBool) {
         let Ok(mut client) = cluster.try_connect("postgres", "postgres") else { continue };
         let insert = format!("INSERT INTO {table} (line) SELECT 'x' FROM generate_series(1, 7)");
         while !end.load(Ordering::Relaxed) && client.execute(&insert, &[]).is_ok() {}
-    }
-}
-
-/// Ends the writers, also when the test has failed.
-struct Ends<'a>(&'a AtomicBool);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
     }
 }
 

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use hilo_tests::browser::Browser;
-use hilo_tests::{ClientExt, Cluster, LONG, wait_until};
+use hilo_tests::{ClientExt, Cluster, Ends, LONG, wait_until};
 
 use super::drawn::{open, pixels};
 
@@ -83,7 +83,7 @@ fn busy_shop(program: &Path) -> Vec<u8> {
 fn under_load<T>(cluster: &Cluster, work: impl FnOnce() -> T) -> T {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
-        let _stop = Over(&over);
+        let _ends = Ends(&over);
         for (name, size, pause, wave) in [
             ("orders", 40, 20, 9.0),
             ("orders", 25, 30, 23.0),
@@ -142,13 +142,4 @@ fn small(png: &[u8]) -> Vec<u8> {
     writer.write_image_data(&indexes).expect("it can be written");
     writer.finish().expect("it can be written");
     written
-}
-
-/// Ends the load, also if the test fails.
-struct Over<'a>(&'a AtomicBool);
-
-impl Drop for Over<'_> {
-    fn drop(&mut self) {
-        self.0.store(true, Relaxed);
-    }
 }

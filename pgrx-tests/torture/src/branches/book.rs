@@ -39,15 +39,6 @@ pub struct Book {
     pub over: AtomicBool,
 }
 
-/// Ends the writers, also when the scene has failed.
-pub struct Ends<'a>(pub &'a Book);
-
-impl Drop for Ends<'_> {
-    fn drop(&mut self) {
-        self.0.over.store(true, SeqCst);
-    }
-}
-
 /// How many of the lines the centre has; the others are `CORE` and `TABLE`.
 const SHARED: usize = 3;
 /// The line of a sequence of Postgres.

@@ -16,8 +16,8 @@ use fastrand::Rng;
 use super::Plan;
 use super::figures::Figures;
 use super::one_server;
-use book::{Book, Ends, Share};
-use hilo_tests::{ClientExt, Cluster, Link};
+use book::{Book, Share};
+use hilo_tests::{ClientExt, Cluster, Ends, Link};
 
 /// One server of the fleet.
 struct Server {
@@ -50,7 +50,7 @@ struct Fleet<'scope, 'env> {
 pub fn play(plan: &Plan, time: Duration, seed: u64, figures: &Arc<Figures>) {
     let book = Book::new(figures.clone());
     let (running, retired) = thread::scope(|scope| {
-        let _ends = Ends(&book);
+        let _ends = Ends(&book.over);
         let rng = Rng::with_seed(seed);
         let mut fleet =
             Fleet { scope, plan, book: &book, rng, running: vec![], retired: vec![], count: 0 };
