@@ -218,58 +218,56 @@ impl Places {
     fn beside(&self, version: &str) -> PathBuf {
         self.root.join(format!("docs/benchmarks-{version}.tsv"))
     }
+
+    /// Where the samples of a run are: with the version that the page is of, or beside it.
+    fn samples(&self, beside: Option<&str>) -> PathBuf {
+        match beside {
+            Some(version) => self.beside(version),
+            None => self.root.join("docs/benchmarks.tsv"),
+        }
+    }
 }
 
-/// Writes the document of a run; returns what is wrong with it.
-fn report(results: &Results, places: &Places) -> Vec<String> {
-    pictures::draw(results, &places.root.join("docs/images"));
-    document::write(results, places)
+/// Writes the document of the last run; returns what is wrong with it.
+fn report(places: &Places) -> Vec<String> {
+    let results = Results::load(&places.samples(None));
+    pictures::draw(&results, &places.root.join("docs/images"));
+    document::write(&results, places)
 }
 
-/// Measures, or reads the samples of the last run, and writes the document.
-pub fn run(plan: Plan, places: &Places, again: bool) -> Vec<String> {
-    let samples = places.root.join("docs/benchmarks.tsv");
+/// Measures everything unless `again`, and writes the document. The run is the one that the document is of, or one of
+/// another version of PostgreSQL, which stands beside it.
+pub fn run(plan: Plan, places: &Places, beside: Option<&str>, again: bool) -> Vec<String> {
     if !again {
-        measure(plan, &samples, "");
+        measure(plan, &places.samples(beside), "");
     }
-    report(&Results::load(&samples), places)
+    report(places)
 }
 
-/// Measures everything, or what has `only` in its name, with another version of PostgreSQL, and writes the document with
-/// that run beside the last one.
-pub fn run_beside(plan: Plan, places: &Places, version: &str, only: &str) -> Vec<String> {
-    let samples = places.beside(version);
-    if only.is_empty() {
-        measure(plan, &samples, "");
-    } else {
-        let run = measure(plan, &places.root.join("target/bench-only.tsv"), only);
-        keep(run, &samples);
-    }
-    report(&Results::load(&places.root.join("docs/benchmarks.tsv")), places)
-}
-
-/// Takes the measurements with `only` in their names, and returns the sections that have results.
-/// The samples go to `samples` and, if there is a page, replace its earlier ones.
-pub fn run_only(plan: Plan, only: &str, samples: &Path, page: Option<&Places>) -> String {
+/// Takes the measurements with `only` in their names, and returns the sections that have results. With `keep`, their
+/// samples replace the earlier ones of [`run`], and the document is written.
+pub fn run_only(
+    plan: Plan,
+    only: &str,
+    places: &Places,
+    beside: Option<&str>,
+    keep: bool,
+) -> String {
     let names = MEASUREMENTS.map(|(name, ..)| name);
     assert!(
         only.split(',').all(|part| names.iter().any(|name| name.contains(part))),
         "no measurement has {only:?} in its name: {names:?}"
     );
-    let run = measure(plan, samples, only);
+    let run = measure(plan, &places.root.join("target/bench-only.tsv"), only);
     let sections = document::numbered_sections(&run);
-    if let Some(places) = page {
-        report(&keep(run, &places.root.join("docs/benchmarks.tsv")), places);
+    if keep {
+        let file = places.samples(beside);
+        let mut all = Results::load(&file);
+        all.add_later(run);
+        all.save(&file);
+        report(places);
     }
     sections
-}
-
-/// Puts the samples of a later run, which measured less, among those of `file`; returns all.
-fn keep(run: Results, file: &Path) -> Results {
-    let mut all = Results::load(file);
-    all.add_later(run);
-    all.save(file);
-    all
 }
 
 /// Does the work of a measurement's process, if the environment says that this is one. Returns

@@ -4,7 +4,7 @@ use std::env::var_os;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use hilo_bench::{Places, Plan, is_process, run, run_beside, run_only};
+use hilo_bench::{Places, Plan, is_process, run, run_only};
 
 fn set(name: &str) -> bool {
     var_os(name).is_some_and(|value| !value.is_empty() && value != "0")
@@ -21,17 +21,11 @@ fn main() -> ExitCode {
     let plan = if set("QUICK") { Plan::quick() } else { Plan::full() };
     let only = std::env::var("ONLY").unwrap_or_default();
     let beside = std::env::var("BESIDE").ok();
-    if !only.is_empty() && beside.is_none() {
-        let samples = places.root.join("target/bench-only.tsv");
-        let page = set("KEEP").then_some(&places);
-        println!("{}", run_only(plan, &only, &samples, page));
+    if !only.is_empty() {
+        println!("{}", run_only(plan, &only, &places, beside.as_deref(), set("KEEP")));
         return ExitCode::SUCCESS;
     }
-    let again = set("AGAIN");
-    let wrong = match beside {
-        Some(version) if !again => run_beside(plan, &places, &version, &only),
-        _ => run(plan, &places, again),
-    };
+    let wrong = run(plan, &places, beside.as_deref(), set("AGAIN"));
     wrong.iter().for_each(|what| eprintln!("error: {what}"));
     println!("{}", places.root.join("docs/benchmarks.md").display());
     if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
